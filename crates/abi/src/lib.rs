@@ -1,0 +1,1 @@
+//! Layout and protocol of the page shared between mapperd and an application's runtime.

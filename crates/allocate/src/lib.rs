@@ -1,0 +1,1 @@
+//! Allocation policies: how many CPUs each application may use.

@@ -1,0 +1,1 @@
+//! Schema and client of mapperd's control socket.

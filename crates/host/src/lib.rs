@@ -1,0 +1,1 @@
+//! All kernel I/O: topology, counters, progress pages, enforcers.

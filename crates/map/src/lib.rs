@@ -1,0 +1,1 @@
+//! Mapping policies: which CPUs each application may use.

@@ -1,0 +1,1 @@
+//! Types every part of mapper shares: ids, CPU sets, topology, readings, profiles, plans.

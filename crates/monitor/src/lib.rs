@@ -1,0 +1,1 @@
+//! Characterise: pairs of readings become rates, bottlenecks and performance curves.

@@ -1,0 +1,1 @@
+//! The pure decision step: characterise, allocate, map, check; record and replay.

@@ -1,0 +1,1 @@
+//! Performance models: NuPoCo queueing network, Cooperative speedup, NuCore bandwidth program.

@@ -1,0 +1,3 @@
+//! Starts a program under mapperd.
+
+fn main() {}

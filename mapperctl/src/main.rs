@@ -1,0 +1,3 @@
+//! Shows and explains what mapperd does.
+
+fn main() {}

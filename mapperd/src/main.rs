@@ -1,0 +1,3 @@
+//! The daemon: observes, decides and enforces every interval.
+
+fn main() {}
