@@ -1,1 +1,46 @@
-//! Types every part of mapper shares: ids, CPU sets, topology, readings, profiles, plans.
+//! The vocabulary of mapper.
+//!
+//! Every other crate speaks in the types defined here: identifiers of hardware and applications
+//! ([`ids`]), sets of hardware threads ([`CpuSet`]), the machine ([`Topology`]), what was read from
+//! it in one interval ([`Observation`]), what that says about an application ([`Profile`]), what
+//! was decided ([`Allocation`], [`Placement`], [`Plan`]) and why ([`Reason`]).
+//!
+//! Nothing here does I/O, reads a clock or holds global state. All types serialise, so that an
+//! observation and the plan that followed from it can be written down and replayed.
+//!
+//! A word on words: *CPU* means one hardware thread (what Linux numbers), *core* a physical core,
+//! *socket* a package, *node* a NUMA node.
+
+pub mod allocation;
+pub mod app;
+pub mod bounds;
+pub mod cpuset;
+pub mod curve;
+pub mod ids;
+pub mod machine_profile;
+pub mod observation;
+pub mod placement;
+pub mod plan;
+pub mod profile;
+pub mod reason;
+pub mod snapshot;
+pub mod topology;
+
+pub use allocation::{Allocation, NodeShare, Share, Sharing, Transfer};
+pub use app::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
+pub use cpuset::CpuSet;
+pub use curve::{CurvePoint, PerformanceCurve};
+pub use ids::{AppId, CacheId, CoreId, CpuId, NodeId, SocketId, ThreadId};
+pub use machine_profile::MachineProfile;
+pub use observation::{
+    AppObservation, CounterValue, Counters, Event, Observation, Reading, ReportedProgress,
+    RuntimeProgress, ThreadReading, Trigger,
+};
+pub use placement::{AppPlacement, Placement, Strategy};
+pub use plan::{Action, Plan, PlannedApp};
+pub use profile::{
+    Bottleneck, Performance, PerformanceSource, PhaseChange, Profile, Rates, SharingClass,
+};
+pub use reason::{Explanation, Reason};
+pub use snapshot::{AppView, Snapshot};
+pub use topology::Topology;

@@ -1,0 +1,74 @@
+//! How many CPUs each application may use: the output of an allocation policy.
+
+use crate::{AppId, Explanation, NodeId};
+use serde::{Deserialize, Serialize};
+
+/// The decision of an allocation policy: one share per application, in order of arrival.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Allocation {
+    /// One share per application of the snapshot, in the same order.
+    pub shares: Vec<Share>,
+    /// CPUs that changed hands, in the order in which the policy moved them.
+    pub transfers: Vec<Transfer>,
+    /// CPUs that nobody was given.
+    pub free: u32,
+}
+
+/// What one application gets.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Share {
+    /// The application.
+    pub app: AppId,
+    /// How many CPUs, from 1.
+    pub cpus: u32,
+    /// Whether they are its own.
+    pub sharing: Sharing,
+    /// How many CPUs on each node, where the policy decides that too (NuPoCo, NuCore). The counts
+    /// add up to `cpus`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_node: Option<Vec<NodeShare>>,
+    /// The fair share it is measured against [MAPPER eq. 1].
+    pub fair: u32,
+    /// The performance it is promised in the unit of its source, once known [MAPPER eq. 3].
+    pub floor: Option<f64>,
+    /// CPUs it could give up without falling below the promise [MAPPER eq. 5].
+    pub spare: u32,
+    /// Normalized efficiency at its present count [MAPPER eq. 6], where known.
+    pub norm_eff: Option<f64>,
+    /// State of the policy for this application, in a word or two (`steady`, `exploring`).
+    pub state: String,
+    /// Why.
+    pub explanation: Explanation,
+}
+
+/// Whether an application has its CPUs to itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// The CPUs belong to this application alone.
+    #[default]
+    Exclusive,
+    /// More applications than CPUs: it shares one CPU with the applications of the same slot
+    /// [readings R3.16].
+    Slot(u32),
+}
+
+/// CPUs on one node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeShare {
+    /// The node.
+    pub node: NodeId,
+    /// How many CPUs there.
+    pub cpus: u32,
+}
+
+/// CPUs that changed hands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Transfer {
+    /// The giver; `None` is the free pool.
+    pub from: Option<AppId>,
+    /// The taker; `None` is the free pool.
+    pub to: Option<AppId>,
+    /// How many.
+    pub cpus: u32,
+}

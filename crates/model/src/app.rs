@@ -1,0 +1,364 @@
+//! What a user asks for when a program is launched.
+
+use crate::bounds::OutOfRange;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! checked_f64 {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $ok:expr, $mend:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]
+        #[serde(try_from = "f64", into = "f64")]
+        pub struct $name(f64);
+
+        impl $name {
+            /// Checks the value.
+            ///
+            /// # Errors
+            /// [`OutOfRange`] names the value and what is accepted.
+            pub fn new(value: f64) -> Result<Self, OutOfRange> {
+                let ok: fn(f64) -> bool = $ok;
+                if ok(value) {
+                    Ok(Self(value))
+                } else {
+                    Err(OutOfRange { what: $what, value: value.to_string(), mend: $mend })
+                }
+            }
+
+            /// The plain number.
+            #[must_use]
+            pub const fn get(self) -> f64 {
+                self.0
+            }
+        }
+
+        impl TryFrom<f64> for $name {
+            type Error = OutOfRange;
+            fn try_from(value: f64) -> Result<Self, OutOfRange> {
+                Self::new(value)
+            }
+        }
+
+        impl From<$name> for f64 {
+            fn from(value: $name) -> f64 {
+                value.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = OutOfRange;
+            fn from_str(text: &str) -> Result<Self, OutOfRange> {
+                match text.trim().parse::<f64>() {
+                    Ok(value) => Self::new(value),
+                    Err(_) => Err(OutOfRange { what: $what, value: format!("{text:?}"), mend: $mend }),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+checked_f64! {
+    /// The share of its fair-share performance that an application is promised [MAPPER eq. 3].
+    Qos, "qos", |v| v > 0.0 && v <= 1.0, "give a number above 0 and up to 1, such as 0.85"
+}
+checked_f64! {
+    /// How much an application counts when fair shares are computed; 1 is ordinary.
+    Weight, "weight", |v| (0.01..=100.0).contains(&v), "give a number from 0.01 to 100; 1 is ordinary"
+}
+
+impl Default for Qos {
+    /// The paper's 85 % [MAPPER §3.3].
+    fn default() -> Self {
+        Self(0.85)
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Self {
+        Self(1.0)
+    }
+}
+
+/// The CPU counts an application can use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "RawRange")]
+pub struct CpuRange {
+    min: u32,
+    max: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct RawRange {
+    min: u32,
+    max: Option<u32>,
+}
+
+impl TryFrom<RawRange> for CpuRange {
+    type Error = OutOfRange;
+    fn try_from(raw: RawRange) -> Result<Self, OutOfRange> {
+        Self::new(raw.min, raw.max)
+    }
+}
+
+impl CpuRange {
+    /// At least `min` CPUs (from 1), at most `max` where given.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] when `min` is 0 or `max` is below `min`.
+    pub fn new(min: u32, max: Option<u32>) -> Result<Self, OutOfRange> {
+        if min == 0 {
+            return Err(OutOfRange {
+                what: "min-cpus",
+                value: "0".into(),
+                mend: "give 1 or more",
+            });
+        }
+        match max {
+            Some(max) if max < min => Err(OutOfRange {
+                what: "max-cpus",
+                value: format!("{max} (min-cpus {min})"),
+                mend: "give at least min-cpus",
+            }),
+            _ => Ok(Self { min, max }),
+        }
+    }
+
+    /// The fewest CPUs the application asks for.
+    #[must_use]
+    pub const fn min(self) -> u32 {
+        self.min
+    }
+
+    /// The most CPUs the application can use, if it said so.
+    #[must_use]
+    pub const fn max(self) -> Option<u32> {
+        self.max
+    }
+
+    /// `cpus` brought into the range.
+    #[must_use]
+    pub fn clamp(self, cpus: u32) -> u32 {
+        cpus.max(self.min).min(self.max.unwrap_or(u32::MAX))
+    }
+}
+
+impl Default for CpuRange {
+    fn default() -> Self {
+        Self { min: 1, max: None }
+    }
+}
+
+/// Whether the allocation of a running application may be changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resizing {
+    /// Its CPU count may change at any interval.
+    #[default]
+    Allowed,
+    /// It keeps the count it started with (`--no-resize`), for programs that cannot take a change.
+    Never,
+}
+
+/// What the OpenMP shim may do with the teams of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TeamMode {
+    /// Teams have the size set at launch. Always safe.
+    #[default]
+    Fixed,
+    /// Teams follow the allocation at every parallel region, for programs that tolerate
+    /// `OMP_DYNAMIC=true`.
+    Follow,
+}
+
+impl TeamMode {
+    /// The name used on the command line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Follow => "follow",
+        }
+    }
+}
+
+impl fmt::Display for TeamMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for TeamMode {
+    type Err = OutOfRange;
+    fn from_str(text: &str) -> Result<Self, OutOfRange> {
+        match text {
+            "fixed" => Ok(Self::Fixed),
+            "follow" => Ok(Self::Follow),
+            _ => Err(OutOfRange {
+                what: "teams",
+                value: format!("{text:?}"),
+                mend: "give fixed or follow",
+            }),
+        }
+    }
+}
+
+/// The name of an application, as users and logs see it: 1 to 64 characters out of
+/// `A–Z a–z 0–9 . _ + -`, not starting with a dot or a dash, so that it can stand in a path.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AppName(String);
+
+impl AppName {
+    /// Checks the name.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] when it is empty, too long or holds other characters.
+    pub fn new(name: &str) -> Result<Self, OutOfRange> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+        if name.is_empty()
+            || name.len() > 64
+            || !name.chars().all(allowed)
+            || name.starts_with(['.', '-'])
+        {
+            return Err(OutOfRange {
+                what: "name",
+                value: format!("{:?}", name.chars().take(80).collect::<String>()),
+                mend: "give 1 to 64 letters, digits, dots, dashes, plus signs or underscores, starting with a letter or digit",
+            });
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    /// A valid name made from any text: other characters become `_`.
+    #[must_use]
+    pub fn from_lossy(text: &str) -> Self {
+        let mut name: String = text
+            .chars()
+            .take(64)
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || "._+-".contains(c) {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect();
+        if name.is_empty() || name.starts_with(['.', '-']) {
+            name.insert(0, '_');
+            name.truncate(64);
+        }
+        Self(name)
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for AppName {
+    type Error = OutOfRange;
+    fn try_from(name: String) -> Result<Self, OutOfRange> {
+        Self::new(&name)
+    }
+}
+
+impl From<AppName> for String {
+    fn from(name: AppName) -> String {
+        name.0
+    }
+}
+
+impl FromStr for AppName {
+    type Err = OutOfRange;
+    fn from_str(name: &str) -> Result<Self, OutOfRange> {
+        Self::new(name)
+    }
+}
+
+impl fmt::Display for AppName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// What was asked for one application.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AppSpec {
+    /// Its name, unique among the applications that run.
+    pub name: AppName,
+    /// The promise.
+    #[serde(default)]
+    pub qos: Qos,
+    /// Its weight in the fair share.
+    #[serde(default)]
+    pub weight: Weight,
+    /// The CPU counts it can use.
+    #[serde(default)]
+    pub cpus: CpuRange,
+    /// Whether its allocation may change while it runs.
+    #[serde(default)]
+    pub resizing: Resizing,
+    /// What the shim may do with its teams.
+    #[serde(default)]
+    pub teams: TeamMode,
+}
+
+impl AppSpec {
+    /// An application with every default.
+    #[must_use]
+    pub fn named(name: AppName) -> Self {
+        Self {
+            name,
+            qos: Qos::default(),
+            weight: Weight::default(),
+            cpus: CpuRange::default(),
+            resizing: Resizing::default(),
+            teams: TeamMode::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_outside_zero_to_one_is_refused_with_the_value() {
+        for bad in ["0", "1.5", "-0.2", "nan", "abc", ""] {
+            let error = bad.parse::<Qos>().unwrap_err().to_string();
+            assert!(
+                error.starts_with("qos ") && error.contains("0.85"),
+                "{bad}: {error}"
+            );
+        }
+        assert_eq!("0.9".parse::<Qos>().unwrap().get(), 0.9);
+    }
+
+    #[test]
+    fn a_name_can_always_stand_in_a_path() {
+        for bad in ["", ".", "..", "a/b", "-x", "a b", &"x".repeat(65)] {
+            assert!(AppName::new(bad).is_err(), "{bad:?}");
+            assert!(
+                AppName::new(AppName::from_lossy(bad).as_str()).is_ok(),
+                "{bad:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_range_needs_one_cpu_and_runs_upwards() {
+        assert!(CpuRange::new(0, None).is_err());
+        assert!(CpuRange::new(3, Some(2)).is_err());
+        assert_eq!(CpuRange::new(2, Some(4)).unwrap().clamp(9), 4);
+    }
+}

@@ -1,0 +1,13 @@
+//! Values that are checked once, when they are made.
+
+/// A value outside the range its type allows.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{what} {value}: {mend}")]
+pub struct OutOfRange {
+    /// What the value is for.
+    pub what: &'static str,
+    /// The value as given.
+    pub value: String,
+    /// What would be accepted.
+    pub mend: &'static str,
+}

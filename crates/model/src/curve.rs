@@ -1,0 +1,157 @@
+//! The measured performance of an application at each CPU count it has been given.
+//!
+//! Each point keeps the paper's mean over the last two samples [MAPPER §3.3, readings R3.11], and a
+//! running mean and variance in which old samples fade, so that a statistical test can tell a gain
+//! from noise. Values are in the unit of one performance source; the monitor clears the curve when
+//! the source changes.
+
+use serde::{Deserialize, Serialize};
+
+/// What is known at one CPU count.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// The CPU count.
+    pub cpus: u32,
+    /// Mean of the last (at most) two samples: the paper's `Perf[k]`.
+    pub perf: f64,
+    /// The last sample.
+    pub last: f64,
+    /// Running mean in which old samples fade.
+    pub mean: f64,
+    /// Running variance of single samples around that mean.
+    pub variance: f64,
+    /// Weight of the samples in the mean: how many it is worth, at most `1 / fading`.
+    pub samples: f64,
+    /// Decision at which the last sample was taken.
+    pub tick: u64,
+}
+
+/// Performance by CPU count, in ascending order of the count.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PerformanceCurve {
+    points: Vec<CurvePoint>,
+}
+
+impl PerformanceCurve {
+    /// No point known.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { points: Vec::new() }
+    }
+
+    /// A curve with one sample at each count, for models and tests. Values that are not finite or
+    /// are negative are left out, as are counts of 0.
+    #[must_use]
+    pub fn from_points(points: impl IntoIterator<Item = (u32, f64)>) -> Self {
+        let mut curve = Self::new();
+        for (cpus, perf) in points {
+            curve.record(cpus, perf, 0, 0.25);
+        }
+        curve
+    }
+
+    /// Adds a sample. `fading` in (0, 1] is the weight of the newest sample once many are known.
+    /// A sample that is negative or not finite, or a count of 0, changes nothing.
+    pub fn record(&mut self, cpus: u32, perf: f64, tick: u64, fading: f64) {
+        if cpus == 0 || !perf.is_finite() || perf < 0.0 {
+            return;
+        }
+        match self.points.binary_search_by_key(&cpus, |p| p.cpus) {
+            Err(place) => self.points.insert(
+                place,
+                CurvePoint {
+                    cpus,
+                    perf,
+                    last: perf,
+                    mean: perf,
+                    variance: 0.0,
+                    samples: 1.0,
+                    tick,
+                },
+            ),
+            Ok(place) => {
+                let p = &mut self.points[place];
+                p.perf = f64::midpoint(p.last, perf);
+                p.last = perf;
+                p.samples = (p.samples + 1.0).min(1.0 / fading.clamp(1e-6, 1.0));
+                // Welford's update with a weight that never falls below `fading`.
+                let weight = 1.0 / p.samples;
+                let delta = perf - p.mean;
+                p.mean += weight * delta;
+                p.variance = (1.0 - weight) * (p.variance + weight * delta * delta);
+                p.tick = tick;
+            }
+        }
+    }
+
+    /// What is known at a count.
+    #[must_use]
+    pub fn at(&self, cpus: u32) -> Option<&CurvePoint> {
+        self.points
+            .binary_search_by_key(&cpus, |p| p.cpus)
+            .ok()
+            .map(|i| &self.points[i])
+    }
+
+    /// All points in ascending order of the count.
+    #[must_use]
+    pub fn points(&self) -> &[CurvePoint] {
+        &self.points
+    }
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// Forgets everything (the source or the phase has changed).
+    pub fn clear(&mut self) {
+        self.points.clear();
+    }
+
+    /// Keeps only the points for which `keep` holds.
+    pub fn retain(&mut self, keep: impl FnMut(&CurvePoint) -> bool) {
+        self.points.retain(keep);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_the_mean_of_its_last_two_samples() {
+        let mut curve = PerformanceCurve::new();
+        let means: Vec<f64> = [10.0, 12.0, 20.0, 8.0]
+            .into_iter()
+            .map(|sample| {
+                curve.record(4, sample, 0, 0.25);
+                curve.at(4).unwrap().perf
+            })
+            .collect();
+        assert_eq!(means, [10.0, 11.0, 16.0, 14.0]);
+    }
+
+    #[test]
+    fn old_samples_fade_from_the_running_mean() {
+        let mut curve = PerformanceCurve::new();
+        for _ in 0..50 {
+            curve.record(2, 100.0, 0, 0.25);
+        }
+        for _ in 0..20 {
+            curve.record(2, 10.0, 0, 0.25);
+        }
+        assert!((curve.at(2).unwrap().mean - 10.0).abs() < 0.5);
+    }
+
+    #[test]
+    fn samples_that_are_no_performance_are_ignored() {
+        let mut curve = PerformanceCurve::new();
+        for (cpus, sample) in [(0, 1.0), (1, f64::NAN), (1, f64::INFINITY), (1, -1.0)] {
+            curve.record(cpus, sample, 0, 0.25);
+        }
+        assert!(curve.is_empty());
+    }
+}

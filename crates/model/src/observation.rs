@@ -1,0 +1,192 @@
+//! What was read from the machine: the input of one decision.
+//!
+//! Readings are *cumulative* (they only grow while a thread lives) and raw: the monitor takes
+//! differences and scales them. Anything may be missing, and whatever comes from an application's
+//! shared page may be nonsense; readers bound it and the monitor distrusts it again.
+
+use crate::{AppId, AppSpec, CpuSet, ThreadId};
+use serde::{Deserialize, Serialize};
+
+/// Why a decision is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// An interval has passed: the readings are complete and count as a sample.
+    #[default]
+    Interval,
+    /// Applications arrived, left or changed what they ask for, or CPUs came or went, in the
+    /// middle of an interval. The readings are not a sample; nobody explores.
+    Membership,
+}
+
+/// Everything a decision is made from.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Observation {
+    /// Counts the decisions, from 1.
+    pub tick: u64,
+    /// Monotonic time of the reading, in nanoseconds from an arbitrary origin.
+    pub now_ns: u64,
+    /// Why a decision is asked for.
+    #[serde(default)]
+    pub trigger: Trigger,
+    /// CPUs that may be given out: online, delegated to mapper, not isolated, not reserved.
+    pub usable: CpuSet,
+    /// The applications under management, in order of arrival.
+    pub apps: Vec<AppObservation>,
+}
+
+/// What was read from one application.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AppObservation {
+    /// The application.
+    pub app: AppId,
+    /// What it was promised.
+    pub spec: AppSpec,
+    /// The CPUs that are in force for it now, as read back from the kernel; empty before its first
+    /// placement.
+    pub effective: CpuSet,
+    /// The readings.
+    #[serde(default)]
+    pub reading: Reading,
+}
+
+/// Cumulative readings of one application.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Reading {
+    /// One entry per live thread, in ascending order of thread id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadReading>,
+    /// Progress that the OpenMP shim counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<RuntimeProgress>,
+    /// Progress that the application reports itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<ReportedProgress>,
+    /// CPU time used so far by all its threads, including those that ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_time_ns: Option<u64>,
+    /// How many threads were running or runnable at the time of the reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runnable_threads: Option<u32>,
+    /// CPUs the application says it does not need now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare_cpus: Option<u32>,
+}
+
+/// Cumulative readings of one thread.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ThreadReading {
+    /// The thread.
+    pub tid: ThreadId,
+    /// When it started, in any unit that does not repeat for a reused thread id.
+    pub started: u64,
+    /// Its hardware counters.
+    #[serde(default)]
+    pub counters: Counters,
+}
+
+/// A hardware event that a policy may use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// Unhalted cycles (`C` of [MAPPER Table 1]).
+    Cycles,
+    /// Retired instructions.
+    Instructions,
+    /// Last-level cache misses.
+    LlcMisses,
+    /// Snoop hits: a clean line found in another core of the socket (`SH`).
+    SnoopHit,
+    /// Snoop hits on modified lines within the socket (`SHM`).
+    SnoopHitModified,
+    /// Modified lines found in another socket (`RHM`).
+    RemoteHitModified,
+    /// Cycles stalled with an L2 miss pending, for SAM-MPH's stalls per coherence event.
+    L2PendingStalls,
+}
+
+impl Event {
+    /// Every event, in the order of the fields of [`Counters`].
+    pub const ALL: [Self; 7] = [
+        Self::Cycles,
+        Self::Instructions,
+        Self::LlcMisses,
+        Self::SnoopHit,
+        Self::SnoopHitModified,
+        Self::RemoteHitModified,
+        Self::L2PendingStalls,
+    ];
+}
+
+/// A cumulative count with the times that tell which share of it was really counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CounterValue {
+    /// Events counted so far.
+    pub value: u64,
+    /// Time the counter was enabled so far.
+    pub enabled_ns: u64,
+    /// Time the counter was on the PMU so far (less than enabled when events are multiplexed).
+    pub running_ns: u64,
+}
+
+/// The counters of a thread, `None` where the machine or the kernel offers none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Counters([Option<CounterValue>; 7]);
+
+impl Counters {
+    /// The reading of one event.
+    #[must_use]
+    pub const fn get(&self, event: Event) -> Option<CounterValue> {
+        self.0[event as usize]
+    }
+
+    /// Sets the reading of one event.
+    pub const fn set(&mut self, event: Event, value: CounterValue) {
+        self.0[event as usize] = Some(value);
+    }
+
+    /// Whether nothing was counted at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+}
+
+/// Progress as the OpenMP shim counts it, summed over the threads of all processes of the
+/// application. Cumulative.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RuntimeProgress {
+    /// Parallel regions completed.
+    pub regions: u64,
+    /// Loop iterations completed in loops that the runtime dispenses.
+    pub iterations: u64,
+    /// Thread time spent waiting at barriers.
+    pub wait_ns: u64,
+    /// Monotonic time of the last completion that was counted; 0 before the first.
+    pub last_ns: u64,
+    /// Threads that have counted progress.
+    pub threads: u32,
+    /// Identity of the region that runs now (its outlined function), 0 when unknown.
+    pub region: u64,
+}
+
+/// Progress as the application reports it.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum ReportedProgress {
+    /// Work done so far, in the application's own unit; more per second is better.
+    Work {
+        /// Cumulative amount.
+        done: f64,
+        /// Monotonic time of the report.
+        at_ns: u64,
+    },
+    /// A latency observed over the last while; less is better.
+    Latency {
+        /// The latency.
+        latency_ns: f64,
+        /// Monotonic time of the report.
+        at_ns: u64,
+    },
+}

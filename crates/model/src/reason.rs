@@ -1,0 +1,322 @@
+//! Why an application has the CPUs it has: machine-readable, and as one plain sentence.
+//!
+//! A policy adds a [`Reason`] wherever it decides something for an application. The numbers a
+//! reader needs to follow the decision are in the reason itself, so that a sentence can be made
+//! from it without the state of the policy.
+
+use crate::{AppId, AppName, Bottleneck};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+
+/// The reasons of one application's share, in the order in which they came up.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Explanation {
+    /// CPUs held before (0 for a newcomer).
+    pub before: u32,
+    /// CPUs decided.
+    pub after: u32,
+    /// Why, the decisive reason last.
+    pub reasons: Vec<Reason>,
+}
+
+/// One reason.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reason")]
+#[non_exhaustive]
+pub enum Reason {
+    /// It arrived and got its fair share [MAPPER eq. 1].
+    Arrived {
+        /// Its fair share.
+        fair: u32,
+    },
+    /// It is in its first intervals at fair share, being measured.
+    Measuring {
+        /// Intervals measured so far.
+        done: u32,
+        /// Intervals wanted.
+        wanted: u32,
+    },
+    /// Nothing speaks for a change.
+    Steady,
+    /// It tries another count.
+    Exploring {
+        /// From this count.
+        from: u32,
+        /// To this count.
+        to: u32,
+        /// Because of this bottleneck.
+        bottleneck: Bottleneck,
+    },
+    /// The tried count is better and is kept.
+    Kept {
+        /// Relative gain over the count before.
+        gain: f64,
+    },
+    /// The tried count is no better: back.
+    Returned {
+        /// The count it goes back to.
+        to: u32,
+        /// Relative gain that was seen.
+        gain: f64,
+    },
+    /// The difference is not yet told from noise: it stays and is measured once more.
+    Undecided {
+        /// Relative gain seen so far.
+        gain: f64,
+    },
+    /// It gave CPUs to another application.
+    GaveTo {
+        /// Who took.
+        taker: AppId,
+        /// How many.
+        cpus: u32,
+        /// Normalized efficiency of the taker.
+        taker_eff: f64,
+        /// Its own.
+        own_eff: f64,
+        /// Its promised performance.
+        floor: Option<f64>,
+        /// What it is expected to reach at the new count.
+        expected: Option<f64>,
+    },
+    /// It took CPUs from another application.
+    TookFrom {
+        /// Who gave.
+        giver: AppId,
+        /// How many.
+        cpus: u32,
+        /// Normalized efficiency of the giver.
+        giver_eff: f64,
+        /// Its own.
+        own_eff: f64,
+    },
+    /// It took CPUs that nobody held.
+    TookFree {
+        /// How many.
+        cpus: u32,
+    },
+    /// It was below its fair share and took back what is its due.
+    Reclaimed {
+        /// From whom; `None` is the free pool.
+        from: Option<AppId>,
+        /// How many.
+        cpus: u32,
+    },
+    /// Another application took back its due.
+    ReclaimedBy {
+        /// Who.
+        taker: AppId,
+        /// How many.
+        cpus: u32,
+    },
+    /// It fell below its promise; what it gave is undone.
+    PromiseBroken {
+        /// Performance measured.
+        performance: f64,
+        /// Performance promised.
+        floor: f64,
+    },
+    /// It wanted more, but nobody could spare any.
+    NothingToSpare {
+        /// How many it wanted.
+        wanted: u32,
+    },
+    /// It does not give for now, as an earlier gift broke its promise.
+    HoldingOff {
+        /// Intervals left.
+        intervals: u32,
+    },
+    /// Its own lower or upper limit binds.
+    Limited {
+        /// Lower limit.
+        min: u32,
+        /// Upper limit.
+        max: Option<u32>,
+    },
+    /// It asked never to be resized.
+    NeverResized,
+    /// There are more applications than CPUs: it shares one.
+    Shares {
+        /// The slot.
+        slot: u32,
+        /// Applications on it.
+        with: u32,
+    },
+    /// CPUs went away or came back.
+    UsableChanged {
+        /// CPUs usable now.
+        usable: u32,
+    },
+    /// A model-based policy chose this.
+    Model {
+        /// The name of the policy's rule, with its numbers, in a few words.
+        rule: String,
+    },
+}
+
+impl Explanation {
+    /// One plain sentence. `name` gives the name of an application.
+    #[must_use]
+    pub fn sentence<'n>(&self, name: &dyn Fn(AppId) -> Option<&'n AppName>) -> String {
+        let mut out = if self.before == self.after {
+            format!("{} {}", self.after, cpus(self.after))
+        } else if self.before == 0 {
+            format!("new, {} {}", self.after, cpus(self.after))
+        } else {
+            format!("{} → {} {}", self.before, self.after, cpus(self.after))
+        };
+        for (i, reason) in self.reasons.iter().enumerate() {
+            out.push_str(if i == 0 { ": " } else { "; " });
+            reason.write(&mut out, name);
+        }
+        out
+    }
+}
+
+fn cpus(count: u32) -> &'static str {
+    if count == 1 { "CPU" } else { "CPUs" }
+}
+
+impl Reason {
+    fn write<'n>(&self, out: &mut String, name: &dyn Fn(AppId) -> Option<&'n AppName>) {
+        let app = |id: &AppId| name(*id).map_or_else(|| format!("app {id}"), |n| format!("`{n}`"));
+        // Writing to a String cannot fail.
+        let _ = match self {
+            Self::Arrived { fair } => write!(out, "arrived, fair share {fair}"),
+            Self::Measuring { done, wanted } => {
+                write!(out, "being measured at its fair share ({done} of {wanted})")
+            }
+            Self::Steady => write!(out, "steady"),
+            Self::Exploring {
+                from,
+                to,
+                bottleneck,
+            } => match bottleneck {
+                Bottleneck::None => write!(out, "tries {to} instead of {from}"),
+                b => write!(out, "tries {to} instead of {from} (bottleneck: {b})"),
+            },
+            Self::Kept { gain } => write!(out, "kept, {:+.1} %", gain * 100.0),
+            Self::Returned { to, gain } => write!(
+                out,
+                "back to {to}, as the change brought {:+.1} %",
+                gain * 100.0
+            ),
+            Self::Undecided { gain } => write!(
+                out,
+                "{:+.1} % so far, not yet told from noise",
+                gain * 100.0
+            ),
+            Self::GaveTo {
+                taker,
+                cpus,
+                taker_eff,
+                own_eff,
+                floor,
+                expected,
+            } => {
+                let _ = write!(
+                    out,
+                    "gave {cpus} to {}, whose efficiency is {taker_eff:.2} against {own_eff:.2}",
+                    app(taker)
+                );
+                match (floor, expected) {
+                    (Some(floor), Some(expected)) => {
+                        write!(
+                            out,
+                            "; floor {}, expected {}",
+                            number(*floor),
+                            number(*expected)
+                        )
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::TookFrom {
+                giver,
+                cpus,
+                giver_eff,
+                own_eff,
+            } => {
+                write!(
+                    out,
+                    "took {cpus} from {}, whose efficiency is {giver_eff:.2} against {own_eff:.2}",
+                    app(giver)
+                )
+            }
+            Self::TookFree { cpus } => write!(out, "took {cpus} that nobody held"),
+            Self::Reclaimed {
+                from: Some(from),
+                cpus,
+            } => write!(out, "took back {cpus} of its fair share from {}", app(from)),
+            Self::Reclaimed { from: None, cpus } => {
+                write!(out, "took {cpus} of its fair share from the free ones")
+            }
+            Self::ReclaimedBy { taker, cpus } => {
+                write!(out, "{} took back {cpus} of its fair share", app(taker))
+            }
+            Self::PromiseBroken { performance, floor } => {
+                write!(
+                    out,
+                    "fell to {} below its floor {}, so what it gave is undone",
+                    number(*performance),
+                    number(*floor)
+                )
+            }
+            Self::NothingToSpare { wanted } => {
+                write!(out, "wanted {wanted} more, but nobody can spare any")
+            }
+            Self::HoldingOff { intervals } => {
+                write!(out, "gives nothing for {intervals} more intervals")
+            }
+            Self::Limited {
+                min,
+                max: Some(max),
+            } => write!(out, "its own limits are {min} to {max}"),
+            Self::Limited { min, max: None } => write!(out, "its own lower limit is {min}"),
+            Self::NeverResized => write!(out, "asked never to be resized"),
+            Self::Shares { slot, with } => write!(
+                out,
+                "more applications than CPUs, shares slot {slot} with {} others",
+                with.saturating_sub(1)
+            ),
+            Self::UsableChanged { usable } => write!(out, "{usable} CPUs are usable now"),
+            Self::Model { rule } => write!(out, "{rule}"),
+        };
+    }
+}
+
+/// A number in a form a person can read: three or four significant digits.
+fn number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1000.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 0.1 || v == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gift_is_told_with_taker_efficiencies_and_floor() {
+        let fft = AppName::new("fft").unwrap();
+        let explanation = Explanation {
+            before: 40,
+            after: 36,
+            reasons: vec![Reason::GaveTo {
+                taker: AppId(7),
+                cpus: 4,
+                taker_eff: 0.94,
+                own_eff: 0.61,
+                floor: Some(34.0),
+                expected: Some(36.2),
+            }],
+        };
+        assert_eq!(
+            explanation.sentence(&|id| (id == AppId(7)).then_some(&fft)),
+            "40 → 36 CPUs: gave 4 to `fft`, whose efficiency is 0.94 against 0.61; floor 34.0, expected 36.2"
+        );
+    }
+}
