@@ -5,6 +5,8 @@
 
 use clap::{Parser, Subcommand};
 
+mod private_daemon;
+mod task_measure;
 mod workspace;
 
 /// Developer tasks of mapper.
@@ -16,9 +18,20 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
-enum Task {}
+enum Task {
+    Measure(task_measure::Args),
+}
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
-    match cli.task {}
+    let done = match cli.task {
+        Task::Measure(args) => task_measure::run(&args),
+    };
+    match done {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
 }

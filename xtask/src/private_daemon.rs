@@ -1,0 +1,117 @@
+//! A daemon of our own: `mapperd --user` with its socket in a temporary folder, ended with us.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the daemon may take to open its socket.
+const START: Duration = Duration::from_secs(10);
+
+/// A running daemon that nobody else uses. Stopped in order when dropped.
+#[derive(Debug)]
+pub(crate) struct PrivateDaemon {
+    child: Child,
+    folder: tempfile::TempDir,
+    bin: PathBuf,
+}
+
+impl PrivateDaemon {
+    /// Starts `mapperd` out of the folder `bin` with these further arguments and waits until its
+    /// socket answers. Its log goes to `mapperd.log` in its temporary folder.
+    pub(crate) fn start(bin: &Path, arguments: &[&str]) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("mapper-")
+            .tempdir()
+            .context("make a temporary folder")?;
+        let socket = folder.path().join("mapper.sock");
+        let log = folder.path().join("mapperd.log");
+        let out =
+            std::fs::File::create(&log).with_context(|| format!("create {}", log.display()))?;
+        let program = bin.join("mapperd");
+        let child = Command::new(&program)
+            .arg("--user")
+            .arg("--socket")
+            .arg(&socket)
+            .args(arguments)
+            .env("XDG_RUNTIME_DIR", folder.path())
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        let mut daemon = Self {
+            child,
+            folder,
+            bin: bin.to_owned(),
+        };
+        let deadline = Instant::now() + START;
+        loop {
+            if daemon
+                .ctl(&["status", "--json"])
+                .output()
+                .is_ok_and(|o| o.status.success())
+            {
+                return Ok(daemon);
+            }
+            if let Some(status) = daemon.child.try_wait()? {
+                bail!("mapperd ended at once ({status}):\n{}", daemon.log());
+            }
+            if Instant::now() > deadline {
+                bail!("mapperd did not answer within {START:?}:\n{}", daemon.log());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The daemon's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it logged so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("mapperd.log")).unwrap_or_default()
+    }
+
+    /// `mapperctl` with these arguments, for this daemon.
+    pub(crate) fn ctl(&self, arguments: &[&str]) -> Command {
+        let mut command = self.tool("mapperctl");
+        command.args(arguments);
+        command
+    }
+
+    /// `mapper-launch` with these arguments, for this daemon.
+    pub(crate) fn launch(&self, arguments: &[&str]) -> Command {
+        let mut command = self.tool("mapper-launch");
+        command.args(arguments);
+        command
+    }
+
+    fn tool(&self, name: &str) -> Command {
+        let mut command = Command::new(self.bin.join(name));
+        command.env("MAPPER_SOCKET", self.folder.path().join("mapper.sock"));
+        command
+    }
+}
+
+impl Drop for PrivateDaemon {
+    fn drop(&mut self) {
+        // An orderly stop gives every program its CPUs back; only a daemon that does not stop is
+        // killed. The child is ours and not yet waited for, so its pid cannot be another's.
+        let pid = self.child.id().to_string();
+        let asked = Command::new("kill")
+            .args(["-TERM", &pid])
+            .status()
+            .is_ok_and(|s| s.success());
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while asked && Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
