@@ -5,6 +5,7 @@
 //! from noise. Values are in the unit of one performance source; the monitor clears the curve when
 //! the source changes.
 
+use crate::statistics::{Estimate, Noise};
 use serde::{Deserialize, Serialize};
 
 /// What is known at one CPU count.
@@ -24,6 +25,17 @@ pub struct CurvePoint {
     pub samples: f64,
     /// Decision at which the last sample was taken.
     pub tick: u64,
+}
+
+impl CurvePoint {
+    /// The running mean with the number of samples it is worth.
+    #[must_use]
+    pub const fn estimate(&self) -> Estimate {
+        Estimate {
+            mean: self.mean,
+            samples: self.samples,
+        }
+    }
 }
 
 /// Performance by CPU count, in ascending order of the count.
@@ -111,6 +123,48 @@ impl PerformanceCurve {
         self.points.clear();
     }
 
+    /// Carries the curve over into a new phase, in which performance at the present count is
+    /// `ratio` times what it was: every point is scaled by it, so that the shape of the curve and
+    /// with it the promised floor survive, and counts as one old sample, so that new ones soon
+    /// outweigh it. A ratio that is not a positive number clears the curve.
+    pub fn rescale(&mut self, ratio: f64) {
+        if !(ratio.is_finite() && ratio > 0.0) {
+            self.clear();
+            return;
+        }
+        for point in &mut self.points {
+            point.perf *= ratio;
+            point.last = point.perf;
+            point.mean *= ratio;
+            point.variance *= ratio * ratio;
+            point.samples = 1.0;
+        }
+    }
+
+    /// The scatter of single samples relative to the mean, pooled over all counts that have more
+    /// than one.
+    #[must_use]
+    pub fn noise(&self) -> Noise {
+        let (mut squares, mut degrees_of_freedom) = (0.0, 0.0);
+        for point in &self.points {
+            if point.samples > 1.0 && point.mean > 0.0 {
+                // `variance` is the mean square; times n/(n-1) it is unbiased, and it weighs n-1.
+                squares += point.samples * point.variance / (point.mean * point.mean);
+                degrees_of_freedom += point.samples - 1.0;
+            }
+        }
+        let relative_sd = if degrees_of_freedom > 0.0 {
+            (squares / degrees_of_freedom).sqrt()
+        } else {
+            0.0
+        };
+        Noise {
+            // Below this it is the rounding of the arithmetic, not scatter.
+            relative_sd: if relative_sd < 1e-9 { 0.0 } else { relative_sd },
+            degrees_of_freedom,
+        }
+    }
+
     /// Keeps only the points for which `keep` holds.
     pub fn retain(&mut self, keep: impl FnMut(&CurvePoint) -> bool) {
         self.points.retain(keep);
@@ -144,6 +198,30 @@ mod tests {
             curve.record(2, 10.0, 0, 0.25);
         }
         assert!((curve.at(2).unwrap().mean - 10.0).abs() < 0.5);
+    }
+
+    #[test]
+    fn the_noise_is_pooled_over_counts_and_relative_to_their_means() {
+        let mut curve = PerformanceCurve::new();
+        assert_eq!(curve.noise().degrees_of_freedom, 0.0);
+        for (cpus, scale) in [(2, 1.0), (4, 50.0)] {
+            // Unbiased variance of 0.9, 1.0, 1.1 is 0.01.
+            for sample in [0.9, 1.0, 1.1] {
+                curve.record(cpus, sample * scale, 0, 0.1);
+            }
+        }
+        let noise = curve.noise();
+        assert!((noise.relative_sd - 0.1).abs() < 1e-12, "{noise:?}");
+        assert_eq!(noise.degrees_of_freedom, 4.0);
+    }
+
+    #[test]
+    fn a_new_phase_keeps_the_shape_of_the_curve() {
+        let mut curve = PerformanceCurve::from_points([(2, 10.0), (4, 16.0)]);
+        curve.rescale(0.5);
+        assert_eq!(curve, PerformanceCurve::from_points([(2, 5.0), (4, 8.0)]));
+        curve.rescale(f64::NAN);
+        assert!(curve.is_empty());
     }
 
     #[test]

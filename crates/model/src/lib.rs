@@ -24,6 +24,7 @@ pub mod plan;
 pub mod profile;
 pub mod reason;
 pub mod snapshot;
+pub mod statistics;
 pub mod topology;
 
 pub use allocation::{Allocation, NodeShare, Share, Sharing, Transfer};
@@ -43,4 +44,5 @@ pub use profile::{
 };
 pub use reason::{Explanation, Reason};
 pub use snapshot::{AppView, Snapshot};
+pub use statistics::{Confidence, Estimate, Noise};
 pub use topology::Topology;

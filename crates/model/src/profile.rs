@@ -157,6 +157,10 @@ pub struct Profile {
     pub ipc: Option<f64>,
     /// Performance by CPU count.
     pub curve: PerformanceCurve,
+    /// Counts how often the curve was started anew because the unit of its values changed. Values
+    /// from before are not to be compared with values from after.
+    #[serde(default)]
+    pub epoch: u64,
     /// Whether this interval differs from the one before.
     pub phase: PhaseChange,
     /// Share of its CPUs' time that was used in the last interval, 0 to 1, where known.
@@ -182,6 +186,7 @@ impl Profile {
             spc: None,
             ipc: None,
             curve: PerformanceCurve::new(),
+            epoch: 0,
             phase: PhaseChange::Same,
             utilisation: None,
             spare_cpus: None,
