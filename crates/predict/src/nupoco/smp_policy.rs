@@ -1,0 +1,192 @@
+//! The static policies of Figures 5 and 6 for two workloads on one memory controller.
+//!
+//! Two workloads start together and hold a fixed split of the M cores; when one ends, the other
+//! takes all M [readings N15]. The unit of work is the time it takes alone on one core. Policies
+//! [NuPoCo §3.4]: *batch* runs one after the other on all cores; *equal* halves the machine (the
+//! first workload gets the smaller half of an odd machine); *best static* is the split with the
+//! shortest total; *max system utilisation* and *max CPU utilisation* choose the split by eq. 6 or
+//! by its CPU part alone, without knowing the amount of work.
+//!
+//! Invariants: every split gives each workload at least one core and hands out all cores; no
+//! static split is better than *best static*. Among equals the split with the fewest cores for the
+//! first workload wins.
+
+use crate::error::ModelError;
+use crate::nupoco::colocation::{self, Colocation, Reading, Share};
+use crate::nupoco::smp::{self, SmpMachine};
+use crate::units::RequestsPerCycle;
+use serde::Serialize;
+
+/// A workload with an amount of work.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Job {
+    /// Requests per cycle of work and core.
+    pub rate: RequestsPerCycle,
+    /// Time that it takes alone on one core, in any unit.
+    pub time_on_one_core: f64,
+}
+
+/// Cores of the first and of the second workload.
+pub type Split = [u32; 2];
+
+/// What a split comes to.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Outcome {
+    /// The split.
+    pub split: Split,
+    /// When both have ended.
+    pub total: f64,
+    /// When each has ended.
+    pub turnaround: [f64; 2],
+    /// Share of the batch time that is saved.
+    pub reduction_vs_batch: f64,
+}
+
+/// All policies on the same two jobs.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Comparison {
+    /// Time of one after the other.
+    pub batch: f64,
+    /// Half of the cores each.
+    pub equal: Outcome,
+    /// The split of the shortest total.
+    pub best_static: Outcome,
+    /// The split of the highest system utilisation (NuPoCo's policy).
+    pub max_system_util: Outcome,
+    /// The split of the highest CPU utilisation.
+    pub max_cpu_util: Outcome,
+}
+
+/// Two values this close, relatively, are equal: the later one does not win.
+const TIE: f64 = 1e-12;
+
+/// Runs every policy on `jobs`.
+///
+/// # Errors
+/// [`ModelError::MoreWorkloadsThan`] on a machine of one core, and those of
+/// [`colocation::predict`].
+pub fn compare(
+    machine: &SmpMachine,
+    jobs: &[Job; 2],
+    reading: Reading,
+) -> Result<Comparison, ModelError> {
+    let cores = machine.cores();
+    if cores < 2 {
+        return Err(ModelError::MoreWorkloadsThan { unit: "cores", workloads: 2, units: 1 });
+    }
+    let alone = [run_alone(machine, &jobs[0])?, run_alone(machine, &jobs[1])?];
+    let batch = alone[0] + alone[1];
+
+    let candidates = (1..cores)
+        .map(|first| {
+            let split = [first, cores - first];
+            let shares = [0, 1].map(|i| Share { cores: split[i], rate: jobs[i].rate });
+            let model = colocation::predict(machine, &shares, reading)?;
+            let (turnaround, total) = finish(jobs, alone, &model);
+            let reduction_vs_batch = 1.0 - total / batch;
+            Ok((model, Outcome { split, total, turnaround, reduction_vs_batch }))
+        })
+        .collect::<Result<Vec<_>, ModelError>>()?;
+
+    Ok(Comparison {
+        batch,
+        equal: candidates[cores as usize / 2 - 1].1,
+        best_static: highest(&candidates, |_, outcome| -outcome.total),
+        max_system_util: highest(&candidates, |model, _| model.system.get()),
+        max_cpu_util: highest(&candidates, |model, _| model.cpu.get()),
+    })
+}
+
+/// Time of a job alone on all cores.
+fn run_alone(machine: &SmpMachine, job: &Job) -> Result<f64, ModelError> {
+    let all = smp::predict(machine, machine.cores(), job.rate)?;
+    Ok(job.time_on_one_core / all.speedup.get())
+}
+
+/// Turnarounds and total: side by side until one ends, then the other alone on all cores.
+fn finish(jobs: &[Job; 2], alone: [f64; 2], model: &Colocation) -> ([f64; 2], f64) {
+    let side_by_side =
+        [0, 1].map(|i| jobs[i].time_on_one_core / model.workloads[i].speedup.get());
+    let (first, last) = if side_by_side[0] <= side_by_side[1] { (0, 1) } else { (1, 0) };
+    let left = 1.0 - side_by_side[first] / side_by_side[last];
+    let mut turnaround = side_by_side;
+    if left > 0.0 {
+        turnaround[last] = side_by_side[first] + left * alone[last];
+    }
+    (turnaround, turnaround[last])
+}
+
+fn highest(
+    candidates: &[(Colocation, Outcome)],
+    score: impl Fn(&Colocation, &Outcome) -> f64,
+) -> Outcome {
+    let mut best = &candidates[0];
+    let mut best_score = score(&best.0, &best.1);
+    for candidate in &candidates[1..] {
+        let this = score(&candidate.0, &candidate.1);
+        if this > best_score + TIE * best_score.abs() {
+            (best, best_score) = (candidate, this);
+        }
+    }
+    best.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Cycles;
+    use proptest::prelude::*;
+
+    fn compare_figure_5(work: [f64; 2]) -> Comparison {
+        let machine = SmpMachine::new(16, Cycles::new(50.0).unwrap()).unwrap();
+        let job = |rate, time_on_one_core| Job {
+            rate: RequestsPerCycle::new(rate).unwrap(),
+            time_on_one_core,
+        };
+        compare(&machine, &[job(0.0, work[0]), job(0.01, work[1])], Reading::Requesting).unwrap()
+    }
+
+    #[test]
+    fn figure_5_has_its_published_optima() {
+        assert_eq!(compare_figure_5([200.0, 100.0]).best_static.split, [6, 10]);
+        assert_eq!(compare_figure_5([400.0, 100.0]).best_static.split, [11, 5]);
+        assert_eq!(compare_figure_5([800.0, 100.0]).best_static.split, [14, 2]);
+    }
+
+    #[test]
+    fn utilisation_policies_do_not_look_at_the_amount_of_work() {
+        for work in [[200.0, 100.0], [800.0, 100.0]] {
+            let comparison = compare_figure_5(work);
+            assert_eq!(comparison.max_system_util.split, [11, 5]);
+            assert_eq!(comparison.max_cpu_util.split, [15, 1]);
+        }
+    }
+
+    #[test]
+    fn one_core_cannot_be_split() {
+        let machine = SmpMachine::new(1, Cycles::new(50.0).unwrap()).unwrap();
+        let job = Job { rate: RequestsPerCycle::ZERO, time_on_one_core: 1.0 };
+        assert!(compare(&machine, &[job, job], Reading::Requesting).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn best_static_is_best(
+            cores in 2u32..40, ra in 0.0..0.1f64, rb in 0.0..0.1f64,
+            wa in 0.1..1e3f64, wb in 0.1..1e3f64,
+        ) {
+            let machine = SmpMachine::new(cores, Cycles::new(20.0).unwrap()).unwrap();
+            let job = |rate, time_on_one_core| Job {
+                rate: RequestsPerCycle::new(rate).unwrap(),
+                time_on_one_core,
+            };
+            let c = compare(&machine, &[job(ra, wa), job(rb, wb)], Reading::Requesting).unwrap();
+            for other in [c.equal, c.max_system_util, c.max_cpu_util] {
+                prop_assert!(c.best_static.total <= other.total * (1.0 + 1e-9));
+                prop_assert_eq!(other.split[0] + other.split[1], cores);
+                prop_assert!(other.split[0] >= 1 && other.split[1] >= 1);
+                prop_assert!(other.turnaround[0].max(other.turnaround[1]) <= other.total * (1.0 + 1e-12));
+            }
+        }
+    }
+}
