@@ -1,0 +1,205 @@
+//! What the daemon tells an application: plain values, and how they are stored in the page.
+
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use crate::error::PageError;
+use crate::layout::{self, AllocationBlock, MASK_WORDS, MAX_CPUS};
+use crate::seqlock::{self, Stamped};
+
+/// How often an allocation was published; 0 before the first time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Generation(u32);
+
+impl Generation {
+    /// The generation that an even sequence number stands for.
+    #[must_use]
+    pub const fn from_sequence(sequence: u32) -> Self {
+        Self(sequence / 2)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What the shim may do with the teams of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u32)]
+pub enum TeamMode {
+    /// Teams keep the size they had at launch.
+    #[default]
+    Fixed = layout::TEAM_MODE_FIXED,
+    /// The team of an outermost region has as many threads as the program has CPUs.
+    Follow = layout::TEAM_MODE_FOLLOW,
+}
+
+impl TeamMode {
+    /// The mode that a number in the page stands for; the safe one for unknown numbers.
+    #[must_use]
+    pub const fn from_raw(raw: u32) -> Self {
+        match raw {
+            layout::TEAM_MODE_FOLLOW => Self::Follow,
+            _ => Self::Fixed,
+        }
+    }
+
+    /// The name used in the environment.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Follow => "follow",
+        }
+    }
+
+    /// The mode with this name in the environment.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "fixed" => Some(Self::Fixed),
+            "follow" => Some(Self::Follow),
+            _ => None,
+        }
+    }
+}
+
+/// A set of CPUs as the page holds it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CpuMask([u64; MASK_WORDS]);
+
+impl Default for CpuMask {
+    fn default() -> Self {
+        Self([0; MASK_WORDS])
+    }
+}
+
+impl CpuMask {
+    /// The set of these CPUs.
+    pub fn from_cpus(cpus: impl IntoIterator<Item = u32>) -> Result<Self, PageError> {
+        let mut mask = Self::default();
+        for cpu in cpus {
+            let word = mask
+                .0
+                .get_mut(cpu as usize / 64)
+                .ok_or(PageError::CpuOutOfRange { cpu })?;
+            *word |= 1 << (cpu % 64);
+        }
+        Ok(mask)
+    }
+
+    /// Its CPUs in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..MAX_CPUS as u32).filter(|cpu| self.contains(*cpu))
+    }
+
+    /// Whether `cpu` is in it.
+    #[must_use]
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.0
+            .get(cpu as usize / 64)
+            .is_some_and(|word| word >> (cpu % 64) & 1 == 1)
+    }
+
+    /// How many CPUs it has.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+}
+
+impl fmt::Debug for CpuMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+/// What an application may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Allocation {
+    /// How many CPUs it has; 0 for "nothing decided yet". Usually the size of `cpus`, but smaller
+    /// for an application that shares its CPUs with others.
+    pub cpu_count: u32,
+    /// Whether teams follow `cpu_count`.
+    pub team_mode: TeamMode,
+    /// The largest team that makes sense; 0 for no such limit.
+    pub max_team: u32,
+    /// The CPUs.
+    pub cpus: CpuMask,
+    /// Their NUMA nodes, bit *n* for node *n*.
+    pub node_mask: u64,
+}
+
+/// Tries before a reader gives up on a writer that never finishes. A write takes well under a
+/// microsecond, so this many tries outlast any write that is not interrupted.
+const READ_ATTEMPTS: u32 = 1000;
+
+impl AllocationBlock {
+    /// Publishes `allocation` as the successor of sequence number `current`; for the one writer.
+    pub(crate) fn publish(&self, current: u32, allocation: &Allocation) -> u32 {
+        seqlock::publish(&self.sequence, current, || {
+            self.cpu_count
+                .store(allocation.cpu_count, Ordering::Relaxed);
+            self.team_mode
+                .store(allocation.team_mode as u32, Ordering::Relaxed);
+            self.max_team.store(allocation.max_team, Ordering::Relaxed);
+            self.node_mask
+                .store(allocation.node_mask, Ordering::Relaxed);
+            for (shared, word) in self.cpu_mask.iter().zip(allocation.cpus.0) {
+                shared.store(word, Ordering::Relaxed);
+            }
+        })
+    }
+
+    /// The current allocation; `None` when the writer died while it wrote.
+    #[must_use]
+    pub fn read(&self) -> Option<Stamped<Allocation>> {
+        seqlock::read(&self.sequence, READ_ATTEMPTS, || Allocation {
+            cpu_count: self.cpu_count.load(Ordering::Relaxed),
+            team_mode: TeamMode::from_raw(self.team_mode.load(Ordering::Relaxed)),
+            max_team: self.max_team.load(Ordering::Relaxed),
+            cpus: CpuMask(core::array::from_fn(|word| {
+                self.cpu_mask
+                    .get(word)
+                    .map_or(0, |shared| shared.load(Ordering::Relaxed))
+            })),
+            node_mask: self.node_mask.load(Ordering::Relaxed),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_holds_what_was_put_into_it() {
+        let mask = CpuMask::from_cpus([0, 63, 64, 4095]).unwrap();
+        assert_eq!(mask.iter().collect::<Vec<_>>(), [0, 63, 64, 4095]);
+        assert_eq!(mask.count(), 4);
+        assert!(!mask.contains(1) && !mask.contains(5000));
+    }
+
+    #[test]
+    fn a_cpu_beyond_the_mask_is_an_error_that_names_it() {
+        let error = CpuMask::from_cpus([1, 4096]).unwrap_err().to_string();
+        assert!(error.contains("cpu 4096"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_team_mode_is_read_as_the_safe_one() {
+        assert_eq!(TeamMode::from_raw(7), TeamMode::Fixed);
+        for mode in [TeamMode::Fixed, TeamMode::Follow] {
+            assert_eq!(TeamMode::from_raw(mode as u32), mode);
+            assert_eq!(TeamMode::from_name(mode.as_str()), Some(mode));
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The application's side: opens the page, reads the allocation, counts progress.
+//!
+//! *Slots.* A thread claims a slot when it first has something to count and then is its only writer,
+//! so that counting is a plain load and store. It gives the slot back when it ends; the next thread
+//! goes on from the totals found there. When all are in use, the late-comers share the last slot and
+//! add to it atomically. A thread that has been forked claims anew in the child, since parent and
+//! child share the page.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, open};
+
+use crate::allocation::Allocation;
+use crate::error::PageError;
+use crate::layout::{FLAG_SLOTS_EXHAUSTED, ReportBlock, SLOT_COUNT, ThreadSlot};
+use crate::mapping::{Access, Mapping};
+use crate::seqlock::Stamped;
+use crate::token::Token;
+
+/// The page as its application sees it.
+#[derive(Debug)]
+pub struct ClientPage {
+    mapping: Mapping,
+}
+
+/// A thread of a process, as a slot names its owner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotOwner {
+    /// Process id.
+    pub process: u32,
+    /// Thread id.
+    pub thread: u32,
+}
+
+impl SlotOwner {
+    const fn to_raw(self) -> u64 {
+        (self.process as u64) << 32 | self.thread as u64
+    }
+}
+
+/// Whether other threads write to the same slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlotSharing {
+    /// No: plain loads and stores suffice.
+    Own,
+    /// Yes: additions are atomic.
+    Shared,
+}
+
+/// A slot to count in.
+#[derive(Clone, Copy)]
+pub struct SlotClaim<'page> {
+    /// The slot.
+    pub slot: &'page ThreadSlot,
+    /// Who else writes to it.
+    pub sharing: SlotSharing,
+}
+
+impl fmt::Debug for SlotClaim<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlotClaim")
+            .field("sharing", &self.sharing)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SlotClaim<'_> {
+    /// Adds `amount` to one of the slot's counters.
+    #[inline]
+    pub fn add(&self, counter: &AtomicU64, amount: u64) {
+        match self.sharing {
+            SlotSharing::Own => {
+                let sum = counter.load(Ordering::Relaxed).wrapping_add(amount);
+                counter.store(sum, Ordering::Relaxed);
+            }
+            SlotSharing::Shared => {
+                counter.fetch_add(amount, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Tries to get a slot of one's own. A try fails when another thread, looking for a slot given back,
+/// takes a new one in the moment between its being counted and its being occupied.
+const CLAIM_ATTEMPTS: u32 = 8;
+
+impl ClientPage {
+    /// Opens the page at `path` and checks that it is the one with `token`.
+    pub fn open(path: &Path, token: Token) -> Result<Self, PageError> {
+        let fd = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|source| {
+            PageError::Open {
+                path: path.to_owned(),
+                source,
+            }
+        })?;
+        let mapping = Mapping::new(&fd, Access::ReadWrite)?;
+        mapping.check_header(token)?;
+        Ok(Self { mapping })
+    }
+
+    /// The sequence number of the allocation. As long as it has not changed, neither has the
+    /// allocation: one relaxed load tells.
+    #[inline]
+    #[must_use]
+    pub fn sequence(&self) -> u32 {
+        self.mapping.allocation.sequence.load(Ordering::Relaxed)
+    }
+
+    /// The allocation; `None` when the daemon died while it wrote one.
+    #[must_use]
+    pub fn allocation(&self) -> Option<Stamped<Allocation>> {
+        self.mapping.allocation.read()
+    }
+
+    /// Where the application describes itself.
+    #[must_use]
+    pub fn report(&self) -> &ReportBlock {
+        &self.mapping.report
+    }
+
+    /// A slot for the thread `owner`, which has none.
+    #[must_use]
+    pub fn claim_slot(&self, owner: SlotOwner) -> SlotClaim<'_> {
+        for _ in 0..CLAIM_ATTEMPTS {
+            let slot = if take_one(&self.mapping.report.slots_released) {
+                self.used_slots().iter().find(|slot| occupy(slot, owner))
+            } else {
+                self.next_slot().filter(|slot| occupy(slot, owner))
+            };
+            if let Some(slot) = slot {
+                return SlotClaim {
+                    slot,
+                    sharing: SlotSharing::Own,
+                };
+            }
+        }
+        let [.., last] = &self.mapping.slots;
+        occupy(last, owner);
+        self.mapping
+            .report
+            .flags
+            .fetch_or(FLAG_SLOTS_EXHAUSTED, Ordering::Relaxed);
+        SlotClaim {
+            slot: last,
+            sharing: SlotSharing::Shared,
+        }
+    }
+
+    /// A slot that nobody had before, except the last.
+    fn next_slot(&self) -> Option<&ThreadSlot> {
+        let next = self
+            .mapping
+            .report
+            .slots_claimed
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |claimed| {
+                ((claimed as usize) < SLOT_COUNT).then_some(claimed + 1)
+            })
+            .ok()? as usize;
+        let [own @ .., _last] = &self.mapping.slots;
+        own.get(next)
+    }
+
+    /// Gives back the slot of a thread that ends. Its totals stay.
+    pub fn release_slot(&self, claim: SlotClaim<'_>, owner: SlotOwner) {
+        if claim.sharing == SlotSharing::Own && vacate(claim.slot, owner.to_raw()) {
+            self.mapping
+                .report
+                .slots_released
+                .fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Gives back all slots of a process that ends.
+    pub fn release_process(&self, process: u32) {
+        for slot in self.used_slots() {
+            let owner = slot.owner.load(Ordering::Relaxed);
+            if owner >> 32 == u64::from(process) && vacate(slot, owner) {
+                self.mapping
+                    .report
+                    .slots_released
+                    .fetch_add(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// The slots that were handed out, without the shared one.
+    fn used_slots(&self) -> &[ThreadSlot] {
+        let claimed = self.mapping.report.slots_claimed.load(Ordering::Acquire) as usize;
+        self.mapping
+            .slots
+            .get(..claimed.min(SLOT_COUNT - 1))
+            .unwrap_or_default()
+    }
+}
+
+/// Makes a free slot the owner's.
+fn occupy(slot: &ThreadSlot, owner: SlotOwner) -> bool {
+    // Acquire: the totals of the owner before, which released it, are to be seen.
+    slot.owner
+        .compare_exchange(0, owner.to_raw(), Ordering::Acquire, Ordering::Relaxed)
+        .is_ok()
+}
+
+/// Frees a slot that has this owner.
+fn vacate(slot: &ThreadSlot, owner: u64) -> bool {
+    slot.owner
+        .compare_exchange(owner, 0, Ordering::Release, Ordering::Relaxed)
+        .is_ok()
+}
+
+/// Takes one from a counter unless it is empty.
+fn take_one(counter: &AtomicU32) -> bool {
+    counter
+        .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| {
+            count.checked_sub(1)
+        })
+        .is_ok()
+}

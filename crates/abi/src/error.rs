@@ -1,0 +1,71 @@
+//! What can be wrong with a page.
+
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::layout::{MAX_CPUS, PAGE_BYTES, PAGE_VERSION};
+
+/// Why a page could not be made or is not believed.
+#[derive(Debug, Error)]
+pub enum PageError {
+    /// The path in the environment leads nowhere.
+    #[error("open the shared page {path}: {source}; is the launcher still running?")]
+    Open {
+        /// Where the page was expected.
+        path: PathBuf,
+        /// What the kernel said.
+        source: Errno,
+    },
+    /// A system call on the memfd failed.
+    #[error("{call} on the shared page: {source}")]
+    Kernel {
+        /// Which call.
+        call: &'static str,
+        /// What the kernel said.
+        source: Errno,
+    },
+    /// The file has another length.
+    #[error(
+        "the shared page has {actual} bytes instead of {PAGE_BYTES}; it is no page of mapper, or of another version"
+    )]
+    WrongSize {
+        /// Its length.
+        actual: u64,
+    },
+    /// The file could still be truncated, and an access to it fault.
+    #[error(
+        "the shared page is not sealed against changes of its size; only a memfd made by mapperd is accepted"
+    )]
+    NotSealed,
+    /// The first bytes are not those of a page.
+    #[error("the shared page starts with {actual:#018x}; it is no page of mapper")]
+    WrongMagic {
+        /// The first eight bytes.
+        actual: u64,
+    },
+    /// The daemon and this program are of different releases.
+    #[error(
+        "the shared page has version {actual}, this program knows {PAGE_VERSION}; update the older of the two"
+    )]
+    WrongVersion {
+        /// The page's version.
+        actual: u32,
+    },
+    /// The page belongs to somebody else.
+    #[error("the shared page carries another token; its path has been reused by another process")]
+    WrongToken,
+    /// The token in the environment is malformed.
+    #[error("token {text:?} is not sixteen hexadecimal digits other than zero")]
+    BadToken {
+        /// The text.
+        text: String,
+    },
+    /// A CPU number that the mask can not hold.
+    #[error("cpu {cpu} is beyond the {MAX_CPUS} that the shared page can name")]
+    CpuOutOfRange {
+        /// The number.
+        cpu: u32,
+    },
+}

@@ -1,0 +1,149 @@
+//! What lies where in the page: version 1.
+//!
+//! The page has four parts: a header that never changes after the page was published, the
+//! allocation (written by the daemon under a seqlock), the report (written by the application, read
+//! by the daemon), and one slot for each thread of the application. Parts that different sides write
+//! are on different 128-byte lines, as are the slots, because current x86 CPUs prefetch cache lines
+//! in pairs.
+//!
+//! All numbers are in the host's byte order: both sides run on one machine.
+//!
+//! *Invariants.* Every field is an atomic; reserved bytes are zero; a change of any offset below
+//! needs a new [`PAGE_VERSION`]. The C header is generated from this file.
+
+use core::mem::{offset_of, size_of};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// First word of the page: the bytes `MAPPERPG` on a little-endian machine.
+pub const PAGE_MAGIC: u64 = 0x4750_5245_5050_414d;
+/// Version of the layout in this file.
+pub const PAGE_VERSION: u32 = 1;
+/// Length of the page, the memfd and the mapping.
+pub const PAGE_BYTES: usize = 65536;
+/// CPUs that the mask can name.
+pub const MAX_CPUS: usize = 4096;
+/// 64-bit words of the CPU mask.
+pub const MASK_WORDS: usize = 64;
+/// Thread slots in the page; the last one is shared by all threads that found no other.
+pub const SLOT_COUNT: usize = 480;
+
+/// Bit of `runtimes`: GCC's libgomp.
+pub const RUNTIME_LIBGOMP: u32 = 1;
+/// Bit of `runtimes`: LLVM's (or Intel's) libomp.
+pub const RUNTIME_LIBOMP: u32 = 2;
+
+/// Bit of `flags`: barriers may spin for long, because nothing in the environment told the runtime
+/// otherwise; the program must not be given fewer CPUs than it has threads.
+pub const FLAG_WAITS_SPIN: u32 = 1;
+/// Bit of `flags`: `wait_ns` in the slots is measured.
+pub const FLAG_WAIT_MEASURED: u32 = 2;
+/// Bit of `flags`: some threads share the last slot.
+pub const FLAG_SLOTS_EXHAUSTED: u32 = 4;
+
+/// Value of `teams_off`: the program called `omp_set_num_threads`.
+pub const TEAMS_OFF_SET_NUM_THREADS: u32 = 1;
+/// Value of `teams_off`: the program called `omp_set_dynamic(0)`.
+pub const TEAMS_OFF_SET_DYNAMIC: u32 = 2;
+/// Value of `teams_off`: the program gives its regions a `num_threads` clause.
+pub const TEAMS_OFF_CLAUSE: u32 = 3;
+
+/// Value of `team_mode`: teams keep the size they had at launch.
+pub const TEAM_MODE_FIXED: u32 = 0;
+/// Value of `team_mode`: the team of an outermost region has as many threads as there are CPUs.
+pub const TEAM_MODE_FOLLOW: u32 = 1;
+
+/// Written once, before anybody else sees the page.
+#[repr(C, align(128))]
+pub struct Header {
+    /// `PAGE_MAGIC`.
+    pub magic: AtomicU64,
+    /// `PAGE_VERSION`.
+    pub version: AtomicU32,
+    /// `PAGE_BYTES`.
+    pub size: AtomicU32,
+    /// The random number that the launcher also puts into the environment.
+    pub token: AtomicU64,
+}
+
+/// What the application may use. Written by the daemon alone.
+#[repr(C, align(128))]
+pub struct AllocationBlock {
+    /// Odd while the daemon writes; half of it is the generation. Also usable as a futex word.
+    pub sequence: AtomicU32,
+    /// How many CPUs the application has; 0 before the first decision.
+    pub cpu_count: AtomicU32,
+    /// What the shim may do with teams: one of `TEAM_MODE_*`.
+    pub team_mode: AtomicU32,
+    /// Largest team that makes sense for this application; 0 for no such limit.
+    pub max_team: AtomicU32,
+    /// NUMA nodes of the CPUs, bit *n* for node *n*.
+    pub node_mask: AtomicU64,
+    /// The CPUs, bit *c* mod 64 of word *c* / 64 for CPU *c*.
+    pub cpu_mask: [AtomicU64; MASK_WORDS],
+}
+
+/// What the application says about itself as a whole. Written by the application alone.
+#[repr(C, align(128))]
+pub struct ReportBlock {
+    /// Sum of `RUNTIME_*`: the runtimes that have started a region or a loop.
+    pub runtimes: AtomicU32,
+    /// Sum of `FLAG_*`.
+    pub flags: AtomicU32,
+    /// Why teams do not follow the allocation: one of `TEAMS_OFF_*`, 0 when they do.
+    pub teams_off: AtomicU32,
+    /// Sequence number of the allocation that the latest outermost region was started under.
+    pub applied_sequence: AtomicU32,
+    /// Team size asked for at that region.
+    pub team_size: AtomicU32,
+    /// `omp_get_max_threads()` before the first region.
+    pub max_threads: AtomicU32,
+    /// Slots handed out so far; the slots below it may be in use.
+    pub slots_claimed: AtomicU32,
+    /// Slots below `slots_claimed` that their threads gave back.
+    pub slots_released: AtomicU32,
+}
+
+/// What one thread has done. Written by its owner; by several threads, with atomic additions, when
+/// it is the last slot.
+#[repr(C, align(128))]
+pub struct ThreadSlot {
+    /// Process id (high half) and thread id (low half) of the owner; 0 when free.
+    pub owner: AtomicU64,
+    /// Parallel regions completed, counted by the thread that started them.
+    pub regions: AtomicU64,
+    /// Iterations completed of loops that the runtime dispenses in chunks.
+    pub iterations: AtomicU64,
+    /// Time spent waiting at barriers; stays 0 unless `FLAG_WAIT_MEASURED` is set.
+    pub wait_ns: AtomicU64,
+    /// `CLOCK_MONOTONIC` (coarse) at the last region or loop that was completed.
+    pub last_progress_ns: AtomicU64,
+    /// Identity of the region this thread started last: the address of its outlined function.
+    pub region: AtomicU64,
+}
+
+/// The whole page.
+#[repr(C, align(128))]
+pub struct Page {
+    /// Who made it.
+    pub header: Header,
+    /// Daemon to application.
+    pub allocation: AllocationBlock,
+    /// Application to daemon.
+    pub report: ReportBlock,
+    /// Room for later parts.
+    pub reserved: [AtomicU64; RESERVED_WORDS],
+    /// Application to daemon, one for each thread.
+    pub slots: [ThreadSlot; SLOT_COUNT],
+}
+
+/// Zero words between the report and the slots, which start at 4096.
+pub const RESERVED_WORDS: usize = 400;
+
+const _: () = {
+    assert!(size_of::<Page>() == PAGE_BYTES);
+    assert!(PAGE_MAGIC == u64::from_le_bytes(*b"MAPPERPG"));
+    assert!(MASK_WORDS * 64 == MAX_CPUS);
+    assert!(offset_of!(Page, allocation) == 128);
+    assert!(offset_of!(Page, report) == 768);
+    assert!(offset_of!(Page, slots) == 4096);
+};

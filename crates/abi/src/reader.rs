@@ -1,0 +1,125 @@
+//! The daemon's side: reads what an application reports, and believes none of it.
+//!
+//! *Problem.* The application may write anything anywhere in the page at any time, by mistake or on
+//! purpose. The daemon must neither crash nor loop nor be led to absurd numbers.
+//!
+//! *Approach.* Every value is loaded once, through an atomic, into a plain struct, and bounded: the
+//! number of slots by the size of the page, times by the present, flags by the known ones. Sums
+//! saturate. Totals may go backwards if the application makes them; [`Progress::since`] then reports
+//! no gain.
+
+use core::sync::atomic::Ordering;
+use std::os::fd::AsFd;
+
+use crate::allocation::Generation;
+use crate::error::PageError;
+use crate::layout::{SLOT_COUNT, ThreadSlot};
+use crate::mapping::{Access, Mapping};
+use crate::report::{ReportFlags, RuntimeReport, Runtimes, TeamsOff};
+use crate::token::Token;
+
+/// Reads the page of one application.
+#[derive(Debug)]
+pub struct PageReader {
+    mapping: Mapping,
+}
+
+/// How far an application has come, summed over all threads of all its processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// Parallel regions completed.
+    pub regions: u64,
+    /// Iterations completed of loops that the runtime dispenses in chunks.
+    pub iterations: u64,
+    /// Thread time spent waiting at barriers; measured only if
+    /// [`ReportFlags::WAIT_MEASURED`](crate::ReportFlags::WAIT_MEASURED) is set.
+    pub wait_ns: u64,
+    /// Monotonic time of the last region or loop completed; 0 before the first, never in the future.
+    pub last_progress_ns: u64,
+    /// Threads that hold a slot.
+    pub threads: u32,
+    /// Identity of the region started by the thread that completed a region or loop last; 0 when
+    /// unknown.
+    pub region: u64,
+}
+
+/// What an application did between two looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ProgressGain {
+    /// Parallel regions completed.
+    pub regions: u64,
+    /// Loop iterations completed.
+    pub iterations: u64,
+    /// Thread time spent waiting at barriers.
+    pub wait_ns: u64,
+}
+
+impl Progress {
+    /// What was done since `earlier`; nothing where a total went backwards.
+    #[must_use]
+    pub const fn since(&self, earlier: &Self) -> ProgressGain {
+        ProgressGain {
+            regions: self.regions.saturating_sub(earlier.regions),
+            iterations: self.iterations.saturating_sub(earlier.iterations),
+            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+        }
+    }
+}
+
+impl PageReader {
+    /// Maps the page read-only.
+    pub fn from_fd(fd: impl AsFd, token: Token) -> Result<Self, PageError> {
+        let mapping = Mapping::new(fd, Access::ReadOnly)?;
+        mapping.check_header(token)?;
+        Ok(Self { mapping })
+    }
+
+    /// Sums up the slots. `now_ns` is the present `CLOCK_MONOTONIC`, which bounds reported times.
+    #[must_use]
+    pub fn progress(&self, now_ns: u64) -> Progress {
+        let mut total = Progress::default();
+        for slot in self.used_slots() {
+            total.regions = total
+                .regions
+                .saturating_add(slot.regions.load(Ordering::Relaxed));
+            total.iterations = total
+                .iterations
+                .saturating_add(slot.iterations.load(Ordering::Relaxed));
+            total.wait_ns = total
+                .wait_ns
+                .saturating_add(slot.wait_ns.load(Ordering::Relaxed));
+            total.threads += u32::from(slot.owner.load(Ordering::Relaxed) != 0);
+            let last_ns = slot.last_progress_ns.load(Ordering::Relaxed).min(now_ns);
+            let region = slot.region.load(Ordering::Relaxed);
+            if last_ns >= total.last_progress_ns && region != 0 {
+                total.region = region;
+            }
+            total.last_progress_ns = total.last_progress_ns.max(last_ns);
+        }
+        total
+    }
+
+    /// What the application says about itself.
+    #[must_use]
+    pub fn report(&self) -> RuntimeReport {
+        let report = &self.mapping.report;
+        RuntimeReport {
+            runtimes: Runtimes::from_bits_truncate(report.runtimes.load(Ordering::Relaxed)),
+            flags: ReportFlags::from_bits_truncate(report.flags.load(Ordering::Relaxed)),
+            teams_off: TeamsOff::from_raw(report.teams_off.load(Ordering::Relaxed)),
+            applied: Generation::from_sequence(report.applied_sequence.load(Ordering::Relaxed)),
+            team_size: report.team_size.load(Ordering::Relaxed),
+            max_threads: report.max_threads.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The slots that were ever handed out, as far as the application can be believed; never more
+    /// than there are.
+    fn used_slots(&self) -> &[ThreadSlot] {
+        let claimed = self.mapping.report.slots_claimed.load(Ordering::Acquire) as usize;
+        self.mapping
+            .slots
+            .get(..claimed.min(SLOT_COUNT))
+            .unwrap_or_default()
+    }
+}
