@@ -326,6 +326,7 @@ fn progress_is_the_sum_over_all_threads_ever() {
             .last_progress_ns
             .store(u64::from(100 + thread), Ordering::Relaxed);
     }
+    client.release_slot(claims[1], owner(2));
     let progress = reader.progress(1000);
     assert_eq!(
         (progress.regions, progress.iterations, progress.threads),
