@@ -6,7 +6,9 @@
 use clap::{Parser, Subcommand};
 
 mod private_daemon;
+mod task_demo;
 mod task_measure;
+mod task_setup;
 mod workspace;
 
 /// Developer tasks of mapper.
@@ -19,13 +21,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    Demo(task_demo::Args),
     Measure(task_measure::Args),
+    Setup(task_setup::Args),
 }
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let done = match cli.task {
+        Task::Demo(args) => task_demo::run(&args),
         Task::Measure(args) => task_measure::run(&args),
+        Task::Setup(args) => task_setup::run(&args),
     };
     match done {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -1,0 +1,231 @@
+//! Progress while measuring, and the tables at the end.
+//!
+//! On a terminal progress is a bar; elsewhere it is one plain line for every run.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::measure::Run;
+use super::pairs::{Pair, Setting};
+use super::results::{PairResult, Results, SettingResult, Summary};
+
+/// Says how far the measuring has come.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    is_terminal: bool,
+}
+
+impl Progress {
+    /// For `steps` steps, named together by `what`.
+    pub(crate) fn start(what: &str, steps: usize) -> anyhow::Result<Self> {
+        let is_terminal = std::io::stderr().is_terminal();
+        let target = if is_terminal {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
+        bar.set_style(ProgressStyle::with_template(
+            "{prefix:>12} [{bar:30}] {pos}/{len} {elapsed_precise} {wide_msg}",
+        )?);
+        bar.set_prefix(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Ok(Self { bar, is_terminal })
+    }
+
+    /// What is done next.
+    pub(crate) fn doing(&self, what: String) {
+        self.bar.set_message(what);
+    }
+
+    /// What came of it.
+    pub(crate) fn done(&self, what: &str) {
+        self.bar.inc(1);
+        if !self.is_terminal {
+            let (at, of) = (self.bar.position(), self.bar.length().unwrap_or(0));
+            eprintln!("[{at}/{of}] {what}");
+        }
+    }
+
+    /// A remark that stays.
+    pub(crate) fn note(&self, what: &str) {
+        self.bar.suspend(|| eprintln!("note: {what}"));
+    }
+
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// One run, for the progress lines.
+pub(crate) fn run_line(repetition: usize, pair: &Pair, setting: Setting, run: &Run) -> String {
+    let mut line = format!(
+        "repetition {}, {}, {}:",
+        repetition + 1,
+        pair.name,
+        setting.title()
+    );
+    for (which, entrant) in pair.entrants.iter().enumerate() {
+        let over = if run.timed_out[which] { "over " } else { "" };
+        let comma = if which == 0 { "" } else { "," };
+        let _ = write!(
+            line,
+            "{comma} {} {over}{:.2} s",
+            entrant.program.name(),
+            run.times_s[which]
+        );
+    }
+    for wrong in &run.wrong {
+        let _ = write!(line, "; WRONG: {wrong}");
+    }
+    line
+}
+
+/// The tables that the task ends with.
+pub(crate) fn tables(results: &Results) -> String {
+    let mut text = String::new();
+    for pair in &results.pairs {
+        pair_table(&mut text, pair);
+    }
+    for (runtime, settings) in &results.by_runtime {
+        let pairs = results
+            .pairs
+            .iter()
+            .filter(|pair| pair.runtime == *runtime)
+            .count();
+        let _ = writeln!(text, "all {pairs} {runtime} pairs");
+        let _ = writeln!(
+            text,
+            "  {:<24}{:>12}{:>13}{:>14}{:>16}  QoS broken",
+            "", "over plain", "over passive", "slowest pair", "slowest program"
+        );
+        for (setting, summary) in settings {
+            summary_row(&mut text, *setting, summary);
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "targets");
+    for target in &results.targets {
+        let _ = writeln!(
+            text,
+            "  {}  {}: {} (wanted {})",
+            if target.met { "met   " } else { "MISSED" },
+            target.what,
+            target.found,
+            target.wanted
+        );
+    }
+    for pair in &results.pairs {
+        for wrong in pair.settings.values().flat_map(|setting| &setting.wrong) {
+            let _ = writeln!(text, "  WRONG RESULT in {}: {wrong}", pair.name);
+        }
+    }
+    let _ = writeln!(
+        text,
+        "\n{} repetitions in {:.0} s on {} CPUs ({}); other processes used {:.2} CPUs, the \
+         hypervisor took {:.2}; load average before {:.2}",
+        results.method.repetitions_done,
+        results.elapsed_s,
+        results.machine.cpus,
+        results.machine.cpu,
+        results.disturbance.other_processes_cpus,
+        results.disturbance.stolen_cpus,
+        results.machine.load_average_before,
+    );
+    text
+}
+
+fn pair_table(text: &mut String, pair: &PairResult) {
+    let [first, second] = &pair.programs;
+    let _ = writeln!(text, "{} ({})", pair.name, pair.runtime);
+    let _ = writeln!(
+        text,
+        "  {:<24}{:>12}{:>13}{:>14}{:>16}  QoS",
+        "median seconds", first.name, second.name, "over plain", "over passive"
+    );
+    for (setting, result) in &pair.settings {
+        let _ = writeln!(
+            text,
+            "  {:<24}{:>12}{:>13}{:>14}{:>16}  {}",
+            setting.title(),
+            time(result, 0),
+            time(result, 1),
+            ratio(result.geomean_vs_plain),
+            ratio(result.geomean_vs_passive),
+            promise(pair, *setting, result),
+        );
+    }
+    text.push('\n');
+}
+
+fn summary_row(text: &mut String, setting: Setting, summary: &Summary) {
+    let _ = writeln!(
+        text,
+        "  {:<24}{:>12}{:>13}{:>14}{:>16}  {}",
+        setting.title(),
+        ratio(summary.geomean_vs_plain),
+        ratio(summary.geomean_vs_passive),
+        ratio(summary.worst_pair_vs_passive),
+        ratio(summary.worst_program_vs_static),
+        match (setting.is_managed(), summary.qos_violations) {
+            (true, Some(0)) => "none".to_owned(),
+            (true, Some(_)) => summary.violations.join("; "),
+            _ => "-".to_owned(),
+        },
+    );
+}
+
+/// A median, with `>` when half of the runs or more were ended at the limit.
+fn time(result: &SettingResult, which: usize) -> String {
+    let over = if result.median_is_limit(which) {
+        ">"
+    } else {
+        ""
+    };
+    format!("{over}{:.2}", result.medians[which])
+}
+
+/// A ratio as people write it.
+pub(crate) fn ratio(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}×"))
+}
+
+fn promise(pair: &PairResult, setting: Setting, result: &SettingResult) -> String {
+    let (Some(kept), Some(speeds), true) =
+        (result.qos_kept, result.vs_static, setting.is_managed())
+    else {
+        return "-".to_owned();
+    };
+    let broken: Vec<String> = (0..2)
+        .filter(|&which: &usize| !kept[which])
+        .map(|which| format!("{} at {:.2}", pair.programs[which].name, speeds[which]))
+        .collect();
+    if broken.is_empty() {
+        "kept".to_owned()
+    } else {
+        format!("broken: {}", broken.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::tests::example;
+    use super::*;
+
+    #[test]
+    fn the_tables_name_every_pair_setting_and_missed_target() {
+        let results = example();
+        let text = tables(&results);
+        for pair in &results.pairs {
+            assert!(text.contains(pair.name), "{text}");
+        }
+        for setting in Setting::ALL {
+            assert!(text.contains(setting.title()), "{text}");
+        }
+        assert_eq!(text.matches("MISSED").count(), 1, "{text}");
+        assert!(text.contains("md <is> wrong"), "{text}");
+    }
+}

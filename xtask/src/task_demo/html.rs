@@ -1,0 +1,541 @@
+//! The report as one HTML page without outside resources, for light and dark screens and paper.
+//!
+//! It is written as well-formed XML, which browsers read just as well and tests can check.
+
+use std::fmt::Write as _;
+
+use super::console::ratio;
+use super::pairs::{PAIRS, Program, Setting};
+use super::plot::{self, escaped};
+use super::results::{PairResult, Results, SettingResult, Summary};
+
+const STYLE: &str = include_str!("report.css");
+
+/// The page.
+pub(crate) fn page(results: &Results) -> String {
+    let mut html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\
+         <title>mapper demo, {}</title><style>\n{STYLE}</style></head><body><main>\n",
+        escaped(&results.machine.date)
+    );
+    head(&mut html, results);
+    wrong(&mut html, results);
+    summary_tables(&mut html, results);
+    html.push_str("<h2>Each pair</h2>\n");
+    for pair in &results.pairs {
+        pair_section(&mut html, results, pair);
+    }
+    targets(&mut html, results);
+    method(&mut html, results);
+    machine(&mut html, results);
+    html.push_str("</main></body></html>\n");
+    html
+}
+
+fn head(html: &mut String, results: &Results) {
+    let cpus = results.machine.cpus;
+    let finding = results.geomean_vs_plain.map_or_else(
+        || format!("Pairs of OpenMP programs side by side on {cpus} CPUs"),
+        |speedup| {
+            let pace = if speedup >= 1.0 {
+                format!("{speedup:.2} times as fast")
+            } else {
+                format!("at {speedup:.2} of the speed")
+            };
+            let than = if speedup >= 1.0 { "as under" } else { "of" };
+            format!("Two OpenMP programs at a time on {cpus} CPUs ran {pace} {than} plain Linux")
+        },
+    );
+    let repetitions = results.method.repetitions_done;
+    let _ = writeln!(
+        html,
+        "<header><p class=\"eyebrow\">mapper demo, {}</p><h1>{}</h1>\
+         <p class=\"soft\">{}; medians of {repetitions} interleaved {}, geometric means over \
+         programs and pairs.</p></header>",
+        escaped(&results.machine.date),
+        escaped(&finding),
+        escaped(&results.machine.cpu),
+        if repetitions == 1 {
+            "repetition"
+        } else {
+            "repetitions"
+        },
+    );
+    html.push_str("<div class=\"cards\">");
+    let follow = results.by_setting.get(&Setting::Follow);
+    let also = |value: Option<f64>| {
+        value.map_or_else(String::new, |value| {
+            format!("{value:.2}× with following teams")
+        })
+    };
+    card(
+        html,
+        &ratio(results.geomean_vs_plain),
+        "over plain Linux",
+        &also(follow.and_then(|summary| summary.geomean_vs_plain)),
+    );
+    card(
+        html,
+        &ratio(results.geomean_vs_passive),
+        "over passive waiting",
+        &also(follow.and_then(|summary| summary.geomean_vs_passive)),
+    );
+    let promised = 2 * results
+        .pairs
+        .iter()
+        .filter(|pair| pair.runtime == "libgomp")
+        .count();
+    card(
+        html,
+        &results.qos_violations.map_or_else(
+            || "–".to_owned(),
+            |broken| format!("{} of {promised}", promised.saturating_sub(broken)),
+        ),
+        "programs kept their promise",
+        &format!(
+            "at least {} of the speed on a static fair share",
+            results.method.qos
+        ),
+    );
+    card(
+        html,
+        &results.wrong_results.to_string(),
+        "wrong results",
+        "every program checks its own, in every run",
+    );
+    html.push_str("</div>\n");
+}
+
+fn card(html: &mut String, figure: &str, what: &str, more: &str) {
+    let _ = write!(
+        html,
+        "<div class=\"card\"><div class=\"figure\">{}</div><div class=\"what\">{}</div>\
+         <div class=\"soft\">{}</div></div>",
+        escaped(figure),
+        escaped(what),
+        escaped(more)
+    );
+}
+
+fn wrong(html: &mut String, results: &Results) {
+    let reasons: Vec<String> = results
+        .pairs
+        .iter()
+        .flat_map(|pair| {
+            pair.settings.iter().flat_map(move |(setting, result)| {
+                result
+                    .wrong
+                    .iter()
+                    .map(move |reason| format!("{}, {}: {reason}", pair.name, setting.title()))
+            })
+        })
+        .collect();
+    if reasons.is_empty() {
+        return;
+    }
+    html.push_str("<div class=\"alarm\"><h3 class=\"bad\">Wrong results</h3><ul>");
+    for reason in reasons {
+        let _ = write!(html, "<li>{}</li>", escaped(&reason));
+    }
+    html.push_str("</ul></div>\n");
+}
+
+fn summary_tables(html: &mut String, results: &Results) {
+    for (runtime, settings) in &results.by_runtime {
+        let pairs: Vec<&str> = results
+            .pairs
+            .iter()
+            .filter(|pair| pair.runtime == *runtime)
+            .map(|pair| pair.name)
+            .collect();
+        let compiler = if *runtime == "libgomp" {
+            "gcc"
+        } else {
+            "clang"
+        };
+        let _ = write!(
+            html,
+            "<h2>Programs compiled by {compiler} ({runtime})</h2>\n<p class=\"soft\">{}</p>\
+             <div class=\"scroll\"><table><thead><tr><th>setting</th><th>over plain</th>\
+             <th>over passive</th><th>slowest pair, over passive</th>\
+             <th>slowest program, against fair share</th><th>promises broken</th></tr></thead>\
+             <tbody>",
+            escaped(&pairs.join(", "))
+        );
+        for (setting, summary) in settings {
+            summary_row(html, *setting, summary);
+        }
+        html.push_str("</tbody></table></div>\n");
+    }
+}
+
+fn summary_row(html: &mut String, setting: Setting, summary: &Summary) {
+    let broken = match (setting.is_managed(), summary.qos_violations) {
+        (true, Some(0)) => "<span class=\"good\">none</span>".to_owned(),
+        (true, Some(count)) => format!(
+            "<span class=\"bad\" title=\"{}\">{count}</span>",
+            escaped(&summary.violations.join("; "))
+        ),
+        _ => "–".to_owned(),
+    };
+    let _ = write!(
+        html,
+        "<tr{}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{broken}</td></tr>",
+        if setting.is_managed() {
+            " class=\"own\""
+        } else {
+            ""
+        },
+        setting.title(),
+        dash(summary.geomean_vs_plain),
+        dash(summary.geomean_vs_passive),
+        dash(summary.worst_pair_vs_passive),
+        dash(summary.worst_program_vs_static),
+    );
+}
+
+fn dash(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}×"))
+}
+
+fn pair_section(html: &mut String, results: &Results, pair: &PairResult) {
+    let [first, second] = &pair.programs;
+    let _ = write!(
+        html,
+        "<section class=\"pair\"><h3>{}</h3><p class=\"soft\">{}</p>\
+         <p class=\"legend\"><span class=\"first\">{}</span><span class=\"second\">{}</span></p>\
+         <div class=\"plots\"><figure>{}<figcaption>Bars are medians, circles single \
+         repetitions.{}</figcaption></figure>",
+        escaped(pair.name),
+        escaped(pair.story),
+        escaped(&arrival(first.name, first.arrives_after_s)),
+        escaped(&arrival(second.name, second.arrives_after_s)),
+        plot::times(pair),
+        cut_note(pair),
+    );
+    let timelines: Vec<_> = pair
+        .settings
+        .iter()
+        .filter_map(|(setting, result)| Some((setting, result.timeline.as_ref()?)))
+        .collect();
+    let until_s = timelines
+        .iter()
+        .filter_map(|(_, timeline)| timeline.samples.last())
+        .map(|sample| sample.at_s)
+        .fold(0.0, f64::max);
+    if !timelines.is_empty() {
+        html.push_str("<div>");
+        for (setting, timeline) in timelines {
+            let _ = write!(
+                html,
+                "<figure>{}</figure>",
+                plot::timeline(
+                    setting.title(),
+                    [first.name, second.name],
+                    timeline,
+                    results.machine.cpus,
+                    until_s
+                )
+            );
+        }
+        html.push_str(
+            "<p class=\"soft\"><small>CPUs held by each program, stacked, in the first \
+             repetition.</small></p></div>",
+        );
+    }
+    html.push_str("</div>");
+    promises(html, pair);
+    html.push_str("</section>\n");
+}
+
+fn arrival(name: &str, after_s: f64) -> String {
+    if after_s > 0.0 {
+        format!("{name}, started {after_s:.1} s later")
+    } else {
+        name.to_owned()
+    }
+}
+
+fn cut_note(pair: &PairResult) -> &'static str {
+    let ended = pair
+        .settings
+        .values()
+        .any(|result| result.timed_out.iter().flatten().any(|&t| t));
+    if ended {
+        " Runs that were ended at the time limit count with the limit; “>” marks a median that is \
+         only a lower limit."
+    } else {
+        ""
+    }
+}
+
+fn promises(html: &mut String, pair: &PairResult) {
+    let managed = || {
+        pair.settings
+            .iter()
+            .filter(|(setting, _)| setting.is_managed())
+    };
+    if !managed().any(|(_, result)| result.qos_kept.is_some()) {
+        return;
+    }
+    let parts: Vec<String> = managed()
+        .filter_map(|(setting, result)| promise(pair, *setting, result))
+        .collect();
+    let _ = write!(html, "<p><small>{}</small></p>", parts.join(" "));
+}
+
+fn promise(pair: &PairResult, setting: Setting, result: &SettingResult) -> Option<String> {
+    let (kept, speeds) = (result.qos_kept?, result.vs_static?);
+    let programs: Vec<String> = (0..2)
+        .map(|which: usize| {
+            let class = if kept[which] { "good" } else { "bad" };
+            format!(
+                "{} <span class=\"{class}\">{:.2}</span>",
+                escaped(pair.programs[which].name),
+                speeds[which]
+            )
+        })
+        .collect();
+    Some(format!(
+        "Against the static fair share, {}: {}.",
+        escaped(setting.title()),
+        programs.join(", ")
+    ))
+}
+
+fn targets(html: &mut String, results: &Results) {
+    html.push_str(
+        "<h2>Targets</h2>\n<p class=\"soft\">What the project asks of itself over the libgomp \
+         pairs. Only a wrong result fails the demo.</p><div class=\"scroll\"><table><thead><tr>\
+         <th>figure</th><th>wanted</th><th>found</th><th></th></tr></thead><tbody>",
+    );
+    for target in &results.targets {
+        let _ = write!(
+            html,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escaped(&target.what),
+            escaped(&target.wanted),
+            escaped(&target.found),
+            if target.met {
+                "<span class=\"good\">met</span>"
+            } else {
+                "<span class=\"bad\">missed</span>"
+            }
+        );
+    }
+    html.push_str("</tbody></table></div>\n");
+}
+
+fn method(html: &mut String, results: &Results) {
+    let method = &results.method;
+    let [first, second] = method.fair_cpus;
+    let _ = write!(
+        html,
+        "<h2>What was measured</h2>\n<div class=\"prose\">\
+         <p>Two programs are started side by side, and each one’s time is taken from its start \
+         (under mapper that of <code>mapper-launch</code>) to its end. Their work was chosen so \
+         that each takes {:.1} s alone on a fair share of the machine ({first} and {second} \
+         CPUs). Each repetition runs every pair under every setting, in an order that changes, so \
+         that a disturbance meets all settings alike.</p><dl>",
+        method.calibrated_s
+    );
+    let interval = method.interval_ms;
+    for (setting, what) in [
+        (
+            Setting::Plain,
+            "each program starts as many threads as there are CPUs".to_owned(),
+        ),
+        (
+            Setting::Passive,
+            "the same with <code>OMP_WAIT_POLICY=passive</code>: waiting threads sleep at once"
+                .to_owned(),
+        ),
+        (
+            Setting::Static,
+            "each program on CPUs of its own with as many threads, from start to end; what the \
+             promise is measured against"
+                .to_owned(),
+        ),
+        (
+            Setting::Fixed,
+            format!(
+                "mapper’s default, deciding every {interval} ms: a program keeps the number of \
+                 threads that fits the CPUs it got at launch, so its results are those of any \
+                 conforming run"
+            ),
+        ),
+        (
+            Setting::Follow,
+            "<code>--teams follow</code>: each parallel region starts with as many threads as the \
+             program has CPUs; for programs that tolerate <code>OMP_DYNAMIC=true</code>"
+                .to_owned(),
+        ),
+    ] {
+        let _ = write!(html, "<dt>{}</dt><dd>{what}</dd>", setting.title());
+    }
+    html.push_str("</dl><p></p><p>A speedup over a setting is the time there divided by the time \
+         here. The programs, all small enough to run in seconds, were written for this demo:</p><dl>");
+    let mut programs: Vec<Program> = PAIRS
+        .iter()
+        .flat_map(|pair| pair.entrants)
+        .map(|entrant| entrant.program)
+        .collect();
+    programs.sort_unstable();
+    programs.dedup();
+    for program in programs {
+        let _ = write!(
+            html,
+            "<dt><code>{}</code></dt><dd>{}</dd>",
+            program.name(),
+            escaped(program.summary())
+        );
+    }
+    let _ = writeln!(
+        html,
+        "</dl><p></p><p>What this does not show: other programs, other machines, and more than \
+         two programs at a time. With so few repetitions, differences of a few per cent are \
+         noise. Plain Linux loses most where threads spin at barriers while the thread they wait \
+         for is not running; a user who sets passive waiting gets that part without mapper, which \
+         is why both comparisons are shown. {}</p></div>",
+        if method.repetitions_done < method.repetitions_wanted {
+            format!(
+                "Of {} repetitions asked for, {} fitted into the time.",
+                method.repetitions_wanted, method.repetitions_done
+            )
+        } else {
+            String::new()
+        }
+    );
+}
+
+fn machine(html: &mut String, results: &Results) {
+    let machine = &results.machine;
+    let disturbance = &results.disturbance;
+    html.push_str("<h2>Machine</h2>\n<dl>");
+    let mut row = |name: &str, value: &str| {
+        let _ = write!(
+            html,
+            "<dt>{}</dt><dd>{}</dd>",
+            escaped(name),
+            escaped(value)
+        );
+    };
+    row("processor", &machine.cpu);
+    row(
+        "CPUs",
+        &format!(
+            "{}{}",
+            machine.cpus,
+            if machine.virtual_machine {
+                ", in a virtual machine"
+            } else {
+                ""
+            }
+        ),
+    );
+    if let Some(kib) = machine.l3_kib {
+        row("last-level cache", &format!("{} MiB", kib / 1024));
+    }
+    row("memory", &format!("{} MiB", machine.memory_mib));
+    row("kernel", &machine.kernel);
+    row("compilers", &machine.compilers.join("; "));
+    row("mapper", &machine.revision);
+    row(
+        "load average before",
+        &format!("{:.2}", machine.load_average_before),
+    );
+    row(
+        "meanwhile",
+        &format!(
+            "other processes used {:.2} CPUs on average, the hypervisor took {:.2}",
+            disturbance.other_processes_cpus, disturbance.stolen_cpus
+        ),
+    );
+    row(
+        "time taken",
+        &format!("{:.0} s of measuring", results.elapsed_s),
+    );
+    html.push_str("</dl>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::tests::example;
+    use super::*;
+
+    fn parsed(html: &str) -> roxmltree::Document<'_> {
+        let options = roxmltree::ParsingOptions {
+            allow_dtd: true,
+            ..Default::default()
+        };
+        roxmltree::Document::parse_with_options(html, options).unwrap()
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_shows_every_pair() {
+        let results = example();
+        let html = page(&results);
+        let document = parsed(&html);
+        let headings: Vec<_> = document
+            .descendants()
+            .filter(|node| node.has_tag_name("h3"))
+            .filter_map(|node| node.text())
+            .collect();
+        for pair in &results.pairs {
+            assert!(headings.contains(&pair.name), "{headings:?}");
+        }
+        let plots = |class: &str| {
+            document
+                .descendants()
+                .filter(|node| node.attribute("class") == Some(class))
+                .count()
+        };
+        assert_eq!(plots("times"), results.pairs.len());
+        assert_eq!(plots("timeline"), 2 * results.pairs.len());
+    }
+
+    #[test]
+    fn the_page_needs_nothing_from_elsewhere() {
+        let html = page(&example());
+        for outside in [
+            "http:", "https:", "src=", "@import", "url(", "<link", "<script",
+        ] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn coordinates_are_numbers() {
+        let html = page(&example());
+        assert!(
+            !html.contains("NaN") && !html.contains("inf"),
+            "a coordinate is no number"
+        );
+    }
+
+    #[test]
+    fn wrong_results_and_misses_are_on_the_page() {
+        let html = page(&example());
+        assert!(html.contains("md &lt;is&gt; wrong"));
+        assert!(html.contains(">missed<"));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_left_out() {
+        let mut results = example();
+        for pair in &mut results.pairs {
+            pair.settings.retain(|setting, _| !setting.is_managed());
+        }
+        results
+            .by_setting
+            .retain(|setting, _| !setting.is_managed());
+        results.geomean_vs_plain = None;
+        results.geomean_vs_passive = None;
+        results.qos_violations = None;
+        let html = page(&results);
+        parsed(&html);
+        assert!(!html.contains("class=\"timeline\""));
+    }
+}

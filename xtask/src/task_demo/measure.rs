@@ -1,0 +1,419 @@
+//! Runs pairs of programs under the settings, and keeps what was seen.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+
+use super::artifacts::Workloads;
+use super::pairs::{Entrant, Pair, Program, Runtime, Setting};
+use super::processes::{Ending, Interrupt, Launch, Outcome, run_side_by_side};
+use super::workload_line::{Verdict, checksums_agree, judge};
+use crate::private_daemon::PrivateDaemon;
+
+/// The share of its fair-share performance that every program is promised under mapper.
+pub(crate) const QOS: f64 = 0.85;
+
+/// How often the daemon is asked for the CPUs of each program.
+const SAMPLING: Duration = Duration::from_millis(50);
+
+/// Exit status of mapper-launch when it, and not the program, failed.
+const LAUNCHER_FAILED: i32 = 125;
+
+/// How big a program's problem is and how often it is worked on.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub(crate) struct Work {
+    /// The program's own preset when not given.
+    pub(crate) size: Option<u64>,
+    pub(crate) steps: u64,
+}
+
+impl Work {
+    fn arguments(self) -> Vec<String> {
+        let mut arguments = vec!["--steps".to_owned(), self.steps.to_string()];
+        if let Some(size) = self.size {
+            arguments.extend(["--size".to_owned(), size.to_string()]);
+        }
+        arguments
+    }
+
+    /// This much of the work.
+    pub(crate) fn times(self, share: f64) -> Self {
+        Self {
+            steps: scaled(self.steps, share),
+            ..self
+        }
+    }
+}
+
+/// `steps` times `factor`, at least one.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "steps are far below 2^53, and the cast of a float saturates"
+)]
+pub(crate) fn scaled(steps: u64, factor: f64) -> u64 {
+    ((steps as f64 * factor).round() as u64).max(1)
+}
+
+/// One run of a pair under one setting.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    /// Wall time of each program from its own start, the time limit where it did not end.
+    pub(crate) times_s: [f64; 2],
+    pub(crate) timed_out: [bool; 2],
+    /// What was wrong with the results.
+    pub(crate) wrong: Vec<String>,
+    pub(crate) timeline: Option<Timeline>,
+}
+
+/// The CPUs that each program of a pair held over time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Timeline {
+    pub(crate) samples: Vec<TimelineSample>,
+}
+
+/// What the daemon said at one moment; nothing for a program that it does not know (yet, or any
+/// more).
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct TimelineSample {
+    pub(crate) at_s: f64,
+    pub(crate) cpus: [Option<usize>; 2],
+}
+
+/// Everything needed to run a pair.
+pub(crate) struct Stage<'a> {
+    pub(crate) workloads: &'a Workloads,
+    pub(crate) work: BTreeMap<(Program, Runtime), Work>,
+    /// How long the calibrated work takes alone on a fair share.
+    pub(crate) calibrated: Duration,
+    /// Runs longer than this are ended.
+    pub(crate) limit: Duration,
+    /// The CPUs of each program under [`Setting::Static`].
+    pub(crate) shares: [Vec<usize>; 2],
+    /// Runs while managed settings are measured.
+    pub(crate) daemon: Option<PrivateDaemon>,
+    pub(crate) interrupt: Interrupt,
+    /// The checksum that each piece of work came to first.
+    pub(crate) checksums: BTreeMap<(Program, Runtime, Work), f64>,
+}
+
+impl Stage<'_> {
+    /// Runs the pair once; `sampled` asks for a timeline where mapper manages the run.
+    pub(crate) fn run(
+        &mut self,
+        pair: &Pair,
+        setting: Setting,
+        sampled: bool,
+    ) -> anyhow::Result<Run> {
+        let launches = vec![
+            self.launch(pair, &pair.entrants[0], setting, &self.shares[0])?,
+            self.launch(pair, &pair.entrants[1], setting, &self.shares[1])?,
+        ];
+        let (outcomes, timeline) = match (&self.daemon, setting.is_managed() && sampled) {
+            (Some(daemon), true) => {
+                let names = pair.entrants.map(|entrant| entrant.program.name());
+                let (outcomes, timeline) = sampling(daemon, names, || {
+                    run_side_by_side(launches, self.limit, &self.interrupt)
+                })?;
+                (outcomes?, Some(timeline))
+            }
+            _ => (
+                run_side_by_side(launches, self.limit, &self.interrupt)?,
+                None,
+            ),
+        };
+        let outcomes: [Outcome; 2] = outcomes
+            .try_into()
+            .map_err(|outcomes: Vec<_>| anyhow::anyhow!("{} outcomes of a pair", outcomes.len()))?;
+        if setting.is_managed() {
+            self.check_launcher(&outcomes)?;
+        }
+        let mut run = Run {
+            times_s: [0, 1].map(|which: usize| outcomes[which].elapsed.as_secs_f64()),
+            timed_out: [false; 2],
+            wrong: Vec::new(),
+            timeline,
+        };
+        for (which, (entrant, outcome)) in pair.entrants.iter().zip(&outcomes).enumerate() {
+            match judge(entrant.program.name(), outcome) {
+                Verdict::TimedOut => run.timed_out[which] = true,
+                Verdict::Wrong(reason) => run.wrong.push(reason),
+                Verdict::Right(line) => {
+                    let key = (entrant.program, pair.runtime, self.work_of(pair, entrant)?);
+                    let first = *self.checksums.entry(key).or_insert(line.checksum);
+                    if !checksums_agree(first, line.checksum) {
+                        run.wrong.push(format!(
+                            "{} came to the checksum {} and earlier to {first}",
+                            entrant.program.name(),
+                            line.checksum
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(run)
+    }
+
+    /// How much work a program of a pair does.
+    pub(crate) fn work_of(&self, pair: &Pair, entrant: &Entrant) -> anyhow::Result<Work> {
+        self.work
+            .get(&(entrant.program, pair.runtime))
+            .map(|work| work.times(entrant.work))
+            .with_context(|| format!("{} was not calibrated", entrant.program.name()))
+    }
+
+    /// The command that starts a program under a setting. All that distinguishes the settings is
+    /// here.
+    fn launch(
+        &self,
+        pair: &Pair,
+        entrant: &Entrant,
+        setting: Setting,
+        share: &[usize],
+    ) -> anyhow::Result<Launch> {
+        let program = self.workloads.path(entrant.program, pair.runtime);
+        let mut cpus = None;
+        let mut command = match setting {
+            Setting::Plain => Command::new(program),
+            Setting::Passive => {
+                let mut command = Command::new(program);
+                command.env("OMP_WAIT_POLICY", "passive");
+                command
+            }
+            Setting::Static => {
+                let mut command = Command::new(program);
+                command.env("OMP_NUM_THREADS", share.len().to_string());
+                cpus = Some(share.to_vec());
+                command
+            }
+            Setting::Fixed | Setting::Follow => {
+                let daemon = self.daemon.as_ref().context("no daemon is running")?;
+                let qos = QOS.to_string();
+                let teams = setting.key();
+                let name = entrant.program.name();
+                let mut command =
+                    daemon.launch(&["--qos", &qos, "--teams", teams, "--name", name, "--"]);
+                command.arg(program);
+                command
+            }
+        };
+        command.args(self.work_of(pair, entrant)?.arguments());
+        Ok(Launch {
+            command,
+            cpus,
+            delay: self.calibrated.mul_f64(entrant.arrives_after),
+        })
+    }
+
+    /// Stops the measuring when mapper itself failed: its times would mean nothing.
+    fn check_launcher(&self, outcomes: &[Outcome; 2]) -> anyhow::Result<()> {
+        let log = || {
+            self.daemon
+                .as_ref()
+                .map(PrivateDaemon::log)
+                .unwrap_or_default()
+        };
+        for outcome in outcomes {
+            if outcome.ending == Ending::Exited(LAUNCHER_FAILED) {
+                bail!(
+                    "mapper-launch failed: {}\nthe daemon's log:\n{}",
+                    outcome.stderr.trim(),
+                    log()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Times one program alone on a fair share; used to choose its work.
+    fn time_alone(&self, program: Program, runtime: Runtime, work: Work) -> anyhow::Result<f64> {
+        let share = &self.shares[0];
+        let mut command = Command::new(self.workloads.path(program, runtime));
+        command
+            .args(work.arguments())
+            .env("OMP_NUM_THREADS", share.len().to_string());
+        let launch = Launch {
+            command,
+            cpus: Some(share.clone()),
+            delay: Duration::ZERO,
+        };
+        let outcomes = run_side_by_side(vec![launch], self.limit, &self.interrupt)?;
+        let outcome = outcomes.first().context("a run without an outcome")?;
+        match judge(program.name(), outcome) {
+            Verdict::Right(line) => Ok(line.seconds),
+            Verdict::TimedOut => bail!(
+                "{} with {} steps takes longer than {:?} alone; this machine is too slow or too busy",
+                program.name(),
+                work.steps,
+                self.limit
+            ),
+            Verdict::Wrong(reason) => bail!("{reason} when run alone"),
+        }
+    }
+
+    /// Chooses the steps of a program so that alone on a fair share it takes the calibrated time.
+    pub(crate) fn calibrate(
+        &mut self,
+        program: Program,
+        runtime: Runtime,
+        size: Option<u64>,
+    ) -> anyhow::Result<()> {
+        let aim_s = self.calibrated.as_secs_f64();
+        let mut work = Work {
+            size,
+            steps: program.first_guess(),
+        };
+        // A short run says little: start-up counts for too much. Grow until it is long enough.
+        for _ in 0..6 {
+            let took_s = self.time_alone(program, runtime, work)?.max(1e-4);
+            if took_s >= 0.3 * aim_s {
+                work.steps = scaled(work.steps, aim_s / took_s);
+                self.work.insert((program, runtime), work);
+                return Ok(());
+            }
+            work.steps = scaled(work.steps, (0.4 * aim_s / took_s).min(50.0)).max(work.steps + 1);
+        }
+        bail!(
+            "the running time of {} does not grow with its steps",
+            program.name()
+        )
+    }
+}
+
+/// Splits the CPUs into a fair share for each of two programs. With a single CPU both get it.
+pub(crate) fn fair_shares(cpus: &[usize]) -> [Vec<usize>; 2] {
+    if cpus.len() < 2 {
+        return [cpus.to_vec(), cpus.to_vec()];
+    }
+    let (first, second) = cpus.split_at(cpus.len().div_ceil(2));
+    [first.to_vec(), second.to_vec()]
+}
+
+/// Does `measured` while asking the daemon again and again who holds how many CPUs.
+fn sampling<T>(
+    daemon: &PrivateDaemon,
+    names: [&str; 2],
+    measured: impl FnOnce() -> T,
+) -> anyhow::Result<(T, Timeline)> {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            let begun = Instant::now();
+            let mut timeline = Timeline::default();
+            while !done.load(Ordering::Relaxed) {
+                let at_s = begun.elapsed().as_secs_f64();
+                let cpus = cpus_held(daemon, names)?;
+                timeline.samples.push(TimelineSample { at_s, cpus });
+                std::thread::sleep(SAMPLING);
+            }
+            anyhow::Ok(timeline)
+        });
+        let result = measured();
+        done.store(true, Ordering::Relaxed);
+        match sampler.join() {
+            Ok(timeline) => Ok((result, timeline?)),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// The part of `mapperctl status --json` that is looked at.
+#[derive(Deserialize)]
+struct Status {
+    apps: Vec<AppStatus>,
+}
+
+#[derive(Deserialize)]
+struct AppStatus {
+    name: String,
+    cpu_count: usize,
+}
+
+fn cpus_held(daemon: &PrivateDaemon, names: [&str; 2]) -> anyhow::Result<[Option<usize>; 2]> {
+    let output = daemon
+        .ctl(&["status", "--json"])
+        .output()
+        .context("start mapperctl")?;
+    if !output.status.success() {
+        bail!(
+            "mapperctl status failed: {}\nthe daemon's log:\n{}",
+            String::from_utf8_lossy(&output.stderr).trim(),
+            daemon.log()
+        );
+    }
+    read_status(&output.stdout, names)
+}
+
+fn read_status(json: &[u8], names: [&str; 2]) -> anyhow::Result<[Option<usize>; 2]> {
+    let status: Status = serde_json::from_slice(json).with_context(|| {
+        format!(
+            "understand `mapperctl status --json`: {}",
+            String::from_utf8_lossy(json)
+        )
+    })?;
+    Ok(names.map(|name| {
+        status
+            .apps
+            .iter()
+            .find(|app| app.name == name)
+            .map(|app| app.cpu_count)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fair_shares_are_disjoint_and_leave_nothing() {
+        for count in 2..9 {
+            let cpus: Vec<usize> = (0..count).collect();
+            let [first, second] = fair_shares(&cpus);
+            assert!(first.len() - second.len() <= 1);
+            assert_eq!([first, second].concat(), cpus);
+        }
+    }
+
+    #[test]
+    fn a_single_cpu_is_shared() {
+        assert_eq!(fair_shares(&[3]), [vec![3], vec![3]]);
+    }
+
+    #[test]
+    fn a_part_of_the_work_is_at_least_one_step() {
+        assert_eq!(
+            Work {
+                size: None,
+                steps: 2
+            }
+            .times(0.01)
+            .steps,
+            1
+        );
+        assert_eq!(
+            Work {
+                size: None,
+                steps: 100
+            }
+            .times(1.2)
+            .steps,
+            120
+        );
+    }
+
+    #[test]
+    fn a_program_the_daemon_does_not_know_holds_nothing() {
+        let json = br#"{"daemon":{},"apps":[{"name":"cg","cpu_count":2,"cpus":"0-1"}]}"#;
+        assert_eq!(read_status(json, ["md", "cg"]).unwrap(), [None, Some(2)]);
+    }
+
+    #[test]
+    fn a_status_of_another_shape_is_an_error() {
+        assert!(read_status(br#"{"applications":[]}"#, ["md", "cg"]).is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! Files that the results go to, claimed before the measuring starts.
+//!
+//! A path that cannot be written is refused in the first second and not after five minutes. The
+//! file keeps its old contents until the results are there.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+/// A file opened for writing.
+pub(crate) struct OutputFile {
+    path: PathBuf,
+    file: File,
+    /// Whether it came into being here and is still empty.
+    is_new: bool,
+}
+
+impl OutputFile {
+    /// Opens `path` for writing and leaves its contents as they are.
+    pub(crate) fn claim(path: &Path) -> anyhow::Result<Self> {
+        let is_new = !path.exists();
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .with_context(|| format!("cannot write to {}; choose another file", path.display()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            is_new,
+        })
+    }
+
+    /// Replaces the contents.
+    pub(crate) fn write(mut self, contents: &str) -> anyhow::Result<PathBuf> {
+        // Terminals and pipes cannot be cut to length, and need not be.
+        if self
+            .file
+            .metadata()
+            .is_ok_and(|metadata| metadata.is_file())
+        {
+            self.file
+                .set_len(0)
+                .with_context(|| format!("empty {}", self.path.display()))?;
+        }
+        self.file
+            .write_all(contents.as_bytes())
+            .with_context(|| format!("write {}", self.path.display()))?;
+        self.is_new = false;
+        Ok(self.path.clone())
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if self.is_new {
+            // Nothing was measured: leave no empty file. Failing to tidy up is no failure.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unwritable_path_is_named() {
+        let path = Path::new("/nonexistent/folder/out.json");
+        let Err(error) = OutputFile::claim(path) else {
+            panic!("claimed {}", path.display())
+        };
+        assert!(
+            error.to_string().contains("/nonexistent/folder/out.json"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_folder_is_no_output_file() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(OutputFile::claim(folder.path()).is_err());
+    }
+
+    #[test]
+    fn old_contents_stay_until_the_new_ones_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        std::fs::write(&path, "the old and longer contents").unwrap();
+        let claimed = OutputFile::claim(&path).unwrap();
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "the old and longer contents"
+        );
+        claimed.write("new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_claim_that_came_to_nothing_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        drop(OutputFile::claim(&path).unwrap());
+        assert!(!path.exists());
+    }
+}
