@@ -1,0 +1,134 @@
+//! Which CPUs may be given out.
+//!
+//! Usable CPUs = online ∩ what this daemon is allowed (its own affinity, or the effective set of
+//! the group it was delegated) ∖ isolated ∖ those the operator reserves. All of it can change while
+//! the daemon runs (hotplug, a container's limit), so it is read again for every decision.
+//!
+//! Isolated CPUs (`isolcpus=`) are left out unless the daemon is confined to isolated CPUs alone:
+//! then somebody clearly meant them to be used.
+
+use crate::HostError;
+use crate::enforce::masks;
+use crate::procfs::read_cpu_list;
+use mapper_model::{CpuSet, ThreadId};
+use std::path::PathBuf;
+
+/// Reads the usable CPUs. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct UsableCpus {
+    /// `/sys/devices/system/cpu`.
+    sysfs: PathBuf,
+    /// CPUs the operator keeps for other uses.
+    reserve: CpuSet,
+}
+
+/// Why a CPU of the machine is not usable; for the log.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Usable {
+    /// The CPUs that may be given out.
+    pub cpus: CpuSet,
+    /// CPUs that are online.
+    pub online: CpuSet,
+    /// Online CPUs that the daemon itself may not use.
+    pub forbidden: CpuSet,
+    /// Online CPUs left out because they are isolated.
+    pub isolated: CpuSet,
+    /// Online CPUs left out because they are reserved.
+    pub reserved: CpuSet,
+}
+
+impl UsableCpus {
+    /// On this machine.
+    #[must_use]
+    pub fn system(reserve: CpuSet) -> Self {
+        Self::at("/sys/devices/system/cpu", reserve)
+    }
+
+    /// On a directory that looks like `/sys/devices/system/cpu`.
+    #[must_use]
+    pub fn at(sysfs: impl Into<PathBuf>, reserve: CpuSet) -> Self {
+        Self {
+            sysfs: sysfs.into(),
+            reserve,
+        }
+    }
+
+    /// Reads them now. `allowed` is what the enforcer may give out at most.
+    ///
+    /// # Errors
+    /// When the list of online CPUs cannot be read.
+    pub fn read(&self, allowed: &CpuSet) -> Result<Usable, HostError> {
+        let online = read_cpu_list(&self.sysfs.join("online"))?;
+        // Absent on kernels without the option.
+        let isolated = read_cpu_list(&self.sysfs.join("isolated")).unwrap_or_default();
+        let may = online.intersection(allowed);
+        let isolated = if may.is_subset(&isolated) {
+            CpuSet::new()
+        } else {
+            isolated.intersection(&may)
+        };
+        let reserved = self.reserve.intersection(&may);
+        Ok(Usable {
+            cpus: may.difference(&isolated).difference(&reserved),
+            forbidden: online.difference(&may),
+            online,
+            isolated,
+            reserved,
+        })
+    }
+}
+
+/// The CPUs that this process may use.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn own_affinity() -> Result<CpuSet, HostError> {
+    masks::get(ThreadId(std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(list: &str) -> CpuSet {
+        list.parse().unwrap()
+    }
+
+    fn sysfs(online: &str, isolated: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("online"), online).unwrap();
+        std::fs::write(dir.path().join("isolated"), isolated).unwrap();
+        dir
+    }
+
+    #[test]
+    fn usable_is_online_and_allowed_less_isolated_and_reserved() {
+        let dir = sysfs("0-7\n", "6-7\n");
+        let usable = UsableCpus::at(dir.path(), set("0")).read(&set("0-3,6-9")).unwrap();
+        assert_eq!(usable.cpus, set("1-3"));
+        assert_eq!(usable.isolated, set("6-7"));
+        assert_eq!(usable.forbidden, set("4-5"));
+        assert_eq!(usable.reserved, set("0"));
+    }
+
+    #[test]
+    fn isolated_cpus_are_used_by_a_daemon_that_is_confined_to_them() {
+        let dir = sysfs("0-7\n", "4-7\n");
+        let usable = UsableCpus::at(dir.path(), CpuSet::new()).read(&set("4-5")).unwrap();
+        assert_eq!(usable.cpus, set("4-5"));
+    }
+
+    #[test]
+    fn a_kernel_without_isolation_has_none() {
+        let dir = sysfs("0-1\n", "\n");
+        std::fs::remove_file(dir.path().join("isolated")).unwrap();
+        let usable = UsableCpus::at(dir.path(), CpuSet::new()).read(&set("0-1")).unwrap();
+        assert_eq!(usable.cpus, set("0-1"));
+    }
+
+    #[test]
+    fn this_machine_has_a_usable_cpu() {
+        let usable = UsableCpus::system(CpuSet::new()).read(&own_affinity().unwrap()).unwrap();
+        assert!(!usable.cpus.is_empty());
+    }
+}

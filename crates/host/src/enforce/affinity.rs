@@ -1,0 +1,446 @@
+//! Confinement by thread affinity, for machines and users without control groups.
+//!
+//! The problem: affinity is a property of each thread, new threads copy their creator's, and there
+//! is no moment at which all threads of a tree can be changed at once. Approach: after a change,
+//! look for threads that have not been set yet and set them, again and again until a look finds
+//! none (a thread created meanwhile by one not yet set still has the old mask; one created by a set
+//! thread has the new one). Each interval the masks of all threads are looked at again.
+//!
+//! *Programs that pin themselves.* A thread that narrows its own mask within the CPUs of its
+//! application keeps that mask. When the application's set changes it gets the part of its own mask
+//! that lies within the new set or, if nothing does, the whole new set; and its own mask again once
+//! that is possible. This is what the kernel does for threads in a cpuset. A mask that reaches
+//! beyond the application's CPUs is taken back at the next interval. A thread seen for the first time
+//! with a narrower mask has chosen it too (OpenMP runtimes pin their threads when they create them),
+//! unless the mask is one that this enforcer has just replaced.
+//!
+//! *Cost.* Looking at every process of the machine is needed only when a process or thread has been
+//! started since the last look, which the kernel's newest process number tells in one read; every
+//! [`FULL_LOOK`] intervals it is done anyway, as a number may wrap around to the same value.
+//!
+//! *Limits.* Threads of programs that changed their user (set-uid) cannot be set by an ordinary
+//! user; this is logged once for each application. Which processes are found is told in
+//! [`super::tree`].
+
+use super::tree::ProcessTree;
+use super::{Enforcer, EnforcerKind, Newcomer, Tasks, masks};
+use crate::procfs::ProcFs;
+use crate::{HostError, chain};
+use mapper_model::{AppId, CpuSet, ThreadId};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+/// Intervals after which all processes are looked at even if none seems to have been started.
+const FULL_LOOK: u32 = 10;
+
+/// Looks after a change until no thread with an old mask is left. A program that creates threads
+/// faster than this is caught up with at the next interval.
+const LOOKS: u32 = 16;
+
+/// Confines applications by the affinity of their threads. See the [module](self).
+#[derive(Debug)]
+pub struct AffinityEnforcer {
+    proc: ProcFs,
+    tree: ProcessTree,
+    apps: BTreeMap<AppId, Confined>,
+    newest_pid: u32,
+    looks_skipped: u32,
+}
+
+#[derive(Debug, Default)]
+struct Confined {
+    /// What it was last told; empty before the first time.
+    cpus: CpuSet,
+    threads: BTreeMap<ThreadId, Mask>,
+    processes: Vec<u32>,
+    /// Masks that threads may still have from before the last change. Forgotten as soon as a look
+    /// finds every thread set.
+    stale: Vec<CpuSet>,
+    told_of_refusal: bool,
+}
+
+/// What is known of the mask of one thread.
+#[derive(Debug)]
+struct Mask {
+    /// As last read back.
+    in_force: CpuSet,
+    /// The mask it gave itself, if it did.
+    own: Option<CpuSet>,
+}
+
+impl AffinityEnforcer {
+    /// On this machine.
+    ///
+    /// # Errors
+    /// When `/proc` is not mounted.
+    pub fn new() -> Result<Self, HostError> {
+        Ok(Self {
+            proc: ProcFs::system()?,
+            tree: ProcessTree::default(),
+            apps: BTreeMap::new(),
+            newest_pid: 0,
+            looks_skipped: 0,
+        })
+    }
+
+    /// Looks at all processes, unless none can have been started since the last look.
+    fn look_at_processes(&mut self) -> Result<(), HostError> {
+        let newest = self.proc.newest_pid()?;
+        if newest == self.newest_pid && self.looks_skipped < FULL_LOOK {
+            self.looks_skipped += 1;
+        } else {
+            self.tree.update(&self.proc.processes()?);
+            self.newest_pid = newest;
+            self.looks_skipped = 0;
+            let apps: Vec<AppId> = self.apps.keys().copied().collect();
+            for app in apps {
+                self.look_at_threads(app);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the threads of an application and forgets those that ended.
+    fn look_at_threads(&mut self, app: AppId) {
+        let Some(confined) = self.apps.get_mut(&app) else {
+            return;
+        };
+        let mut seen = Vec::new();
+        confined.processes.clear();
+        let members: Vec<u32> = self.tree.members(app).collect();
+        for pid in members {
+            match self.proc.threads(pid) {
+                Ok(threads) if !threads.is_empty() => {
+                    confined.processes.push(pid);
+                    seen.extend(threads);
+                }
+                _ => self.tree.ended(app, pid),
+            }
+        }
+        seen.sort_unstable();
+        confined.threads.retain(|tid, _| seen.binary_search(tid).is_ok());
+        for tid in seen {
+            confined.threads.entry(tid).or_insert(Mask {
+                in_force: CpuSet::new(),
+                own: None,
+            });
+        }
+    }
+
+    /// Sets every thread of an application that does not have the mask it should have. Returns how
+    /// many it had to set.
+    fn settle(confined: &mut Confined, app: AppId) -> Result<u32, HostError> {
+        let target = confined.cpus.clone();
+        let mut set = 0;
+        let mut first_refusal = None;
+        if target.is_empty() {
+            return Ok(0);
+        }
+        confined.threads.retain(|tid, mask| {
+            let Ok(now) = masks::get(*tid) else {
+                // It ended.
+                return false;
+            };
+            let chose_itself = if mask.in_force.is_empty() {
+                !confined.stale.contains(&now)
+            } else {
+                now != mask.in_force
+            };
+            if chose_itself {
+                mask.own = (now.is_subset(&target) && now != target).then(|| now.clone());
+            }
+            let wanted = match &mask.own {
+                Some(own) if !own.is_disjoint(&target) => own.intersection(&target),
+                _ => target.clone(),
+            };
+            if now == wanted {
+                mask.in_force = now;
+                return true;
+            }
+            set += 1;
+            match masks::set(*tid, &wanted) {
+                Ok(()) => {}
+                Err(error) if error.is_gone() => return false,
+                Err(error) => first_refusal = first_refusal.take().or(Some(error)),
+            }
+            // The kernel leaves out CPUs that it does not allow.
+            mask.in_force = masks::get(*tid).unwrap_or(now);
+            true
+        });
+        match first_refusal {
+            None => Ok(set),
+            // Set-uid programs: the rest of the application is confined all the same.
+            Some(error) if error.errno() == Some(Errno::PERM) => {
+                if !confined.told_of_refusal {
+                    tracing::warn!(
+                        app = app.0,
+                        "a thread cannot be confined, it may run on all CPUs: {}",
+                        chain(&error)
+                    );
+                    confined.told_of_refusal = true;
+                }
+                Ok(0)
+            }
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Settles until no thread with an old mask is left.
+    fn settle_all(&mut self, app: AppId) -> Result<(), HostError> {
+        for _ in 0..LOOKS {
+            let Some(confined) = self.apps.get_mut(&app) else {
+                return Ok(());
+            };
+            if Self::settle(confined, app)? == 0 {
+                confined.stale.clear();
+                return Ok(());
+            }
+            // Whoever was created meanwhile. Processes too, if a new one was started at all.
+            let newest = self.proc.newest_pid()?;
+            if newest != self.newest_pid {
+                self.tree.update(&self.proc.processes()?);
+                self.newest_pid = newest;
+            }
+            self.look_at_threads(app);
+        }
+        Ok(())
+    }
+}
+
+impl Enforcer for AffinityEnforcer {
+    fn kind(&self) -> EnforcerKind {
+        EnforcerKind::Affinity
+    }
+
+    fn describe(&self) -> String {
+        "thread affinity".to_owned()
+    }
+
+    fn limit(&self) -> Result<CpuSet, HostError> {
+        crate::cpus::own_affinity()
+    }
+
+    fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
+        let first = self.proc.stat(newcomer.first_process)?;
+        // Launched from within another application, it brings that one's mask along.
+        let inherited = self
+            .apps
+            .iter()
+            .find(|(_, confined)| confined.processes.contains(&newcomer.launcher))
+            .map(|(_, confined)| confined.cpus.clone());
+        self.tree.add(newcomer.app, newcomer.launcher, &first);
+        self.apps.insert(
+            newcomer.app,
+            Confined {
+                stale: inherited.into_iter().collect(),
+                ..Confined::default()
+            },
+        );
+        self.look_at_threads(newcomer.app);
+        Ok(())
+    }
+
+    fn refresh(&mut self) -> Result<(), HostError> {
+        self.look_at_processes()?;
+        let apps: Vec<AppId> = self.apps.keys().copied().collect();
+        let mut first_error = None;
+        for app in apps {
+            if let Err(error) = self.settle_all(app) {
+                first_error.get_or_insert(error);
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
+        let Some(confined) = self.apps.get_mut(&app) else {
+            return Ok(());
+        };
+        // Masks that threads gave themselves since the last look have to be noticed under the old
+        // set, or they would be taken for old masks.
+        Self::settle(confined, app)?;
+        if confined.cpus != *cpus {
+            let before = std::mem::replace(&mut confined.cpus, cpus.clone());
+            confined.stale.push(before);
+        }
+        self.look_at_threads(app);
+        self.settle_all(app)
+    }
+
+    fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
+        let Some(confined) = self.apps.get(&app) else {
+            return Ok(CpuSet::new());
+        };
+        let mut in_force = CpuSet::new();
+        for mask in confined.threads.values() {
+            match &mask.own {
+                // Its own choice within what it was given takes nothing from the application.
+                Some(_) if mask.in_force.is_subset(&confined.cpus) => {
+                    in_force.insert_all(&confined.cpus);
+                }
+                _ => in_force.insert_all(&mask.in_force),
+            }
+        }
+        if in_force.is_empty() {
+            return Ok(confined.cpus.clone());
+        }
+        Ok(in_force)
+    }
+
+    fn tasks(&mut self, app: AppId) -> Tasks {
+        self.apps.get(&app).map_or_else(Tasks::default, |confined| Tasks {
+            processes: confined.processes.clone(),
+            threads: confined.threads.keys().copied().collect(),
+        })
+    }
+
+    fn cpu_time_ns(&mut self, _app: AppId) -> Option<u64> {
+        None
+    }
+
+    fn is_populated(&mut self, app: AppId) -> bool {
+        if !self.apps.contains_key(&app) {
+            return false;
+        }
+        // A full look: the last processes may just have ended, or left orphans behind.
+        if let Ok(processes) = self.proc.processes() {
+            self.tree.update(&processes);
+        }
+        self.tree.members(app).next().is_some()
+    }
+
+    fn watch(&self, _app: AppId) -> Option<OwnedFd> {
+        None
+    }
+
+    fn release(&mut self, app: AppId, all: &CpuSet) -> Result<(), HostError> {
+        if let Some(confined) = self.apps.get_mut(&app) {
+            let before = std::mem::replace(&mut confined.cpus, all.clone());
+            confined.stale.push(before);
+        }
+        self.look_at_threads(app);
+        let result = self.settle_all(app);
+        self.apps.remove(&app);
+        self.tree.remove(app);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::{AppName, CpuId};
+    use std::process::{Child, Command, Stdio};
+
+    /// A child that is ended whatever happens to the test.
+    struct Running(Child);
+
+    impl Running {
+        fn shell(script: &str) -> Self {
+            let child = Command::new("sh")
+                .args(["-c", script])
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            Self(child)
+        }
+    }
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    const APP: AppId = AppId(1);
+
+    fn admitted(child: &Running) -> AffinityEnforcer {
+        let mut enforcer = AffinityEnforcer::new().unwrap();
+        enforcer
+            .admit(&Newcomer {
+                app: APP,
+                name: AppName::new("test").unwrap(),
+                first_process: child.0.id(),
+                // Not this process: other tests of the same binary have children too.
+                launcher: u32::MAX,
+            })
+            .unwrap();
+        enforcer
+    }
+
+    fn first_cpu(cpus: &CpuSet) -> CpuSet {
+        cpus.first_cpu().into_iter().collect()
+    }
+
+    #[test]
+    fn every_process_of_the_tree_is_confined_and_freed_again() {
+        let all = crate::cpus::own_affinity().unwrap();
+        let one = first_cpu(&all);
+        let child = Running::shell("sleep 30 & sleep 30 & wait");
+        let mut enforcer = admitted(&child);
+        enforcer.apply(APP, &one).unwrap();
+        // Children that were forked before or after that have the mask in any case.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while enforcer.tasks(APP).processes.len() < 3 {
+            assert!(std::time::Instant::now() < deadline, "{enforcer:?}");
+            enforcer.refresh().unwrap();
+        }
+        let tasks = enforcer.tasks(APP);
+        for thread in &tasks.threads {
+            assert_eq!(masks::get(*thread).unwrap(), one);
+        }
+        assert_eq!(enforcer.effective(APP).unwrap(), one);
+        assert!(enforcer.is_populated(APP));
+        enforcer.release(APP, &all).unwrap();
+        for thread in &tasks.threads {
+            assert_eq!(masks::get(*thread).unwrap(), all);
+        }
+    }
+
+    #[test]
+    fn a_mask_beyond_the_allocation_is_taken_back_at_the_next_interval() {
+        let all = crate::cpus::own_affinity().unwrap();
+        let one = first_cpu(&all);
+        let child = Running::shell("exec sleep 30");
+        let mut enforcer = admitted(&child);
+        enforcer.apply(APP, &one).unwrap();
+        let thread = ThreadId(child.0.id());
+        masks::set(thread, &all).unwrap();
+        enforcer.refresh().unwrap();
+        assert_eq!(masks::get(thread).unwrap(), one);
+    }
+
+    #[test]
+    fn a_thread_that_pins_itself_within_the_allocation_is_respected() {
+        let all = crate::cpus::own_affinity().unwrap();
+        assert!(all.len() >= 2, "this test needs two CPUs, found {all}");
+        let mut cpus = all.iter();
+        let [low, high] = [cpus.next().unwrap(), cpus.next().unwrap()];
+        let set = |cpus: &[CpuId]| cpus.iter().copied().collect::<CpuSet>();
+        let child = Running::shell("exec sleep 30");
+        let thread = ThreadId(child.0.id());
+        let mut enforcer = admitted(&child);
+        enforcer.apply(APP, &set(&[low, high])).unwrap();
+        masks::set(thread, &set(&[high])).unwrap();
+        enforcer.refresh().unwrap();
+        assert_eq!(masks::get(thread).unwrap(), set(&[high]));
+        assert_eq!(enforcer.effective(APP).unwrap(), set(&[low, high]));
+        // Its CPU is withdrawn and comes back.
+        enforcer.apply(APP, &set(&[low])).unwrap();
+        assert_eq!(masks::get(thread).unwrap(), set(&[low]));
+        enforcer.apply(APP, &set(&[low, high])).unwrap();
+        assert_eq!(masks::get(thread).unwrap(), set(&[high]));
+    }
+
+    #[test]
+    fn an_application_whose_processes_ended_is_not_populated() {
+        let mut child = Running::shell("exec sleep 30");
+        let mut enforcer = admitted(&child);
+        assert!(enforcer.is_populated(APP));
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+        assert!(!enforcer.is_populated(APP));
+    }
+}

@@ -1,0 +1,625 @@
+//! Confinement by control groups, version 2: one group with a cpuset for each application.
+//!
+//! The problem: a program may have any number of threads and start any number of processes at any
+//! moment; all of them, and no others, shall run on given CPUs. The kernel does just that for a
+//! control group: one write of `cpuset.cpus` confines every thread in it, and whatever a member
+//! forks is a member.
+//!
+//! Groups are made below one directory, the *root*, that this daemon alone writes to: a subtree
+//! delegated by systemd, or a directory made by root. A group is named `app-<id>`. The root must
+//! hold no process itself once controllers are enabled below it ([cgroup-v2.rst, "No Internal
+//! Process Constraint"]), so a daemon that was started in it moves to a group `daemon` beside the
+//! applications.
+//!
+//! Values are written through cgroups-rs. What it does not offer for version 2 is done here:
+//! enabling one controller and no other, the effective sets, `cgroup.events`, and an empty write
+//! (which gives all CPUs back, and which `write_all` would not even attempt).
+//!
+//! Invariants: only groups that this enforcer made are written to or removed; a group is removed
+//! only when the kernel says that nobody is in it.
+//!
+//! [cgroup-v2.rst, "No Internal Process Constraint"]: https://docs.kernel.org/admin-guide/cgroup-v2.html
+
+use super::{Enforcer, EnforcerKind, Newcomer, Tasks};
+use crate::procfs::{read_cpu_list, read_small};
+use crate::{HostError, Missing, chain};
+use cgroups_rs::CgroupPid;
+use cgroups_rs::fs::Controller;
+use cgroups_rs::fs::cpuset::CpuSetController;
+use mapper_model::{AppId, CpuSet, ThreadId};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// What the names of groups begin with.
+const PREFIX: &str = "app-";
+
+/// The group the daemon itself moves to when it sits in the root.
+const DAEMON: &str = "daemon";
+
+/// How deep groups that a program makes within its own are looked into.
+const DEPTH: u32 = 8;
+
+/// Confines applications by cpusets. See the [module](self).
+#[derive(Debug)]
+pub struct CgroupEnforcer {
+    root: PathBuf,
+    groups: BTreeMap<AppId, Group>,
+    /// Groups of an earlier daemon, or of a released application, that still have members.
+    left_over: Vec<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Group {
+    path: PathBuf,
+    cpuset: CpuSetController,
+}
+
+impl CgroupEnforcer {
+    /// Below a directory of a cgroup v2 file system, which is made when it does not exist.
+    ///
+    /// # Errors
+    /// [`HostError::Missing`] says what the machine lacks and what would mend it.
+    pub fn open(root: &Path) -> Result<Self, HostError> {
+        if !root.exists() {
+            std::fs::create_dir(root)
+                .map_err(|source| HostError::file("create", root, source))?;
+            // The directory offers only what its parent hands down.
+            if let Some(parent) = root.parent() {
+                hand_down_cpuset(parent)?;
+            }
+        }
+        match rustix::fs::statfs(root) {
+            Ok(found) if found.f_type == CGROUP2_MAGIC => {}
+            Ok(_) => {
+                return Err(missing(
+                    format!("{} is not on a cgroup v2 file system", root.display()),
+                    "boot with systemd.unified_cgroup_hierarchy=1, or name another --cgroup-root",
+                ));
+            }
+            Err(errno) => return Err(HostError::file("open", root, errno.into())),
+        }
+        Self::prepare(root)
+    }
+
+    /// As [`CgroupEnforcer::open`], on any directory that has the files of a group.
+    fn prepare(root: &Path) -> Result<Self, HostError> {
+        let controllers = read_small(&root.join("cgroup.controllers"))?;
+        if !controllers.split_ascii_whitespace().any(|c| c == "cpuset") {
+            return Err(missing(
+                format!(
+                    "the cpuset controller is not available in {} (available: {})",
+                    root.display(),
+                    controllers.trim()
+                ),
+                "delegate cpuset to it (Delegate=cpuset in the unit), and see that no cgroup v1 \
+                 hierarchy holds the controller",
+            ));
+        }
+        let procs = read_small(&root.join("cgroup.procs"))?;
+        let own_pid = std::process::id();
+        if procs.lines().any(|pid| pid.parse() == Ok(own_pid)) {
+            let daemon = root.join(DAEMON);
+            make_dir(&daemon)?;
+            write(&daemon.join("cgroup.procs"), &own_pid.to_string())?;
+        }
+        hand_down_cpuset(root)?;
+        let mut enforcer = Self {
+            root: root.to_owned(),
+            groups: BTreeMap::new(),
+            left_over: Vec::new(),
+        };
+        enforcer.find_left_over()?;
+        Ok(enforcer)
+    }
+
+    /// The directory that groups are made in.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Applications of an earlier daemon that still run. They have all CPUs of the root.
+    #[must_use]
+    pub fn left_over(&self) -> &[PathBuf] {
+        &self.left_over
+    }
+
+    /// The first application number that no group of an earlier daemon bears.
+    #[must_use]
+    pub fn first_free_id(&self) -> u64 {
+        self.left_over
+            .iter()
+            .filter_map(|path| group_number(path))
+            .max()
+            .map_or(1, |highest| highest.saturating_add(1))
+    }
+
+    /// Groups of an earlier daemon: those that are empty are removed, the others get all CPUs.
+    fn find_left_over(&mut self) -> Result<(), HostError> {
+        let entries = std::fs::read_dir(&self.root)
+            .map_err(|source| HostError::file("read", &self.root, source))?;
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if group_number(&path).is_none() {
+                continue;
+            }
+            if let Err(error) = give_all(&path) {
+                tracing::warn!("group of an earlier daemon: {}", chain(&error));
+            }
+            self.left_over.push(path);
+        }
+        self.left_over.sort();
+        self.remove_left_over();
+        Ok(())
+    }
+
+    /// Removes left-over groups that have become empty.
+    fn remove_left_over(&mut self) {
+        self.left_over
+            .retain(|path| !matches!(remove_if_empty(path), Ok(Removed::Yes)));
+    }
+
+    fn group(&self, app: AppId) -> Result<&Group, HostError> {
+        self.groups.get(&app).ok_or_else(|| {
+            HostError::file(
+                "find",
+                self.root.join(format!("{PREFIX}{app}")),
+                io::Error::from(io::ErrorKind::NotFound),
+            )
+        })
+    }
+}
+
+impl Enforcer for CgroupEnforcer {
+    fn kind(&self) -> EnforcerKind {
+        EnforcerKind::Cgroup
+    }
+
+    fn describe(&self) -> String {
+        format!("cgroup v2 cpuset in {}", self.root.display())
+    }
+
+    fn limit(&self) -> Result<CpuSet, HostError> {
+        read_cpu_list(&self.root.join("cpuset.cpus.effective"))
+    }
+
+    fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
+        let path = self.root.join(format!("{PREFIX}{}", newcomer.app));
+        std::fs::create_dir(&path).map_err(|source| HostError::file("create", &path, source))?;
+        let cpuset = CpuSetController::new(path.clone(), self.root.clone(), true);
+        let pid = CgroupPid::from(u64::from(newcomer.first_process));
+        if let Err(error) = cpuset.add_task_by_tgid(&pid) {
+            let error = write_error(&error, path.join("cgroup.procs"), pid.pid.to_string());
+            // Nobody is in it: the one process that should be could not be moved.
+            let _ = std::fs::remove_dir(&path);
+            return Err(error);
+        }
+        self.groups.insert(newcomer.app, Group { path, cpuset });
+        Ok(())
+    }
+
+    fn refresh(&mut self) -> Result<(), HostError> {
+        self.remove_left_over();
+        Ok(())
+    }
+
+    fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
+        let group = self.group(app)?;
+        let list = cpus.to_string();
+        group
+            .cpuset
+            .set_cpus(&list)
+            .map_err(|error| write_error(&error, group.path.join("cpuset.cpus"), list))
+    }
+
+    fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
+        read_cpu_list(&self.group(app)?.path.join("cpuset.cpus.effective"))
+    }
+
+    fn tasks(&mut self, app: AppId) -> Tasks {
+        let mut tasks = Tasks::default();
+        if let Ok(group) = self.group(app) {
+            collect_tasks(&group.path, DEPTH, &mut tasks);
+        }
+        tasks.processes.sort_unstable();
+        tasks.threads.sort_unstable();
+        tasks
+    }
+
+    fn cpu_time_ns(&mut self, app: AppId) -> Option<u64> {
+        let stat = read_small(&self.group(app).ok()?.path.join("cpu.stat")).ok()?;
+        let usage_us: u64 = stat
+            .lines()
+            .find_map(|line| line.strip_prefix("usage_usec "))?
+            .trim()
+            .parse()
+            .ok()?;
+        usage_us.checked_mul(1000)
+    }
+
+    fn is_populated(&mut self, app: AppId) -> bool {
+        self.group(app)
+            .is_ok_and(|group| is_populated(&group.path).unwrap_or(false))
+    }
+
+    fn watch(&self, app: AppId) -> Option<OwnedFd> {
+        let events = self.group(app).ok()?.path.join("cgroup.events");
+        rustix::fs::open(events, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+    }
+
+    fn release(&mut self, app: AppId, _all: &CpuSet) -> Result<(), HostError> {
+        let Some(group) = self.groups.remove(&app) else {
+            return Ok(());
+        };
+        match remove_if_empty(&group.path)? {
+            Removed::Yes => Ok(()),
+            Removed::StillPopulated => {
+                let result = give_all(&group.path);
+                self.left_over.push(group.path);
+                result
+            }
+        }
+    }
+}
+
+/// The magic number of cgroup v2 in `statfs(2)`.
+const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
+
+/// Where to make groups, if nobody said: in the subtree that was delegated to this process, or,
+/// as root, in `mapper.slice` at the top.
+///
+/// # Errors
+/// [`HostError::Missing`] says what the machine lacks and what would mend it.
+pub fn find_root() -> Result<PathBuf, HostError> {
+    let mounts = read_small(Path::new("/proc/self/mounts"))?;
+    let Some(mount) = cgroup2_mount(&mounts) else {
+        return Err(missing(
+            "no cgroup v2 file system is mounted".to_owned(),
+            "mount one at /sys/fs/cgroup",
+        ));
+    };
+    let controllers = read_small(&mount.join("cgroup.controllers"))?;
+    if !controllers.split_ascii_whitespace().any(|c| c == "cpuset") {
+        return Err(missing(
+            format!(
+                "the cpuset controller is not on cgroup v2 ({} offers: {})",
+                mount.display(),
+                if controllers.trim().is_empty() { "none" } else { controllers.trim() }
+            ),
+            "boot with systemd.unified_cgroup_hierarchy=1",
+        ));
+    }
+    let own = read_small(Path::new("/proc/self/cgroup"))?;
+    let own = own
+        .lines()
+        .find_map(|line| line.strip_prefix("0::/"))
+        .map(|path| mount.join(path));
+    if let Some(delegated) = own.iter().flat_map(|own| own.ancestors().take(2)).find(|group| is_delegated(group)) {
+        return Ok(delegated.to_owned());
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok(mount.join("mapper.slice"));
+    }
+    Err(missing(
+        "no subtree is delegated to this process".to_owned(),
+        "run mapperd as a service with Delegate=cpuset, or name a directory with --cgroup-root",
+    ))
+}
+
+/// Whether systemd marked a group as delegated.
+fn is_delegated(group: &Path) -> bool {
+    ["trusted.delegate", "user.delegate"].iter().any(|name| {
+        let mut value = [0u8; 8];
+        rustix::fs::getxattr(group, *name, &mut value[..])
+            .is_ok_and(|length| value.get(..length) == Some(b"1"))
+    })
+}
+
+fn cgroup2_mount(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (_device, path, kind) = (fields.next()?, fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(path))
+    })
+}
+
+fn missing(why: String, mend: &str) -> HostError {
+    HostError::Missing(Missing {
+        what: "control groups",
+        why,
+        mend: mend.to_owned(),
+    })
+}
+
+/// Makes the cpuset controller available in the groups below a directory.
+fn hand_down_cpuset(dir: &Path) -> Result<(), HostError> {
+    let file = dir.join("cgroup.subtree_control");
+    if read_small(&file)?.split_ascii_whitespace().any(|c| c == "cpuset") {
+        return Ok(());
+    }
+    match write(&file, "+cpuset") {
+        Err(error) if error.errno() == Some(Errno::BUSY) => Err(missing(
+            format!("{} holds processes itself, so that nothing can be enabled below it", dir.display()),
+            "name a directory without processes with --cgroup-root",
+        )),
+        result => result,
+    }
+}
+
+fn make_dir(path: &Path) -> Result<(), HostError> {
+    match std::fs::create_dir(path) {
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+            Err(HostError::file("create", path, source))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a value with one system call, as the kernel's files want it.
+fn write(path: &Path, value: &str) -> Result<(), HostError> {
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(value.as_bytes()))
+        .map_err(|source| HostError::Write {
+            value: value.to_owned(),
+            path: path.to_owned(),
+            source,
+        })
+}
+
+/// Gives a group all CPUs of its parent: an empty list means just that.
+fn give_all(group: &Path) -> Result<(), HostError> {
+    write(&group.join("cpuset.cpus"), "\n")
+}
+
+/// What cgroups-rs could not write, with the full path and the error of the kernel.
+fn write_error(
+    error: &cgroups_rs::fs::error::Error,
+    path: PathBuf,
+    value: String,
+) -> HostError {
+    let cause = std::error::Error::source(error)
+        .and_then(|cause| cause.downcast_ref::<io::Error>())
+        .map_or_else(
+            || io::Error::other(error.to_string()),
+            |cause| {
+                cause
+                    .raw_os_error()
+                    .map_or_else(|| io::Error::from(cause.kind()), io::Error::from_raw_os_error)
+            },
+        );
+    HostError::Write {
+        value,
+        path,
+        source: cause,
+    }
+}
+
+fn group_number(path: &Path) -> Option<u64> {
+    path.file_name()?.to_str()?.strip_prefix(PREFIX)?.parse().ok()
+}
+
+fn is_populated(group: &Path) -> Result<bool, HostError> {
+    let path = group.join("cgroup.events");
+    let text = read_small(&path)?;
+    match text.lines().find_map(|line| line.strip_prefix("populated ")) {
+        Some("0") => Ok(false),
+        Some("1") => Ok(true),
+        _ => Err(HostError::malformed(&path, "expected populated 0 or 1", text.as_bytes())),
+    }
+}
+
+enum Removed {
+    Yes,
+    StillPopulated,
+}
+
+fn remove_if_empty(group: &Path) -> Result<Removed, HostError> {
+    match is_populated(group) {
+        Ok(true) => return Ok(Removed::StillPopulated),
+        Ok(false) => {}
+        Err(error) if error.is_gone() => return Ok(Removed::Yes),
+        Err(error) => return Err(error),
+    }
+    remove_tree(group, DEPTH)
+}
+
+/// Removes a group and the empty ones that a program made below it.
+fn remove_tree(group: &Path, depth: u32) -> Result<Removed, HostError> {
+    if depth > 0 {
+        for below in groups_below(group) {
+            remove_tree(&below, depth - 1)?;
+        }
+    }
+    match std::fs::remove_dir(group) {
+        Ok(()) => Ok(Removed::Yes),
+        Err(source) => match Errno::from_io_error(&source) {
+            Some(Errno::NOENT) => Ok(Removed::Yes),
+            // Somebody came in between.
+            Some(Errno::BUSY) => Ok(Removed::StillPopulated),
+            _ => Err(HostError::file("remove", group, source)),
+        },
+    }
+}
+
+fn groups_below(group: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(group)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+fn collect_tasks(group: &Path, depth: u32, tasks: &mut Tasks) {
+    let numbers = |file: &str| {
+        read_small(&group.join(file))
+            .unwrap_or_default()
+            .lines()
+            .filter_map(|line| line.parse::<u32>().ok())
+            .collect::<Vec<_>>()
+    };
+    tasks.processes.extend(numbers("cgroup.procs"));
+    tasks.threads.extend(numbers("cgroup.threads").into_iter().map(ThreadId));
+    if depth > 0 {
+        for below in groups_below(group) {
+            collect_tasks(&below, depth - 1, tasks);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::AppName;
+    use std::fs;
+
+    /// A directory with the files that the kernel would show in a group. Plain files keep what is
+    /// written to them, which is what these tests look at; what the kernel makes of it is tested in
+    /// the guest.
+    fn fake_group(path: &Path, populated: bool) {
+        fs::create_dir_all(path).unwrap();
+        for (name, text) in [
+            ("cgroup.controllers", "cpuset cpu memory\n"),
+            ("cgroup.subtree_control", ""),
+            ("cgroup.procs", ""),
+            ("cgroup.threads", ""),
+            ("cpuset.cpus", ""),
+            ("cpuset.cpus.effective", "0-7\n"),
+            ("cpu.stat", "usage_usec 1500\nuser_usec 1000\n"),
+        ] {
+            fs::write(path.join(name), text).unwrap();
+        }
+        let events = format!("populated {}\nfrozen 0\n", u8::from(populated));
+        fs::write(path.join("cgroup.events"), events).unwrap();
+    }
+
+    fn newcomer(app: u64) -> Newcomer {
+        Newcomer {
+            app: AppId(app),
+            name: AppName::new("test").unwrap(),
+            first_process: 4711,
+            launcher: 4710,
+        }
+    }
+
+    fn text(path: PathBuf) -> String {
+        fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn a_newcomer_gets_a_group_with_its_process_and_its_cpus() {
+        let root = tempfile::tempdir().unwrap();
+        fake_group(root.path(), true);
+        let mut enforcer = CgroupEnforcer::prepare(root.path()).unwrap();
+        assert_eq!(text(root.path().join("cgroup.subtree_control")), "+cpuset");
+        assert_eq!(enforcer.limit().unwrap().to_string(), "0-7");
+        enforcer.admit(&newcomer(1)).unwrap();
+        let group = root.path().join("app-1");
+        assert_eq!(text(group.join("cgroup.procs")), "4711");
+        enforcer.apply(AppId(1), &"2-3,6".parse().unwrap()).unwrap();
+        assert_eq!(text(group.join("cpuset.cpus")), "2-3,6");
+        fs::write(group.join("cpuset.cpus.effective"), "2-3\n").unwrap();
+        assert_eq!(enforcer.effective(AppId(1)).unwrap().to_string(), "2-3");
+    }
+
+    #[test]
+    fn tasks_and_cpu_time_are_read_from_the_group_and_those_below() {
+        let root = tempfile::tempdir().unwrap();
+        fake_group(root.path(), true);
+        let mut enforcer = CgroupEnforcer::prepare(root.path()).unwrap();
+        enforcer.admit(&newcomer(1)).unwrap();
+        let group = root.path().join("app-1");
+        fake_group(&group, true);
+        fake_group(&group.join("inner"), true);
+        fs::write(group.join("cgroup.procs"), "20\n10\n").unwrap();
+        fs::write(group.join("inner/cgroup.threads"), "31\n30\n").unwrap();
+        let tasks = enforcer.tasks(AppId(1));
+        assert_eq!(tasks.processes, [10, 20]);
+        assert_eq!(tasks.threads, [ThreadId(30), ThreadId(31)]);
+        assert_eq!(enforcer.cpu_time_ns(AppId(1)), Some(1_500_000));
+    }
+
+    #[test]
+    fn a_group_that_still_has_members_gets_all_cpus_when_it_is_released() {
+        let root = tempfile::tempdir().unwrap();
+        fake_group(root.path(), true);
+        let mut enforcer = CgroupEnforcer::prepare(root.path()).unwrap();
+        enforcer.admit(&newcomer(1)).unwrap();
+        let group = root.path().join("app-1");
+        fake_group(&group, true);
+        fs::write(group.join("cpuset.cpus"), "3").unwrap();
+        assert!(enforcer.is_populated(AppId(1)));
+        enforcer.release(AppId(1), &CpuSet::first(8)).unwrap();
+        // Plain files are not truncated by a write; the kernel takes the empty line as all CPUs.
+        assert!(text(group.join("cpuset.cpus")).starts_with('\n'));
+        assert_eq!(enforcer.left_over(), [group]);
+    }
+
+    #[test]
+    fn groups_of_an_earlier_daemon_are_found_and_their_numbers_not_used_again() {
+        let root = tempfile::tempdir().unwrap();
+        fake_group(root.path(), true);
+        fake_group(&root.path().join("app-41"), true);
+        fake_group(&root.path().join("somebody-elses"), true);
+        let enforcer = CgroupEnforcer::prepare(root.path()).unwrap();
+        assert_eq!(enforcer.left_over(), [root.path().join("app-41")]);
+        assert_eq!(enforcer.first_free_id(), 42);
+        assert_eq!(text(root.path().join("somebody-elses/cpuset.cpus")), "");
+    }
+
+    #[test]
+    fn an_empty_group_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let group = root.path().join("app-1");
+        fs::create_dir(&group).unwrap();
+        assert!(matches!(remove_tree(&group, DEPTH), Ok(Removed::Yes)));
+        assert!(!group.exists());
+        assert!(matches!(remove_if_empty(&group), Ok(Removed::Yes)));
+    }
+
+    #[test]
+    fn a_daemon_that_sits_in_the_root_moves_beside_the_applications() {
+        let root = tempfile::tempdir().unwrap();
+        fake_group(root.path(), true);
+        fake_group(&root.path().join(DAEMON), true);
+        let own_pid = std::process::id().to_string();
+        fs::write(root.path().join("cgroup.procs"), format!("{own_pid}\n")).unwrap();
+        CgroupEnforcer::prepare(root.path()).unwrap();
+        assert_eq!(text(root.path().join("daemon/cgroup.procs")), own_pid);
+    }
+
+    #[test]
+    fn a_root_without_the_controller_says_what_is_there_and_what_would_mend_it() {
+        let root = tempfile::tempdir().unwrap();
+        fake_group(root.path(), true);
+        fs::write(root.path().join("cgroup.controllers"), "cpu memory\n").unwrap();
+        let error = CgroupEnforcer::prepare(root.path()).unwrap_err().to_string();
+        assert!(error.contains("cpu memory") && error.contains("Delegate=cpuset"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_elsewhere_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let error = CgroupEnforcer::open(root.path()).unwrap_err().to_string();
+        assert!(error.contains("not on a cgroup v2 file system"), "{error}");
+    }
+
+    #[test]
+    fn the_mount_of_version_2_is_told_from_those_of_version_1() {
+        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
+                      cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
+                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(
+            cgroup2_mount(mounts),
+            Some(PathBuf::from("/sys/fs/cgroup/unified"))
+        );
+        assert_eq!(cgroup2_mount("tmpfs / tmpfs rw 0 0\n"), None);
+    }
+}

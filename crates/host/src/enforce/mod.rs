@@ -1,0 +1,126 @@
+//! Putting a CPU set in force for an application.
+//!
+//! An application is a tree of processes that began with one program under a launcher. An
+//! [`Enforcer`] takes that first process in before it runs the program, so that nothing it starts
+//! escapes, and from then on confines all its threads to whatever CPU set it is told.
+//!
+//! Two ways exist. [`cgroup`] writes `cpuset.cpus` of a group in a delegated cgroup v2 subtree: one
+//! write confines every thread, now and later, and the kernel refuses every way out. [`affinity`]
+//! needs no privilege: it sets the affinity of every thread of the tree, repeatedly, until no thread
+//! has an old mask; a program can undo it, which is seen and put right at the next interval.
+//!
+//! Invariants: a write is read back ([`Enforcer::effective`]), so that the next decision starts from
+//! what is in force and not from what was wished for; releasing an application that still runs gives
+//! it all CPUs back.
+
+pub mod affinity;
+pub mod cgroup;
+pub mod masks;
+mod tree;
+
+use crate::HostError;
+use mapper_model::{AppId, AppName, CpuSet, ThreadId};
+use std::fmt;
+use std::os::fd::OwnedFd;
+
+pub use affinity::AffinityEnforcer;
+pub use cgroup::CgroupEnforcer;
+
+/// Confines applications to CPU sets.
+pub trait Enforcer: fmt::Debug {
+    /// What kind it is.
+    fn kind(&self) -> EnforcerKind;
+
+    /// Where and how it works, for logs and status.
+    fn describe(&self) -> String;
+
+    /// The CPUs that it can give out at most, read now.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    fn limit(&self) -> Result<CpuSet, HostError>;
+
+    /// Takes an application in: from here on its processes are followed.
+    ///
+    /// # Errors
+    /// When its group cannot be made or its first process cannot be moved; nothing is left behind.
+    fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError>;
+
+    /// Looks for processes and threads that came and went, and puts right what escaped. To be
+    /// called once an interval, before readings are taken.
+    ///
+    /// # Errors
+    /// When the kernel does not tell; the last knowledge stays.
+    fn refresh(&mut self) -> Result<(), HostError>;
+
+    /// Confines an application to a set.
+    ///
+    /// # Errors
+    /// When the kernel refuses; what is in force then is told by [`Enforcer::effective`].
+    fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError>;
+
+    /// The CPUs in force for an application.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError>;
+
+    /// Its processes and threads at the last [`Enforcer::refresh`] or [`Enforcer::admit`].
+    fn tasks(&mut self, app: AppId) -> Tasks;
+
+    /// CPU time of all its processes so far, also of those that ended, where the kernel sums it up.
+    fn cpu_time_ns(&mut self, app: AppId) -> Option<u64>;
+
+    /// Whether any of its processes still lives.
+    fn is_populated(&mut self, app: AppId) -> bool;
+
+    /// A descriptor that becomes readable with priority when processes come or go, for kinds that
+    /// have one.
+    fn watch(&self, app: AppId) -> Option<OwnedFd>;
+
+    /// Lets an application go: gives `all` CPUs back to whatever of it still runs, and forgets it.
+    ///
+    /// # Errors
+    /// When the kernel refuses; it is forgotten all the same.
+    fn release(&mut self, app: AppId, all: &CpuSet) -> Result<(), HostError>;
+}
+
+/// The kinds of enforcers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EnforcerKind {
+    /// Control groups, version 2.
+    Cgroup,
+    /// Affinity of threads.
+    Affinity,
+}
+
+impl fmt::Display for EnforcerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Cgroup => "cgroup",
+            Self::Affinity => "affinity",
+        })
+    }
+}
+
+/// An application to be taken in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Newcomer {
+    /// Its id.
+    pub app: AppId,
+    /// Its name.
+    pub name: AppName,
+    /// Its first process, which waits before it runs the program.
+    pub first_process: u32,
+    /// The process that launched it and to which its orphans fall.
+    pub launcher: u32,
+}
+
+/// The processes and threads of an application.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tasks {
+    /// Processes, in ascending order.
+    pub processes: Vec<u32>,
+    /// Threads of all of them, in ascending order.
+    pub threads: Vec<ThreadId>,
+}

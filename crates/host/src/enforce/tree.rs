@@ -1,0 +1,282 @@
+//! Which processes belong to which application, where no control group says so.
+//!
+//! The problem: a program forks, its children fork, some in between end, and what they leave behind
+//! is handed to another parent. From one look at all processes to the next, the tree has to be
+//! followed with nothing but parent, group and session numbers.
+//!
+//! A process belongs to an application when
+//! 1. it belonged to it before (same number, same start time), or
+//! 2. its parent does, or
+//! 3. its parent is the launcher of the application (the launcher makes itself the reaper of
+//!    orphans, so that children of processes that ended come back to it), or
+//! 4. the leader of its process group or session is, or was, a member: an orphan that went to the
+//!    system's reaper is found again by that.
+//!
+//! The launcher itself is never a member of what it launches; where it is a member of another
+//! application (launchers nest), rule 3 comes before rule 2. The first process, the kernel's threads
+//! and this process itself are never members, whoever names them as parent: a wrong number in one
+//! place must not confine the whole machine. What escapes all four, a process that
+//! left group and session and whose parent ended between two looks with no launcher to fall to, is
+//! lost: a limit of this way that control groups do not have.
+
+use crate::procfs::ProcessStat;
+use mapper_model::AppId;
+use std::collections::BTreeMap;
+
+/// The processes of every application.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProcessTree {
+    families: BTreeMap<AppId, Family>,
+}
+
+#[derive(Clone, Debug)]
+struct Family {
+    launcher: u32,
+    /// Start time by process number.
+    members: BTreeMap<u32, u64>,
+    /// Ended members that led a process group or session, whose number stands for the application
+    /// as long as anybody is in it.
+    ended_leaders: Vec<u32>,
+}
+
+impl ProcessTree {
+    /// Starts to follow an application from its first process on.
+    pub(super) fn add(&mut self, app: AppId, launcher: u32, first: &ProcessStat) {
+        for family in self.families.values_mut() {
+            family.members.remove(&first.pid);
+        }
+        self.families.insert(
+            app,
+            Family {
+                launcher,
+                members: BTreeMap::from([(first.pid, first.started_ticks)]),
+                ended_leaders: Vec::new(),
+            },
+        );
+    }
+
+    pub(super) fn remove(&mut self, app: AppId) {
+        self.families.remove(&app);
+    }
+
+    /// The live processes of an application.
+    pub(super) fn members(&self, app: AppId) -> impl Iterator<Item = u32> + '_ {
+        self.families
+            .get(&app)
+            .into_iter()
+            .flat_map(|family| family.members.keys().copied())
+    }
+
+    /// Strikes a process that was found to have ended.
+    pub(super) fn ended(&mut self, app: AppId, pid: u32) {
+        if let Some(family) = self.families.get_mut(&app)
+            && family.members.remove(&pid).is_some()
+        {
+            family.ended_leaders.push(pid);
+        }
+    }
+
+    /// Brings the tree up to date with a look at all processes.
+    pub(super) fn update(&mut self, processes: &[ProcessStat]) {
+        let own = std::process::id();
+        let live: BTreeMap<u32, &ProcessStat> = processes
+            .iter()
+            .filter(|process| !process.is_zombie() && may_belong(process, own))
+            .map(|process| (process.pid, process))
+            .collect();
+        let mut owner: BTreeMap<u32, AppId> = BTreeMap::new();
+        let mut leaders: BTreeMap<u32, AppId> = BTreeMap::new();
+        let mut launchers: BTreeMap<u32, AppId> = BTreeMap::new();
+        for (app, family) in &mut self.families {
+            let Family {
+                launcher,
+                members,
+                ended_leaders,
+            } = family;
+            members.retain(|pid, started| {
+                let lives = live.get(pid).is_some_and(|p| p.started_ticks == *started);
+                if !lives {
+                    ended_leaders.push(*pid);
+                }
+                lives
+            });
+            // A number that lives again is somebody else's; one that nobody refers to is done with.
+            ended_leaders.retain(|leader| {
+                !live.contains_key(leader)
+                    && live.values().any(|p| p.group == *leader || p.session == *leader)
+            });
+            owner.extend(members.keys().map(|pid| (*pid, *app)));
+            leaders.extend(members.keys().chain(ended_leaders.iter()).map(|pid| (*pid, *app)));
+            // Everybody's orphans fall to the first process, and no process has the number 0.
+            if *launcher > 1 {
+                launchers.insert(*launcher, *app);
+            }
+        }
+        // Each pass finds at least one more generation, so passes are bounded by the processes.
+        loop {
+            let mut found = Vec::new();
+            for process in live.values() {
+                if owner.contains_key(&process.pid) || launchers.contains_key(&process.pid) {
+                    continue;
+                }
+                let app = launchers
+                    .get(&process.parent)
+                    .or_else(|| owner.get(&process.parent))
+                    .or_else(|| leaders.get(&process.group))
+                    .or_else(|| leaders.get(&process.session));
+                if let Some(app) = app {
+                    found.push((process.pid, *app, process.started_ticks));
+                }
+            }
+            if found.is_empty() {
+                return;
+            }
+            for (pid, app, started) in found {
+                owner.insert(pid, app);
+                leaders.insert(pid, app);
+                if let Some(family) = self.families.get_mut(&app) {
+                    family.members.insert(pid, started);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a process can be a member at all.
+fn may_belong(process: &ProcessStat, own: u32) -> bool {
+    // 1 is the first process, 2 the parent of the kernel's threads, whose own parent is 0.
+    process.pid > 2 && process.parent != 0 && process.parent != 2 && process.pid != own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const APP: AppId = AppId(1);
+    const LAUNCHER: u32 = 10;
+    const ROOT: u32 = 11;
+
+    fn process(pid: u32, parent: u32) -> ProcessStat {
+        ProcessStat {
+            pid,
+            parent,
+            group: 5,
+            session: 5,
+            state: 'S',
+            started_ticks: u64::from(pid),
+        }
+    }
+
+    fn tree() -> ProcessTree {
+        let mut tree = ProcessTree::default();
+        tree.add(APP, LAUNCHER, &process(ROOT, LAUNCHER));
+        tree
+    }
+
+    fn members(tree: &ProcessTree) -> Vec<u32> {
+        tree.members(APP).collect()
+    }
+
+    #[test]
+    fn all_generations_belong_and_strangers_and_the_launcher_do_not() {
+        let mut tree = tree();
+        tree.update(&[
+            process(14, 13),
+            process(13, 12),
+            process(12, ROOT),
+            process(ROOT, LAUNCHER),
+            process(LAUNCHER, 5),
+            process(5, 1),
+            process(20, 5),
+        ]);
+        assert_eq!(members(&tree), [ROOT, 12, 13, 14]);
+    }
+
+    #[test]
+    fn an_orphan_that_falls_to_the_launcher_belongs_even_if_never_seen_before() {
+        let mut tree = tree();
+        tree.update(&[process(LAUNCHER, 5), process(30, LAUNCHER)]);
+        assert_eq!(members(&tree), [30]);
+    }
+
+    #[test]
+    fn an_orphan_that_falls_to_init_is_found_by_its_group_or_session() {
+        let mut tree = tree();
+        let orphan = |pid, group, session| ProcessStat {
+            group,
+            session,
+            ..process(pid, 1)
+        };
+        tree.update(&[
+            orphan(30, ROOT, 5),
+            orphan(31, 31, ROOT),
+            orphan(32, 32, 32),
+        ]);
+        assert_eq!(members(&tree), [30, 31]);
+        // The leader stays known as long as somebody is in the group.
+        tree.update(&[orphan(33, ROOT, 5)]);
+        assert_eq!(members(&tree), [33]);
+    }
+
+    #[test]
+    fn a_number_used_again_by_a_stranger_does_not_belong() {
+        let mut tree = tree();
+        let stranger = ProcessStat {
+            started_ticks: 999,
+            ..process(ROOT, 1)
+        };
+        let child_of_stranger = process(40, ROOT);
+        let in_group_of_stranger = ProcessStat {
+            group: ROOT,
+            ..process(41, 1)
+        };
+        tree.update(&[stranger, child_of_stranger, in_group_of_stranger]);
+        assert_eq!(members(&tree), [] as [u32; 0]);
+    }
+
+    #[test]
+    fn a_zombie_does_not_count_but_leaves_its_group_behind() {
+        let mut tree = tree();
+        let zombie = ProcessStat {
+            state: 'Z',
+            ..process(ROOT, LAUNCHER)
+        };
+        tree.update(&[process(LAUNCHER, 5), zombie]);
+        assert_eq!(members(&tree), [] as [u32; 0]);
+    }
+
+    #[test]
+    fn no_launcher_makes_the_whole_machine_a_member() {
+        for launcher in [0, 1, 2] {
+            let mut tree = ProcessTree::default();
+            tree.add(APP, launcher, &process(ROOT, launcher));
+            tree.update(&[
+                process(1, 0),
+                process(2, 0),
+                process(3, 2),
+                process(4, 1),
+                process(std::process::id(), ROOT),
+                process(ROOT, 1),
+                process(12, ROOT),
+            ]);
+            assert_eq!(members(&tree), [ROOT, 12], "launcher {launcher}");
+        }
+    }
+
+    #[test]
+    fn a_nested_launcher_belongs_to_the_outer_application_and_its_program_to_the_inner() {
+        let mut tree = tree();
+        let inner = AppId(2);
+        tree.add(inner, 50, &process(51, 50));
+        let all = [
+            process(LAUNCHER, 5),
+            process(ROOT, LAUNCHER),
+            process(50, ROOT),
+            process(51, 50),
+            process(52, 51),
+        ];
+        tree.update(&all);
+        assert_eq!(tree.members(inner).collect::<Vec<_>>(), [51, 52]);
+        assert_eq!(members(&tree), [ROOT]);
+    }
+}

@@ -1,0 +1,385 @@
+//! Small, bounded readers of `/proc`.
+//!
+//! A daemon that looks at every process of a machine each interval must do so cheaply and must not
+//! trust what it reads: a process chooses its own name, ends while it is being read, and its number
+//! may be used again. So each file is read in one go into a buffer of fixed size, fields are found
+//! from the end of the process name, and every number comes with the start time that tells a reused
+//! number from the process that had it before. Formats are those of `proc(5)`.
+//!
+//! Readers work on any directory that looks like `/proc`, so tests use fixtures.
+
+use crate::HostError;
+use mapper_model::{CpuSet, ThreadId};
+use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// The longest file that is read: `stat` and `status` of a process stay well below it.
+const LONGEST: usize = 8192;
+
+/// A `/proc` file system.
+#[derive(Debug)]
+pub struct ProcFs {
+    root: PathBuf,
+    dir: OwnedFd,
+}
+
+/// What `/proc/<pid>/stat` says of a process or thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProcessStat {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent, 0 for none.
+    pub parent: u32,
+    /// Its process group.
+    pub group: u32,
+    /// Its session.
+    pub session: u32,
+    /// `R`, `S`, `Z` and so on.
+    pub state: char,
+    /// When it started, in clock ticks since boot: tells apart processes that had the same number.
+    pub started_ticks: u64,
+}
+
+impl ProcessStat {
+    /// Whether it has ended and waits for its parent to notice.
+    #[must_use]
+    pub const fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+/// The two user ids that matter for permission.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Uids {
+    /// Who started it.
+    pub real: u32,
+    /// On whose behalf it acts.
+    pub effective: u32,
+}
+
+impl ProcFs {
+    /// The system's `/proc`.
+    ///
+    /// # Errors
+    /// When it is not mounted.
+    pub fn system() -> Result<Self, HostError> {
+        Self::at("/proc")
+    }
+
+    /// A directory that looks like `/proc`.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn at(root: impl Into<PathBuf>) -> Result<Self, HostError> {
+        let root = root.into();
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        match rustix::fs::open(&root, flags, Mode::empty()) {
+            Ok(dir) => Ok(Self { root, dir }),
+            Err(errno) => Err(HostError::file("open", root, errno.into())),
+        }
+    }
+
+    /// What `stat` says of a process.
+    ///
+    /// # Errors
+    /// When there is no such process ([`HostError::is_gone`]) or the file is malformed.
+    pub fn stat(&self, pid: u32) -> Result<ProcessStat, HostError> {
+        self.read(&format!("{pid}/stat"), |text, path| {
+            parse_stat(text).ok_or_else(|| HostError::malformed(path, "expected proc stat", text))
+        })
+    }
+
+    /// When a thread started, in clock ticks since boot.
+    ///
+    /// # Errors
+    /// When there is no such thread or the file is malformed.
+    pub fn thread_started_ticks(&self, thread: ThreadId) -> Result<u64, HostError> {
+        self.stat(thread.0).map(|stat| stat.started_ticks)
+    }
+
+    /// The CPUs a process or thread may use, as the kernel reports them.
+    ///
+    /// # Errors
+    /// When there is no such process or the file is malformed.
+    pub fn cpus_allowed(&self, pid: u32) -> Result<CpuSet, HostError> {
+        self.status_field(pid, "Cpus_allowed_list:", |value| value.parse().ok())
+    }
+
+    /// The user ids of a process.
+    ///
+    /// # Errors
+    /// When there is no such process or the file is malformed.
+    pub fn uids(&self, pid: u32) -> Result<Uids, HostError> {
+        self.status_field(pid, "Uid:", |value| {
+            let mut ids = value.split_ascii_whitespace().map(str::parse);
+            Some(Uids {
+                real: ids.next()?.ok()?,
+                effective: ids.next()?.ok()?,
+            })
+        })
+    }
+
+    /// CPU time that one thread has used (for the number of a process: its first thread).
+    ///
+    /// # Errors
+    /// When there is no such thread, the kernel keeps no scheduler statistics, or the file is
+    /// malformed.
+    pub fn thread_cpu_time_ns(&self, thread: ThreadId) -> Result<u64, HostError> {
+        self.read(&format!("{thread}/schedstat"), |text, path| {
+            std::str::from_utf8(text)
+                .ok()
+                .and_then(|t| t.split_ascii_whitespace().next()?.parse().ok())
+                .ok_or_else(|| HostError::malformed(path, "expected nanoseconds first", text))
+        })
+    }
+
+    /// The number that was given to the newest process or thread. While it does not change, no
+    /// process or thread has been started.
+    ///
+    /// # Errors
+    /// When `loadavg` cannot be read or is malformed.
+    pub fn newest_pid(&self) -> Result<u32, HostError> {
+        self.read("loadavg", |text, path| {
+            std::str::from_utf8(text)
+                .ok()
+                .and_then(|t| t.split_ascii_whitespace().nth(4)?.parse().ok())
+                .ok_or_else(|| HostError::malformed(path, "expected a pid as fifth field", text))
+        })
+    }
+
+    /// The threads of a process, in ascending order.
+    ///
+    /// # Errors
+    /// When there is no such process.
+    pub fn threads(&self, pid: u32) -> Result<Vec<ThreadId>, HostError> {
+        let mut threads = Vec::new();
+        self.numbers(&format!("{pid}/task"), &mut |tid| {
+            threads.push(ThreadId(tid));
+        })?;
+        threads.sort_unstable();
+        Ok(threads)
+    }
+
+    /// What `stat` says of every process, in no particular order. Processes that end meanwhile are
+    /// left out.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn processes(&self) -> Result<Vec<ProcessStat>, HostError> {
+        let mut pids = Vec::with_capacity(256);
+        self.numbers(".", &mut |pid| pids.push(pid))?;
+        Ok(pids
+            .into_iter()
+            .filter_map(|pid| self.stat(pid).ok())
+            .collect())
+    }
+
+    fn status_field<T>(
+        &self,
+        pid: u32,
+        name: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, HostError> {
+        self.read(&format!("{pid}/status"), |text, path| {
+            String::from_utf8_lossy(text)
+                .lines()
+                .find_map(|line| parse(line.strip_prefix(name)?.trim()))
+                .ok_or_else(|| {
+                    HostError::malformed(path, "expected the fields of proc status", text)
+                })
+        })
+    }
+
+    /// Reads a file in one go and hands its bytes over.
+    fn read<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&[u8], &Path) -> Result<T, HostError>,
+    ) -> Result<T, HostError> {
+        let fail = |action, errno: Errno| {
+            Err(HostError::file(action, self.root.join(name), errno.into()))
+        };
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(errno) => return fail("open", errno),
+        };
+        let mut buffer = [0u8; LONGEST];
+        match rustix::io::read(&file, &mut buffer) {
+            Ok(length) => parse(&buffer[..length], &self.root.join(name)),
+            Err(errno) => fail("read", errno),
+        }
+    }
+
+    /// Calls `each` for every entry of a directory that is a number.
+    fn numbers(&self, name: &str, each: &mut dyn FnMut(u32)) -> Result<(), HostError> {
+        let fail = |action, errno: Errno| {
+            Err(HostError::file(action, self.root.join(name), errno.into()))
+        };
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let dir = match rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty()) {
+            Ok(dir) => dir,
+            Err(errno) => return fail("open", errno),
+        };
+        let mut buffer = [MaybeUninit::uninit(); LONGEST];
+        let mut entries = RawDir::new(&dir, &mut buffer);
+        while let Some(entry) = entries.next() {
+            match entry {
+                Ok(entry) => {
+                    if let Some(number) = entry.file_name().to_str().ok().and_then(|n| n.parse().ok())
+                    {
+                        each(number);
+                    }
+                }
+                // A process that ends while its threads are listed.
+                Err(Errno::NOENT | Errno::SRCH) => break,
+                Err(errno) => return fail("read", errno),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The longest text file that is read whole: descriptions of the largest machines are some MB.
+const LONGEST_TEXT: u64 = 16 << 20;
+
+/// Reads a small text file, such as those of sysfs and cgroupfs, up to a limit.
+pub(crate) fn read_small(path: &Path) -> Result<String, HostError> {
+    use std::io::Read;
+    let file =
+        std::fs::File::open(path).map_err(|source| HostError::file("open", path, source))?;
+    let mut text = String::new();
+    file.take(LONGEST_TEXT)
+        .read_to_string(&mut text)
+        .map_err(|source| HostError::file("read", path, source))?;
+    Ok(text)
+}
+
+/// Reads a small file that holds a CPU list.
+pub(crate) fn read_cpu_list(path: &Path) -> Result<CpuSet, HostError> {
+    let text = read_small(path)?;
+    text.parse()
+        .map_err(|_| HostError::malformed(path, "expected a CPU list such as 0-3,8", text.as_bytes()))
+}
+
+/// Reads the fields behind the process name, which may itself hold spaces and parentheses.
+fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
+    let open = text.iter().position(|b| *b == b'(')?;
+    let close = text.iter().rposition(|b| *b == b')')?;
+    let pid = std::str::from_utf8(&text[..open]).ok()?.trim().parse().ok()?;
+    let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    // Numbers may be -1 or 0 for kernel threads; those are nobody's here.
+    let mut id = || Some(fields.next()?.parse::<i64>().ok()?.try_into().unwrap_or(0u32));
+    let (parent, group, session) = (id()?, id()?, id()?);
+    // The start time is field 22 of `proc(5)`; the session was field 6.
+    let started_ticks = fields.nth(15)?.parse().ok()?;
+    Some(ProcessStat {
+        pid,
+        parent,
+        group,
+        session,
+        state,
+        started_ticks,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs;
+
+    fn fixture(files: &[(&str, &str)]) -> (tempfile::TempDir, ProcFs) {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let proc = ProcFs::at(dir.path()).unwrap();
+        (dir, proc)
+    }
+
+    const STAT: &str = "4711 (a) b (c)) S 17 4710 4700 0 -1 4194304 100 0 0 0 7 3 0 0 20 0 5 0 \
+                        987654 1000 200 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0";
+
+    #[test]
+    fn a_process_name_with_parentheses_does_not_shift_the_fields() {
+        let (_dir, proc) = fixture(&[("4711/stat", STAT)]);
+        assert_eq!(
+            proc.stat(4711).unwrap(),
+            ProcessStat {
+                pid: 4711,
+                parent: 17,
+                group: 4710,
+                session: 4700,
+                state: 'S',
+                started_ticks: 987_654,
+            }
+        );
+    }
+
+    #[test]
+    fn a_missing_process_is_gone_and_a_broken_file_is_not() {
+        let (_dir, proc) = fixture(&[("1/stat", "1 (x) S 1"), ("2/status", "Name:\tx\n")]);
+        assert!(proc.stat(9).unwrap_err().is_gone());
+        let error = proc.stat(1).unwrap_err();
+        assert!(!error.is_gone() && error.to_string().contains("1 (x) S 1"), "{error}");
+        assert!(proc.uids(2).unwrap_err().to_string().contains("2/status"));
+    }
+
+    #[test]
+    fn fields_of_status_loadavg_and_schedstat_are_found() {
+        let (_dir, proc) = fixture(&[
+            (
+                "3/status",
+                "Name:\tx\nUid:\t1000\t0\t0\t0\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,7\n",
+            ),
+            ("3/schedstat", "123456789 5 6\n"),
+            ("loadavg", "0.1 0.2 0.3 2/300 4712\n"),
+        ]);
+        assert_eq!(proc.cpus_allowed(3).unwrap().to_string(), "0-3,7");
+        assert_eq!(proc.uids(3).unwrap().real, 1000);
+        assert_eq!(proc.uids(3).unwrap().effective, 0);
+        assert_eq!(proc.thread_cpu_time_ns(ThreadId(3)).unwrap(), 123_456_789);
+        assert_eq!(proc.newest_pid().unwrap(), 4712);
+    }
+
+    #[test]
+    fn only_numbers_are_processes_and_threads() {
+        let (_dir, proc) = fixture(&[
+            ("4711/stat", STAT),
+            ("4711/task/4711/stat", STAT),
+            ("4711/task/4713/stat", STAT),
+            ("4712/comm", "no stat: it has just ended"),
+            ("self/stat", STAT),
+        ]);
+        assert_eq!(proc.processes().unwrap().len(), 1);
+        assert_eq!(proc.threads(4711).unwrap(), [ThreadId(4711), ThreadId(4713)]);
+    }
+
+    #[test]
+    fn this_process_finds_itself_in_the_real_proc() {
+        let proc = ProcFs::system().unwrap();
+        let me = std::process::id();
+        let stat = proc.stat(me).unwrap();
+        assert_eq!(stat.pid, me);
+        assert_eq!(stat.parent, std::os::unix::process::parent_id());
+        assert!(proc.processes().unwrap().contains(&stat) || !stat.is_zombie());
+        assert!(proc.threads(me).unwrap().contains(&ThreadId(me)));
+        assert!(!proc.cpus_allowed(me).unwrap().is_empty());
+        assert!(proc.newest_pid().unwrap() > 0);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused_without_a_panic(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse_stat(&text);
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The topology as hwloc finds it.
+//!
+//! hwloc knows the quirks of firmware and kernels; what remains is to number things the way
+//! [`Topology`] wants them. Rules:
+//! - *Cores, sockets*: hwloc's logical numbers, which are dense. A hardware thread without a core
+//!   (some virtual machines) is a core of its own; without a package, all are in one.
+//! - *Node*: the NUMA node whose CPUs include the thread; among several (memory of two kinds on one
+//!   node) the one with the fewest CPUs, then the lowest number, which is the ordinary memory.
+//! - *Last-level cache*: the outermost cache above the thread, as long as it is shared by more than
+//!   one core. Where every cache is private to a core (hidden by a hypervisor), the socket stands
+//!   for it: a cache of its own for each core would say that no two cores are near each other.
+//! - *Distances*: the latency matrix of the firmware (SLIT), if it covers every node.
+//! - *Rank*: hwloc's efficiency of CPU kinds, on hybrid machines.
+//!
+//! All CPUs of the machine are listed, also those that this process may not use now: what may be
+//! used is asked separately and may change.
+
+use super::{TopologyReadError, TopologySource};
+use crate::procfs::read_small;
+use hwlocality::Topology as Hwloc;
+use hwlocality::object::TopologyObject;
+use hwlocality::object::attributes::ObjectAttributes;
+use hwlocality::object::distance::DistancesKind;
+use hwlocality::object::types::{CacheType, ObjectType};
+use hwlocality::topology::builder::BuildFlags;
+use mapper_model::topology::{CoreRank, Description, HardwareThread, NodeMemory};
+use mapper_model::{CacheId, CoreId, CpuId, NodeId, SocketId, Topology};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// hwloc, on this machine or on a description in one of its own formats.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HwlocSource {
+    /// This machine.
+    ThisMachine,
+    /// A file written by `lstopo --of xml`.
+    Xml(PathBuf),
+    /// hwloc's synthetic format, such as `pack:2 l3:2 core:4 pu:2`.
+    Synthetic(String),
+}
+
+impl TopologySource for HwlocSource {
+    fn describe(&self) -> String {
+        match self {
+            Self::ThisMachine => "hwloc".to_owned(),
+            Self::Xml(path) => format!("hwloc file {}", path.display()),
+            Self::Synthetic(text) => format!("hwloc synthetic {text:?}"),
+        }
+    }
+
+    fn read(&self) -> Result<Topology, TopologyReadError> {
+        let fail = |action| {
+            move |error: &dyn std::fmt::Display| TopologyReadError::Hwloc {
+                action,
+                reason: error.to_string(),
+            }
+        };
+        let builder = Hwloc::builder()
+            .with_flags(BuildFlags::INCLUDE_DISALLOWED)
+            .map_err(|e| fail("set its flags")(&e))?;
+        let builder = match self {
+            Self::ThisMachine => builder,
+            // The binding panics where a file cannot be opened, so it gets the text.
+            Self::Xml(path) => builder
+                .from_xml(&read_small(path)?)
+                .map_err(|e| fail("read the XML file")(&e))?,
+            Self::Synthetic(text) => builder
+                .from_synthetic(text)
+                .map_err(|e| fail("read the synthetic description")(&e))?,
+        };
+        let hwloc = builder.build().map_err(|e| fail("read the machine")(&e))?;
+        Topology::new(describe(&hwloc)).map_err(|source| TopologyReadError::NoMachine {
+            origin: self.describe(),
+            source,
+        })
+    }
+}
+
+fn describe(hwloc: &Hwloc) -> Description {
+    let nodes = Nodes::of(hwloc);
+    let ranks = ranks(hwloc);
+    let mut numbering = Numbering::default();
+    let mut threads = Vec::new();
+    for pu in hwloc.objects_with_type(ObjectType::PU) {
+        let Some(cpu) = pu.os_index().and_then(|index| u32::try_from(index).ok()) else {
+            continue;
+        };
+        let socket = pu
+            .first_ancestor_with_type(ObjectType::Package)
+            .map_or(Place::None, |package| Place::Object(package.logical_index()));
+        let core = pu
+            .first_ancestor_with_type(ObjectType::Core)
+            .map_or(Place::Cpu(cpu), |core| Place::Object(core.logical_index()));
+        let cache = last_level_cache(pu).map_or(Place::Socket(numbering.socket(socket)), |cache| {
+            Place::Cache(cache.global_persistent_index())
+        });
+        threads.push(HardwareThread {
+            cpu: CpuId(cpu),
+            core: CoreId(numbering.core(core)),
+            socket: SocketId(numbering.socket(socket)),
+            node: nodes.of_cpu(cpu),
+            cache: CacheId(numbering.cache(cache)),
+            rank: CoreRank(ranks.get(&cpu).copied().unwrap_or(0)),
+        });
+    }
+    Description {
+        threads,
+        node_memory: nodes.memory,
+        distances: nodes.distances,
+    }
+}
+
+/// What a core, socket or cache is told apart by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Place {
+    /// There is no such object: one for the whole machine.
+    None,
+    /// hwloc's object of that number.
+    Object(usize),
+    /// The hardware thread itself.
+    Cpu(u32),
+    /// A cache, by hwloc's unique number (logical numbers repeat between levels).
+    Cache(u64),
+    /// The socket stands for it.
+    Socket(u32),
+}
+
+/// Dense numbers in the order of first appearance, which is hwloc's own order.
+#[derive(Default)]
+struct Numbering {
+    cores: BTreeMap<Place, u32>,
+    sockets: BTreeMap<Place, u32>,
+    caches: BTreeMap<Place, u32>,
+}
+
+impl Numbering {
+    fn core(&mut self, place: Place) -> u32 {
+        number(&mut self.cores, place)
+    }
+    fn socket(&mut self, place: Place) -> u32 {
+        number(&mut self.sockets, place)
+    }
+    fn cache(&mut self, place: Place) -> u32 {
+        number(&mut self.caches, place)
+    }
+}
+
+fn number(known: &mut BTreeMap<Place, u32>, place: Place) -> u32 {
+    // There are fewer objects than CPU numbers, which are 32 bits wide.
+    let next = known.len() as u32;
+    *known.entry(place).or_insert(next)
+}
+
+/// The outermost cache above a hardware thread that several cores share.
+fn last_level_cache(pu: &TopologyObject) -> Option<&TopologyObject> {
+    pu.ancestors()
+        .filter(|object| is_data_cache(object))
+        .last()
+        .filter(|cache| {
+            let core = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
+            match (cache.cpuset(), core.cpuset()) {
+                (Some(of_cache), Some(of_core)) => *of_cache != *of_core,
+                _ => false,
+            }
+        })
+}
+
+fn is_data_cache(object: &TopologyObject) -> bool {
+    matches!(
+        object.attributes(),
+        Some(ObjectAttributes::Cache(cache)) if cache.cache_type() != CacheType::Instruction
+    )
+}
+
+/// Speed classes by CPU number, on machines with several.
+fn ranks(hwloc: &Hwloc) -> BTreeMap<u32, u8> {
+    let mut ranks = BTreeMap::new();
+    if let Ok(kinds) = hwloc.cpu_kinds() {
+        for kind in kinds {
+            let rank = kind.efficiency.map_or(0, |e| u8::try_from(e).unwrap_or(u8::MAX));
+            for cpu in kind.cpuset.iter_set() {
+                if let Ok(cpu) = u32::try_from(usize::from(cpu)) {
+                    ranks.insert(cpu, rank);
+                }
+            }
+        }
+    }
+    ranks
+}
+
+/// The NUMA nodes.
+struct Nodes {
+    /// The node of each CPU.
+    by_cpu: BTreeMap<u32, NodeId>,
+    memory: Vec<NodeMemory>,
+    distances: Vec<u32>,
+}
+
+impl Nodes {
+    fn of(hwloc: &Hwloc) -> Self {
+        let mut nodes: Vec<(NodeId, &TopologyObject, Vec<u32>)> = hwloc
+            .objects_with_type(ObjectType::NUMANode)
+            .filter_map(|node| {
+                let id = NodeId(u32::try_from(node.os_index()?).ok()?);
+                let cpus = node
+                    .cpuset()
+                    .map(|set| {
+                        set.iter_set()
+                            .filter_map(|cpu| u32::try_from(usize::from(cpu)).ok())
+                            .collect()
+                    })
+                    .unwrap_or_default();
+                Some((id, node, cpus))
+            })
+            .collect();
+        nodes.sort_by_key(|(id, ..)| *id);
+        let memory = nodes
+            .iter()
+            .map(|(id, node, _)| NodeMemory {
+                node: *id,
+                bytes: match node.attributes() {
+                    Some(ObjectAttributes::NUMANode(numa)) => {
+                        numa.local_memory().map_or(0, |bytes| bytes.get())
+                    }
+                    _ => 0,
+                },
+            })
+            .collect();
+        let distances = distances(hwloc, &nodes.iter().map(|(_, node, _)| *node).collect::<Vec<_>>());
+        // The smallest node of a CPU is the first to claim it.
+        nodes.sort_by_key(|(id, _, cpus)| (cpus.len(), *id));
+        let mut by_cpu = BTreeMap::new();
+        for (id, _, cpus) in &nodes {
+            for cpu in cpus {
+                by_cpu.entry(*cpu).or_insert(*id);
+            }
+        }
+        Self {
+            by_cpu,
+            memory,
+            distances,
+        }
+    }
+
+    /// A CPU without local memory counts to the lowest node: there has to be one.
+    fn of_cpu(&self, cpu: u32) -> NodeId {
+        self.by_cpu
+            .get(&cpu)
+            .copied()
+            .or_else(|| self.memory.first().map(|m| m.node))
+            .unwrap_or_default()
+    }
+}
+
+/// The firmware's latencies between the nodes, row by row, or nothing if they do not cover all.
+fn distances(hwloc: &Hwloc, nodes: &[&TopologyObject]) -> Vec<u32> {
+    let kind = Some(DistancesKind::MEANS_LATENCY);
+    let Ok(matrices) = hwloc.distances_with_type(kind, ObjectType::NUMANode) else {
+        return Vec::new();
+    };
+    for matrix in &matrices {
+        let mut row_by_row = Vec::with_capacity(nodes.len() * nodes.len());
+        for from in nodes {
+            for to in nodes {
+                match matrix.object_pair_distance((from, to)) {
+                    Some((there, _back)) => row_by_row.push(u32::try_from(there).unwrap_or(u32::MAX)),
+                    None => break,
+                }
+            }
+        }
+        if row_by_row.len() == nodes.len() * nodes.len() {
+            return row_by_row;
+        }
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn synthetic(text: &str) -> Topology {
+        HwlocSource::Synthetic(text.to_owned()).read().unwrap()
+    }
+
+    #[test]
+    fn this_machine_has_the_cpus_that_the_kernel_lists() {
+        let topology = HwlocSource::ThisMachine.read().unwrap();
+        let online = crate::procfs::read_cpu_list(std::path::Path::new(
+            "/sys/devices/system/cpu/online",
+        ))
+        .unwrap();
+        assert!(online.is_subset(topology.cpus()), "{online} {}", topology.cpus());
+        assert!(topology.nodes().iter().any(|n| n.memory_bytes.is_some_and(|b| b > 0)));
+    }
+
+    #[test]
+    fn siblings_with_the_usual_numbering_of_linux_are_found() {
+        let t = synthetic("pack:2 numa:1 l3:1 core:4 pu:2(indexes=0,8,1,9,2,10,3,11,4,12,5,13,6,14,7,15)");
+        assert_eq!(t.cores()[0].to_string(), "0,8");
+        assert_eq!(t.sockets()[1].to_string(), "4-7,12-15");
+        assert_eq!(t.nodes().len(), 2);
+        assert_eq!(t.threads_per_core(), 2);
+    }
+
+    #[test]
+    fn several_last_level_caches_in_a_socket_are_told_apart() {
+        let t = synthetic("pack:2 l3:4 core:3 pu:1");
+        assert_eq!(t.caches().len(), 8);
+        assert_eq!(t.caches()[1].to_string(), "3-5");
+        assert_eq!(t.sockets().len(), 2);
+    }
+
+    #[test]
+    fn caches_private_to_a_core_are_no_last_level() {
+        let t = synthetic("pack:2 core:4 l2:1 l1:1 pu:2");
+        assert_eq!(t.caches(), t.sockets());
+    }
+
+    #[test]
+    fn sub_numa_nodes_within_a_socket_are_told_apart() {
+        let t = synthetic("pack:2 group:2 numa:1 core:2 pu:1");
+        assert_eq!(t.nodes().len(), 4);
+        assert_eq!(t.node_cpus(NodeId(1)).to_string(), "2-3");
+        assert_eq!(t.sockets()[0].to_string(), "0-3");
+    }
+
+    #[test]
+    fn a_machine_without_packages_or_cores_is_one_socket() {
+        let t = synthetic("pu:3");
+        assert_eq!(t.sockets().len(), 1);
+        assert_eq!(t.cores().len(), 3);
+        assert_eq!(t.caches().len(), 1);
+    }
+
+    #[test]
+    fn a_bad_synthetic_description_is_refused() {
+        let error = HwlocSource::Synthetic("nonsense".into()).read().unwrap_err().to_string();
+        assert!(error.starts_with("hwloc cannot"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_file_is_refused() {
+        let error = HwlocSource::Xml("/nonexistent.xml".into()).read().unwrap_err().to_string();
+        assert!(error.contains("nonexistent.xml"), "{error}");
+    }
+}
