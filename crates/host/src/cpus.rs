@@ -104,7 +104,9 @@ mod tests {
     #[test]
     fn usable_is_online_and_allowed_less_isolated_and_reserved() {
         let dir = sysfs("0-7\n", "6-7\n");
-        let usable = UsableCpus::at(dir.path(), set("0")).read(&set("0-3,6-9")).unwrap();
+        let usable = UsableCpus::at(dir.path(), set("0"))
+            .read(&set("0-3,6-9"))
+            .unwrap();
         assert_eq!(usable.cpus, set("1-3"));
         assert_eq!(usable.isolated, set("6-7"));
         assert_eq!(usable.forbidden, set("4-5"));
@@ -114,7 +116,9 @@ mod tests {
     #[test]
     fn isolated_cpus_are_used_by_a_daemon_that_is_confined_to_them() {
         let dir = sysfs("0-7\n", "4-7\n");
-        let usable = UsableCpus::at(dir.path(), CpuSet::new()).read(&set("4-5")).unwrap();
+        let usable = UsableCpus::at(dir.path(), CpuSet::new())
+            .read(&set("4-5"))
+            .unwrap();
         assert_eq!(usable.cpus, set("4-5"));
     }
 
@@ -122,13 +126,17 @@ mod tests {
     fn a_kernel_without_isolation_has_none() {
         let dir = sysfs("0-1\n", "\n");
         std::fs::remove_file(dir.path().join("isolated")).unwrap();
-        let usable = UsableCpus::at(dir.path(), CpuSet::new()).read(&set("0-1")).unwrap();
+        let usable = UsableCpus::at(dir.path(), CpuSet::new())
+            .read(&set("0-1"))
+            .unwrap();
         assert_eq!(usable.cpus, set("0-1"));
     }
 
     #[test]
     fn this_machine_has_a_usable_cpu() {
-        let usable = UsableCpus::system(CpuSet::new()).read(&own_affinity().unwrap()).unwrap();
+        let usable = UsableCpus::system(CpuSet::new())
+            .read(&own_affinity().unwrap())
+            .unwrap();
         assert!(!usable.cpus.is_empty());
     }
 }

@@ -199,9 +199,8 @@ impl ProcFs {
         name: &str,
         parse: impl FnOnce(&[u8], &Path) -> Result<T, HostError>,
     ) -> Result<T, HostError> {
-        let fail = |action, errno: Errno| {
-            Err(HostError::file(action, self.root.join(name), errno.into()))
-        };
+        let fail =
+            |action, errno: Errno| Err(HostError::file(action, self.root.join(name), errno.into()));
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty()) {
             Ok(file) => file,
@@ -216,9 +215,8 @@ impl ProcFs {
 
     /// Calls `each` for every entry of a directory that is a number.
     fn numbers(&self, name: &str, each: &mut dyn FnMut(u32)) -> Result<(), HostError> {
-        let fail = |action, errno: Errno| {
-            Err(HostError::file(action, self.root.join(name), errno.into()))
-        };
+        let fail =
+            |action, errno: Errno| Err(HostError::file(action, self.root.join(name), errno.into()));
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let dir = match rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty()) {
             Ok(dir) => dir,
@@ -229,7 +227,8 @@ impl ProcFs {
         while let Some(entry) = entries.next() {
             match entry {
                 Ok(entry) => {
-                    if let Some(number) = entry.file_name().to_str().ok().and_then(|n| n.parse().ok())
+                    if let Some(number) =
+                        entry.file_name().to_str().ok().and_then(|n| n.parse().ok())
                     {
                         each(number);
                     }
@@ -249,8 +248,7 @@ const LONGEST_TEXT: u64 = 16 << 20;
 /// Reads a small text file, such as those of sysfs and cgroupfs, up to a limit.
 pub(crate) fn read_small(path: &Path) -> Result<String, HostError> {
     use std::io::Read;
-    let file =
-        std::fs::File::open(path).map_err(|source| HostError::file("open", path, source))?;
+    let file = std::fs::File::open(path).map_err(|source| HostError::file("open", path, source))?;
     let mut text = String::new();
     file.take(LONGEST_TEXT)
         .read_to_string(&mut text)
@@ -261,20 +259,34 @@ pub(crate) fn read_small(path: &Path) -> Result<String, HostError> {
 /// Reads a small file that holds a CPU list.
 pub(crate) fn read_cpu_list(path: &Path) -> Result<CpuSet, HostError> {
     let text = read_small(path)?;
-    text.parse()
-        .map_err(|_| HostError::malformed(path, "expected a CPU list such as 0-3,8", text.as_bytes()))
+    text.parse().map_err(|_| {
+        HostError::malformed(path, "expected a CPU list such as 0-3,8", text.as_bytes())
+    })
 }
 
 /// Reads the fields behind the process name, which may itself hold spaces and parentheses.
 fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let open = text.iter().position(|b| *b == b'(')?;
     let close = text.iter().rposition(|b| *b == b')')?;
-    let pid = std::str::from_utf8(&text[..open]).ok()?.trim().parse().ok()?;
+    let pid = std::str::from_utf8(&text[..open])
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     // Numbers may be -1 or 0 for kernel threads; those are nobody's here.
-    let mut id = || Some(fields.next()?.parse::<i64>().ok()?.try_into().unwrap_or(0u32));
+    let mut id = || {
+        Some(
+            fields
+                .next()?
+                .parse::<i64>()
+                .ok()?
+                .try_into()
+                .unwrap_or(0u32),
+        )
+    };
     let (parent, group, session) = (id()?, id()?, id()?);
     // The start time is field 22 of `proc(5)`; the session was field 6.
     let started_ticks = fields.nth(15)?.parse().ok()?;
@@ -329,7 +341,10 @@ mod tests {
         let (_dir, proc) = fixture(&[("1/stat", "1 (x) S 1"), ("2/status", "Name:\tx\n")]);
         assert!(proc.stat(9).unwrap_err().is_gone());
         let error = proc.stat(1).unwrap_err();
-        assert!(!error.is_gone() && error.to_string().contains("1 (x) S 1"), "{error}");
+        assert!(
+            !error.is_gone() && error.to_string().contains("1 (x) S 1"),
+            "{error}"
+        );
         assert!(proc.uids(2).unwrap_err().to_string().contains("2/status"));
     }
 
@@ -360,7 +375,10 @@ mod tests {
             ("self/stat", STAT),
         ]);
         assert_eq!(proc.processes().unwrap().len(), 1);
-        assert_eq!(proc.threads(4711).unwrap(), [ThreadId(4711), ThreadId(4713)]);
+        assert_eq!(
+            proc.threads(4711).unwrap(),
+            [ThreadId(4711), ThreadId(4713)]
+        );
     }
 
     #[test]

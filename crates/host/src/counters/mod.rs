@@ -1,1 +1,168 @@
-//! nothing yet
+//! What applications do: hardware counters, progress, CPU time.
+//!
+//! No machine offers everything. A laptop has hardware counters, a virtual machine often none; an
+//! OpenMP program reports its progress, another does not. Each kind is a [`CounterSource`] that adds
+//! what it knows to an application's [`Reading`]; [`probe`] finds out at start which of them work
+//! here and says precisely why the others do not. The monitor later picks the best value that is
+//! there.
+//!
+//! Invariants: readings are raw and cumulative; a source never invents a value (what is not known
+//! stays absent); nothing an application does makes a source fail as a whole.
+
+pub mod cpu_time;
+pub mod hardware;
+pub mod progress;
+
+use crate::enforce::Tasks;
+use crate::{HostError, Missing};
+use mapper_abi::PageReader;
+use mapper_model::{AppId, Reading};
+use std::fmt;
+use std::str::FromStr;
+
+pub use cpu_time::CpuTime;
+pub use hardware::HardwareCounters;
+pub use progress::RuntimePages;
+
+/// Adds what it knows of an application to its readings.
+pub trait CounterSource: fmt::Debug {
+    /// What it reads, for logs and status.
+    fn describe(&self) -> String;
+
+    /// Reads one application.
+    fn read(&mut self, subject: &Subject<'_>, reading: &mut Reading);
+
+    /// Forgets an application.
+    fn forget(&mut self, app: AppId);
+}
+
+/// The application to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Its id.
+    pub app: AppId,
+    /// Its processes and threads.
+    pub tasks: &'a Tasks,
+    /// The page it reports to.
+    pub page: Option<&'a PageReader>,
+    /// The CPU time of its group, where the kernel sums it up.
+    pub group_cpu_time_ns: Option<u64>,
+    /// Monotonic time of the reading.
+    pub now_ns: u64,
+}
+
+/// Which counters to use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Choice {
+    /// All that work.
+    #[default]
+    Auto,
+    /// Hardware counters are required.
+    Hardware,
+    /// No hardware counters: progress of the runtime, and CPU time.
+    Software,
+}
+
+impl FromStr for Choice {
+    type Err = UnknownChoice;
+
+    fn from_str(name: &str) -> Result<Self, UnknownChoice> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "hardware" => Ok(Self::Hardware),
+            "software" => Ok(Self::Software),
+            _ => Err(UnknownChoice(name.chars().take(40).collect())),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Auto => "auto",
+            Self::Hardware => "hardware",
+            Self::Software => "software",
+        })
+    }
+}
+
+/// A name that is no choice of counters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown counters {0:?}: give auto, hardware or software")]
+pub struct UnknownChoice(String);
+
+/// The sources that work here, and what does not.
+#[derive(Debug)]
+pub struct Probed {
+    /// In the order in which they are read.
+    pub sources: Vec<Box<dyn CounterSource>>,
+    /// What this machine lacks.
+    pub missing: Vec<Missing>,
+}
+
+/// Finds out which sources work.
+///
+/// # Errors
+/// When what `choice` requires is missing.
+pub fn probe(choice: Choice) -> Result<Probed, HostError> {
+    let mut sources: Vec<Box<dyn CounterSource>> = Vec::new();
+    let mut missing = Vec::new();
+    if choice == Choice::Software {
+        missing.push(Missing {
+            what: "hardware counters",
+            why: "not asked for".to_owned(),
+            mend: "choose counters auto or hardware".to_owned(),
+        });
+    } else {
+        match HardwareCounters::probe() {
+            Ok(found) => {
+                missing.extend(found.missing);
+                sources.push(Box::new(found.counters));
+            }
+            Err(why) if choice == Choice::Hardware => return Err(HostError::Missing(why)),
+            Err(why) => missing.push(why),
+        }
+    }
+    sources.push(Box::new(RuntimePages));
+    sources.push(Box::new(CpuTime::new()));
+    Ok(Probed { sources, missing })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_and_cpu_time_are_there_on_every_machine() {
+        for choice in [Choice::Auto, Choice::Software] {
+            let probed = probe(choice).unwrap();
+            let names: Vec<String> = probed.sources.iter().map(|s| s.describe()).collect();
+            assert!(names.iter().any(|n| n.contains("progress")), "{names:?}");
+            assert!(names.iter().any(|n| n.contains("CPU time")), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn hardware_counters_are_there_or_the_reason_is_told() {
+        let probed = probe(Choice::Auto).unwrap();
+        let there = probed
+            .sources
+            .iter()
+            .any(|s| s.describe().contains("hardware"));
+        let told = probed.missing.iter().any(|m| m.what == "hardware counters");
+        assert!(there != told, "{probed:?}");
+        assert_eq!(probe(Choice::Hardware).is_ok(), there);
+    }
+
+    #[test]
+    fn an_unknown_choice_lists_the_known_ones() {
+        let error = "perf".parse::<Choice>().unwrap_err().to_string();
+        assert!(
+            error.contains("\"perf\"") && error.contains("hardware"),
+            "{error}"
+        );
+        for choice in [Choice::Auto, Choice::Hardware, Choice::Software] {
+            assert_eq!(choice.to_string().parse::<Choice>().unwrap(), choice);
+        }
+    }
+}

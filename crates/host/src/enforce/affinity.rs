@@ -119,7 +119,9 @@ impl AffinityEnforcer {
             }
         }
         seen.sort_unstable();
-        confined.threads.retain(|tid, _| seen.binary_search(tid).is_ok());
+        confined
+            .threads
+            .retain(|tid, _| seen.binary_search(tid).is_ok());
         for tid in seen {
             confined.threads.entry(tid).or_insert(Mask {
                 in_force: CpuSet::new(),
@@ -289,10 +291,12 @@ impl Enforcer for AffinityEnforcer {
     }
 
     fn tasks(&mut self, app: AppId) -> Tasks {
-        self.apps.get(&app).map_or_else(Tasks::default, |confined| Tasks {
-            processes: confined.processes.clone(),
-            threads: confined.threads.keys().copied().collect(),
-        })
+        self.apps
+            .get(&app)
+            .map_or_else(Tasks::default, |confined| Tasks {
+                processes: confined.processes.clone(),
+                threads: confined.threads.keys().copied().collect(),
+            })
     }
 
     fn cpu_time_ns(&mut self, _app: AppId) -> Option<u64> {

@@ -65,8 +65,7 @@ impl CgroupEnforcer {
     /// [`HostError::Missing`] says what the machine lacks and what would mend it.
     pub fn open(root: &Path) -> Result<Self, HostError> {
         if !root.exists() {
-            std::fs::create_dir(root)
-                .map_err(|source| HostError::file("create", root, source))?;
+            std::fs::create_dir(root).map_err(|source| HostError::file("create", root, source))?;
             // The directory offers only what its parent hands down.
             if let Some(parent) = root.parent() {
                 hand_down_cpuset(parent)?;
@@ -288,7 +287,11 @@ pub fn find_root() -> Result<PathBuf, HostError> {
             format!(
                 "the cpuset controller is not on cgroup v2 ({} offers: {})",
                 mount.display(),
-                if controllers.trim().is_empty() { "none" } else { controllers.trim() }
+                if controllers.trim().is_empty() {
+                    "none"
+                } else {
+                    controllers.trim()
+                }
             ),
             "boot with systemd.unified_cgroup_hierarchy=1",
         ));
@@ -298,7 +301,11 @@ pub fn find_root() -> Result<PathBuf, HostError> {
         .lines()
         .find_map(|line| line.strip_prefix("0::/"))
         .map(|path| mount.join(path));
-    if let Some(delegated) = own.iter().flat_map(|own| own.ancestors().take(2)).find(|group| is_delegated(group)) {
+    if let Some(delegated) = own
+        .iter()
+        .flat_map(|own| own.ancestors().take(2))
+        .find(|group| is_delegated(group))
+    {
         return Ok(delegated.to_owned());
     }
     if rustix::process::geteuid().is_root() {
@@ -338,12 +345,18 @@ fn missing(why: String, mend: &str) -> HostError {
 /// Makes the cpuset controller available in the groups below a directory.
 fn hand_down_cpuset(dir: &Path) -> Result<(), HostError> {
     let file = dir.join("cgroup.subtree_control");
-    if read_small(&file)?.split_ascii_whitespace().any(|c| c == "cpuset") {
+    if read_small(&file)?
+        .split_ascii_whitespace()
+        .any(|c| c == "cpuset")
+    {
         return Ok(());
     }
     match write(&file, "+cpuset") {
         Err(error) if error.errno() == Some(Errno::BUSY) => Err(missing(
-            format!("{} holds processes itself, so that nothing can be enabled below it", dir.display()),
+            format!(
+                "{} holds processes itself, so that nothing can be enabled below it",
+                dir.display()
+            ),
             "name a directory without processes with --cgroup-root",
         )),
         result => result,
@@ -378,19 +391,16 @@ fn give_all(group: &Path) -> Result<(), HostError> {
 }
 
 /// What cgroups-rs could not write, with the full path and the error of the kernel.
-fn write_error(
-    error: &cgroups_rs::fs::error::Error,
-    path: PathBuf,
-    value: String,
-) -> HostError {
+fn write_error(error: &cgroups_rs::fs::error::Error, path: PathBuf, value: String) -> HostError {
     let cause = std::error::Error::source(error)
         .and_then(|cause| cause.downcast_ref::<io::Error>())
         .map_or_else(
             || io::Error::other(error.to_string()),
             |cause| {
-                cause
-                    .raw_os_error()
-                    .map_or_else(|| io::Error::from(cause.kind()), io::Error::from_raw_os_error)
+                cause.raw_os_error().map_or_else(
+                    || io::Error::from(cause.kind()),
+                    io::Error::from_raw_os_error,
+                )
             },
         );
     HostError::Write {
@@ -401,16 +411,27 @@ fn write_error(
 }
 
 fn group_number(path: &Path) -> Option<u64> {
-    path.file_name()?.to_str()?.strip_prefix(PREFIX)?.parse().ok()
+    path.file_name()?
+        .to_str()?
+        .strip_prefix(PREFIX)?
+        .parse()
+        .ok()
 }
 
 fn is_populated(group: &Path) -> Result<bool, HostError> {
     let path = group.join("cgroup.events");
     let text = read_small(&path)?;
-    match text.lines().find_map(|line| line.strip_prefix("populated ")) {
+    match text
+        .lines()
+        .find_map(|line| line.strip_prefix("populated "))
+    {
         Some("0") => Ok(false),
         Some("1") => Ok(true),
-        _ => Err(HostError::malformed(&path, "expected populated 0 or 1", text.as_bytes())),
+        _ => Err(HostError::malformed(
+            &path,
+            "expected populated 0 or 1",
+            text.as_bytes(),
+        )),
     }
 }
 
@@ -466,7 +487,9 @@ fn collect_tasks(group: &Path, depth: u32, tasks: &mut Tasks) {
             .collect::<Vec<_>>()
     };
     tasks.processes.extend(numbers("cgroup.procs"));
-    tasks.threads.extend(numbers("cgroup.threads").into_iter().map(ThreadId));
+    tasks
+        .threads
+        .extend(numbers("cgroup.threads").into_iter().map(ThreadId));
     if depth > 0 {
         for below in groups_below(group) {
             collect_tasks(&below, depth - 1, tasks);
@@ -600,8 +623,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fake_group(root.path(), true);
         fs::write(root.path().join("cgroup.controllers"), "cpu memory\n").unwrap();
-        let error = CgroupEnforcer::prepare(root.path()).unwrap_err().to_string();
-        assert!(error.contains("cpu memory") && error.contains("Delegate=cpuset"), "{error}");
+        let error = CgroupEnforcer::prepare(root.path())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("cpu memory") && error.contains("Delegate=cpuset"),
+            "{error}"
+        );
     }
 
     #[test]

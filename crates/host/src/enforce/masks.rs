@@ -102,7 +102,10 @@ mod tests {
     fn a_mask_beyond_the_machine_is_refused_with_the_thread() {
         let beyond: CpuSet = [CpuId(5000)].into_iter().collect();
         let error = set(ThreadId(0), &beyond).unwrap_err();
-        assert!(error.to_string().contains("affinity of thread 0"), "{error}");
+        assert!(
+            error.to_string().contains("affinity of thread 0"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -103,10 +103,17 @@ impl ProcessTree {
             // A number that lives again is somebody else's; one that nobody refers to is done with.
             ended_leaders.retain(|leader| {
                 !live.contains_key(leader)
-                    && live.values().any(|p| p.group == *leader || p.session == *leader)
+                    && live
+                        .values()
+                        .any(|p| p.group == *leader || p.session == *leader)
             });
             owner.extend(members.keys().map(|pid| (*pid, *app)));
-            leaders.extend(members.keys().chain(ended_leaders.iter()).map(|pid| (*pid, *app)));
+            leaders.extend(
+                members
+                    .keys()
+                    .chain(ended_leaders.iter())
+                    .map(|pid| (*pid, *app)),
+            );
             // Everybody's orphans fall to the first process, and no process has the number 0.
             if *launcher > 1 {
                 launchers.insert(*launcher, *app);

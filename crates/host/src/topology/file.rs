@@ -61,6 +61,12 @@ mod tests {
             assert!(error.contains("machine.json"), "{error}");
         }
         std::fs::remove_file(&path).unwrap();
-        assert!(source.read().unwrap_err().to_string().contains("machine.json"));
+        assert!(
+            source
+                .read()
+                .unwrap_err()
+                .to_string()
+                .contains("machine.json")
+        );
     }
 }

@@ -87,7 +87,9 @@ fn describe(hwloc: &Hwloc) -> Description {
         };
         let socket = pu
             .first_ancestor_with_type(ObjectType::Package)
-            .map_or(Place::None, |package| Place::Object(package.logical_index()));
+            .map_or(Place::None, |package| {
+                Place::Object(package.logical_index())
+            });
         let core = pu
             .first_ancestor_with_type(ObjectType::Core)
             .map_or(Place::Cpu(cpu), |core| Place::Object(core.logical_index()));
@@ -177,7 +179,9 @@ fn ranks(hwloc: &Hwloc) -> BTreeMap<u32, u8> {
     let mut ranks = BTreeMap::new();
     if let Ok(kinds) = hwloc.cpu_kinds() {
         for kind in kinds {
-            let rank = kind.efficiency.map_or(0, |e| u8::try_from(e).unwrap_or(u8::MAX));
+            let rank = kind
+                .efficiency
+                .map_or(0, |e| u8::try_from(e).unwrap_or(u8::MAX));
             for cpu in kind.cpuset.iter_set() {
                 if let Ok(cpu) = u32::try_from(usize::from(cpu)) {
                     ranks.insert(cpu, rank);
@@ -226,7 +230,10 @@ impl Nodes {
                 },
             })
             .collect();
-        let distances = distances(hwloc, &nodes.iter().map(|(_, node, _)| *node).collect::<Vec<_>>());
+        let distances = distances(
+            hwloc,
+            &nodes.iter().map(|(_, node, _)| *node).collect::<Vec<_>>(),
+        );
         // The smallest node of a CPU is the first to claim it.
         nodes.sort_by_key(|(id, _, cpus)| (cpus.len(), *id));
         let mut by_cpu = BTreeMap::new();
@@ -263,7 +270,9 @@ fn distances(hwloc: &Hwloc, nodes: &[&TopologyObject]) -> Vec<u32> {
         for from in nodes {
             for to in nodes {
                 match matrix.object_pair_distance((from, to)) {
-                    Some((there, _back)) => row_by_row.push(u32::try_from(there).unwrap_or(u32::MAX)),
+                    Some((there, _back)) => {
+                        row_by_row.push(u32::try_from(there).unwrap_or(u32::MAX))
+                    }
                     None => break,
                 }
             }
@@ -286,17 +295,27 @@ mod tests {
     #[test]
     fn this_machine_has_the_cpus_that_the_kernel_lists() {
         let topology = HwlocSource::ThisMachine.read().unwrap();
-        let online = crate::procfs::read_cpu_list(std::path::Path::new(
-            "/sys/devices/system/cpu/online",
-        ))
-        .unwrap();
-        assert!(online.is_subset(topology.cpus()), "{online} {}", topology.cpus());
-        assert!(topology.nodes().iter().any(|n| n.memory_bytes.is_some_and(|b| b > 0)));
+        let online =
+            crate::procfs::read_cpu_list(std::path::Path::new("/sys/devices/system/cpu/online"))
+                .unwrap();
+        assert!(
+            online.is_subset(topology.cpus()),
+            "{online} {}",
+            topology.cpus()
+        );
+        assert!(
+            topology
+                .nodes()
+                .iter()
+                .any(|n| n.memory_bytes.is_some_and(|b| b > 0))
+        );
     }
 
     #[test]
     fn siblings_with_the_usual_numbering_of_linux_are_found() {
-        let t = synthetic("pack:2 numa:1 l3:1 core:4 pu:2(indexes=0,8,1,9,2,10,3,11,4,12,5,13,6,14,7,15)");
+        let t = synthetic(
+            "pack:2 numa:1 l3:1 core:4 pu:2(indexes=0,8,1,9,2,10,3,11,4,12,5,13,6,14,7,15)",
+        );
         assert_eq!(t.cores()[0].to_string(), "0,8");
         assert_eq!(t.sockets()[1].to_string(), "4-7,12-15");
         assert_eq!(t.nodes().len(), 2);
@@ -335,13 +354,19 @@ mod tests {
 
     #[test]
     fn a_bad_synthetic_description_is_refused() {
-        let error = HwlocSource::Synthetic("nonsense".into()).read().unwrap_err().to_string();
+        let error = HwlocSource::Synthetic("nonsense".into())
+            .read()
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("hwloc cannot"), "{error}");
     }
 
     #[test]
     fn a_missing_file_is_refused() {
-        let error = HwlocSource::Xml("/nonexistent.xml".into()).read().unwrap_err().to_string();
+        let error = HwlocSource::Xml("/nonexistent.xml".into())
+            .read()
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("nonexistent.xml"), "{error}");
     }
 }
