@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::console::ratio;
 use super::pairs::{PAIRS, Program, Setting};
 use super::plot::{self, escaped};
-use super::results::{PairResult, Results, SettingResult, Summary};
+use super::results::{PairResult, Results, Summary};
 
 const STYLE: &str = include_str!("report.css");
 
@@ -207,7 +207,8 @@ fn pair_section(html: &mut String, results: &Results, pair: &PairResult) {
         "<section class=\"pair\"><h3>{}</h3><p class=\"soft\">{}</p>\
          <p class=\"legend\"><span class=\"first\">{}</span><span class=\"second\">{}</span></p>\
          <div class=\"plots\"><figure>{}<figcaption>Bars are medians, circles single \
-         repetitions.{}</figcaption></figure>",
+         repetitions; on the right the speed over plain Linux, and of each program the speed \
+         relative to its static fair share.{}</figcaption></figure>",
         escaped(pair.name),
         escaped(pair.story),
         escaped(&arrival(first.name, first.arrives_after_s)),
@@ -241,12 +242,11 @@ fn pair_section(html: &mut String, results: &Results, pair: &PairResult) {
             );
         }
         html.push_str(
-            "<p class=\"soft\"><small>CPUs held by each program, stacked, in the first \
-             repetition.</small></p></div>",
+            "<figcaption>CPUs held by each program, stacked, in the first repetition.</figcaption>\
+             </div>",
         );
     }
     html.push_str("</div>");
-    promises(html, pair);
     html.push_str("</section>\n");
 }
 
@@ -269,40 +269,6 @@ fn cut_note(pair: &PairResult) -> &'static str {
     } else {
         ""
     }
-}
-
-fn promises(html: &mut String, pair: &PairResult) {
-    let managed = || {
-        pair.settings
-            .iter()
-            .filter(|(setting, _)| setting.is_managed())
-    };
-    if !managed().any(|(_, result)| result.qos_kept.is_some()) {
-        return;
-    }
-    let parts: Vec<String> = managed()
-        .filter_map(|(setting, result)| promise(pair, *setting, result))
-        .collect();
-    let _ = write!(html, "<p><small>{}</small></p>", parts.join(" "));
-}
-
-fn promise(pair: &PairResult, setting: Setting, result: &SettingResult) -> Option<String> {
-    let (kept, speeds) = (result.qos_kept?, result.vs_static?);
-    let programs: Vec<String> = (0..2)
-        .map(|which: usize| {
-            let class = if kept[which] { "good" } else { "bad" };
-            format!(
-                "{} <span class=\"{class}\">{:.2}</span>",
-                escaped(pair.programs[which].name),
-                speeds[which]
-            )
-        })
-        .collect();
-    Some(format!(
-        "Against the static fair share, {}: {}.",
-        escaped(setting.title()),
-        programs.join(", ")
-    ))
 }
 
 fn targets(html: &mut String, results: &Results) {
@@ -330,14 +296,17 @@ fn targets(html: &mut String, results: &Results) {
 
 fn method(html: &mut String, results: &Results) {
     let method = &results.method;
-    let [first, second] = method.fair_cpus;
+    let fair = match method.fair_cpus {
+        [1, 1] => "one CPU".to_owned(),
+        [first, second] if first == second => format!("{first} CPUs"),
+        [first, second] => format!("{first} and {second} CPUs"),
+    };
     let _ = write!(
         html,
         "<h2>What was measured</h2>\n<div class=\"prose\">\
          <p>Two programs are started side by side, and each one’s time is taken from its start \
          (under mapper that of <code>mapper-launch</code>) to its end. Their work was chosen so \
-         that each takes {:.1} s alone on a fair share of the machine ({first} and {second} \
-         CPUs). Each repetition runs every pair under every setting, in an order that changes, so \
+         that each takes {:.1} s alone on a fair share of the machine ({fair}). Each repetition runs every pair under every setting, in an order that changes, so \
          that a disturbance meets all settings alike.</p><dl>",
         method.calibrated_s
     );

@@ -128,8 +128,8 @@ pub(crate) const PAIRS: [Pair; 6] = [
     },
     Pair {
         name: "triad+mandelbrot",
-        story: "One is bound by memory and the other shares its own work dynamically: coarse \
-                programs, for which plain Linux does well.",
+        story: "Two coarse programs: one is bound by memory, the other hands out its own work \
+                dynamically.",
         runtime: Runtime::Libgomp,
         entrants: [
             Entrant::whole(Program::Triad),
@@ -173,8 +173,7 @@ pub(crate) const PAIRS: [Pair; 6] = [
     },
     Pair {
         name: "cg+montecarlo-libomp",
-        story: "The same kind of pair, compiled by clang: another OpenMP runtime, reported \
-                separately.",
+        story: "Compiled by clang, with LLVM's OpenMP runtime; reported separately.",
         runtime: Runtime::Libomp,
         entrants: [
             Entrant::whole(Program::Cg),

@@ -46,7 +46,9 @@ impl Axis {
     }
 }
 
-const BARS_WIDTH: f64 = 620.0;
+const BARS_WIDTH: f64 = 640.0;
+/// Right edge of the column of speedups.
+const SPEEDUPS: f64 = 552.0;
 const ROW: f64 = 46.0;
 const BAR: f64 = 14.0;
 const TOP: f64 = 26.0;
@@ -57,8 +59,8 @@ pub(crate) fn times(pair: &PairResult) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a handful of rows")]
     let bottom = TOP + ROW * rows as f64;
     let axis = Axis {
-        from: 168.0,
-        length: 330.0,
+        from: 184.0,
+        length: 290.0,
         most: longest_shown(pair),
     };
     let mut svg = format!(
@@ -81,7 +83,8 @@ pub(crate) fn times(pair: &PairResult) -> String {
         svg,
         "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds, lower is \
          better</text>\
-         <text class=\"tick\" x=\"{BARS_WIDTH}\" y=\"14\" text-anchor=\"end\">over plain</text>",
+         <text class=\"tick\" x=\"{SPEEDUPS}\" y=\"14\" text-anchor=\"end\">over plain</text>\
+         <text class=\"tick\" x=\"{BARS_WIDTH}\" y=\"14\" text-anchor=\"end\">of fair share</text>",
         axis.from + axis.length / 2.0,
         bottom + 33.0
     );
@@ -99,18 +102,28 @@ pub(crate) fn times(pair: &PairResult) -> String {
             #[expect(clippy::cast_precision_loss, reason = "nought or one")]
             let at = y + ROW / 2.0 - BAR - 1.0 + (BAR + 2.0) * which as f64;
             let times: Vec<f64> = result.times.iter().map(|times| times[which]).collect();
-            bar(
-                &mut svg,
-                axis,
-                at,
-                &Bar {
-                    program: pair.programs[which].name,
-                    class: ["first", "second"][which],
-                    median: result.medians[which],
-                    is_limit: result.median_is_limit(which),
-                    times: &times,
-                },
-            );
+            let entry = Bar {
+                program: pair.programs[which].name,
+                class: ["first", "second"][which],
+                median: result.medians[which],
+                is_limit: result.median_is_limit(which),
+                times: &times,
+            };
+            bar(&mut svg, axis, at, &entry);
+            if let Some(speeds) = result.vs_static {
+                let class = match (setting.is_managed(), result.qos_kept) {
+                    (true, Some(kept)) if kept[which] => "good",
+                    (true, Some(_)) => "bad",
+                    _ => "soft",
+                };
+                let _ = write!(
+                    svg,
+                    "<text class=\"share {class}\" x=\"{BARS_WIDTH}\" y=\"{:.1}\" \
+                     text-anchor=\"end\">{:.2}</text>",
+                    at + BAR / 2.0 + 4.0,
+                    speeds[which]
+                );
+            }
         }
         let versus = match setting {
             Setting::Plain => "1".to_owned(),
@@ -118,7 +131,7 @@ pub(crate) fn times(pair: &PairResult) -> String {
         };
         let _ = write!(
             svg,
-            "<text class=\"ratio{managed}\" x=\"{BARS_WIDTH}\" y=\"{:.1}\" \
+            "<text class=\"ratio{managed}\" x=\"{SPEEDUPS}\" y=\"{:.1}\" \
              text-anchor=\"end\">{versus}</text>",
             y + ROW / 2.0 + 4.0,
         );
@@ -132,8 +145,8 @@ pub(crate) fn times(pair: &PairResult) -> String {
     svg
 }
 
-/// The end of the time axis: the longest median, but not so long that a catastrophe in one
-/// setting makes all others unreadable.
+/// The end of the time axis: the longest time, but not so long that a catastrophe in one setting
+/// makes all others unreadable.
 fn longest_shown(pair: &PairResult) -> f64 {
     let mut medians: Vec<f64> = pair
         .settings
@@ -141,9 +154,13 @@ fn longest_shown(pair: &PairResult) -> f64 {
         .flat_map(|result| result.medians)
         .collect();
     medians.sort_by(f64::total_cmp);
-    let longest = medians.last().copied().unwrap_or(1.0);
     let middle = medians.get(medians.len() / 2).copied().unwrap_or(1.0);
-    longest.min(4.0 * middle).max(1e-3) * 1.04
+    let longest = pair
+        .settings
+        .values()
+        .flat_map(|result| result.times.iter().flatten().copied())
+        .fold(0.0, f64::max);
+    longest.min(4.0 * middle).max(1e-3) * 1.02
 }
 
 struct Bar<'a> {
@@ -252,7 +269,7 @@ pub(crate) fn timeline(
     for tick in height
         .ticks(4)
         .into_iter()
-        .filter(|tick| tick.fract() == 0.0)
+        .filter(|tick| *tick > 0.0 && tick.fract() == 0.0)
     {
         let y = bottom - height.at(tick);
         let _ = write!(
