@@ -1,0 +1,275 @@
+//! The client's side of the socket: blocking, with a time limit.
+
+use crate::PROTOCOL;
+use crate::client_error::{ClientError, ClientErrorKind};
+use crate::codec::{FrameDecoder, MAX_REPLY_BYTES, Outgoing, receive};
+use crate::error_reply::ErrorReply;
+use crate::request::{Call, Expects, Request};
+use crate::schema::{
+    ExitedRequest, ExplainReply, ExplainRequest, LaunchReply, LaunchRequest, PoliciesReply,
+    ServiceInfo, Status,
+};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A connection to the daemon. Dropping it ends the lease of an application launched on it.
+#[derive(Debug)]
+pub struct Client {
+    socket: OwnedFd,
+    path: PathBuf,
+    patience: Duration,
+    decoder: FrameDecoder,
+}
+
+/// What `Launch` brings.
+#[derive(Debug)]
+pub struct Launched {
+    /// The place.
+    pub reply: LaunchReply,
+    /// The page to share with the daemon: there exactly if the reply has a token.
+    pub page: Option<OwnedFd>,
+}
+
+#[derive(Deserialize)]
+struct ReplyWire<'a> {
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(borrow, default)]
+    parameters: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct ProtocolOnly {
+    protocol: Option<u32>,
+}
+
+impl Client {
+    /// Connects to the daemon's socket. Connecting and each call may take as long as `patience`.
+    ///
+    /// # Errors
+    /// [`ClientError`] says what is at the path instead of a daemon.
+    pub fn connect(path: &Path, patience: Duration) -> Result<Self, ClientError> {
+        let socket = open(path, patience).map_err(|kind| ClientError {
+            socket: path.to_owned(),
+            kind,
+        })?;
+        Ok(Self {
+            socket,
+            path: path.to_owned(),
+            patience,
+            decoder: FrameDecoder::new(MAX_REPLY_BYTES),
+        })
+    }
+
+    /// Asks for a place for a process that waits to exec.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn launch(&mut self, request: LaunchRequest) -> Result<Launched, ClientError> {
+        let (reply, mut descriptors): (LaunchReply, _) =
+            self.call_versioned(Request::Launch(Box::new(request)))?;
+        let page = descriptors.pop();
+        if page.is_some() != reply.token.is_some() || !descriptors.is_empty() {
+            let problem = "page and token do not come together";
+            return Err(self.failed(ClientErrorKind::NotVarlink(problem.into())));
+        }
+        Ok(Launched { reply, page })
+    }
+
+    /// Tells that an application has ended; there is no answer.
+    ///
+    /// # Errors
+    /// [`ClientError`] when it could not even be sent.
+    pub fn exited(&mut self, request: ExitedRequest) -> Result<(), ClientError> {
+        let call = Call {
+            request: Request::Exited(request),
+            expects: Expects::Nothing,
+        };
+        self.send(&call)
+    }
+
+    /// What the daemon does now.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn status(&mut self) -> Result<Status, ClientError> {
+        Ok(self.call_versioned(Request::Status)?.0)
+    }
+
+    /// Why an application has its CPUs.
+    ///
+    /// # Errors
+    /// [`ClientError`]; [`ErrorReply::UnknownApplication`] lists those that run.
+    pub fn explain(&mut self, name: &str) -> Result<ExplainReply, ClientError> {
+        let name = name.to_owned();
+        Ok(self
+            .call_versioned(Request::Explain(ExplainRequest { name }))?
+            .0)
+    }
+
+    /// The policies there are.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn policies(&mut self) -> Result<PoliciesReply, ClientError> {
+        Ok(self.call_versioned(Request::Policies)?.0)
+    }
+
+    /// What the service is.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn info(&mut self) -> Result<ServiceInfo, ClientError> {
+        let (text, _) = self.call(Request::GetInfo)?;
+        self.read(&text)
+    }
+
+    /// A call whose reply tells its protocol version, which is looked at before the rest.
+    fn call_versioned<T: DeserializeOwned>(
+        &mut self,
+        request: Request,
+    ) -> Result<(T, Vec<OwnedFd>), ClientError> {
+        let (text, descriptors) = self.call(request)?;
+        let ProtocolOnly { protocol } = self.read(&text)?;
+        if protocol != Some(PROTOCOL) {
+            return Err(self.failed(ClientErrorKind::WrongProtocol(protocol)));
+        }
+        Ok((self.read(&text)?, descriptors))
+    }
+
+    /// Sends a call and waits for the parameters of its reply.
+    fn call(&mut self, request: Request) -> Result<(String, Vec<OwnedFd>), ClientError> {
+        self.send(&Call {
+            request,
+            expects: Expects::Reply,
+        })?;
+        let (message, descriptors) = self.receive().map_err(|kind| self.failed(kind))?;
+        let parameters = parameters(&message).map_err(|kind| self.failed(kind))?;
+        Ok((parameters, descriptors))
+    }
+
+    fn send(&self, call: &Call) -> Result<(), ClientError> {
+        let bytes = call
+            .encode()
+            .map_err(|error| self.failed(ClientErrorKind::Request(error.to_string())))?;
+        match Outgoing::new(bytes).write_to(&self.socket) {
+            Ok(crate::codec::Progress::Done) => Ok(()),
+            // A blocking socket "would block" when its time is over.
+            Ok(crate::codec::Progress::WouldBlock) => {
+                Err(self.failed(ClientErrorKind::TimedOut(self.patience)))
+            }
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                Err(self.failed(ClientErrorKind::Closed))
+            }
+            Err(error) => Err(self.failed(ClientErrorKind::Io(error))),
+        }
+    }
+
+    fn receive(&mut self) -> Result<(Vec<u8>, Vec<OwnedFd>), ClientErrorKind> {
+        let deadline = Instant::now() + self.patience;
+        let (mut buffer, mut descriptors) = ([0; 16 * 1024], Vec::new());
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ClientErrorKind::TimedOut(self.patience));
+            }
+            set_socket_timeout(&self.socket, Timeout::Recv, Some(left))
+                .map_err(|error| ClientErrorKind::Io(error.into()))?;
+            let count = match receive(&self.socket, &mut buffer, &mut descriptors) {
+                Ok(0) => return Err(ClientErrorKind::Closed),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                    return Err(ClientErrorKind::Closed);
+                }
+                Err(error) => return Err(ClientErrorKind::Io(error)),
+            };
+            let mut arrived = &buffer[..count];
+            if let Some(message) = self
+                .decoder
+                .next(&mut arrived)
+                .map_err(|error| ClientErrorKind::NotVarlink(error.to_string()))?
+            {
+                if !arrived.is_empty() {
+                    let problem = "more than was asked for";
+                    return Err(ClientErrorKind::NotVarlink(problem.into()));
+                }
+                return Ok((message, descriptors));
+            }
+        }
+    }
+
+    fn read<T: DeserializeOwned>(&self, parameters: &str) -> Result<T, ClientError> {
+        serde_json::from_str(parameters)
+            .map_err(|error| self.failed(ClientErrorKind::NotVarlink(error.to_string())))
+    }
+
+    fn failed(&self, kind: ClientErrorKind) -> ClientError {
+        ClientError {
+            socket: self.path.clone(),
+            kind,
+        }
+    }
+}
+
+/// The parameters of a reply, or the error it tells.
+fn parameters(message: &[u8]) -> Result<String, ClientErrorKind> {
+    let wire: ReplyWire<'_> = serde_json::from_slice(message)
+        .map_err(|error| ClientErrorKind::NotVarlink(error.to_string()))?;
+    let parameters = wire.parameters.map_or("{}", RawValue::get);
+    let Some(name) = wire.error else {
+        return Ok(parameters.to_owned());
+    };
+    let known = serde_json::from_slice::<ErrorReply>(message);
+    Err(match known {
+        Ok(ErrorReply::WrongProtocol { protocol, .. }) => {
+            ClientErrorKind::WrongProtocol(Some(protocol))
+        }
+        // Every daemon of this protocol has every method asked for here.
+        Ok(ErrorReply::MethodNotFound { .. }) => ClientErrorKind::WrongProtocol(None),
+        Ok(ErrorReply::InterfaceNotFound { .. }) => {
+            ClientErrorKind::NotVarlink("it has no interface org.mapper.Control".into())
+        }
+        Ok(error) => ClientErrorKind::Daemon(error),
+        Err(_) => ClientErrorKind::Daemon(ErrorReply::Other {
+            name,
+            parameters: parameters.to_owned(),
+        }),
+    })
+}
+
+fn open(path: &Path, patience: Duration) -> Result<OwnedFd, ClientErrorKind> {
+    let io = |error: Errno| ClientErrorKind::Io(error.into());
+    let address = SocketAddrUnix::new(path).map_err(|_| ClientErrorKind::PathTooLong)?;
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(io)?;
+    // Holds for connecting too, which waits when many others do.
+    set_socket_timeout(&socket, Timeout::Send, Some(patience)).map_err(io)?;
+    match connect(&socket, &address) {
+        Ok(()) => Ok(socket),
+        Err(Errno::NOENT | Errno::NOTDIR) => Err(ClientErrorKind::NotFound),
+        Err(Errno::ACCESS | Errno::PERM) => Err(ClientErrorKind::PermissionDenied),
+        Err(Errno::AGAIN) => Err(ClientErrorKind::TimedOut(patience)),
+        Err(Errno::CONNREFUSED) if is_socket(path) => Err(ClientErrorKind::Refused),
+        Err(Errno::CONNREFUSED) => Err(ClientErrorKind::NotASocket),
+        Err(error) => Err(io(error)),
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket())
+}

@@ -1,0 +1,83 @@
+//! Replies, as a daemon sends them.
+
+use crate::codec::{FrameError, MAX_REPLY_BYTES, encode};
+use crate::error_reply::ErrorReply;
+use crate::interface::{INTERFACE, INTERFACE_DESCRIPTION, SERVICE_DESCRIPTION, SERVICE_INTERFACE};
+use crate::request::Request;
+use crate::schema::{
+    ExplainReply, InterfaceDescription, LaunchReply, PoliciesReply, ServiceInfo, Status,
+};
+use serde::Serialize;
+
+/// The reply to a request that was served.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Reply {
+    /// To `Launch`. The page, if there is a token, goes along as a descriptor.
+    Launch(LaunchReply),
+    /// To `Exited`.
+    Exited {},
+    /// To `Status`.
+    Status(Box<Status>),
+    /// To `Explain`.
+    Explain(Box<ExplainReply>),
+    /// To `Policies`.
+    Policies(PoliciesReply),
+    /// To `GetInfo`.
+    Info(ServiceInfo),
+    /// To `GetInterfaceDescription`.
+    Description(InterfaceDescription),
+}
+
+#[derive(Serialize)]
+struct ReplyWire<'a> {
+    parameters: &'a Reply,
+}
+
+impl Reply {
+    /// The message, with its zero byte.
+    ///
+    /// # Errors
+    /// [`FrameError`] when it is longer than a client accepts.
+    pub fn encode(&self) -> Result<Vec<u8>, FrameError> {
+        encode(&ReplyWire { parameters: self }, MAX_REPLY_BYTES)
+    }
+
+    /// The answer to the calls that every Varlink service answers; `None` for those of
+    /// `org.mapper.Control`. `version` is the daemon's.
+    #[must_use]
+    pub fn about_service(request: &Request, version: &str) -> Option<Result<Self, ErrorReply>> {
+        match request {
+            Request::GetInfo => Some(Ok(Self::Info(ServiceInfo::of_daemon(version)))),
+            Request::GetInterfaceDescription(asked) => {
+                let description = match asked.interface.as_str() {
+                    INTERFACE => INTERFACE_DESCRIPTION,
+                    SERVICE_INTERFACE => SERVICE_DESCRIPTION,
+                    other => {
+                        return Some(Err(ErrorReply::InterfaceNotFound {
+                            interface: other.to_owned(),
+                        }));
+                    }
+                };
+                Some(Ok(Self::Description(InterfaceDescription {
+                    description: description.to_owned(),
+                })))
+            }
+            Request::Launch(_)
+            | Request::Exited(_)
+            | Request::Status
+            | Request::Explain(_)
+            | Request::Policies => None,
+        }
+    }
+}
+
+impl ErrorReply {
+    /// The message, with its zero byte.
+    ///
+    /// # Errors
+    /// [`FrameError`] when it is longer than a client accepts.
+    pub fn encode(&self) -> Result<Vec<u8>, FrameError> {
+        encode(self, MAX_REPLY_BYTES)
+    }
+}

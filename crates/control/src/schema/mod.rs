@@ -1,0 +1,24 @@
+//! Every call and every reply of `org.mapper.Control`.
+//!
+//! Field names here are the names on the wire, and those of `mapperctl status --json`. A reply may
+//! gain fields without notice; a field never changes its meaning or unit without
+//! [`PROTOCOL`](crate::PROTOCOL) growing. Times are in nanoseconds and say so; CPU sets are kernel
+//! lists (`0-3,8`); what is not known is absent or null.
+//!
+//! What a request asks for is checked while it is read (a promise of 1.5 never gets as far as the
+//! daemon's state), by the same types that check the command line.
+
+mod explain;
+mod launch;
+mod policies;
+mod service;
+mod status;
+
+pub use explain::{CurveEntry, DecisionEntry, ExplainReply, ExplainRequest};
+pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, RuntimeChoice};
+pub use policies::{PoliciesReply, PolicyEntry, PolicyKind};
+pub use service::{GetInterfaceDescription, InterfaceDescription, ServiceInfo};
+pub use status::{
+    AppStatus, DaemonStatus, PerformanceStatus, RuntimeState, RuntimeStatus, Selection, Status,
+    ToldReason, TopologyStatus,
+};

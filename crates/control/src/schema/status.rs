@@ -1,0 +1,206 @@
+//! What the daemon does now.
+
+use mapper_model::{
+    AppId, AppName, Bottleneck, CpuSet, Performance, PerformanceSource, Qos, Reason, TeamMode,
+    Weight,
+};
+use serde::{Deserialize, Serialize};
+
+/// Reply to `Status`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// [`PROTOCOL`](crate::PROTOCOL).
+    pub protocol: u32,
+    /// The daemon.
+    pub daemon: DaemonStatus,
+    /// The machine.
+    pub topology: TopologyStatus,
+    /// The applications in order of arrival.
+    pub apps: Vec<AppStatus>,
+}
+
+/// The daemon.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DaemonStatus {
+    /// Its version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// For how long it has run.
+    pub uptime_ns: u64,
+    /// Time between two decisions.
+    pub interval_ns: u64,
+    /// Decisions taken so far.
+    pub decisions: u64,
+    /// The allocation policy: how many CPUs each.
+    pub allocation: String,
+    /// The mapping policy: which CPUs.
+    pub mapping: String,
+    /// How CPU sets are put in force.
+    pub enforcer: Selection,
+    /// Where measurements come from.
+    pub counters: Selection,
+}
+
+/// What was chosen among several ways, and why not a better one.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Selection {
+    /// The way in use.
+    pub name: String,
+    /// For each better way, why it could not be used: `perf: no hardware counters`. Empty when the
+    /// best is in use.
+    #[serde(default)]
+    pub not_better: Vec<String>,
+}
+
+/// The machine in a few numbers.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TopologyStatus {
+    /// Hardware threads.
+    pub cpus: u32,
+    /// Physical cores.
+    pub cores: u32,
+    /// Sockets.
+    pub sockets: u32,
+    /// NUMA nodes.
+    pub nodes: u32,
+    /// CPUs that the daemon may give out.
+    pub usable: CpuSet,
+    /// Those of them that nobody holds.
+    pub free: CpuSet,
+    /// What told the topology.
+    pub source: String,
+}
+
+/// One application.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AppStatus {
+    /// Its id.
+    pub id: AppId,
+    /// Its name.
+    pub name: AppName,
+    /// The process it was started as.
+    pub pid: u32,
+    /// The user it runs as.
+    pub uid: u32,
+    /// Its command line.
+    pub command: String,
+    /// What the policy does with it, in a word or two (`steady`, `exploring`).
+    pub state: String,
+    /// The CPUs it holds.
+    pub cpus: CpuSet,
+    /// How many these are.
+    pub cpu_count: u32,
+    /// The fair share it is measured against.
+    pub fair_cpus: u32,
+    /// The promise.
+    pub qos: Qos,
+    /// Its weight in the fair share.
+    pub weight: Weight,
+    /// The fewest CPUs it asked for.
+    pub min_cpus: u32,
+    /// The most CPUs it can use, if it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cpus: Option<u32>,
+    /// The performance it is promised, in the unit of `performance`, once known.
+    #[serde(default)]
+    pub floor: Option<f64>,
+    /// Its performance in the last interval, if it could be measured.
+    #[serde(default)]
+    pub performance: Option<PerformanceStatus>,
+    /// Its critical bottleneck.
+    #[serde(default)]
+    pub bottleneck: Bottleneck,
+    /// What the shim may do with its teams.
+    pub teams: TeamMode,
+    /// The runtime interface.
+    pub runtime: RuntimeStatus,
+    /// Why it has these CPUs, the decisive reason last.
+    #[serde(default)]
+    pub reasons: Vec<ToldReason>,
+    /// The reasons in one plain sentence.
+    pub sentence: String,
+}
+
+/// A performance with its unit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PerformanceStatus {
+    /// The value; more is better.
+    pub value: f64,
+    /// Where it comes from. Values of different sources cannot be compared.
+    pub source: PerformanceSource,
+    /// The unit of the value.
+    pub unit: String,
+}
+
+impl From<Performance> for PerformanceStatus {
+    fn from(performance: Performance) -> Self {
+        Self {
+            value: performance.value,
+            source: performance.source,
+            unit: performance.source.unit().to_owned(),
+        }
+    }
+}
+
+/// The runtime interface of one application.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RuntimeStatus {
+    /// Whether it is there.
+    pub state: RuntimeState,
+    /// Which OpenMP runtimes it serves (`libgomp`, `libomp`).
+    #[serde(default)]
+    pub runtimes: Vec<String>,
+    /// What is worth knowing: why a mode is off, that waiting spins.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// Whether the runtime interface of an application is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeState {
+    /// It was not wanted (`--no-runtime`), or the application was not started by mapper-launch.
+    #[default]
+    Off,
+    /// A page is there, but no shim has attached: not yet, or the program has no OpenMP.
+    Waiting,
+    /// The shim reports.
+    Attached,
+}
+
+/// A reason, or one that only a newer daemon knows.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ToldReason {
+    /// A reason this version knows.
+    Known(Reason),
+    /// Any other: passed on as it came.
+    Other(serde_json::Value),
+}
+
+impl From<Reason> for ToldReason {
+    fn from(reason: Reason) -> Self {
+        Self::Known(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_of_a_newer_daemon_is_passed_on() {
+        let text = r#"{"reason":"moon_phase","full":true}"#;
+        let told: ToldReason = serde_json::from_str(text).unwrap();
+        assert!(matches!(told, ToldReason::Other(_)));
+        let again = serde_json::to_value(&told).unwrap();
+        assert_eq!(
+            again,
+            serde_json::from_str::<serde_json::Value>(text).unwrap()
+        );
+
+        let steady: ToldReason = serde_json::from_str(r#"{"reason":"steady"}"#).unwrap();
+        assert_eq!(steady, ToldReason::Known(Reason::Steady));
+    }
+}
