@@ -1,1 +1,22 @@
-//! The pure decision step: characterise, allocate, map, check; record and replay.
+//! The pure decision step, from an observation to a plan.
+//!
+//! ```text
+//! Observation ─► monitor ─► allocate ─► map ─► actions ─► check ─► Plan
+//! ```
+//!
+//! [`Controller`] holds the state that has to survive from one decision to the next (what the
+//! monitor knows, what the policies remember, who holds what, why) and does nothing but this step.
+//! The daemon, the replay of a recording and the tests call the very same function.
+//!
+//! Invariants: a step does no I/O and reads no clock; the same observations give the same plans,
+//! byte for byte; a plan is complete, so that enforcing it takes no further choice; whatever an
+//! observation holds, a step does not panic.
+
+pub mod actions;
+pub mod check;
+pub mod controller;
+pub mod explain;
+
+pub use check::{Finding, Severity, check};
+pub use controller::{Controller, ControllerState, PipelineConfig, PipelineError, RestoreError};
+pub use explain::{AppExplanation, Decision};

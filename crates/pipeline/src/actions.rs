@@ -1,0 +1,172 @@
+//! The order in which CPU sets are changed, so that no CPU is promised twice on the way.
+//!
+//! Every application goes from the set in force to the planned one. First everybody who loses CPUs
+//! lets go of them ([`Action::Shrink`] to what it keeps), then everybody takes its planned set
+//! ([`Action::Set`]), those first whose new CPUs nobody is about to leave.
+//!
+//! A CPU set cannot be empty, so an application that keeps nothing of what it has can only jump. If
+//! two such applications exchange their CPUs there is no order without an overlap; the first in
+//! order of arrival then jumps onto CPUs that another one leaves with the next actions. This is the
+//! only exception, and it lasts for as long as the writes take.
+
+use mapper_model::{Action, AppId, CpuSet};
+
+/// Where an application is and where it is to be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Move<'a> {
+    /// The application.
+    pub app: AppId,
+    /// The CPUs in force; empty for a newcomer.
+    pub from: &'a CpuSet,
+    /// The CPUs planned.
+    pub to: &'a CpuSet,
+}
+
+/// The actions that lead every application from where it is to where it is to be.
+#[must_use]
+pub fn order(moves: &[Move<'_>]) -> Vec<Action> {
+    let mut actions = Vec::new();
+    // Where each application is after the actions so far; `None` once it is where it is to be.
+    let mut pending: Vec<(Move<'_>, CpuSet)> = Vec::new();
+    for &step in moves {
+        if step.from == step.to {
+            continue;
+        }
+        let kept = step.from.intersection(step.to);
+        let shrinks = !kept.is_empty() && kept != *step.from;
+        if shrinks {
+            actions.push(Action::Shrink {
+                app: step.app,
+                from: step.from.clone(),
+                to: kept.clone(),
+            });
+        }
+        if kept != *step.to {
+            pending.push((step, if shrinks { kept } else { step.from.clone() }));
+        }
+    }
+
+    // How many applications still hold a CPU that they are about to leave.
+    let mut leaving: Vec<u32> = Vec::new();
+    for (step, now) in &pending {
+        for cpu in now.difference(step.to).iter() {
+            if leaving.len() <= cpu.index() {
+                leaving.resize(cpu.index() + 1, 0);
+            }
+            leaving[cpu.index()] += 1;
+        }
+    }
+    while !pending.is_empty() {
+        let ready = pending.iter().position(|(step, now)| {
+            step.to
+                .difference(now)
+                .iter()
+                .all(|cpu| leaving.get(cpu.index()).is_none_or(|count| *count == 0))
+        });
+        // With none ready the rest exchange CPUs in a ring: the first jumps.
+        let (step, now) = pending.remove(ready.unwrap_or(0));
+        for cpu in now.difference(step.to).iter() {
+            leaving[cpu.index()] -= 1;
+        }
+        actions.push(Action::Set {
+            app: step.app,
+            from: now,
+            to: step.to.clone(),
+        });
+    }
+    actions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn set(list: &str) -> CpuSet {
+        list.parse().unwrap()
+    }
+
+    fn told(steps: &[(&str, &str)]) -> Vec<String> {
+        let sets: Vec<(CpuSet, CpuSet)> = steps.iter().map(|(a, b)| (set(a), set(b))).collect();
+        let moves: Vec<Move<'_>> = sets
+            .iter()
+            .zip(0..)
+            .map(|((from, to), id)| Move {
+                app: AppId(id),
+                from,
+                to,
+            })
+            .collect();
+        order(&moves)
+            .iter()
+            .map(|a| match a {
+                Action::Shrink { app, from, to } => format!("{app} shrinks {from} to {to}"),
+                Action::Set { app, from, to } => format!("{app} set {from} to {to}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn who_gives_lets_go_before_who_takes_gets() {
+        assert_eq!(
+            told(&[("0-1", "0-3"), ("2-5", "4-5")]),
+            ["1 shrinks 2-5 to 4-5", "0 set 0-1 to 0-3"]
+        );
+    }
+
+    #[test]
+    fn who_moves_within_a_chain_waits_for_the_place_to_be_left() {
+        // 0 wants what 1 holds, 1 wants what is free: 1 goes first.
+        assert_eq!(
+            told(&[("0", "1"), ("1", "2")]),
+            ["1 set 1 to 2", "0 set 0 to 1"]
+        );
+    }
+
+    #[test]
+    fn who_stays_is_left_alone() {
+        assert!(told(&[("0-1", "0-1"), ("2", "2")]).is_empty());
+    }
+
+    #[test]
+    fn an_exchange_of_everything_ends_all_the_same() {
+        assert_eq!(
+            told(&[("0", "1"), ("1", "0")]),
+            ["0 set 0 to 1", "1 set 1 to 0"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn everybody_arrives_and_an_overlap_needs_somebody_who_keeps_nothing(
+            owners in proptest::collection::vec((0usize..6, 0usize..6), 1..40),
+        ) {
+            // CPU i belongs to owners[i].0 before and owners[i].1 after; app 5 is "nobody".
+            let mut from = vec![CpuSet::new(); 6];
+            let mut to = vec![CpuSet::new(); 6];
+            for (cpu, (before, after)) in owners.iter().enumerate() {
+                from[*before].insert(mapper_model::CpuId(cpu as u32));
+                to[*after].insert(mapper_model::CpuId(cpu as u32));
+            }
+            let present: Vec<usize> = (0..5).filter(|a| !to[*a].is_empty()).collect();
+            let moves: Vec<Move<'_>> = present
+                .iter()
+                .map(|&a| Move { app: AppId(a as u64), from: &from[a], to: &to[a] })
+                .collect();
+            let jumper = present.iter().any(|&a| !from[a].is_empty() && from[a].is_disjoint(&to[a]));
+            let mut now: BTreeMap<AppId, CpuSet> =
+                present.iter().map(|&a| (AppId(a as u64), from[a].clone())).collect();
+            for action in order(&moves) {
+                prop_assert!(!action.to().is_empty());
+                now.insert(action.app(), action.to().clone());
+                let total: u32 = now.values().map(CpuSet::len).sum();
+                let union = now.values().fold(CpuSet::new(), |all, s| all.union(s));
+                prop_assert!(jumper || total == union.len(), "overlap without a jumper");
+            }
+            for &a in &present {
+                prop_assert_eq!(&now[&AppId(a as u64)], &to[a]);
+            }
+        }
+    }
+}

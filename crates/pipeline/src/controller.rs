@@ -1,0 +1,404 @@
+//! One decision after another: the state of the loop and its step.
+
+use crate::actions::{self, Move};
+use crate::check::{Severity, check};
+use crate::explain::{AppExplanation, Decision, History};
+use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState};
+use mapper_map::{MappingConfig, MappingPolicy};
+use mapper_model::{
+    AppId, AppName, AppObservation, AppView, CpuSet, Explanation, MachineProfile, Observation,
+    Plan, PlannedApp, Profile, Reason, Share, Sharing, Snapshot, Strategy, Topology,
+};
+use mapper_monitor::{Monitor, MonitorConfig, MonitorState};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which policies decide, and with which settings.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PipelineConfig {
+    /// The allocation policy, by name.
+    pub allocation: String,
+    /// The mapping policy, by name.
+    pub mapping: String,
+    /// How readings are judged.
+    pub monitor: MonitorConfig,
+    /// Settings of the allocation policy.
+    pub allocate: AllocationConfig,
+    /// Settings of the mapping policy.
+    pub map: MappingConfig,
+    /// Thresholds of the machine.
+    pub machine: MachineProfile,
+}
+
+impl Default for PipelineConfig {
+    fn default() -> Self {
+        Self {
+            allocation: "mapper".into(),
+            mapping: "sam_mph".into(),
+            monitor: MonitorConfig::default(),
+            allocate: AllocationConfig::default(),
+            map: MappingConfig::default(),
+            machine: MachineProfile::default(),
+        }
+    }
+}
+
+/// A configuration that names no policy.
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    /// No such allocation policy.
+    #[error(transparent)]
+    Allocation(#[from] mapper_allocate::UnknownPolicy),
+    /// No such mapping policy.
+    #[error(transparent)]
+    Mapping(#[from] mapper_map::UnknownPolicy),
+}
+
+/// A saved state that cannot be taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// It was saved in another format.
+    #[error(
+        "saved state has version {found}, this mapper reads version {}",
+        ControllerState::VERSION
+    )]
+    Version {
+        /// The version found.
+        found: u32,
+    },
+    /// The allocation policy cannot read its part.
+    #[error(transparent)]
+    Allocation(#[from] mapper_allocate::RestoreError),
+}
+
+/// Everything a controller remembers, as data.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ControllerState {
+    version: u32,
+    monitor: MonitorState,
+    allocation: PolicyState,
+    apps: BTreeMap<AppId, Remembered>,
+}
+
+impl ControllerState {
+    /// The format written by this version.
+    pub const VERSION: u32 = 1;
+}
+
+/// What is remembered of one application from plan to plan.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Remembered {
+    planned: PlannedApp,
+    history: History,
+}
+
+/// Takes decisions. See the [crate].
+#[derive(Debug)]
+pub struct Controller {
+    config: PipelineConfig,
+    topology: Topology,
+    monitor: Monitor,
+    allocation: Box<dyn AllocationPolicy>,
+    mapping: Box<dyn MappingPolicy>,
+    apps: BTreeMap<AppId, Remembered>,
+}
+
+impl Controller {
+    /// A controller that has seen nothing.
+    ///
+    /// # Errors
+    /// When the configuration names a policy that does not exist; the error lists those that do.
+    pub fn new(config: PipelineConfig, topology: Topology) -> Result<Self, PipelineError> {
+        let allocation = (mapper_allocate::find(&config.allocation)?.build)(&config.allocate);
+        let mapping = (mapper_map::find(&config.mapping)?.build)(&config.map);
+        Ok(Self {
+            monitor: Monitor::new(config.monitor.clone()),
+            allocation,
+            mapping,
+            apps: BTreeMap::new(),
+            config,
+            topology,
+        })
+    }
+
+    /// The machine it decides for.
+    #[must_use]
+    pub const fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Its settings.
+    #[must_use]
+    pub const fn config(&self) -> &PipelineConfig {
+        &self.config
+    }
+
+    /// Goes on with another machine: CPUs came or went. What is known of applications stays.
+    pub fn set_topology(&mut self, topology: Topology) {
+        self.topology = topology;
+    }
+
+    /// The CPUs that a plan for this observation may use.
+    #[must_use]
+    pub fn usable(&self, observation: &Observation) -> CpuSet {
+        observation.usable.intersection(self.topology.cpus())
+    }
+
+    /// Takes one decision.
+    pub fn step(&mut self, observation: &Observation) -> Plan {
+        let observation = without_repeated_apps(observation);
+        let usable = self.usable(&observation);
+        self.monitor
+            .observe(&observation, &self.topology, &self.config.machine);
+        self.apps
+            .retain(|app, _| observation.apps.iter().any(|a| a.app == *app));
+        let plan = if usable.is_empty() {
+            self.stay(&observation)
+        } else {
+            self.decide(&observation, &usable)
+        };
+        self.remember(&plan, observation.now_ns);
+        if cfg!(debug_assertions) {
+            let errors: Vec<String> = check(&plan, &observation, &usable)
+                .iter()
+                .filter(|f| f.severity == Severity::Error)
+                .map(ToString::to_string)
+                .collect();
+            debug_assert!(
+                errors.is_empty(),
+                "{} with {}: {errors:#?}",
+                self.config.allocation,
+                self.config.mapping
+            );
+        }
+        plan
+    }
+
+    fn decide(&mut self, observation: &Observation, usable: &CpuSet) -> Plan {
+        let held: Vec<CpuSet> = observation
+            .apps
+            .iter()
+            .map(|a| self.held(a, usable))
+            .collect();
+        let unknown: Vec<Option<Profile>> = observation
+            .apps
+            .iter()
+            .map(|a| {
+                self.monitor
+                    .profile(a.app)
+                    .is_none()
+                    .then(|| Profile::unknown(a.app))
+            })
+            .collect();
+        let views: Vec<AppView<'_>> = observation
+            .apps
+            .iter()
+            .zip(&held)
+            .zip(&unknown)
+            .filter_map(|((a, held), unknown)| {
+                let profile = unknown.as_ref().or_else(|| self.monitor.profile(a.app))?;
+                Some(AppView {
+                    app: a.app,
+                    spec: &a.spec,
+                    profile,
+                    held,
+                })
+            })
+            .collect();
+        let snapshot = Snapshot {
+            tick: observation.tick,
+            now_ns: observation.now_ns,
+            trigger: observation.trigger,
+            topology: &self.topology,
+            usable,
+            machine: &self.config.machine,
+            apps: &views,
+        };
+        let allocation = self.allocation.allocate(&snapshot);
+        let placement = self.mapping.place(&snapshot, &allocation);
+
+        let names: BTreeMap<AppId, &AppName> = observation
+            .apps
+            .iter()
+            .map(|a| (a.app, &a.spec.name))
+            .collect();
+        let mut free = usable.clone();
+        let apps: Vec<PlannedApp> = allocation
+            .shares
+            .into_iter()
+            .zip(placement.apps)
+            .zip(&observation.apps)
+            .map(|((share, place), observed)| {
+                free.remove_all(&place.cpus);
+                PlannedApp {
+                    app: share.app,
+                    name: observed.spec.name.clone(),
+                    cpus: place.cpus,
+                    strategy: place.strategy,
+                    sentence: share.explanation.sentence(&|app| names.get(&app).copied()),
+                    share,
+                }
+            })
+            .collect();
+        let moves: Vec<Move<'_>> = apps
+            .iter()
+            .zip(&observation.apps)
+            .map(|(planned, observed)| Move {
+                app: planned.app,
+                from: &observed.effective,
+                to: &planned.cpus,
+            })
+            .collect();
+        let actions = actions::order(&moves);
+        Plan {
+            tick: observation.tick,
+            apps,
+            transfers: allocation.transfers,
+            free,
+            actions,
+        }
+    }
+
+    /// The plan when no CPU is usable: everybody stays where it is.
+    fn stay(&self, observation: &Observation) -> Plan {
+        let apps = observation.apps.iter().map(|observed| {
+            let cpus = observed.effective.clone();
+            let explanation = Explanation {
+                before: cpus.len(),
+                after: cpus.len(),
+                reasons: vec![Reason::UsableChanged { usable: 0 }],
+            };
+            PlannedApp {
+                app: observed.app,
+                name: observed.spec.name.clone(),
+                strategy: Strategy::LeastContention,
+                sentence: explanation.sentence(&|_| None),
+                share: Share {
+                    app: observed.app,
+                    cpus: cpus.len(),
+                    sharing: Sharing::Exclusive,
+                    by_node: None,
+                    fair: 0,
+                    floor: None,
+                    spare: 0,
+                    norm_eff: None,
+                    state: "no usable CPU".into(),
+                    explanation,
+                },
+                cpus,
+            }
+        });
+        Plan {
+            tick: observation.tick,
+            apps: apps.collect(),
+            ..Plan::default()
+        }
+    }
+
+    /// What an application holds: what is in force as far as it is usable, else what was planned.
+    fn held(&self, observed: &AppObservation, usable: &CpuSet) -> CpuSet {
+        let Some(remembered) = self.apps.get(&observed.app) else {
+            return CpuSet::new();
+        };
+        if observed.effective.is_empty() {
+            remembered.planned.cpus.intersection(usable)
+        } else {
+            observed.effective.intersection(usable)
+        }
+    }
+
+    fn remember(&mut self, plan: &Plan, now_ns: u64) {
+        for planned in &plan.apps {
+            let remembered = self.apps.entry(planned.app).or_insert_with(|| Remembered {
+                planned: planned.clone(),
+                history: History::default(),
+            });
+            if !remembered.history.repeat(&planned.sentence, &planned.cpus) {
+                remembered.history.add(Decision {
+                    tick: plan.tick,
+                    now_ns,
+                    cpus: planned.cpus.clone(),
+                    explanation: planned.share.explanation.clone(),
+                    sentence: planned.sentence.clone(),
+                    times: 1,
+                });
+            }
+            remembered.planned.clone_from(planned);
+        }
+    }
+
+    /// What the monitor knows of an application.
+    #[must_use]
+    pub fn profile(&self, app: AppId) -> Option<&Profile> {
+        self.monitor.profile(app)
+    }
+
+    /// Everything there is to tell of an application; `None` when it is not known.
+    #[must_use]
+    pub fn explain(&self, app: AppId) -> Option<AppExplanation> {
+        let Remembered { planned, history } = self.apps.get(&app)?;
+        let profile = self.monitor.profile(app)?;
+        let floor = planned.share.floor;
+        Some(AppExplanation {
+            app,
+            name: planned.name.clone(),
+            cpus: planned.cpus.clone(),
+            strategy: planned.strategy,
+            state: planned.share.state.clone(),
+            fair: planned.share.fair,
+            performance: profile.performance,
+            floor,
+            slack: profile
+                .performance
+                .zip(floor)
+                .map(|(p, floor)| p.value - floor),
+            spare: planned.share.spare,
+            norm_eff: planned.share.norm_eff,
+            bottleneck: profile.bottleneck,
+            class: profile.class,
+            curve: profile.curve.points().to_vec(),
+            decisions: history.iter().cloned().collect(),
+        })
+    }
+
+    /// Everything it remembers.
+    #[must_use]
+    pub fn save(&self) -> ControllerState {
+        ControllerState {
+            version: ControllerState::VERSION,
+            monitor: self.monitor.state().clone(),
+            allocation: self.allocation.save(),
+            apps: self.apps.clone(),
+        }
+    }
+
+    /// Goes on from a saved state.
+    ///
+    /// # Errors
+    /// When the state is of another version or policy; the controller is then unchanged.
+    pub fn restore(&mut self, state: ControllerState) -> Result<(), RestoreError> {
+        if state.version != ControllerState::VERSION {
+            return Err(RestoreError::Version {
+                found: state.version,
+            });
+        }
+        self.allocation.restore(&state.allocation)?;
+        self.monitor.restore(state.monitor);
+        self.apps = state.apps;
+        Ok(())
+    }
+}
+
+/// An observation with each application once, in case a broken one lists it twice.
+fn without_repeated_apps(observation: &Observation) -> Cow<'_, Observation> {
+    let mut seen = BTreeSet::new();
+    if observation.apps.iter().all(|a| seen.insert(a.app)) {
+        return Cow::Borrowed(observation);
+    }
+    let mut observation = observation.clone();
+    seen.clear();
+    observation.apps.retain(|a| seen.insert(a.app));
+    Cow::Owned(observation)
+}
