@@ -141,6 +141,15 @@ impl PerformanceCurve {
         }
     }
 
+    /// Lets the samples known at a count weigh no more than `samples`, as when the application
+    /// comes back to it after a while: what is seen now soon outweighs what was seen then.
+    pub fn limit_samples(&mut self, cpus: u32, samples: f64) {
+        if let Ok(place) = self.points.binary_search_by_key(&cpus, |p| p.cpus) {
+            let point = &mut self.points[place];
+            point.samples = point.samples.min(samples.max(1.0));
+        }
+    }
+
     /// The scatter of single samples relative to the mean, pooled over all counts that have more
     /// than one.
     #[must_use]

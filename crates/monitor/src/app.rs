@@ -1,0 +1,323 @@
+//! One application: its open pair of readings and everything that is learned from it.
+
+use crate::bottleneck::{self, BottleneckFilter};
+use crate::config::MonitorConfig;
+use crate::history::{HistoryRules, SharingHistory};
+use crate::phase::{Detection, PhaseDetector};
+use crate::progress::{CpuCount, Progress, ReportedTracker, RuntimeTracker};
+use crate::rates::{self, IntervalRates};
+use crate::source::{Continuity, Selection, SourceSelector};
+use mapper_model::{
+    AppId, AppObservation, CpuSet, MachineProfile, Performance, PerformanceCurve, PhaseChange,
+    Profile, Reading, ThreadReading, Topology, Trigger,
+};
+use serde::{Deserialize, Serialize};
+
+/// Samples that a point of the curve is worth when the application comes back to it after a while.
+const WORTH_AFTER_ABSENCE: f64 = 4.0;
+
+/// Performance beyond this, in whatever unit, is nonsense from a shared page; its square would
+/// leave the numbers.
+const PLAUSIBLE: f64 = 1e100;
+
+/// The reading that the next one is compared with.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Pair {
+    now_ns: u64,
+    /// CPUs in force when it was opened; the decision that followed may have changed them.
+    cpus_before: u32,
+    /// CPUs in force since, once seen.
+    cpus: Option<u32>,
+    threads: Vec<ThreadReading>,
+    cpu_time_ns: Option<u64>,
+}
+
+/// What is remembered of one application.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct AppMonitor {
+    pub(crate) profile: Profile,
+    pair: Option<Pair>,
+    /// Something changed in the middle of the interval and no reading was taken: the pair is void.
+    interrupted: bool,
+    runtime: RuntimeTracker,
+    reported: ReportedTracker,
+    selector: SourceSelector,
+    history: SharingHistory,
+    bottleneck: BottleneckFilter,
+    phase: PhaseDetector,
+}
+
+/// When a reading was taken, and for what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) tick: u64,
+    pub(crate) now_ns: u64,
+    pub(crate) trigger: Trigger,
+    /// Time since the last regular reading, if there was one.
+    pub(crate) interval_ns: Option<u64>,
+}
+
+/// The machine as the characterisation needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) machine: &'a MachineProfile,
+    pub(crate) config: &'a MonitorConfig,
+}
+
+impl AppMonitor {
+    pub(crate) fn new(app: AppId) -> Self {
+        Self {
+            profile: Profile::unknown(app),
+            pair: None,
+            interrupted: false,
+            runtime: RuntimeTracker::default(),
+            reported: ReportedTracker::default(),
+            selector: SourceSelector::default(),
+            history: SharingHistory::default(),
+            bottleneck: BottleneckFilter::default(),
+            phase: PhaseDetector::default(),
+        }
+    }
+
+    /// Takes in a reading of this application.
+    pub(crate) fn observe(
+        &mut self,
+        app: &AppObservation,
+        moment: Moment,
+        surroundings: Surroundings<'_>,
+    ) {
+        self.profile.phase = PhaseChange::Same;
+        self.profile.performance = None;
+        self.profile.measured_cpus = 0;
+        let reading = &app.reading;
+        let lost = is_lost(reading);
+        if !lost {
+            self.profile.spare_cpus = reading.spare_cpus;
+        }
+        let cpus = app.effective.len();
+        if moment.trigger == Trigger::Membership {
+            // Not a sample. What follows is measured from here, if anything was read.
+            if lost {
+                self.interrupted = true;
+            } else {
+                self.open(reading, moment.now_ns, cpus);
+            }
+            return;
+        }
+        let Some(pair) = self.pair.as_mut().filter(|_| !self.interrupted) else {
+            self.open(reading, moment.now_ns, cpus);
+            return;
+        };
+        let Some(elapsed_ns) = moment.now_ns.checked_sub(pair.now_ns) else {
+            // Time ran backwards.
+            self.open(reading, moment.now_ns, cpus);
+            return;
+        };
+        let count = match pair.cpus {
+            Some(since) if since != cpus => CpuCount::Mixed,
+            Some(_) => CpuCount::Same,
+            None if pair.cpus_before != cpus => CpuCount::JustChanged,
+            None => CpuCount::Same,
+        };
+        pair.cpus.get_or_insert(cpus);
+        // The rest of an interval that a membership change cut short may be too little to measure.
+        let short = moment
+            .interval_ns
+            .is_some_and(|interval| elapsed_ns < interval / 4);
+        if lost || elapsed_ns == 0 || short {
+            if count == CpuCount::Mixed {
+                self.interrupted = true;
+            }
+            return;
+        }
+
+        let interval = rates::between(
+            &pair.threads,
+            &reading.threads,
+            elapsed_ns,
+            surroundings.machine.clock_hz,
+        );
+        let busy_cpus = match (pair.cpu_time_ns, reading.cpu_time_ns) {
+            (Some(before), Some(now)) => now
+                .checked_sub(before)
+                .map(|used| (used as f64 / elapsed_ns as f64).min(f64::from(cpus))),
+            _ => None,
+        };
+        self.profile.utilisation = busy_cpus
+            .filter(|_| cpus > 0)
+            .map(|busy| (busy / f64::from(cpus)).clamp(0.0, 1.0));
+        self.characterise(interval.as_ref(), &app.effective, surroundings);
+        self.measure(
+            interval.as_ref(),
+            busy_cpus,
+            count,
+            app,
+            moment,
+            surroundings,
+        );
+        self.reopen(reading, moment.now_ns, cpus);
+    }
+
+    /// Rates, class and bottleneck.
+    fn characterise(
+        &mut self,
+        interval: Option<&IntervalRates>,
+        effective: &CpuSet,
+        Surroundings {
+            topology,
+            machine,
+            config,
+        }: Surroundings<'_>,
+    ) {
+        let profile = &mut self.profile;
+        profile.rates = interval.map(|i| i.rates);
+        let Some(interval) = interval else {
+            return;
+        };
+        let rules = HistoryRules::of(machine, config.history);
+        let verdict = match &interval.sharing {
+            Some(sample) => self.history.observe(sample, &rules),
+            // Nothing ran: an idle interval teaches nothing.
+            None => self.history.verdict(&rules),
+        };
+        profile.class = verdict.class;
+        profile.ipc_high = verdict.ipc_high;
+        profile.spc = verdict.spc.filter(|v| v.is_finite());
+        profile.ipc = verdict.ipc.filter(|v| v.is_finite());
+        if interval.rates.active_threads == 0 {
+            return;
+        }
+        let nodes = if interval.rates.llc_misses_per_s.is_some() {
+            let here = |node: &&mapper_model::topology::Node| !node.cpus.is_disjoint(effective);
+            topology.nodes().iter().filter(here).count() as u32
+        } else {
+            1
+        };
+        let shown = bottleneck::shown(&interval.rates, nodes, machine);
+        let believed = self.bottleneck.observe(shown, config.bottleneck_intervals);
+        if believed != profile.bottleneck {
+            profile.bottleneck = believed;
+            profile.phase = PhaseChange::Changed;
+        }
+        profile.severity = bottleneck::severity(believed, &interval.rates, machine);
+    }
+
+    /// Performance by the source in use, its phase, and its place on the curve.
+    fn measure(
+        &mut self,
+        interval: Option<&IntervalRates>,
+        busy_cpus: Option<f64>,
+        count: CpuCount,
+        app: &AppObservation,
+        moment: Moment,
+        Surroundings { config, .. }: Surroundings<'_>,
+    ) {
+        let cpus = app.effective.len();
+        let whole = |value: Option<f64>| match value.filter(|v| v.is_finite() && *v >= 0.0) {
+            Some(_) if count == CpuCount::Mixed || cpus == 0 => Progress::Pending,
+            Some(value) => Progress::Rate(value),
+            None => Progress::Absent,
+        };
+        let counted = interval
+            .filter(|i| i.lost_threads == 0)
+            .and_then(|i| i.rates.ipc_sum);
+        let offers = [
+            self.reported
+                .observe(app.reading.reported.as_ref(), moment.now_ns, count),
+            self.runtime
+                .observe(app.reading.runtime.as_ref(), moment.now_ns, count),
+            whole(counted),
+            whole(busy_cpus),
+        ];
+        let selection = self.selector.select(
+            &offers,
+            config.source_upgrade_intervals,
+            config.source_patience_intervals,
+        );
+        let Selection::Value {
+            source,
+            value,
+            continuity,
+        } = selection
+        else {
+            return;
+        };
+        if cpus == 0 || !(0.0..=PLAUSIBLE).contains(&value) {
+            return;
+        }
+        let profile = &mut self.profile;
+        if continuity == Continuity::Restarted {
+            profile.curve.clear();
+            profile.epoch += 1;
+            self.phase.reset();
+        }
+        profile.performance = Some(Performance { value, source });
+        profile.measured_cpus = cpus;
+        profile.samples += 1;
+        if count == CpuCount::JustChanged {
+            profile.curve.limit_samples(cpus, WORTH_AFTER_ABSENCE);
+        }
+        let detection = self.phase.observe(
+            value,
+            cpus,
+            profile.curve.noise(),
+            config.phase_threshold,
+            config.phase_test,
+        );
+        let record = |curve: &mut PerformanceCurve, value: f64| {
+            curve.record(cpus, value, moment.tick, config.fading);
+        };
+        match detection {
+            Detection::Same => record(&mut profile.curve, value),
+            Detection::Suspect => {}
+            Detection::Changed { ratio, held } => {
+                profile.curve.rescale(ratio);
+                profile.phase = PhaseChange::Changed;
+                for value in held.into_iter().chain([value]) {
+                    record(&mut profile.curve, value);
+                }
+            }
+        }
+    }
+
+    /// Opens a pair at a reading before which nothing counts.
+    fn open(&mut self, reading: &Reading, now_ns: u64, cpus: u32) {
+        if let Some(runtime) = &reading.runtime {
+            self.runtime.restart(runtime, now_ns);
+        }
+        if let Some(reported) = &reading.reported {
+            self.reported.restart(reported, now_ns);
+        }
+        self.reopen(reading, now_ns, cpus);
+    }
+
+    /// Opens a pair at a reading that closed the one before.
+    fn reopen(&mut self, reading: &Reading, now_ns: u64, cpus: u32) {
+        self.interrupted = false;
+        let pair = self.pair.get_or_insert_with(|| Pair {
+            now_ns,
+            cpus_before: cpus,
+            cpus: None,
+            threads: Vec::new(),
+            cpu_time_ns: None,
+        });
+        pair.now_ns = now_ns;
+        pair.cpus_before = cpus;
+        pair.cpus = None;
+        pair.cpu_time_ns = reading.cpu_time_ns;
+        pair.threads.clear();
+        pair.threads.extend_from_slice(&reading.threads);
+        if !pair.threads.is_sorted_by_key(|t| t.tid) {
+            pair.threads.sort_by_key(|t| t.tid);
+        }
+    }
+}
+
+/// Whether a reading holds nothing at all: it was lost, or not taken.
+fn is_lost(reading: &Reading) -> bool {
+    reading.threads.is_empty()
+        && reading.runtime.is_none()
+        && reading.reported.is_none()
+        && reading.cpu_time_ns.is_none()
+}

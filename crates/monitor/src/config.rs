@@ -1,0 +1,58 @@
+//! How readings are judged. Every default is the papers' or is reasoned for here.
+
+use crate::history::Strictness;
+use mapper_model::Confidence;
+use serde::{Deserialize, Serialize};
+
+/// Settings of the monitor.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MonitorConfig {
+    /// Weight of the newest sample in the running mean of a curve point once many are known,
+    /// above 0 and up to 1. With 1/16 a point forgets half of what it knew in 11 intervals.
+    pub fading: f64,
+    /// Relative change of performance per CPU that counts as a new phase [MAPPER §3.3: 5 %].
+    pub phase_threshold: f64,
+    /// How a new phase is told from noise.
+    pub phase_test: PhaseTest,
+    /// Whether occurrences in the history must exceed the threshold or only reach it
+    /// [SAM-MPH §4.3; readings "SAM-MPH classification"].
+    pub history: Strictness,
+    /// Consecutive intervals in which a bottleneck must show before it is believed.
+    pub bottleneck_intervals: u32,
+    /// Consecutive intervals in which a better source of performance must answer before it
+    /// replaces the one in use.
+    pub source_upgrade_intervals: u32,
+    /// Consecutive intervals in which the source in use may be silent before a lesser one replaces
+    /// it. Long enough for parallel regions that take several intervals.
+    pub source_patience_intervals: u32,
+}
+
+/// How a new phase is told from noise.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PhaseTest {
+    /// One reading beyond the threshold is a new phase: the rule as MAPPER prints it.
+    Plain,
+    /// The change must also be significant against the scatter of the readings.
+    Significant {
+        /// How sure the test must be in each interval.
+        confidence: Confidence,
+    },
+}
+
+impl Default for MonitorConfig {
+    fn default() -> Self {
+        Self {
+            fading: 1.0 / 16.0,
+            phase_threshold: 0.05,
+            phase_test: PhaseTest::Significant {
+                confidence: Confidence::VERY_HIGH,
+            },
+            history: Strictness::Exceeds,
+            bottleneck_intervals: 3,
+            source_upgrade_intervals: 3,
+            source_patience_intervals: 10,
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! All applications: routes each reading to its application and keeps them in order of arrival.
+
+use crate::app::{AppMonitor, Moment, Surroundings};
+use crate::config::MonitorConfig;
+use mapper_model::{AppId, MachineProfile, Observation, Profile, Topology, Trigger};
+use serde::{Deserialize, Serialize};
+
+/// What the monitor remembers: serialises, so that a restarted daemon goes on where it was and a
+/// recording can be replayed from the middle.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct MonitorState {
+    /// In the order of the last observation.
+    apps: Vec<AppMonitor>,
+    /// Time of the last regular reading.
+    last_interval_ns: Option<u64>,
+}
+
+/// Turns observations into profiles. See the [crate](crate).
+#[derive(Clone, Debug, Default)]
+pub struct Monitor {
+    config: MonitorConfig,
+    state: MonitorState,
+}
+
+impl Monitor {
+    /// A monitor that has seen nothing.
+    #[must_use]
+    pub fn new(config: MonitorConfig) -> Self {
+        Self {
+            config,
+            state: MonitorState::default(),
+        }
+    }
+
+    /// Takes in an observation. An application that was not seen before is new; one that is missing
+    /// has left and is forgotten. With [`Trigger::Membership`] nothing counts as a sample.
+    pub fn observe(
+        &mut self,
+        observation: &Observation,
+        topology: &Topology,
+        machine: &MachineProfile,
+    ) {
+        self.align(observation);
+        let moment = Moment {
+            tick: observation.tick,
+            now_ns: observation.now_ns,
+            trigger: observation.trigger,
+            interval_ns: self
+                .state
+                .last_interval_ns
+                .and_then(|last| observation.now_ns.checked_sub(last)),
+        };
+        let surroundings = Surroundings {
+            topology,
+            machine,
+            config: &self.config,
+        };
+        for (monitor, app) in self.state.apps.iter_mut().zip(&observation.apps) {
+            monitor.observe(app, moment, surroundings);
+        }
+        if observation.trigger == Trigger::Interval {
+            self.state.last_interval_ns = Some(observation.now_ns);
+        }
+    }
+
+    /// What is known of each application, in the order of the last observation.
+    pub fn profiles(&self) -> impl ExactSizeIterator<Item = &Profile> {
+        self.state.apps.iter().map(|app| &app.profile)
+    }
+
+    /// What is known of one application.
+    #[must_use]
+    pub fn profile(&self, app: AppId) -> Option<&Profile> {
+        self.profiles().find(|profile| profile.app == app)
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn config(&self) -> &MonitorConfig {
+        &self.config
+    }
+
+    /// Everything it remembers.
+    #[must_use]
+    pub const fn state(&self) -> &MonitorState {
+        &self.state
+    }
+
+    /// Goes on from a remembered state.
+    pub fn restore(&mut self, state: MonitorState) {
+        self.state = state;
+    }
+
+    /// Brings the applications into the order of the observation: newcomers in, those that left out.
+    fn align(&mut self, observation: &Observation) {
+        let apps = &mut self.state.apps;
+        for (place, app) in observation.apps.iter().enumerate() {
+            if apps.get(place).is_some_and(|a| a.profile.app == app.app) {
+                continue;
+            }
+            // When one has left, the next is found right behind it, and so for all that follow.
+            match (place..apps.len()).find(|&i| apps[i].profile.app == app.app) {
+                Some(found) => apps.swap(place, found),
+                None => apps.insert(place, AppMonitor::new(app.app)),
+            }
+        }
+        apps.truncate(observation.apps.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::topology::Shape;
+    use mapper_model::{
+        AppName, AppObservation, AppSpec, CounterValue, Counters, CpuSet, Event, PerformanceSource,
+        PhaseChange, Reading, RuntimeProgress, ThreadId, ThreadReading,
+    };
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn topology() -> Topology {
+        Topology::regular(Shape {
+            sockets: 2,
+            cores_per_socket: 4,
+            threads_per_core: 1,
+        })
+    }
+
+    /// A machine of 1 GHz on which applications run at a rate of our choice.
+    struct Machine {
+        monitor: Monitor,
+        topology: Topology,
+        profile: MachineProfile,
+        tick: u64,
+        now_ns: u64,
+        counted: u64,
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            Self {
+                monitor: Monitor::new(MonitorConfig::default()),
+                topology: topology(),
+                profile: MachineProfile {
+                    clock_hz: 1e9,
+                    ..MachineProfile::default()
+                },
+                tick: 0,
+                now_ns: 5 * SECOND,
+                counted: 0,
+            }
+        }
+
+        fn observe(&mut self, trigger: Trigger, after_ns: u64, apps: Vec<AppObservation>) {
+            self.tick += 1;
+            self.now_ns += after_ns;
+            let observation = Observation {
+                tick: self.tick,
+                now_ns: self.now_ns,
+                trigger,
+                usable: self.topology.cpus().clone(),
+                apps,
+            };
+            self.monitor
+                .observe(&observation, &self.topology, &self.profile);
+        }
+
+        /// One application on `cpus` CPUs that retired `ipc` instructions per nominal cycle in the
+        /// last `after_ns`.
+        fn run(&mut self, trigger: Trigger, after_ns: u64, cpus: u32, ipc: f64) -> &Profile {
+            self.counted += (after_ns as f64 * ipc) as u64;
+            let app = counting(1, cpus, self.counted, self.now_ns + after_ns);
+            self.observe(trigger, after_ns, vec![app]);
+            self.monitor.profile(AppId(1)).unwrap()
+        }
+    }
+
+    fn app(id: u64, cpus: u32, reading: Reading) -> AppObservation {
+        AppObservation {
+            app: AppId(id),
+            spec: AppSpec::named(AppName::new(&format!("a{id}")).unwrap()),
+            effective: CpuSet::first(cpus),
+            reading,
+        }
+    }
+
+    fn counting(id: u64, cpus: u32, instructions: u64, enabled_ns: u64) -> AppObservation {
+        let mut counters = Counters::default();
+        // Two cycles an instruction: nobody's cores are busy.
+        for (event, value) in [
+            (Event::Instructions, instructions),
+            (Event::Cycles, 2 * instructions),
+        ] {
+            counters.set(
+                event,
+                CounterValue {
+                    value,
+                    enabled_ns,
+                    running_ns: enabled_ns,
+                },
+            );
+        }
+        let thread = ThreadReading {
+            tid: ThreadId(1),
+            started: 1,
+            counters,
+        };
+        app(
+            id,
+            cpus,
+            Reading {
+                threads: vec![thread],
+                ..Reading::default()
+            },
+        )
+    }
+
+    #[test]
+    fn the_first_reading_is_no_sample_and_the_second_is() {
+        let mut machine = Machine::new();
+        assert_eq!(machine.run(Trigger::Interval, SECOND, 2, 1.0).samples, 0);
+        let profile = machine.run(Trigger::Interval, SECOND, 2, 1.5);
+        assert_eq!(profile.samples, 1);
+        let performance = profile.performance.unwrap();
+        assert_eq!(performance.source, PerformanceSource::Ipc);
+        assert!((performance.value - 1.5).abs() < 1e-6);
+        assert_eq!(profile.curve.at(2).unwrap().perf, performance.value);
+    }
+
+    #[test]
+    fn a_change_of_cpus_by_the_decision_after_a_reading_gives_a_sample_at_the_new_count() {
+        let mut machine = Machine::new();
+        for _ in 0..3 {
+            machine.run(Trigger::Interval, SECOND, 2, 0.4);
+        }
+        let profile = machine.run(Trigger::Interval, SECOND, 4, 0.8);
+        assert_eq!(profile.measured_cpus, 4);
+        assert!((profile.curve.at(4).unwrap().perf - 0.8).abs() < 1e-6);
+        assert!((profile.curve.at(2).unwrap().perf - 0.4).abs() < 1e-6);
+        assert_eq!(profile.phase, PhaseChange::Same);
+    }
+
+    #[test]
+    fn a_membership_step_is_no_sample_and_the_next_interval_starts_from_its_reading() {
+        let mut machine = Machine::new();
+        for _ in 0..3 {
+            machine.run(Trigger::Interval, SECOND, 4, 2.0);
+        }
+        let before = machine.monitor.profile(AppId(1)).unwrap().clone();
+        let profile = machine.run(Trigger::Membership, SECOND / 2, 4, 2.0);
+        assert_eq!(profile.samples, before.samples);
+        assert_eq!(profile.performance, None);
+        let profile = machine.run(Trigger::Interval, SECOND / 2, 2, 1.0);
+        assert!((profile.curve.at(2).unwrap().perf - 1.0).abs() < 1e-6);
+        assert!((profile.curve.at(4).unwrap().perf - 2.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_membership_step_without_a_reading_voids_the_interval() {
+        let mut machine = Machine::new();
+        for _ in 0..3 {
+            machine.run(Trigger::Interval, SECOND, 4, 2.0);
+        }
+        machine.observe(
+            Trigger::Membership,
+            SECOND / 2,
+            vec![app(1, 4, Reading::default())],
+        );
+        let profile = machine.run(Trigger::Interval, SECOND / 2, 2, 1.0);
+        assert_eq!(profile.performance, None);
+        let profile = machine.run(Trigger::Interval, SECOND, 2, 1.0);
+        assert!(profile.performance.is_some());
+    }
+
+    #[test]
+    fn a_remnant_of_an_interval_is_measured_together_with_the_next() {
+        let mut machine = Machine::new();
+        for _ in 0..3 {
+            machine.run(Trigger::Interval, SECOND, 2, 1.0);
+        }
+        machine.run(Trigger::Membership, SECOND * 9 / 10, 2, 1.0);
+        let profile = machine.run(Trigger::Interval, SECOND / 10, 2, 7.0);
+        assert_eq!(profile.performance, None);
+        let profile = machine.run(Trigger::Interval, SECOND, 2, 1.0);
+        let expected = (0.1 * 7.0 + 1.0) / 1.1;
+        assert!((profile.performance.unwrap().value - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_lost_reading_is_bridged_unless_the_count_changed_meanwhile() {
+        for (later, measured) in [(2, true), (4, false)] {
+            let mut machine = Machine::new();
+            for _ in 0..3 {
+                machine.run(Trigger::Interval, SECOND, 2, 1.0);
+            }
+            machine.counted += SECOND;
+            machine.observe(
+                Trigger::Interval,
+                SECOND,
+                vec![app(1, 2, Reading::default())],
+            );
+            let profile = machine.run(Trigger::Interval, SECOND, later, 1.0);
+            assert_eq!(profile.performance.is_some(), measured);
+        }
+    }
+
+    #[test]
+    fn runtime_progress_takes_precedence_and_clears_what_ipc_had_measured() {
+        let mut machine = Machine::new();
+        let mut readings = Vec::new();
+        for second in 0..9u64 {
+            let mut observed = counting(
+                1,
+                2,
+                second * SECOND,
+                machine.now_ns + (second + 1) * SECOND,
+            );
+            if second >= 3 {
+                observed.reading.runtime = Some(RuntimeProgress {
+                    regions: 100 * (second - 2),
+                    last_ns: machine.now_ns + (second + 1) * SECOND,
+                    ..RuntimeProgress::default()
+                });
+            }
+            readings.push(observed);
+        }
+        let mut sources = Vec::new();
+        for reading in readings {
+            machine.observe(Trigger::Interval, SECOND, vec![reading]);
+            let profile = machine.monitor.profile(AppId(1)).unwrap();
+            sources.push(profile.performance.map(|p| p.source));
+        }
+        use PerformanceSource::{Ipc, Runtime};
+        assert_eq!(
+            sources,
+            [
+                None,
+                Some(Ipc),
+                Some(Ipc),
+                Some(Ipc),
+                Some(Ipc),
+                Some(Ipc),
+                Some(Runtime),
+                Some(Runtime),
+                Some(Runtime)
+            ]
+        );
+        let profile = machine.monitor.profile(AppId(1)).unwrap();
+        assert_eq!(profile.epoch, 2);
+        assert!((profile.curve.at(2).unwrap().perf - 100.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn applications_keep_their_memory_when_others_come_and_go() {
+        let mut machine = Machine::new();
+        let observe = |machine: &mut Machine, ids: &[u64]| {
+            let at = machine.now_ns + SECOND;
+            let apps = ids
+                .iter()
+                .map(|&id| counting(id, 1, at * id / 8, at))
+                .collect();
+            machine.observe(Trigger::Interval, SECOND, apps);
+            let profiles = machine.monitor.profiles();
+            assert!(profiles.map(|p| p.app.0).eq(ids.iter().copied()));
+        };
+        observe(&mut machine, &[1, 2, 3, 4]);
+        observe(&mut machine, &[1, 2, 3, 4]);
+        observe(&mut machine, &[2, 4, 5]);
+        observe(&mut machine, &[4, 2, 5]);
+        let samples = |id| machine.monitor.profile(AppId(id)).map(|p| p.samples);
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(samples),
+            [None, Some(3), None, Some(3), Some(1)]
+        );
+    }
+
+    #[test]
+    fn a_state_written_down_and_read_back_goes_on_the_same() {
+        let mut machine = Machine::new();
+        for i in 0..8 {
+            machine.run(Trigger::Interval, SECOND, 2, 1.0 + 0.01 * f64::from(i % 3));
+        }
+        let text = serde_json::to_string(machine.monitor.state()).unwrap();
+        let mut other = Monitor::new(MonitorConfig::default());
+        other.restore(serde_json::from_str(&text).unwrap());
+        assert_eq!(other.state(), machine.monitor.state());
+    }
+}
