@@ -224,7 +224,7 @@ impl Nodes {
                 node: *id,
                 bytes: match node.attributes() {
                     Some(ObjectAttributes::NUMANode(numa)) => {
-                        numa.local_memory().map_or(0, |bytes| bytes.get())
+                        numa.local_memory().map_or(0, std::num::NonZero::get)
                     }
                     _ => 0,
                 },
@@ -271,7 +271,7 @@ fn distances(hwloc: &Hwloc, nodes: &[&TopologyObject]) -> Vec<u32> {
             for to in nodes {
                 match matrix.object_pair_distance((from, to)) {
                     Some((there, _back)) => {
-                        row_by_row.push(u32::try_from(there).unwrap_or(u32::MAX))
+                        row_by_row.push(u32::try_from(there).unwrap_or(u32::MAX));
                     }
                     None => break,
                 }
