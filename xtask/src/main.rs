@@ -9,6 +9,7 @@ mod private_daemon;
 mod task_demo;
 mod task_measure;
 mod task_setup;
+mod task_vm;
 mod workspace;
 
 /// Developer tasks of mapper.
@@ -24,6 +25,7 @@ enum Task {
     Demo(task_demo::Args),
     Measure(task_measure::Args),
     Setup(task_setup::Args),
+    Vm(task_vm::Args),
 }
 
 fn main() -> std::process::ExitCode {
@@ -32,6 +34,7 @@ fn main() -> std::process::ExitCode {
         Task::Demo(args) => task_demo::run(&args),
         Task::Measure(args) => task_measure::run(&args),
         Task::Setup(args) => task_setup::run(&args),
+        Task::Vm(args) => task_vm::run(&args),
     };
     match done {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -34,7 +34,13 @@ impl Purpose {
                 "pkg-config",
             ],
             Self::Clang => &["clang", "libomp-dev"],
-            Self::Vm => &["mmdebstrap", "qemu-system-x86"],
+            Self::Vm => &[
+                "e2fsprogs",
+                "fakeroot",
+                "mmdebstrap",
+                "qemu-system-x86",
+                "uidmap",
+            ],
         }
     }
 }
@@ -238,8 +244,8 @@ mod tests {
         let names = wanted(&[Purpose::Clang, Purpose::Vm]);
         assert_eq!(
             install_line(&names),
-            "sudo apt-get install --yes --no-install-recommends clang libomp-dev mmdebstrap \
-             qemu-system-x86"
+            "sudo apt-get install --yes --no-install-recommends clang e2fsprogs fakeroot libomp-dev \
+             mmdebstrap qemu-system-x86 uidmap"
         );
     }
 }

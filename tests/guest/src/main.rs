@@ -1,0 +1,110 @@
+//! Tests of mapper as an installed service: systemd, control groups, users, signals.
+//!
+//! The development host usually has none of what these need, so they run in the virtual machine of
+//! `cargo xtask vm test`, as root, all in one boot. Each test is a function; its name is the rule
+//! that it checks. A line `ok NAME` or `not ok NAME: WHY` is printed for each, and at the end the
+//! plan `1..N`, without which the run does not count.
+//!
+//! The tests see mapper from outside only: its unit files, its command lines and what the kernel
+//! says about processes and groups. They share one daemon; a test that ends or alters it leaves it
+//! running as it was. What a test starts ends with it.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+mod application;
+mod confinement;
+mod daemon;
+mod kernel;
+mod launching;
+mod lifecycle;
+mod permissions;
+mod service;
+mod users;
+
+/// A rule and the function that checks it.
+struct Test {
+    name: &'static str,
+    check: fn() -> anyhow::Result<()>,
+}
+
+/// Lists functions as tests under their own names.
+macro_rules! tests {
+    ($($module:ident :: $function:ident),+ $(,)?) => {
+        &[$(Test { name: stringify!($function), check: $module::$function }),+]
+    };
+}
+
+/// In an order in which what the later ones rest on has been checked before.
+const TESTS: &[Test] = tests![
+    service::the_service_starts_and_says_so,
+    service::the_service_is_confined_to_what_it_needs,
+    service::the_journal_has_structured_fields,
+    service::the_groups_place_is_delegated_and_the_daemon_is_elsewhere,
+    launching::the_exit_status_is_the_programs,
+    launching::a_programs_death_by_signal_is_told_as_a_shell_does,
+    launching::signals_are_passed_on,
+    launching::a_missing_program_is_127_and_one_that_cannot_run_is_126,
+    launching::the_launchers_own_failures_are_125,
+    launching::scripts_run,
+    launching::standard_streams_are_left_alone,
+    launching::a_program_that_forks_stays_in_its_group,
+    launching::a_program_may_close_all_descriptors,
+    launching::a_set_uid_program_runs_without_the_shim,
+    launching::a_program_is_confined_before_its_first_instruction,
+    launching::an_empty_group_is_removed,
+    confinement::two_programs_get_disjoint_cpus_and_every_thread_obeys,
+    confinement::an_arrival_and_a_departure_change_the_allocation,
+    confinement::bounds_on_cpus_are_kept,
+    permissions::an_unprivileged_user_launches,
+    permissions::a_user_cannot_launch_for_anothers_process,
+    permissions::a_user_cannot_end_anothers_application,
+    permissions::a_user_cannot_write_to_a_group,
+    lifecycle::daemon_reload_changes_nothing,
+    lifecycle::a_stop_gives_all_cpus_back,
+    lifecycle::applications_outlive_a_killed_daemon_and_it_comes_back,
+    lifecycle::applications_outlive_a_restart,
+    lifecycle::a_daemon_that_hangs_is_restarted,
+    lifecycle::stopping_the_groups_place_ends_everything,
+];
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        // The test program itself, started as another user: see `permissions`.
+        Some("call") => permissions::call_as_this_user(arguments),
+        filter => run(filter.unwrap_or_default()),
+    }
+}
+
+fn run(filter: &str) -> ExitCode {
+    let chosen: Vec<&Test> = TESTS
+        .iter()
+        .filter(|test| test.name.contains(filter))
+        .collect();
+    let mut failed = 0;
+    for test in &chosen {
+        let started = Instant::now();
+        let outcome = daemon::ensure_running().and_then(|()| (test.check)());
+        match outcome {
+            Ok(()) => println!(
+                "ok {} ({:.1} s)",
+                test.name,
+                started.elapsed().as_secs_f64()
+            ),
+            Err(error) => {
+                failed += 1;
+                println!("not ok {}: {error:#}", test.name);
+                for line in daemon::journal_tail() {
+                    println!("# {line}");
+                }
+            }
+        }
+    }
+    println!("1..{}", chosen.len());
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,124 @@
+//! The unit files: does the daemon run as a service, and with no more rights than it needs.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::daemon::{
+    APPS_UNIT, UNIT, apps_group, main_pid, output_of, property, status, systemctl,
+};
+use crate::kernel;
+
+/// The highest exposure that `systemd-analyze security` may find, in tenths.
+const EXPOSURE_LIMIT_TENTHS: &str = "25";
+
+pub(crate) fn the_service_starts_and_says_so() -> Result<()> {
+    // With Type=notify, `systemctl start` has returned because the daemon said it was ready.
+    ensure!(
+        property(UNIT, "Type")? == "notify",
+        "{UNIT} is not of Type=notify"
+    );
+    ensure!(
+        property(UNIT, "ActiveState")? == "active",
+        "{UNIT} is not active"
+    );
+    let pid = main_pid()?;
+    let told = systemctl(&["--no-pager", "status", UNIT])?;
+    ensure!(
+        told.contains("active (running)"),
+        "systemctl status says: {told}"
+    );
+    ensure!(
+        status()?["daemon"]["pid"] == pid,
+        "mapperctl talks to another daemon than {pid}"
+    );
+    Ok(())
+}
+
+pub(crate) fn the_service_is_confined_to_what_it_needs() -> Result<()> {
+    for unit in [UNIT, APPS_UNIT] {
+        let threshold = format!("--threshold={EXPOSURE_LIMIT_TENTHS}");
+        output_of(Command::new("systemd-analyze").args([
+            "security",
+            "--no-pager",
+            &threshold,
+            unit,
+        ]))?;
+    }
+    let status = kernel::read(format!("/proc/{}/status", main_pid()?))?;
+    let field = |name: &str| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+            .unwrap_or_default()
+    };
+    // CAP_SYS_NICE (23) and CAP_PERFMON (38), and nothing that could be gained.
+    let capabilities = format!("{:016x}", 1u64 << 23 | 1u64 << 38);
+    ensure!(
+        field("CapEff:") == capabilities,
+        "the daemon has capabilities {}",
+        field("CapEff:")
+    );
+    ensure!(
+        field("CapBnd:") == capabilities,
+        "the daemon could gain {}",
+        field("CapBnd:")
+    );
+    ensure!(
+        field("NoNewPrivs:") == "1",
+        "the daemon could gain privileges by exec"
+    );
+    ensure!(
+        field("Seccomp:") == "2",
+        "the daemon's system calls are not filtered"
+    );
+    Ok(())
+}
+
+pub(crate) fn the_journal_has_structured_fields() -> Result<()> {
+    let text = output_of(Command::new("journalctl").args([
+        "--no-pager",
+        "--output=json",
+        "--unit",
+        UNIT,
+        "--identifier=mapperd",
+    ]))?;
+    let mut seen = String::new();
+    for line in text.lines() {
+        let entry: Value = serde_json::from_str(line).context("journalctl --output=json")?;
+        let fields = entry.as_object().context("journalctl --output=json")?;
+        // What a service merely prints arrives over a pipe (`_TRANSPORT=stdout`) and has none.
+        if entry["_TRANSPORT"] == "journal"
+            && fields.contains_key("TARGET")
+            && fields.keys().any(|name| name.starts_with("F_"))
+        {
+            return Ok(());
+        }
+        seen = line.to_owned();
+    }
+    bail!("no journal entry of the daemon has fields of its own; the last is {seen}")
+}
+
+pub(crate) fn the_groups_place_is_delegated_and_the_daemon_is_elsewhere() -> Result<()> {
+    let group = apps_group()?;
+    ensure!(
+        property(APPS_UNIT, "Delegate")? == "yes",
+        "{APPS_UNIT} is not delegated"
+    );
+    let below = kernel::read(group.join("cgroup.subtree_control"))?;
+    ensure!(
+        below.split_whitespace().eq(["cpuset"]),
+        "controllers below {}: \"{below}\", not cpuset alone",
+        group.display()
+    );
+    let daemon = kernel::group_of(main_pid()?)?;
+    ensure!(
+        !daemon.starts_with(&group) && !group.starts_with(&daemon),
+        "the daemon's group {} and the applications' {} are not apart",
+        daemon.display(),
+        group.display()
+    );
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! The payload that tests mapper in the guest as an installed service.
+//!
+//! Everything is built here and laid out as a package would install it; the guest copies that tree
+//! over its own and runs `guest-tests` (package `mapper-guest-tests`, in `tests/guest`), which
+//! prints a line for each rule that it checks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::folder;
+use super::image::{self, output};
+use super::machine::Machine;
+use crate::task_setup::{self, Purpose};
+use crate::workspace;
+
+/// The packages whose release builds go into the guest.
+const PACKAGES: [&str; 5] = [
+    "mapperd",
+    "mapper-launch",
+    "mapperctl",
+    "omp-shim",
+    "mapper-guest-tests",
+];
+
+/// Built files, where they are installed, and their modes.
+const INSTALLED: [(&str, &str, &str); 5] = [
+    ("mapperd", "usr/bin/mapperd", "755"),
+    ("mapper-launch", "usr/bin/mapper-launch", "755"),
+    ("mapperctl", "usr/bin/mapperctl", "755"),
+    ("libmapper_omp.so", "usr/lib/mapper/libmapper_omp.so", "644"),
+    ("guest-tests", "usr/lib/mapper-tests/guest-tests", "755"),
+];
+
+/// The test programs: source, compiler, mode and installed name.
+const PROGRAMS: [(&str, &str, &str, &str); 5] = [
+    ("tick.c", "gcc", "755", "tick-libgomp"),
+    ("tick.c", "clang", "755", "tick-libomp"),
+    ("closer.c", "gcc", "755", "closer"),
+    ("whoami.c", "gcc", "755", "whoami"),
+    ("whoami.c", "gcc", "4755", "whoami-setuid"),
+];
+
+/// What came of a run of tests.
+pub(crate) struct TestCounts {
+    pub(crate) passed: usize,
+    /// The names of those that failed.
+    pub(crate) failed: Vec<String>,
+}
+
+/// Builds everything, runs the tests whose names contain `filter`, and shows each line of output
+/// to `on_line`.
+pub(crate) fn run_guest_tests(
+    machine: &Machine,
+    filter: &str,
+    mut on_line: impl FnMut(&str),
+) -> Result<TestCounts> {
+    task_setup::require(&[Purpose::Build, Purpose::Clang, Purpose::Vm])?;
+    let image = image::ensure(image::Cache::Use)?;
+    let payload = Payload::stage(filter)?;
+    let mut report = Report::default();
+    let outcome = machine.run(&image, &payload.path, |line| {
+        report.read(line);
+        on_line(line);
+    })?;
+    on_line(&format!("guest ran for {:.0?}", outcome.elapsed));
+    report.counts(outcome.status)
+}
+
+/// The tests' own output, line by line.
+#[derive(Default)]
+struct Report {
+    passed: usize,
+    failed: Vec<String>,
+    /// From the line `1..N` that ends the output.
+    planned: Option<usize>,
+}
+
+impl Report {
+    fn read(&mut self, line: &str) {
+        if line.starts_with("ok ") {
+            self.passed += 1;
+        } else if let Some(rest) = line.strip_prefix("not ok ") {
+            self.failed
+                .push(rest.split(':').next().unwrap_or(rest).to_owned());
+        } else if let Some(count) = line.strip_prefix("1..") {
+            self.planned = count.parse().ok();
+        }
+    }
+
+    /// The counts, if the output is that of a complete run.
+    fn counts(self, status: u8) -> Result<TestCounts> {
+        let seen = self.passed + self.failed.len();
+        match self.planned {
+            Some(0) => bail!("no guest test has such a name"),
+            Some(planned) if planned == seen && (status == 0) == self.failed.is_empty() => {
+                Ok(TestCounts {
+                    passed: self.passed,
+                    failed: self.failed,
+                })
+            }
+            _ => bail!("the guest tests broke off after {seen} tests with exit status {status}"),
+        }
+    }
+}
+
+/// The folder that goes into the guest, removed at the end.
+struct Payload {
+    path: PathBuf,
+}
+
+impl Payload {
+    fn stage(filter: &str) -> Result<Self> {
+        let payload = Self {
+            path: folder().join(format!("payload-{}", std::process::id())),
+        };
+        build()?;
+        let target = workspace::target_dir().join("release");
+        let tree = payload.path.join("tree");
+        for (file, installed, mode) in INSTALLED {
+            install(&target.join(file), &tree.join(installed), mode)?;
+        }
+        for entry in fs::read_dir(workspace::root().join("deploy")).context("read deploy")? {
+            let unit = entry.context("read deploy")?.path();
+            let name = unit.file_name().context("read deploy")?;
+            if unit
+                .extension()
+                .is_some_and(|kind| kind == "service" || kind == "slice")
+            {
+                install(
+                    &unit,
+                    &tree.join("usr/lib/systemd/system").join(name),
+                    "644",
+                )?;
+            }
+        }
+        let sources = workspace::root().join("tests/guest/programs");
+        let programs = payload.path.join("programs");
+        fs::create_dir_all(&programs).with_context(|| format!("create {}", programs.display()))?;
+        for (source, compiler, mode, name) in PROGRAMS {
+            let built = programs.join(name);
+            output(
+                Command::new(compiler)
+                    .args(["-O2", "-fopenmp", "-Wall", "-Werror", "-o"])
+                    .arg(&built)
+                    .arg(sources.join(source)),
+            )?;
+            install(&built, &tree.join("usr/lib/mapper-tests").join(name), mode)?;
+        }
+        fs::remove_dir_all(&programs).with_context(|| format!("remove {}", programs.display()))?;
+        let script = format!(
+            "#!/bin/sh\ncp -r --preserve=mode tree/. / && systemctl daemon-reload &&\n\
+             exec /usr/lib/mapper-tests/guest-tests '{filter}'\n"
+        );
+        let run = payload.path.join("run.sh");
+        fs::write(&run, script).with_context(|| format!("write {}", run.display()))?;
+        output(Command::new("chmod").arg("755").arg(&run))?;
+        Ok(payload)
+    }
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn build() -> Result<()> {
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--release", "--quiet"]);
+    for package in PACKAGES {
+        cargo.args(["--package", package]);
+    }
+    output(&mut cargo)?;
+    Ok(())
+}
+
+fn install(from: &Path, to: &Path, mode: &str) -> Result<()> {
+    // `install` strips nothing here: a backtrace from the guest should name lines.
+    output(
+        Command::new("install")
+            .args(["-D", "-m", mode])
+            .arg(from)
+            .arg(to),
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(lines: &[&str]) -> Report {
+        let mut report = Report::default();
+        for line in lines {
+            report.read(line);
+        }
+        report
+    }
+
+    #[test]
+    fn passed_and_failed_are_counted_by_their_lines() {
+        let lines = [
+            "# note",
+            "ok a (0.1 s)",
+            "not ok b: it broke: badly",
+            "ok c (2 s)",
+            "1..3",
+        ];
+        let counts = report(&lines).counts(1).unwrap();
+        assert_eq!(counts.passed, 2);
+        assert_eq!(counts.failed, ["b"]);
+    }
+
+    #[test]
+    fn a_run_without_its_plan_does_not_count() {
+        assert!(report(&["ok a (0.1 s)"]).counts(0).is_err());
+    }
+
+    #[test]
+    fn a_run_that_lost_a_test_does_not_count() {
+        assert!(report(&["ok a (0.1 s)", "1..2"]).counts(0).is_err());
+    }
+
+    #[test]
+    fn a_run_that_contradicts_its_exit_status_does_not_count() {
+        assert!(report(&["ok a (0.1 s)", "1..1"]).counts(1).is_err());
+        assert!(report(&["not ok a: no", "1..1"]).counts(0).is_err());
+    }
+}

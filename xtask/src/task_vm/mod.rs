@@ -1,0 +1,134 @@
+//! `cargo xtask vm`: a real machine to test on.
+//!
+//! A developer's machine seldom has what mapper is made for: several sockets, systemd as the first
+//! process, the cpuset controller on cgroup v2. This task makes a QEMU guest that has all three
+//! from the Debian packages of the host, keeps it under `target/vm`, and runs a *payload* in it:
+//! a folder with a `run.sh`, whose output is streamed here and whose exit status comes back.
+//! The processor is emulated (no `/dev/kvm` needed), so the guest tells what is right and wrong,
+//! never what is fast.
+//!
+//! - [`image`] makes the disk, the kernel and the initrd, once for each set of inputs.
+//! - [`machine`] starts QEMU with one payload and brings back what came out.
+//! - [`guest_tests`] is the payload that tests mapper as an installed service.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+
+use crate::workspace;
+
+mod guest_tests;
+mod image;
+mod machine;
+
+use guest_tests::run_guest_tests;
+use machine::{Accelerator, Machine, Sockets};
+
+/// Build, run and test in a QEMU guest with 4 sockets, systemd and cgroup v2.
+#[derive(Parser)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Make the guest's image, if there is none for the present recipe.
+    Build {
+        /// Make it anew, with today's packages.
+        #[arg(long)]
+        fresh: bool,
+    },
+    /// Run a folder with a `run.sh` in it as root in the guest; its exit status is returned.
+    Run {
+        #[command(flatten)]
+        machine: MachineArgs,
+        /// The folder to take into the guest.
+        payload: PathBuf,
+    },
+    /// Test mapper in the guest as an installed service.
+    Test {
+        #[command(flatten)]
+        machine: MachineArgs,
+        /// Run only the tests whose name contains this.
+        #[arg(long, default_value = "")]
+        filter: String,
+    },
+    /// Remove the image and everything else under `target/vm`.
+    Clean,
+}
+
+#[derive(clap::Args)]
+struct MachineArgs {
+    /// Sockets, cores of a socket and threads of a core.
+    #[arg(long, default_value_t = Sockets::DEFAULT, value_name = "SOCKETSxCORESxTHREADS")]
+    topology: Sockets,
+    /// Seconds after which the guest is stopped and the run has failed.
+    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    timeout: u64,
+    /// How the guest's processors are run.
+    #[arg(long, value_enum, default_value_t = Accelerator::Tcg)]
+    accel: Accelerator,
+}
+
+impl MachineArgs {
+    fn machine(&self) -> Machine {
+        Machine {
+            sockets: self.topology,
+            accelerator: self.accel,
+            timeout: Duration::from_secs(self.timeout),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.action {
+        Action::Build { fresh } => {
+            let image = image::ensure(if *fresh {
+                image::Cache::Ignore
+            } else {
+                image::Cache::Use
+            })?;
+            println!("{}", image.folder().display());
+            Ok(())
+        }
+        Action::Run { machine, payload } => {
+            let image = image::ensure(image::Cache::Use)?;
+            let outcome = machine
+                .machine()
+                .run(&image, payload, |line| println!("{line}"))?;
+            eprintln!(
+                "guest: exit status {} after {:.0?}",
+                outcome.status, outcome.elapsed
+            );
+            if outcome.status != 0 {
+                bail!("the payload returned {}", outcome.status);
+            }
+            Ok(())
+        }
+        Action::Test { machine, filter } => {
+            let counts = run_guest_tests(&machine.machine(), filter, |line| println!("{line}"))?;
+            println!("{} passed, {} failed", counts.passed, counts.failed.len());
+            if !counts.failed.is_empty() {
+                bail!("guest tests failed: {}", counts.failed.join(", "));
+            }
+            Ok(())
+        }
+        Action::Clean => {
+            let folder = folder();
+            match std::fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(error).with_context(|| format!("remove {}", folder.display()))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+/// Where images and the leavings of runs are kept.
+fn folder() -> PathBuf {
+    workspace::target_dir().join("vm")
+}
