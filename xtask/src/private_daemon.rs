@@ -69,6 +69,11 @@ impl PrivateDaemon {
         self.child.id()
     }
 
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join("mapper.sock")
+    }
+
     /// What it logged so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("mapperd.log")).unwrap_or_default()
@@ -90,7 +95,7 @@ impl PrivateDaemon {
 
     fn tool(&self, name: &str) -> Command {
         let mut command = Command::new(self.bin.join(name));
-        command.env("MAPPER_SOCKET", self.folder.path().join("mapper.sock"));
+        command.env("MAPPER_SOCKET", self.socket());
         command
     }
 }

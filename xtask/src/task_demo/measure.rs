@@ -2,23 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::artifacts::Workloads;
 use super::pairs::{Entrant, Pair, Program, Runtime, Setting};
 use super::processes::{Ending, Interrupt, Launch, Outcome, run_side_by_side};
+use super::timeline::{Timeline, sampled};
 use super::workload_line::{Verdict, checksums_agree, judge};
 use crate::private_daemon::PrivateDaemon;
 
 /// The share of its fair-share performance that every program is promised under mapper.
 pub(crate) const QOS: f64 = 0.85;
-
-/// How often the daemon is asked for the CPUs of each program.
-const SAMPLING: Duration = Duration::from_millis(50);
 
 /// Exit status of mapper-launch when it, and not the program, failed.
 const LAUNCHER_FAILED: i32 = 125;
@@ -71,20 +68,6 @@ pub(crate) struct Run {
     pub(crate) timeline: Option<Timeline>,
 }
 
-/// The CPUs that each program of a pair held over time.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Timeline {
-    pub(crate) samples: Vec<TimelineSample>,
-}
-
-/// What the daemon said at one moment; nothing for a program that it does not know (yet, or any
-/// more).
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct TimelineSample {
-    pub(crate) at_s: f64,
-    pub(crate) cpus: [Option<usize>; 2],
-}
-
 /// Everything needed to run a pair.
 pub(crate) struct Stage<'a> {
     pub(crate) workloads: &'a Workloads,
@@ -103,29 +86,26 @@ pub(crate) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Runs the pair once; `sampled` asks for a timeline where mapper manages the run.
+    /// Runs the pair once; `with_timeline` asks for a timeline where mapper manages the run.
     pub(crate) fn run(
         &mut self,
         pair: &Pair,
         setting: Setting,
-        sampled: bool,
+        with_timeline: bool,
     ) -> anyhow::Result<Run> {
         let launches = vec![
             self.launch(pair, &pair.entrants[0], setting, &self.shares[0])?,
             self.launch(pair, &pair.entrants[1], setting, &self.shares[1])?,
         ];
-        let (outcomes, timeline) = match (&self.daemon, setting.is_managed() && sampled) {
-            (Some(daemon), true) => {
+        let measured = || run_side_by_side(launches, self.limit, &self.interrupt);
+        let (outcomes, timeline) = match &self.daemon {
+            Some(daemon) if setting.is_managed() && with_timeline => {
                 let names = pair.entrants.map(|entrant| entrant.program.name());
-                let (outcomes, timeline) = sampling(daemon, names, || {
-                    run_side_by_side(launches, self.limit, &self.interrupt)
-                })?;
+                let (outcomes, timeline) = sampled(&daemon.socket(), names, measured)
+                    .with_context(|| format!("the daemon's log:\n{}", daemon.log()))?;
                 (outcomes?, Some(timeline))
             }
-            _ => (
-                run_side_by_side(launches, self.limit, &self.interrupt)?,
-                None,
-            ),
+            _ => (measured()?, None),
         };
         let outcomes: [Outcome; 2] = outcomes
             .try_into()
@@ -294,77 +274,6 @@ pub(crate) fn fair_shares(cpus: &[usize]) -> [Vec<usize>; 2] {
     [first.to_vec(), second.to_vec()]
 }
 
-/// Does `measured` while asking the daemon again and again who holds how many CPUs.
-fn sampling<T>(
-    daemon: &PrivateDaemon,
-    names: [&str; 2],
-    measured: impl FnOnce() -> T,
-) -> anyhow::Result<(T, Timeline)> {
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let sampler = scope.spawn(|| {
-            let begun = Instant::now();
-            let mut timeline = Timeline::default();
-            while !done.load(Ordering::Relaxed) {
-                let at_s = begun.elapsed().as_secs_f64();
-                let cpus = cpus_held(daemon, names)?;
-                timeline.samples.push(TimelineSample { at_s, cpus });
-                std::thread::sleep(SAMPLING);
-            }
-            anyhow::Ok(timeline)
-        });
-        let result = measured();
-        done.store(true, Ordering::Relaxed);
-        match sampler.join() {
-            Ok(timeline) => Ok((result, timeline?)),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
-}
-
-/// The part of `mapperctl status --json` that is looked at.
-#[derive(Deserialize)]
-struct Status {
-    apps: Vec<AppStatus>,
-}
-
-#[derive(Deserialize)]
-struct AppStatus {
-    name: String,
-    cpu_count: usize,
-}
-
-fn cpus_held(daemon: &PrivateDaemon, names: [&str; 2]) -> anyhow::Result<[Option<usize>; 2]> {
-    let output = daemon
-        .ctl(&["status", "--json"])
-        .output()
-        .context("start mapperctl")?;
-    if !output.status.success() {
-        bail!(
-            "mapperctl status failed: {}\nthe daemon's log:\n{}",
-            String::from_utf8_lossy(&output.stderr).trim(),
-            daemon.log()
-        );
-    }
-    read_status(&output.stdout, names)
-}
-
-fn read_status(json: &[u8], names: [&str; 2]) -> anyhow::Result<[Option<usize>; 2]> {
-    let status: Status = serde_json::from_slice(json).with_context(|| {
-        format!(
-            "understand `mapperctl status --json`: {}",
-            String::from_utf8_lossy(json)
-        )
-    })?;
-    Ok(names.map(|name| {
-        status
-            .apps
-            .iter()
-            .find(|app| app.name == name)
-            .map(|app| app.cpu_count)
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -404,16 +313,5 @@ mod tests {
             .steps,
             120
         );
-    }
-
-    #[test]
-    fn a_program_the_daemon_does_not_know_holds_nothing() {
-        let json = br#"{"daemon":{},"apps":[{"name":"cg","cpu_count":2,"cpus":"0-1"}]}"#;
-        assert_eq!(read_status(json, ["md", "cg"]).unwrap(), [None, Some(2)]);
-    }
-
-    #[test]
-    fn a_status_of_another_shape_is_an_error() {
-        assert!(read_status(br#"{"applications":[]}"#, ["md", "cg"]).is_err());
     }
 }

@@ -7,7 +7,7 @@
 //! same as JSON. Only a wrong result fails the task; a target that is missed is printed as such.
 //!
 //! One file does one thing: [`pairs`] what is run, [`artifacts`] building, [`processes`] starting
-//! and ending programs, [`measure`] the runs, [`results`] the figures, [`console`], [`html`] and
+//! and ending programs, [`measure`] the runs, [`timeline`] what the daemon says meanwhile, [`results`] the figures, [`console`], [`html`] and
 //! [`plot`] showing them. From [`results`] on everything is a pure function of the runs.
 
 mod artifacts;
@@ -21,6 +21,7 @@ mod plot;
 mod processes;
 mod results;
 mod statistics;
+mod timeline;
 mod workload_line;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,7 @@ use self::output::OutputFile;
 use self::pairs::{Pair, Program, Runtime, Setting, rotated, select_pairs};
 use self::processes::{Interrupt, allowed_cpus};
 use self::results::{MeasuredPair, Method, Results, evaluate};
+use self::timeline::DaemonFacts;
 use crate::private_daemon::PrivateDaemon;
 use crate::task_setup::{self, Purpose};
 use crate::workspace;
@@ -201,6 +203,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         stage.daemon = Some(PrivateDaemon::start(binaries, &["--interval", &interval])?);
     }
     let (measured, done) = measure_all(&mut stage, &plan, begun)?;
+    let daemon = stage
+        .daemon
+        .as_ref()
+        .map(|daemon| DaemonFacts::ask(&daemon.socket()))
+        .transpose()?;
     // Stopped before the meter is read, so that its time counts as ours.
     drop(stage.daemon.take());
 
@@ -212,6 +219,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         calibrated_s: plan.calibrated.as_secs_f64(),
         time_limit_s: stage.limit.as_secs_f64(),
         fair_cpus: [stage.shares[0].len(), stage.shares[1].len()],
+        daemon,
     };
     let elapsed_s = begun.elapsed().as_secs_f64();
     let results = evaluate(machine, meter.finish()?, method, &measured, elapsed_s);

@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 
 use super::console::ratio;
-use super::measure::Timeline;
 use super::pairs::Setting;
 use super::results::PairResult;
+use super::timeline::Timeline;
 
 /// Text as it may stand in markup.
 pub(crate) fn escaped(text: &str) -> String {
@@ -304,12 +304,11 @@ pub(crate) fn timeline(
 /// until the next one.
 fn stacked(timeline: &Timeline, which: usize, time: Axis, height: Axis, bottom: f64) -> String {
     let samples = &timeline.samples;
-    #[expect(clippy::cast_precision_loss, reason = "a number of CPUs")]
-    let held = |cpus: [Option<usize>; 2], upto: usize| -> f64 {
+    let held = |cpus: [Option<u32>; 2], upto: usize| -> f64 {
         cpus[..upto]
             .iter()
-            .map(|count| count.unwrap_or(0))
-            .sum::<usize>() as f64
+            .map(|count| f64::from(count.unwrap_or(0)))
+            .sum()
     };
     let mut upper = Vec::new();
     let mut lower = Vec::new();

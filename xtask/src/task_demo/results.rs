@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::machine::{Disturbance, Machine};
-use super::measure::{QOS, Run, Timeline, Work};
+use super::measure::{QOS, Run, Work};
 use super::pairs::{Pair, Runtime, Setting};
 use super::statistics::{geometric_mean, median};
+use super::timeline::{DaemonFacts, Timeline};
 
 /// The setting whose figures stand for mapper: what it does without being asked for more.
 pub(crate) const HEADLINE: Setting = Setting::Fixed;
@@ -30,6 +31,8 @@ pub(crate) struct Method {
     pub(crate) time_limit_s: f64,
     /// CPUs of each program in the static fair share.
     pub(crate) fair_cpus: [usize; 2],
+    /// How mapper worked; nothing when it was not measured.
+    pub(crate) daemon: Option<DaemonFacts>,
 }
 
 /// All runs of a pair, by setting, in the order of the repetitions.
@@ -342,8 +345,8 @@ fn targets(by_setting: &BTreeMap<Setting, Summary>, wrong_results: usize) -> Vec
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::measure::TimelineSample;
     use super::super::pairs::PAIRS;
+    use super::super::timeline::TimelineSample;
     use super::*;
 
     fn run(times_s: [f64; 2]) -> Run {
@@ -413,6 +416,13 @@ pub(crate) mod tests {
             calibrated_s: 2.2,
             time_limit_s: 20.0,
             fair_cpus: [1, 1],
+            daemon: Some(DaemonFacts {
+                version: "0.1.0".to_owned(),
+                allocation: "mapper".to_owned(),
+                mapping: "sam_mph".to_owned(),
+                enforcer: "affinity (cgroup: not delegated)".to_owned(),
+                counters: "runtime progress".to_owned(),
+            }),
         };
         evaluate(machine, disturbance, method, measured, 200.0)
     }
