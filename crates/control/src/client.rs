@@ -2,7 +2,7 @@
 
 use crate::PROTOCOL;
 use crate::client_error::{ClientError, ClientErrorKind};
-use crate::codec::{FrameDecoder, MAX_REPLY_BYTES, Outgoing, receive};
+use crate::codec::{FrameDecoder, MAX_REPLY_BYTES, Outgoing, Progress, receive};
 use crate::error_reply::ErrorReply;
 use crate::request::{Call, Expects, Request};
 use crate::schema::{
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -69,13 +69,33 @@ impl Client {
         })
     }
 
-    /// Asks for a place for a process that waits to exec.
+    /// Asks for a place for a process that waits to exec, and waits until it has one.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn launch(&mut self, request: LaunchRequest) -> Result<Launched, ClientError> {
-        let (reply, mut descriptors): (LaunchReply, _) =
-            self.call_versioned(Request::Launch(Box::new(request)))?;
+        self.ask_launch(request)?;
+        self.launched()
+    }
+
+    /// Asks for a place without waiting. [`Client::launched`] does, and does not have to wait long
+    /// once there is something to read from the connection (see its [`AsFd`]).
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn ask_launch(&mut self, request: LaunchRequest) -> Result<(), ClientError> {
+        self.send(&Call {
+            request: Request::Launch(Box::new(request)),
+            expects: Expects::Reply,
+        })
+    }
+
+    /// The answer to [`Client::ask_launch`].
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn launched(&mut self) -> Result<Launched, ClientError> {
+        let (reply, mut descriptors): (LaunchReply, _) = self.answer_versioned()?;
         let page = descriptors.pop();
         if page.is_some() != reply.token.is_some() || !descriptors.is_empty() {
             let problem = "page and token do not come together";
@@ -101,7 +121,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn status(&mut self) -> Result<Status, ClientError> {
-        Ok(self.call_versioned(Request::Status)?.0)
+        self.call(Request::Status)
     }
 
     /// Why an application has its CPUs.
@@ -110,9 +130,7 @@ impl Client {
     /// [`ClientError`]; [`ErrorReply::UnknownApplication`] lists those that run.
     pub fn explain(&mut self, name: &str) -> Result<ExplainReply, ClientError> {
         let name = name.to_owned();
-        Ok(self
-            .call_versioned(Request::Explain(ExplainRequest { name }))?
-            .0)
+        self.call(Request::Explain(ExplainRequest { name }))
     }
 
     /// The policies there are.
@@ -120,7 +138,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn policies(&mut self) -> Result<PoliciesReply, ClientError> {
-        Ok(self.call_versioned(Request::Policies)?.0)
+        self.call(Request::Policies)
     }
 
     /// What the service is.
@@ -128,16 +146,26 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn info(&mut self) -> Result<ServiceInfo, ClientError> {
-        let (text, _) = self.call(Request::GetInfo)?;
+        self.send(&Call {
+            request: Request::GetInfo,
+            expects: Expects::Reply,
+        })?;
+        let (text, _) = self.answer()?;
         self.read(&text)
     }
 
-    /// A call whose reply tells its protocol version, which is looked at before the rest.
-    fn call_versioned<T: DeserializeOwned>(
-        &mut self,
-        request: Request,
-    ) -> Result<(T, Vec<OwnedFd>), ClientError> {
-        let (text, descriptors) = self.call(request)?;
+    /// A call whose reply tells its protocol version and carries no descriptor.
+    fn call<T: DeserializeOwned>(&mut self, request: Request) -> Result<T, ClientError> {
+        self.send(&Call {
+            request,
+            expects: Expects::Reply,
+        })?;
+        Ok(self.answer_versioned()?.0)
+    }
+
+    /// A reply that tells its protocol version, which is looked at before the rest.
+    fn answer_versioned<T: DeserializeOwned>(&mut self) -> Result<(T, Vec<OwnedFd>), ClientError> {
+        let (text, descriptors) = self.answer()?;
         let ProtocolOnly { protocol } = self.read(&text)?;
         if protocol != Some(PROTOCOL) {
             return Err(self.failed(ClientErrorKind::WrongProtocol(protocol)));
@@ -145,12 +173,8 @@ impl Client {
         Ok((self.read(&text)?, descriptors))
     }
 
-    /// Sends a call and waits for the parameters of its reply.
-    fn call(&mut self, request: Request) -> Result<(String, Vec<OwnedFd>), ClientError> {
-        self.send(&Call {
-            request,
-            expects: Expects::Reply,
-        })?;
+    /// Waits for the parameters of a reply.
+    fn answer(&mut self) -> Result<(String, Vec<OwnedFd>), ClientError> {
         let (message, descriptors) = self.receive().map_err(|kind| self.failed(kind))?;
         let parameters = parameters(&message).map_err(|kind| self.failed(kind))?;
         Ok((parameters, descriptors))
@@ -161,11 +185,9 @@ impl Client {
             .encode()
             .map_err(|error| self.failed(ClientErrorKind::Request(error.to_string())))?;
         match Outgoing::new(bytes).write_to(&self.socket) {
-            Ok(crate::codec::Progress::Done) => Ok(()),
+            Ok(Progress::Done) => Ok(()),
             // A blocking socket "would block" when its time is over.
-            Ok(crate::codec::Progress::WouldBlock) => {
-                Err(self.failed(ClientErrorKind::TimedOut(self.patience)))
-            }
+            Ok(Progress::WouldBlock) => Err(self.failed(ClientErrorKind::TimedOut(self.patience))),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 Err(self.failed(ClientErrorKind::Closed))
             }
@@ -217,6 +239,13 @@ impl Client {
             socket: self.path.clone(),
             kind,
         }
+    }
+}
+
+/// To wait for an answer together with other things.
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

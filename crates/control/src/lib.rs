@@ -21,6 +21,8 @@ mod client;
 mod client_error;
 pub mod codec;
 mod error_reply;
+#[cfg(feature = "fake-daemon")]
+pub mod fake;
 mod interface;
 mod reply;
 mod request;
