@@ -9,6 +9,8 @@ mod private_daemon;
 mod task_demo;
 mod task_measure;
 mod task_setup;
+mod task_test;
+mod task_tidy;
 mod task_vm;
 mod workspace;
 
@@ -25,6 +27,10 @@ enum Task {
     Demo(task_demo::Args),
     Measure(task_measure::Args),
     Setup(task_setup::Args),
+    /// Runs everything that must hold before a change is good
+    Test(task_test::Args),
+    /// Checks rules of the source tree that no compiler checks
+    Tidy(task_tidy::Args),
     Vm(task_vm::Args),
 }
 
@@ -34,6 +40,8 @@ fn main() -> std::process::ExitCode {
         Task::Demo(args) => task_demo::run(&args),
         Task::Measure(args) => task_measure::run(&args),
         Task::Setup(args) => task_setup::run(&args),
+        Task::Test(args) => task_test::run(&args),
+        Task::Tidy(args) => task_tidy::run(&args),
         Task::Vm(args) => task_vm::run(&args),
     };
     match done {

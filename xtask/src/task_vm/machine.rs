@@ -25,6 +25,9 @@ const NODE_MEMORY_MIB: u32 = 1024;
 /// Room for what the payload leaves behind; the file is sparse.
 const RESULT_SIZE_BYTES: u64 = 256 << 20;
 
+/// Long enough for the guest tests on a busy machine.
+pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(900);
+
 /// Services that would only delay the payload.
 const MASKED: [&str; 3] = [
     "systemd-tmpfiles-setup-dev.service",
@@ -99,6 +102,16 @@ pub(crate) struct Machine {
     pub(crate) accelerator: Accelerator,
     /// When the guest has not finished by then it is stopped, and the run has failed.
     pub(crate) timeout: Duration,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            sockets: Sockets::DEFAULT,
+            accelerator: Accelerator::Tcg,
+            timeout: DEFAULT_TIMEOUT,
+        }
+    }
 }
 
 /// What came out of a run.

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 
 use crate::workspace;
 
@@ -23,11 +23,12 @@ mod guest_tests;
 mod image;
 mod machine;
 
-use guest_tests::run_guest_tests;
-use machine::{Accelerator, Machine, Sockets};
+pub(crate) use guest_tests::run_guest_tests;
+pub(crate) use machine::Machine;
+use machine::{Accelerator, Sockets};
 
-/// Build, run and test in a QEMU guest with 4 sockets, systemd and cgroup v2.
-#[derive(Parser)]
+/// Builds, runs and tests in a QEMU guest with 4 sockets, systemd and cgroup v2.
+#[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
@@ -35,20 +36,20 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Make the guest's image, if there is none for the present recipe.
+    /// Makes the guest's image, if there is none for the present recipe.
     Build {
         /// Make it anew, with today's packages.
         #[arg(long)]
         fresh: bool,
     },
-    /// Run a folder with a `run.sh` in it as root in the guest; its exit status is returned.
+    /// Runs a folder with a `run.sh` in it as root in the guest; its exit status is returned.
     Run {
         #[command(flatten)]
         machine: MachineArgs,
         /// The folder to take into the guest.
         payload: PathBuf,
     },
-    /// Test mapper in the guest as an installed service.
+    /// Tests mapper in the guest as an installed service.
     Test {
         #[command(flatten)]
         machine: MachineArgs,
@@ -56,7 +57,7 @@ enum Action {
         #[arg(long, default_value = "")]
         filter: String,
     },
-    /// Remove the image and everything else under `target/vm`.
+    /// Removes the image and everything else under `target/vm`.
     Clean,
 }
 
@@ -66,7 +67,7 @@ struct MachineArgs {
     #[arg(long, default_value_t = Sockets::DEFAULT, value_name = "SOCKETSxCORESxTHREADS")]
     topology: Sockets,
     /// Seconds after which the guest is stopped and the run has failed.
-    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    #[arg(long, default_value_t = machine::DEFAULT_TIMEOUT.as_secs(), value_name = "SECONDS")]
     timeout: u64,
     /// How the guest's processors are run.
     #[arg(long, value_enum, default_value_t = Accelerator::Tcg)]

@@ -1,0 +1,342 @@
+//! `cargo xtask test`: everything that must hold before a change is good.
+//!
+//! Runs the stages below one after the other, also when one has failed, and says for each how
+//! long it took. What a stage printed is kept in `target/test-logs` and shown for the first that
+//! failed. The last line counts the tests that really ran: those of cargo's test programs, read
+//! from their summaries, the worked numbers, and those in the guest. A test that was left out by
+//! `#[ignore]` counts as failed: nothing is skipped in silence.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use crate::task_setup::{self, Purpose};
+use crate::task_vm::{self, Machine};
+use crate::{task_tidy, workspace};
+
+/// Lines of a failed stage's output that are shown; all of it is in its log.
+const SHOWN_LINES: usize = 150;
+
+/// Arguments of `cargo xtask test`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Leave out the tests in the guest, for a machine where QEMU cannot be installed
+    #[arg(long)]
+    no_vm: bool,
+}
+
+/// Runs `cargo xtask test`.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let mut purposes = vec![Purpose::Build, Purpose::Clang];
+    if !args.no_vm {
+        purposes.push(Purpose::Vm);
+    }
+    task_setup::require(&purposes)?;
+    let logs = workspace::target_dir().join("test-logs");
+    fs::create_dir_all(&logs).with_context(|| format!("create {}", logs.display()))?;
+
+    let mut stages = vec![Stage::Format, Stage::Lints, Stage::Tidy, Stage::Tests];
+    if !args.no_vm {
+        stages.push(Stage::Guest);
+    }
+    let mut total = Counts::default();
+    let mut failed = Vec::new();
+    for (index, &stage) in stages.iter().enumerate() {
+        print!("[{}/{}] {:<38} ", index + 1, stages.len(), stage.title());
+        std::io::stdout()
+            .flush()
+            .context("write to standard output")?;
+        let begun = Instant::now();
+        let mut output = String::new();
+        let ran = stage.run(&mut output).unwrap_or_else(|error| {
+            let _ = writeln!(output, "{error:#}");
+            Ran {
+                counts: Counts::default(),
+                verdict: Verdict::Failed,
+            }
+        });
+        let log = logs.join(format!("{}.log", stage.name()));
+        fs::write(&log, &output).with_context(|| format!("write {}", log.display()))?;
+        println!("{}", ran.told(begun.elapsed()));
+        total.add(ran.counts);
+        if ran.verdict == Verdict::Failed {
+            failed.push((stage, output));
+        }
+    }
+
+    if let Some((stage, output)) = failed.first() {
+        println!(
+            "\n---- {} ----\n{}",
+            stage.title(),
+            tail(output, SHOWN_LINES)
+        );
+        println!("(all output is in {})", logs.display());
+    }
+    println!();
+    for (stage, _) in &failed {
+        println!("FAILED: {}", stage.title());
+    }
+    if args.no_vm {
+        println!("not run: {} (--no-vm)", Stage::Guest.title());
+    }
+    println!("took {}", seconds(started.elapsed()));
+    println!("{} passed, {} failed", total.passed, total.failed);
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        bail!("{} of {} stages failed", failed.len(), stages.len())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Format,
+    Lints,
+    Tidy,
+    Tests,
+    Guest,
+}
+
+impl Stage {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Format => "format",
+            Self::Lints => "lints",
+            Self::Tidy => "tidy",
+            Self::Tests => "tests",
+            Self::Guest => "guest",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Format => "formatting",
+            Self::Lints => "clippy",
+            Self::Tidy => "tidy",
+            Self::Tests => "unit, property and command line tests",
+            Self::Guest => "guest tests",
+        }
+    }
+
+    /// Runs the stage; what it prints goes to `output`. An error is a stage that could not run.
+    fn run(self, output: &mut String) -> anyhow::Result<Ran> {
+        match self {
+            Self::Format => {
+                let verdict = run_cargo(&["fmt", "--all", "--check"], output)?;
+                Ok(Ran::without_tests(verdict))
+            }
+            Self::Lints => {
+                let clippy = [
+                    "clippy",
+                    "--workspace",
+                    "--all-targets",
+                    "--",
+                    "-D",
+                    "warnings",
+                ];
+                let verdict = run_cargo(&clippy, output)?;
+                Ok(Ran::without_tests(verdict))
+            }
+            Self::Tidy => {
+                let findings = task_tidy::findings()?;
+                output.push_str(&findings.join("\n"));
+                Ok(Ran::without_tests(Verdict::passed_if(findings.is_empty())))
+            }
+            Self::Tests => {
+                let verdict = run_cargo(&["test", "--workspace", "--no-fail-fast"], output)?;
+                Ok(Ran::of_tests(Counts::from_summaries(output), verdict))
+            }
+            Self::Guest => {
+                let guest = task_vm::run_guest_tests(&Machine::default(), "", |line| {
+                    let _ = writeln!(output, "{line}");
+                })?;
+                let counts = Counts {
+                    passed: guest.passed,
+                    failed: guest.failed.len(),
+                };
+                Ok(Ran::of_tests(counts, Verdict::Passed))
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    Failed,
+}
+
+impl Verdict {
+    fn passed_if(holds: bool) -> Self {
+        if holds { Self::Passed } else { Self::Failed }
+    }
+}
+
+/// A stage that has run.
+struct Ran {
+    counts: Counts,
+    verdict: Verdict,
+}
+
+impl Ran {
+    fn without_tests(verdict: Verdict) -> Self {
+        Self {
+            counts: Counts::default(),
+            verdict,
+        }
+    }
+
+    /// A failed test fails its stage, whatever the stage's own verdict.
+    fn of_tests(counts: Counts, verdict: Verdict) -> Self {
+        let verdict = if counts.failed > 0 {
+            Verdict::Failed
+        } else {
+            verdict
+        };
+        Self { counts, verdict }
+    }
+
+    fn told(&self, elapsed: Duration) -> String {
+        let word = match self.verdict {
+            Verdict::Passed => "ok",
+            Verdict::Failed => "FAILED",
+        };
+        let Counts { passed, failed } = self.counts;
+        let tests = match (passed, failed) {
+            (0, 0) => String::new(),
+            (_, 0) => format!(", {passed} tests"),
+            _ => format!(", {passed} tests passed, {failed} failed"),
+        };
+        format!("{word} ({}{tests})", seconds(elapsed))
+    }
+}
+
+/// Tests that ran.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+
+    /// Adds up the lines `test result: ok. 4 passed; 0 failed; 1 ignored; …` of cargo's output.
+    fn from_summaries(output: &str) -> Self {
+        let mut counts = Self::default();
+        for line in output.lines() {
+            let Some((_, numbers)) = line
+                .strip_prefix("test result: ")
+                .and_then(|line| line.split_once(". "))
+            else {
+                continue;
+            };
+            for number in numbers.split("; ") {
+                if let Some((count, what)) = number.split_once(' ')
+                    && let Ok(count) = count.parse::<usize>()
+                {
+                    match what {
+                        "passed" => counts.passed += count,
+                        "failed" | "ignored" => counts.failed += count,
+                        _ => {}
+                    }
+                }
+            }
+        }
+        counts
+    }
+}
+
+/// Runs cargo in the checkout; both its streams go to `output`, in the order they were written.
+fn run_cargo(arguments: &[&str], output: &mut String) -> anyhow::Result<Verdict> {
+    let (mut reader, writer) = std::io::pipe().context("make a pipe")?;
+    let mut command = workspace::cargo();
+    command
+        .args(arguments)
+        .env("CARGO_TERM_COLOR", "never")
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone().context("share a pipe")?)
+        .stderr(writer);
+    let mut cargo = command.spawn().context("start cargo")?;
+    // The command holds the writing ends too: with them open the output would never end.
+    drop(command);
+    let mut bytes = Vec::new();
+    reader
+        .read_to_end(&mut bytes)
+        .context("read cargo's output")?;
+    output.push_str(&String::from_utf8_lossy(&bytes));
+    let status = cargo.wait().context("wait for cargo")?;
+    Ok(Verdict::passed_if(status.success()))
+}
+
+fn seconds(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if seconds < 60 {
+        format!("{:.1} s", duration.as_secs_f64())
+    } else {
+        format!("{} min {} s", seconds / 60, seconds % 60)
+    }
+}
+
+fn tail(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counts_of_all_test_programs_are_added_up() {
+        let output = "running 3 tests\n\
+            test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0.00s\n\
+            noise\n\
+            test result: FAILED. 5 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s\n";
+        assert_eq!(
+            Counts::from_summaries(output),
+            Counts {
+                passed: 8,
+                failed: 2
+            }
+        );
+    }
+
+    #[test]
+    fn a_test_that_was_not_run_counts_as_failed() {
+        let output = "test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out";
+        assert_eq!(
+            Counts::from_summaries(output),
+            Counts {
+                passed: 1,
+                failed: 1
+            }
+        );
+    }
+
+    #[test]
+    fn a_failed_test_fails_its_stage() {
+        let counts = Counts {
+            passed: 3,
+            failed: 1,
+        };
+        assert!(Ran::of_tests(counts, Verdict::Passed).verdict == Verdict::Failed);
+    }
+
+    #[test]
+    fn a_stage_that_did_not_compile_fails_without_a_failed_test() {
+        let ran = Ran::of_tests(Counts::default(), Verdict::Failed);
+        assert!(
+            ran.told(Duration::from_secs(61))
+                .starts_with("FAILED (1 min 1 s")
+        );
+    }
+}
