@@ -96,7 +96,8 @@ pub(crate) fn tables(results: &Results) -> String {
             .iter()
             .filter(|pair| pair.runtime == *runtime)
             .count();
-        let _ = writeln!(text, "all {pairs} {runtime} pairs");
+        let plural = if pairs == 1 { "pair" } else { "pairs" };
+        let _ = writeln!(text, "over {pairs} {runtime} {plural}");
         let _ = writeln!(
             text,
             "  {:<24}{:>12}{:>13}{:>14}{:>16}  QoS broken",
@@ -125,9 +126,10 @@ pub(crate) fn tables(results: &Results) -> String {
     }
     let _ = writeln!(
         text,
-        "\n{} repetitions in {:.0} s on {} CPUs ({}); other processes used {:.2} CPUs, the \
+        "\n{} {} in {:.0} s on {} CPUs ({}); other processes used {:.2} CPUs, the \
          hypervisor took {:.2}; load average before {:.2}",
         results.method.repetitions_done,
+        repetitions(results.method.repetitions_done),
         results.elapsed_s,
         results.machine.cpus,
         results.machine.cpu,
@@ -136,6 +138,15 @@ pub(crate) fn tables(results: &Results) -> String {
         results.machine.load_average_before,
     );
     text
+}
+
+/// The word for this many.
+pub(crate) fn repetitions(count: usize) -> &'static str {
+    if count == 1 {
+        "repetition"
+    } else {
+        "repetitions"
+    }
 }
 
 fn pair_table(text: &mut String, pair: &PairResult) {
@@ -212,7 +223,7 @@ fn promise(pair: &PairResult, setting: Setting, result: &SettingResult) -> Strin
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::tests::example;
+    use super::super::evaluate::tests::example;
     use super::*;
 
     #[test]

@@ -7,11 +7,14 @@
 //! same as JSON. Only a wrong result fails the task; a target that is missed is printed as such.
 //!
 //! One file does one thing: [`pairs`] what is run, [`artifacts`] building, [`processes`] starting
-//! and ending programs, [`measure`] the runs, [`timeline`] what the daemon says meanwhile, [`results`] the figures, [`console`], [`html`] and
-//! [`plot`] showing them. From [`results`] on everything is a pure function of the runs.
+//! and ending programs, [`measure`] the runs, [`timeline`] what the daemon says meanwhile,
+//! [`evaluate`] the figures, [`results`] their shape, [`console`], [`html`], [`background`] and
+//! [`plot`] showing them. From [`evaluate`] on everything is a pure function of the runs.
 
 mod artifacts;
+mod background;
 mod console;
+mod evaluate;
 mod html;
 mod machine;
 mod measure;
@@ -32,12 +35,13 @@ use anyhow::{Context as _, bail};
 
 use self::artifacts::Workloads;
 use self::console::Progress;
+use self::evaluate::{MeasuredPair, evaluate};
 use self::machine::{DisturbanceMeter, Machine};
 use self::measure::{QOS, Stage, fair_shares};
 use self::output::OutputFile;
 use self::pairs::{Pair, Program, Runtime, Setting, rotated, select_pairs};
 use self::processes::{Interrupt, allowed_cpus};
-use self::results::{MeasuredPair, Method, Results, evaluate};
+use self::results::{Method, Results};
 use self::timeline::DaemonFacts;
 use crate::private_daemon::PrivateDaemon;
 use crate::task_setup::{self, Purpose};

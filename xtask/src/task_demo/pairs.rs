@@ -245,7 +245,7 @@ impl Setting {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Plain => "plain Linux",
-            Self::Passive => "plain, passive waiting",
+            Self::Passive => "Linux, passive waiting",
             Self::Static => "static fair share",
             Self::Fixed => "mapper, fixed teams",
             Self::Follow => "mapper, following teams",

@@ -339,7 +339,7 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::tests::example;
+    use super::super::evaluate::tests::example;
     use super::*;
 
     #[test]
