@@ -1,0 +1,29 @@
+//! Settings of the mapping policies.
+
+use serde::{Deserialize, Serialize};
+
+/// Settings of the mapping policies.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MappingConfig {
+    /// What moving one CPU of an application has to bring, in thousandths of the speed of one
+    /// thread, before applications that could stay are placed anew. 60 by default: a thread that
+    /// moves to another socket loses the contents of its caches, some tens of milliseconds in all,
+    /// and an interval is a second. With 0 it still has to bring something.
+    pub move_cost: u32,
+    /// NuPoCo Algorithm 2: two nodes exchange CPUs when one has more than this many times the
+    /// cache accesses of the other; above 1.
+    pub swap_threshold: f64,
+    /// NuPoCo Algorithm 2: how many cores they exchange.
+    pub swap_cores: u32,
+}
+
+impl Default for MappingConfig {
+    fn default() -> Self {
+        Self {
+            move_cost: 60,
+            swap_threshold: 2.0,
+            swap_cores: 2,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! NuPoCo's thread placement: nodes with many cache accesses exchange CPUs with nodes with few
+//! [NuPoCo §5.3, Algorithm 2].
+//!
+//! The allocation decides how many CPUs each application gets on each node; without such a decision
+//! every application fills node after node. Then Algorithm 2 ([`mapper_predict::nupoco::swap`])
+//! pairs the node whose last-level cache is accessed most with the one accessed least and exchanges
+//! two cores of the hungriest application of the first with two of the most modest of the second.
+//!
+//! Readings. The paper runs one round of exchanges every 50 ms and lets the next measurement judge
+//! it. Here the rounds run within one decision, on the accesses expected after each exchange (an
+//! application's rate per CPU stays the same), until no pair differs by more than the threshold or
+//! an exchange would not bring the two closer; so a decision is final and applications do not
+//! travel. Once CPUs have been exchanged the CPUs held are the start for the next decision, as long
+//! as everybody's count stays the same. There is no event for cache accesses in this project's
+//! reading, so misses stand for them, in both roles. An exchange moves whole cores, also with SMT.
+//! Exchanges wait until every application has been measured.
+//!
+//! Invariant: an exchange leaves everybody's count and every node's free CPUs as they are.
+
+use crate::board::Board;
+use crate::config::MappingConfig;
+use crate::layout::{Layout, NOBODY};
+use crate::place::keep;
+use crate::policy::MappingPolicy;
+use crate::result::to_placement;
+use crate::unit::{Unit, Units};
+use mapper_model::{Allocation, NodeId, NodeShare, Placement, Sharing, Snapshot, Strategy};
+use mapper_predict::nupoco::swap::{self, NodePressure, Resident, SwapRule};
+
+/// The policy. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct NupocoSwap {
+    rule: SwapRule,
+}
+
+impl NupocoSwap {
+    /// The policy with a threshold and a number of cores.
+    #[must_use]
+    pub fn new(config: &MappingConfig) -> Self {
+        Self {
+            rule: SwapRule {
+                threshold: config.swap_threshold.max(1.0),
+                cores: config.swap_cores,
+            },
+        }
+    }
+}
+
+impl MappingPolicy for NupocoSwap {
+    fn name(&self) -> &'static str {
+        "nupoco_swap"
+    }
+
+    fn place(&self, snapshot: &Snapshot<'_>, allocation: &Allocation) -> Placement {
+        let layout = Layout::new(snapshot.topology, snapshot.usable);
+        let exclusive = |s: &mapper_model::Share| s.sharing == Sharing::Exclusive;
+        let mut units = Units::collect(&layout, snapshot, allocation, |_, share| Unit {
+            by_node: share.by_node.as_deref(),
+            ..Unit::plain(share.cpus)
+        });
+        let order: Vec<usize> = (0..units.list.len()).collect();
+        let natures = units.natures();
+
+        let mut held = vec![0; units.list.len()];
+        for &unit in units.held.iter().filter(|u| **u != NOBODY) {
+            held[unit as usize] += 1;
+        }
+        let settled = units.list.iter().zip(&held).all(|(u, h)| u.want == *h);
+        let decided: Vec<Option<&[NodeShare]>> = units.list.iter().map(|u| u.by_node).collect();
+        if settled {
+            units.list.iter_mut().for_each(|u| u.by_node = None);
+        }
+        let base = keep(&layout, &natures, &units, &order);
+        let everybody =
+            allocation.shares.iter().all(exclusive) && snapshot.apps.len() == units.list.len();
+        let rates = everybody.then(|| accesses_per_cpu(snapshot)).flatten();
+        let counts = rates.and_then(|rates| self.exchange(&base, &rates));
+        let Some(counts) = counts else {
+            return to_placement(&base, &units, allocation, |_, id, _| {
+                strategy(decided[id as usize].is_some())
+            });
+        };
+        for (unit, shares) in units.list.iter_mut().zip(&counts) {
+            unit.by_node = Some(shares);
+        }
+        units.held.clone_from(&base.owner);
+        let board = keep(&layout, &natures, &units, &order);
+        to_placement(&board, &units, allocation, |_, id, _| {
+            strategy(decided[id as usize].is_some())
+        })
+    }
+}
+
+const fn strategy(decided: bool) -> Strategy {
+    if decided {
+        Strategy::ByNode
+    } else {
+        Strategy::LeastContention
+    }
+}
+
+/// Cache accesses per second and CPU of each application; `None` until all have been measured.
+fn accesses_per_cpu(snapshot: &Snapshot<'_>) -> Option<Vec<f64>> {
+    let rate = |view: &mapper_model::AppView<'_>| {
+        let misses = view.profile.rates?.llc_misses_per_s?;
+        let cpus = view.held.len();
+        (misses.is_finite() && misses >= 0.0 && cpus > 0).then(|| misses / f64::from(cpus))
+    };
+    snapshot.apps.iter().map(rate).collect()
+}
+
+impl NupocoSwap {
+    /// The CPUs of each unit on each node after all exchanges that pay; `None` if none does.
+    fn exchange(&self, board: &Board<'_>, per_cpu: &[f64]) -> Option<Vec<Vec<NodeShare>>> {
+        let layout = board.layout;
+        let mut nodes: Vec<NodeId> = layout.regions.iter().map(|r| r.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        // CPUs by node and unit.
+        let mut cpus = vec![vec![0u32; per_cpu.len()]; nodes.len()];
+        for (r, region) in layout.regions.iter().enumerate() {
+            let node = nodes.binary_search(&region.node).ok()?;
+            for (unit, of_unit) in cpus[node].iter_mut().enumerate() {
+                *of_unit += board.counts(unit as u32)[r];
+            }
+        }
+        let rule = SwapRule {
+            cores: self.rule.cores.saturating_mul(layout.widest_core),
+            ..self.rule
+        };
+        let load = |of_node: &[u32]| -> f64 {
+            let loads = of_node.iter().zip(per_cpu).map(|(c, a)| f64::from(*c) * a);
+            loads.sum()
+        };
+        let mut exchanged = false;
+        loop {
+            let pressures: Vec<NodePressure<usize, usize>> = cpus
+                .iter()
+                .enumerate()
+                .map(|(node, of_node)| NodePressure {
+                    node,
+                    llc_accesses: load(of_node),
+                    residents: (0..per_cpu.len())
+                        .filter(|&unit| of_node[unit] > 0)
+                        .map(|unit| Resident {
+                            workload: unit,
+                            cores: of_node[unit],
+                            miss_rate: per_cpu[unit],
+                            llc_accesses: f64::from(of_node[unit]) * per_cpu[unit],
+                        })
+                        .collect(),
+                })
+                .collect();
+            let mut closer = false;
+            for s in swap::plan(&pressures, rule).swaps {
+                let gap = pressures[s.busy].llc_accesses - pressures[s.idle].llc_accesses;
+                let moved =
+                    f64::from(s.cores) * (per_cpu[s.busy_workload] - per_cpu[s.idle_workload]);
+                // Each exchange must bring the two nodes closer, which also makes the sum of the
+                // squared loads fall, so that the rounds end.
+                if (gap - 2.0 * moved).abs() < gap * (1.0 - 1e-9) {
+                    cpus[s.busy][s.busy_workload] -= s.cores;
+                    cpus[s.idle][s.busy_workload] += s.cores;
+                    cpus[s.idle][s.idle_workload] -= s.cores;
+                    cpus[s.busy][s.idle_workload] += s.cores;
+                    closer = true;
+                }
+            }
+            if !closer {
+                break;
+            }
+            exchanged = true;
+        }
+        exchanged.then(|| {
+            (0..per_cpu.len())
+                .map(|unit| {
+                    nodes
+                        .iter()
+                        .zip(&cpus)
+                        .map(|(&node, of_node)| NodeShare {
+                            node,
+                            cpus: of_node[unit],
+                        })
+                        .collect()
+                })
+                .collect()
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! SAM-MPH with MAPPER's residency refinement, and its ablations.
+//!
+//! Applications choose their CPUs in the order of [`priority`], each by what
+//! its threads suffer from most [SAM-MPH §4.4, MAPPER §3.4]:
+//!
+//! | application | where |
+//! |---|---|
+//! | much sharing | one region; siblings of a core if it stalls more than 550 cycles per event and runs at most 0.9 instructions per cycle, else separate cores as far as there are |
+//! | some sharing | the same, separate cores |
+//! | some sharing, busy | the same, but in more regions rather than with two busy threads on a core |
+//! | memory bandwidth | over all memory controllers |
+//! | compute | idle cores, else beside threads that are not busy |
+//! | unknown | on few regions, cores not shared with others |
+//!
+//! Everybody keeps its CPUs unless moving pays ([`place`](crate::place)). CPUs per node that the
+//! allocation decided come before all of this.
+//!
+//! On hybrid machines the faster cores go to those who choose first, except that applications bound
+//! by memory take slower ones, which serve them as well.
+//!
+//! The ablations are those of [SAM-MPH §5]: SAM knows neither groups, latency tolerance, history
+//! nor siblings; M adds groups and latency tolerance, P the history, H the siblings.
+
+use crate::board::Nature;
+use crate::config::MappingConfig;
+use crate::layout::Layout;
+use crate::order::{Traits, priority};
+use crate::place::{improve, keep};
+use crate::policy::MappingPolicy;
+use crate::result::to_placement;
+use crate::unit::{Apart, Siblings, Unit, Units, Wish, budget_cores};
+use mapper_model::{Allocation, Bottleneck, MachineProfile, Placement, SharingClass, Snapshot};
+
+/// Which parts of SAM-MPH are in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    /// Sharing-aware only: every sharing application onto few sockets, in order of arrival.
+    Sam,
+    /// With groups, and latency tolerance as priority.
+    SamM,
+    /// With the history of ten intervals.
+    SamMp,
+    /// With the rules for siblings of a core: everything.
+    SamMph,
+}
+
+impl Variant {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sam => "sam",
+            Self::SamM => "sam_m",
+            Self::SamMp => "sam_mp",
+            Self::SamMph => "sam_mph",
+        }
+    }
+
+    const fn siblings(self) -> Siblings {
+        match self {
+            Self::SamMph => Siblings::Told,
+            _ => Siblings::Ignored,
+        }
+    }
+
+    const fn apart(self) -> Apart {
+        match self {
+            Self::Sam => Apart::Ignored,
+            _ => Apart::Wanted,
+        }
+    }
+}
+
+/// The policy. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct SamMph {
+    variant: Variant,
+    config: MappingConfig,
+}
+
+impl SamMph {
+    /// The policy with some or all of its parts.
+    #[must_use]
+    pub fn new(variant: Variant, config: &MappingConfig) -> Self {
+        Self {
+            variant,
+            config: config.clone(),
+        }
+    }
+}
+
+impl MappingPolicy for SamMph {
+    fn name(&self) -> &'static str {
+        self.variant.name()
+    }
+
+    fn place(&self, snapshot: &Snapshot<'_>, allocation: &Allocation) -> Placement {
+        let layout = Layout::new(snapshot.topology, snapshot.usable);
+        let mut traits = Vec::with_capacity(allocation.shares.len());
+        let mut units = Units::collect(&layout, snapshot, allocation, |view, share| {
+            let t = match self.variant {
+                Variant::Sam | Variant::SamM => Traits::of_interval(view.profile, snapshot.machine),
+                Variant::SamMp | Variant::SamMph => Traits::of(view.profile),
+            };
+            traits.push(t);
+            let siblings = self.variant.siblings();
+            let hot = siblings == Siblings::Told && is_hot(&t);
+            let wish = wish(&t, hot, siblings, snapshot.machine);
+            Unit {
+                want: share.cpus,
+                wish,
+                nature: Nature {
+                    hot,
+                    streams: wish == Wish::Spread,
+                },
+                by_node: share.by_node.as_deref(),
+                cores: share.cpus,
+                apart: self.variant.apart(),
+                siblings,
+            }
+        });
+        // Slots are all alike; only applications with CPUs of their own have an order.
+        let slots = traits.len() != units.list.len();
+        let mut order: Vec<usize> = if slots || self.variant == Variant::Sam {
+            (0..units.list.len()).collect()
+        } else {
+            priority(&traits)
+        };
+        order.sort_by_key(|&unit| units.list[unit].by_node.is_none());
+        budget_cores(&layout, &mut units.list, &order);
+        let natures = units.natures();
+        let kept = keep(&layout, &natures, &units, &order);
+        let board = if slots {
+            kept
+        } else {
+            improve(kept, &units, &order, self.config.move_cost)
+        };
+        to_placement(&board, &units, allocation, |board, id, unit| {
+            board.strategy_of(id, unit)
+        })
+    }
+}
+
+/// Whether its threads keep their cores busy [SAM-MPH §3.2].
+fn is_hot(traits: &Traits) -> bool {
+    traits.ipc_high
+        || (traits.class == SharingClass::Low && traits.bottleneck == Bottleneck::Compute)
+}
+
+/// What an application wants.
+fn wish(traits: &Traits, hot: bool, siblings: Siblings, machine: &MachineProfile) -> Wish {
+    let stalls = traits.spc.is_some_and(|spc| spc > machine.spc_same_core);
+    match (traits.class, traits.bottleneck) {
+        (SharingClass::High, _) if stalls && !hot && siblings == Siblings::Told => Wish::Paired,
+        (SharingClass::High, _) => Wish::Together,
+        (SharingClass::Medium, _) if hot => Wish::NearAndCool,
+        (SharingClass::Medium, _) => Wish::Near,
+        (SharingClass::Low, Bottleneck::Memory) => Wish::Spread,
+        (SharingClass::Low, _) if hot => Wish::OwnCores,
+        (SharingClass::Low, _) => Wish::Compact,
+    }
+}
