@@ -1,1 +1,51 @@
-//! The OpenMP shim.
+//! `libmapper_omp.so`: lets unmodified OpenMP programs follow their allocation.
+//!
+//! *Problem.* An OpenMP program decides the size of its teams once, at start. When mapper changes how
+//! many CPUs it may use, the program should hear of it at its next parallel region, and mapper should
+//! hear how far the program has come, without a line of the program being changed.
+//!
+//! *Approach.* The launcher puts this library into `LD_PRELOAD`. It exports the entry points that
+//! compilers emit for parallel regions and for loops dispensed in chunks, under the names of GCC's
+//! libgomp and LLVM's libomp; each counts, may lower the number of threads, and calls the real one.
+//!
+//! | module | job |
+//! |---|---|
+//! | `libgomp_regions`, `libgomp_loops`, `libomp`, `settings` | the exported functions |
+//! | `region` | what happens at the start and the end of a parallel region |
+//! | `team` | how many threads a region may have: a pure decision |
+//! | `progress` | counting chunks and regions |
+//! | `attachment` | the page shared with the daemon: found, mapped, forked, given back |
+//! | `runtime`, `symbols`, `elf` | which real function a call is meant for |
+//! | `thread_state` | what the shim knows about the calling thread |
+//! | `environment` | the variables read, and what they say about waiting |
+//!
+//! *Modes.* Under `fixed` (the default) teams are never changed. Under `follow` an outermost region
+//! of unspecified size gets as many threads as the program has CPUs, with the exceptions that `team`
+//! lists. Without a page, or with one that is not believed, every call passes through.
+//!
+//! *Invariants.* The library has no constructor: a program that never calls OpenMP runs no
+//! instruction of it. The page is looked for at the first OpenMP call, not at start, for the same
+//! reason; what that needs (the environment, `/proc`) is still there then. Once a thread has made its first call, there is
+//! neither allocation nor lock nor system call on its way through the shim (the clock is read in the
+//! vDSO). No panic leaves an exported function: what could panic runs under
+//! [`shield::shielded`], the rest is arithmetic that cannot. C++ exceptions and cancellation pass
+//! through, since the exported functions are `extern "C-unwind"`. The values that the program can
+//! ask for (`omp_get_max_threads` and its like) are never altered.
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+compile_error!("libmapper_omp supports x86_64 Linux only: its entry stubs are written in assembly");
+
+mod attachment;
+mod elf;
+mod environment;
+mod libgomp_loops;
+mod libgomp_regions;
+mod libomp;
+mod progress;
+mod region;
+mod runtime;
+mod settings;
+mod shield;
+mod symbols;
+mod team;
+mod thread_state;

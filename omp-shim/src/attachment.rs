@@ -1,0 +1,320 @@
+//! The page shared with the daemon, as this process sees it.
+//!
+//! *Life.* The first OpenMP call of any thread looks for the page; whoever maps it first wins, the
+//! others drop theirs, so no lock is needed. From then on it stays mapped. A process that never
+//! attaches (no variables, wrong token, wrong version) is *inert*: everything passes through.
+//!
+//! *Slots.* A thread claims a slot when it first counts and gives it back when it ends, the process
+//! all of them when it exits. The child of a fork has its parent's page and must not write to its
+//! parent's slots: a fork handler forgets the slot of the one thread that the child has.
+//!
+//! *Invariants.* Reading the team limit without a change of the allocation is one relaxed load from
+//! the page and one from a static.
+
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::io::Write as _;
+
+use mapper_abi::layout::ReportBlock;
+use mapper_abi::{
+    ClientPage, ReportFlags, Runtimes, SlotClaim, SlotOwner, SlotSharing, TeamMode, TeamsOff, Token,
+};
+
+use crate::environment;
+use crate::shield::shielded;
+use crate::thread_state::{self, ThreadState};
+
+/// A page and what goes with it.
+struct Attachment {
+    page: ClientPage,
+    /// The mode chosen at launch. The page can only take liberties back, not give them.
+    teams: TeamMode,
+    /// Its destructor gives a thread's slot back.
+    thread_end: libc::pthread_key_t,
+}
+
+/// Not looked for yet (null), not there ([`inert`]) or attached.
+static ATTACHMENT: AtomicPtr<Attachment> = AtomicPtr::new(null_mut());
+/// Process id; changes in the child of a fork.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// The sequence number of the allocation last read (high half) and the team limit that follows from
+/// it (low half). Odd sequence numbers never match, so the first look reads the page.
+static KNOWN_LIMIT: AtomicU64 = AtomicU64::new(NOTHING_KNOWN);
+/// Sequence number and team size last reported.
+static REPORTED: AtomicU64 = AtomicU64::new(u64::MAX);
+/// The value of `KNOWN_LIMIT` before the first look.
+const NOTHING_KNOWN: u64 = u64::MAX;
+
+/// No limit to the size of teams.
+pub(crate) const NO_LIMIT: u32 = u32::MAX;
+
+/// The address that stands for "looked for and not there"; never dereferenced.
+fn inert() -> *mut Attachment {
+    static MARK: u8 = 0;
+    (&raw const MARK).cast_mut().cast()
+}
+
+fn attachment() -> Option<&'static Attachment> {
+    let attachment = ATTACHMENT.load(Ordering::Acquire);
+    if attachment.is_null() || attachment == inert() {
+        return None;
+    }
+    // SAFETY: any other value was made by `Box::into_raw` in `attach` and is never freed.
+    Some(unsafe { &*attachment })
+}
+
+/// The thread's slot, or nothing in an inert process.
+#[inline(always)]
+pub(crate) fn slot(thread: &ThreadState) -> Option<SlotClaim<'static>> {
+    match thread.slot.get() {
+        Some(slot) if !thread.slot_is_shared.get() => Some(SlotClaim {
+            slot,
+            sharing: SlotSharing::Own,
+        }),
+        Some(slot) => Some(SlotClaim {
+            slot,
+            sharing: SlotSharing::Shared,
+        }),
+        None => claim_slot(thread),
+    }
+}
+
+#[cold]
+fn claim_slot(thread: &ThreadState) -> Option<SlotClaim<'static>> {
+    if ATTACHMENT.load(Ordering::Acquire) == inert() {
+        return None;
+    }
+    shielded(|| {
+        attach();
+        let attachment = attachment()?;
+        let claim = attachment.page.claim_slot(owner());
+        thread.slot.set(Some(claim.slot));
+        thread
+            .slot_is_shared
+            .set(claim.sharing == SlotSharing::Shared);
+        // SAFETY: the key was made by `attach`. A value other than null has the destructor called.
+        unsafe { libc::pthread_setspecific(attachment.thread_end, inert().cast()) };
+        Some(claim)
+    })
+}
+
+/// The calling thread as owner of a slot.
+fn owner() -> SlotOwner {
+    // SAFETY: gettid has no preconditions.
+    let thread = unsafe { libc::gettid() };
+    SlotOwner {
+        process: PROCESS.load(Ordering::Relaxed),
+        thread: thread.unsigned_abs(),
+    }
+}
+
+fn attach() {
+    if !ATTACHMENT.load(Ordering::Acquire).is_null() {
+        return;
+    }
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    let found = match find() {
+        Ok(attachment) => Box::into_raw(Box::new(attachment)),
+        Err(reason) => {
+            if environment::text(c"MAPPER_DEBUG") == Some("1") {
+                let _ = writeln!(std::io::stderr(), "libmapper_omp: inert: {reason}");
+            }
+            inert()
+        }
+    };
+    let won = ATTACHMENT
+        .compare_exchange(null_mut(), found, Ordering::AcqRel, Ordering::Acquire)
+        .is_ok();
+    if won && found != inert() {
+        // SAFETY: the handlers are functions of this library, which is never unloaded while the
+        // program runs, being preloaded. A failure to register means lost counts at worst.
+        unsafe {
+            libc::pthread_atfork(None, None, Some(after_fork_in_child));
+            libc::atexit(at_exit);
+        }
+    } else if !won && found != inert() {
+        // SAFETY: made by `Box::into_raw` above and shown to nobody.
+        drop(unsafe { Box::from_raw(found) });
+    }
+}
+
+fn find() -> Result<Attachment, String> {
+    let path = environment::path(c"MAPPER_PAGE").ok_or("MAPPER_PAGE is not set")?;
+    let token = environment::text(c"MAPPER_TOKEN").ok_or("MAPPER_TOKEN is not set")?;
+    let token = token.parse::<Token>().map_err(|error| error.to_string())?;
+    let teams = match environment::text(c"MAPPER_TEAMS") {
+        None => TeamMode::Fixed,
+        Some(name) => TeamMode::from_name(name)
+            .ok_or_else(|| format!("MAPPER_TEAMS is {name:?}, expected fixed or follow"))?,
+    };
+    let page = ClientPage::open(path, token).map_err(|error| error.to_string())?;
+    let mut thread_end = 0;
+    // SAFETY: `thread_end` is a place for the key; the destructor is a function of this library.
+    let failed = unsafe { libc::pthread_key_create(&raw mut thread_end, Some(at_thread_end)) };
+    if failed != 0 {
+        return Err("the process has no thread-specific key left".to_owned());
+    }
+    Ok(Attachment {
+        page,
+        teams,
+        thread_end,
+    })
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        // SAFETY: the key was made by `find` and no thread has used it.
+        unsafe { libc::pthread_key_delete(self.thread_end) };
+    }
+}
+
+unsafe extern "C" fn at_thread_end(_: *mut c_void) {
+    let thread = thread_state::current();
+    if let (Some(slot), Some(attachment)) = (thread.slot.take(), attachment()) {
+        let sharing = match thread.slot_is_shared.get() {
+            true => SlotSharing::Shared,
+            false => SlotSharing::Own,
+        };
+        attachment
+            .page
+            .release_slot(SlotClaim { slot, sharing }, owner());
+    }
+}
+
+extern "C" fn at_exit() {
+    if let Some(attachment) = attachment() {
+        attachment
+            .page
+            .release_process(PROCESS.load(Ordering::Relaxed));
+    }
+}
+
+unsafe extern "C" fn after_fork_in_child() {
+    // SAFETY: getpid has no preconditions.
+    let process: c_int = unsafe { libc::getpid() };
+    PROCESS.store(process.unsigned_abs(), Ordering::Relaxed);
+    thread_state::current().slot.set(None);
+}
+
+/// How many threads the allocation allows a team.
+#[inline]
+pub(crate) fn team_limit() -> u32 {
+    let Some(attachment) = attachment() else {
+        return NO_LIMIT;
+    };
+    if attachment.teams != TeamMode::Follow {
+        return NO_LIMIT;
+    }
+    let known = KNOWN_LIMIT.load(Ordering::Relaxed);
+    if high(known) == attachment.page.sequence() {
+        low(known)
+    } else {
+        read_limit(attachment)
+    }
+}
+
+#[cold]
+fn read_limit(attachment: &Attachment) -> u32 {
+    let Some(read) = attachment.page.allocation() else {
+        // The daemon died while it wrote: keep what was known.
+        let known = KNOWN_LIMIT.load(Ordering::Relaxed);
+        return if known == NOTHING_KNOWN {
+            NO_LIMIT
+        } else {
+            low(known)
+        };
+    };
+    let allocation = read.fields;
+    let limit = match (
+        allocation.team_mode,
+        allocation.cpu_count,
+        allocation.max_team,
+    ) {
+        (TeamMode::Fixed, ..) | (TeamMode::Follow, 0, _) => NO_LIMIT,
+        (TeamMode::Follow, cpus, 0) => cpus,
+        (TeamMode::Follow, cpus, max_team) => cpus.min(max_team),
+    };
+    KNOWN_LIMIT.store(pack(read.sequence, limit), Ordering::Relaxed);
+    limit
+}
+
+/// Whether a team of this size, under the allocation last read, has not been reported yet.
+#[inline]
+pub(crate) fn is_news(team_size: u32) -> bool {
+    pack(high(KNOWN_LIMIT.load(Ordering::Relaxed)), team_size) != REPORTED.load(Ordering::Relaxed)
+}
+
+/// Reports the size of an outermost team.
+#[cold]
+pub(crate) fn report_team(team_size: u32) {
+    let known = KNOWN_LIMIT.load(Ordering::Relaxed);
+    REPORTED.store(pack(high(known), team_size), Ordering::Relaxed);
+    if let Some(report) = report() {
+        report.team_size.store(team_size, Ordering::Relaxed);
+        if known != NOTHING_KNOWN {
+            report
+                .applied_sequence
+                .store(high(known), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Reports a runtime that is in use.
+pub(crate) fn report_runtime(runtimes: Runtimes) {
+    if let Some(report) = report() {
+        report.runtimes.fetch_or(runtimes.bits(), Ordering::Relaxed);
+        if environment::spinning_runtimes().intersects(runtimes) {
+            report
+                .flags
+                .fetch_or(ReportFlags::WAITS_SPIN.bits(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Reports the team that the program would use by itself; the largest that any of its threads says.
+pub(crate) fn report_max_threads(max_threads: u32) {
+    if let Some(report) = report() {
+        report.max_threads.fetch_max(max_threads, Ordering::Relaxed);
+    }
+}
+
+/// Reports why teams do not follow; the reason given last.
+#[inline]
+pub(crate) fn report_teams_off(reason: TeamsOff) {
+    if let Some(attachment) = attachment()
+        && attachment.teams == TeamMode::Follow
+    {
+        let cell = &attachment.page.report().teams_off;
+        if cell.load(Ordering::Relaxed) != reason as u32 {
+            cell.store(reason as u32, Ordering::Relaxed);
+        }
+    }
+}
+
+fn report() -> Option<&'static ReportBlock> {
+    attachment().map(|attachment| attachment.page.report())
+}
+
+const fn pack(sequence: u32, value: u32) -> u64 {
+    (sequence as u64) << 32 | value as u64
+}
+
+const fn high(packed: u64) -> u32 {
+    (packed >> 32) as u32
+}
+
+const fn low(packed: u64) -> u32 {
+    packed as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequence_number_and_a_value_share_a_word() {
+        let packed = pack(7, u32::MAX);
+        assert_eq!((high(packed), low(packed)), (7, u32::MAX));
+    }
+}

@@ -1,0 +1,189 @@
+//! Loops that libgomp dispenses in chunks: the `_start` and `_next` functions.
+//!
+//! `_start` begins a work share and hands out a first chunk, `_next` hands out another; both return
+//! whether there was one, and its bounds. They are called once for every chunk, which may be a single
+//! iteration, so they do nothing but count. The caller is known by its return address, noted by a stub
+//! in front of each: the result is tested, so the call is never turned into a jump.
+//!
+//! Ordered loops and the generic `GOMP_loop_start` are not touched.
+
+use core::ffi::{c_long, c_ulonglong, c_void};
+
+use crate::libgomp_regions::real;
+use crate::progress;
+use crate::runtime::{self, Runtime};
+use crate::symbols::Symbol;
+use crate::thread_state::{self, ThreadState, note_caller};
+
+#[inline(always)]
+fn runtime_of_caller(thread: &ThreadState, symbol: Symbol) -> &'static Runtime {
+    match runtime::of_caller(thread, thread.caller.get()) {
+        Some(runtime) => runtime,
+        None => runtime::missing(symbol),
+    }
+}
+
+/// Remembers the chunk that the thread got, or that there was none.
+///
+/// # Safety
+/// If there is `more`, `first` and `end` hold a chunk's bounds.
+#[inline(always)]
+unsafe fn note_chunk<T: Copy + Bound>(
+    thread: &ThreadState,
+    more: bool,
+    first: *const T,
+    end: *const T,
+) {
+    if more {
+        // SAFETY: the runtime has just written the bounds there.
+        let (first, end) = unsafe { (first.read().bits(), end.read().bits()) };
+        let stride_less_one = thread.stride_less_one.get();
+        thread
+            .pending
+            .set(progress::chunk_size(first, end, stride_less_one));
+    } else {
+        progress::loop_done(thread);
+    }
+}
+
+/// A loop bound, as bits: differences come out right for both types.
+trait Bound {
+    fn bits(self) -> i64;
+}
+
+impl Bound for c_long {
+    #[inline(always)]
+    fn bits(self) -> i64 {
+        self
+    }
+}
+
+impl Bound for c_ulonglong {
+    #[inline(always)]
+    fn bits(self) -> i64 {
+        self as i64
+    }
+}
+
+macro_rules! next {
+    ($type:ty: $($name:ident)*) => {$(
+        /// Hands out the next chunk by the real function of the same name.
+        ///
+        /// # Safety
+        /// To be called as gcc does.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C-unwind" fn $name(first: *mut $type, end: *mut $type) -> bool {
+            unsafe extern "C-unwind" fn next(first: *mut $type, end: *mut $type) -> bool {
+                let thread = thread_state::current();
+                let runtime = runtime_of_caller(thread, Symbol::$name);
+                let run = real!(runtime, Symbol::$name, fn(*mut $type, *mut $type) -> bool);
+                progress::chunk_done(thread);
+                thread.in_runtime.set(true);
+                // SAFETY: the arguments are the caller's.
+                let more = unsafe { run(first, end) };
+                thread.in_runtime.set(false);
+                // SAFETY: the runtime filled in the bounds.
+                unsafe { note_chunk(thread, more, first, end) };
+                more
+            }
+            core::arch::naked_asm!(note_caller!(), "jmp {next}", next = sym next)
+        }
+    )*};
+}
+
+macro_rules! start {
+    ($type:ty: $($name:ident($($before:ident: $flag:ty)?; $($chunk:ident)?);)*) => {$(
+        /// Begins a loop by the real function of the same name.
+        ///
+        /// # Safety
+        /// To be called as gcc does.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C-unwind" fn $name(
+            $($before: $flag,)?
+            from: $type,
+            to: $type,
+            increment: $type,
+            $($chunk: $type,)?
+            first: *mut $type,
+            end: *mut $type,
+        ) -> bool {
+            unsafe extern "C-unwind" fn start(
+                $($before: $flag,)?
+                from: $type,
+                to: $type,
+                increment: $type,
+                $($chunk: $type,)?
+                first: *mut $type,
+                end: *mut $type,
+            ) -> bool {
+                let thread = thread_state::current();
+                let runtime = runtime_of_caller(thread, Symbol::$name);
+                let run = real!(
+                    runtime, Symbol::$name,
+                    fn($($flag,)? $type, $type, $type, $(same!($chunk, $type),)?
+                       *mut $type, *mut $type) -> bool
+                );
+                thread.stride_less_one.set(increment.bits().wrapping_sub(1));
+                thread.in_runtime.set(true);
+                // SAFETY: the arguments are the caller's.
+                let more = unsafe {
+                    run($($before,)? from, to, increment, $($chunk,)? first, end)
+                };
+                thread.in_runtime.set(false);
+                // SAFETY: the runtime filled in the bounds.
+                unsafe { note_chunk(thread, more, first, end) };
+                more
+            }
+            core::arch::naked_asm!(note_caller!(), "jmp {start}", start = sym start)
+        }
+    )*};
+}
+
+/// The second, in the place of the first.
+macro_rules! same {
+    ($name:ident, $type:ty) => {
+        $type
+    };
+}
+
+next! { c_long:
+    GOMP_loop_dynamic_next
+    GOMP_loop_guided_next
+    GOMP_loop_nonmonotonic_dynamic_next
+    GOMP_loop_nonmonotonic_guided_next
+    GOMP_loop_runtime_next
+    GOMP_loop_nonmonotonic_runtime_next
+    GOMP_loop_maybe_nonmonotonic_runtime_next
+}
+
+next! { c_ulonglong:
+    GOMP_loop_ull_dynamic_next
+    GOMP_loop_ull_guided_next
+    GOMP_loop_ull_nonmonotonic_dynamic_next
+    GOMP_loop_ull_nonmonotonic_guided_next
+    GOMP_loop_ull_runtime_next
+    GOMP_loop_ull_nonmonotonic_runtime_next
+    GOMP_loop_ull_maybe_nonmonotonic_runtime_next
+}
+
+start! { c_long:
+    GOMP_loop_dynamic_start(; chunk);
+    GOMP_loop_guided_start(; chunk);
+    GOMP_loop_nonmonotonic_dynamic_start(; chunk);
+    GOMP_loop_nonmonotonic_guided_start(; chunk);
+    GOMP_loop_runtime_start(;);
+    GOMP_loop_nonmonotonic_runtime_start(;);
+    GOMP_loop_maybe_nonmonotonic_runtime_start(;);
+}
+
+start! { c_ulonglong:
+    GOMP_loop_ull_dynamic_start(up: bool; chunk);
+    GOMP_loop_ull_guided_start(up: bool; chunk);
+    GOMP_loop_ull_nonmonotonic_dynamic_start(up: bool; chunk);
+    GOMP_loop_ull_nonmonotonic_guided_start(up: bool; chunk);
+    GOMP_loop_ull_runtime_start(up: bool;);
+    GOMP_loop_ull_nonmonotonic_runtime_start(up: bool;);
+    GOMP_loop_ull_maybe_nonmonotonic_runtime_start(up: bool;);
+}

@@ -1,0 +1,253 @@
+//! Parallel regions as gcc emits them: `GOMP_parallel` and its combined and legacy forms.
+//!
+//! `num_threads` is 0 when the program leaves it open, 1 for a false `if` clause, else the value of
+//! the clause. The caller is known by the outlined function, which lies in the calling module; the
+//! return address would not do, since gcc may turn the call into a jump.
+//!
+//! *Combined loops* (`GOMP_parallel_loop_dynamic` and others) start the threads inside the loop, which
+//! then call only `GOMP_loop_*_next` and never say what the loop's increment is. When it is not one,
+//! the outlined function is started through a small one that notes the increment for each thread. The
+//! legacy form has no place for that; there, iterations are counted in units of the loop variable by
+//! all threads but the first.
+
+use core::ffi::{c_long, c_uint, c_void};
+
+use crate::region::{self, OpenRegion, Start};
+use crate::runtime::{self, Family, Runtime};
+use crate::symbols::Symbol;
+use crate::thread_state::{self, ThreadState, note_caller};
+
+/// The function that gcc makes of a region's body.
+type Outlined = unsafe extern "C-unwind" fn(*mut c_void);
+
+/// A region that has been begun and is to be run by the real function.
+struct Call<'a> {
+    thread: &'a ThreadState,
+    runtime: &'static Runtime,
+    num_threads: c_uint,
+    open: OpenRegion,
+}
+
+#[inline(always)]
+fn begin(symbol: Symbol, function: Outlined, asked: c_uint) -> Call<'static> {
+    let thread = thread_state::current();
+    let address = function as usize;
+    let Some(runtime) = runtime::of_caller(thread, address) else {
+        runtime::missing(symbol)
+    };
+    let started = region::begin(&Start {
+        thread,
+        runtime,
+        family: Family::Gomp,
+        function: address,
+        asked,
+    });
+    Call {
+        thread,
+        runtime,
+        num_threads: started.num_threads,
+        open: started.open,
+    }
+}
+
+/// The real function behind `symbol`, as the type that its exported twin has.
+macro_rules! real {
+    ($runtime:expr, $symbol:expr, fn($($argument:ty),*) $(-> $result:ty)?) => {{
+        let function = $runtime.function($symbol);
+        if function.is_null() {
+            runtime::missing($symbol);
+        }
+        // SAFETY: the runtime's function of that name has this type: it is part of the interface
+        // between gcc and libgomp, which libomp copies.
+        unsafe {
+            core::mem::transmute::<
+                *mut c_void,
+                unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?,
+            >(function)
+        }
+    }};
+}
+pub(crate) use real;
+
+macro_rules! regions {
+    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        /// Runs a region by the real function of the same name.
+        ///
+        /// # Safety
+        /// To be called as gcc does.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(
+            function: Outlined,
+            data: *mut c_void,
+            num_threads: c_uint,
+            $($argument: $type),*
+        ) $(-> $result)? {
+            let call = begin(Symbol::$name, function, num_threads);
+            let run = real!(
+                call.runtime, Symbol::$name,
+                fn(Outlined, *mut c_void, c_uint $(, $type)*) $(-> $result)?
+            );
+            // SAFETY: the arguments are the caller's, save for the number of threads, which the
+            // interface leaves to the runtime whenever it was changed.
+            let result = unsafe { run(function, data, call.num_threads $(, $argument)*) };
+            region::end(call.thread, &call.open);
+            result
+        }
+    )*};
+}
+
+regions! {
+    GOMP_parallel(flags: c_uint);
+    GOMP_parallel_reductions(flags: c_uint) -> c_uint;
+    GOMP_parallel_sections(count: c_uint, flags: c_uint);
+    GOMP_parallel_loop_static(
+        start: c_long, end: c_long, increment: c_long, chunk: c_long, flags: c_uint
+    );
+}
+
+/// What the threads of a combined loop get instead of the outlined function and its data.
+struct StridedLoop {
+    function: Outlined,
+    data: *mut c_void,
+    increment: c_long,
+}
+
+unsafe extern "C-unwind" fn run_strided(strided: *mut c_void) {
+    // SAFETY: `strided` is the `StridedLoop` on the stack of the thread that met the construct, which
+    // waits there until all threads are done.
+    let StridedLoop {
+        function,
+        data,
+        increment,
+    } = unsafe { strided.cast::<StridedLoop>().read() };
+    let thread = thread_state::current();
+    let outer = thread.enter_region();
+    thread.stride_less_one.set(increment.wrapping_sub(1));
+    // SAFETY: as the runtime would have called it.
+    unsafe { function(data) };
+    thread_state::current().leave_region(outer);
+}
+
+macro_rules! loop_regions {
+    ($($name:ident($($chunk:ident: $type:ty)?);)*) => {$(
+        /// Runs a combined region and loop by the real function of the same name.
+        ///
+        /// # Safety
+        /// To be called as gcc does.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(
+            function: Outlined,
+            data: *mut c_void,
+            num_threads: c_uint,
+            start: c_long,
+            end: c_long,
+            increment: c_long,
+            $($chunk: $type,)?
+            flags: c_uint,
+        ) {
+            let call = begin(Symbol::$name, function, num_threads);
+            let run = real!(
+                call.runtime, Symbol::$name,
+                fn(Outlined, *mut c_void, c_uint, c_long, c_long, c_long, $($type,)? c_uint)
+            );
+            let team = call.num_threads;
+            if increment == 1 {
+                // SAFETY: as for the plain regions.
+                unsafe { run(function, data, team, start, end, increment, $($chunk,)? flags) };
+            } else {
+                let mut strided = StridedLoop { function, data, increment };
+                let data = (&raw mut strided).cast();
+                // SAFETY: as for the plain regions; `strided` outlives the region, at whose end all
+                // threads have returned.
+                unsafe { run(run_strided, data, team, start, end, increment, $($chunk,)? flags) };
+            }
+            region::end(call.thread, &call.open);
+        }
+    )*};
+}
+
+loop_regions! {
+    GOMP_parallel_loop_dynamic(chunk: c_long);
+    GOMP_parallel_loop_guided(chunk: c_long);
+    GOMP_parallel_loop_nonmonotonic_dynamic(chunk: c_long);
+    GOMP_parallel_loop_nonmonotonic_guided(chunk: c_long);
+    GOMP_parallel_loop_runtime();
+    GOMP_parallel_loop_nonmonotonic_runtime();
+    GOMP_parallel_loop_maybe_nonmonotonic_runtime();
+}
+
+macro_rules! legacy_regions {
+    ($($name:ident($($argument:ident: $type:ty),*) stride $increment:expr;)*) => {$(
+        /// Starts the other threads of a region by the real function of the same name; the caller
+        /// then runs its own share and calls `GOMP_parallel_end`. Emitted by gcc before 4.9.
+        ///
+        /// # Safety
+        /// To be called as gcc does.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(
+            function: Outlined,
+            data: *mut c_void,
+            num_threads: c_uint,
+            $($argument: $type),*
+        ) {
+            let call = begin(Symbol::$name, function, num_threads);
+            let run = real!(
+                call.runtime, Symbol::$name,
+                fn(Outlined, *mut c_void, c_uint $(, $type)*)
+            );
+            // SAFETY: as for the plain regions.
+            unsafe { run(function, data, call.num_threads $(, $argument)*) };
+            let open_regions = &call.thread.open_legacy_regions;
+            open_regions.set(open_regions.get().saturating_add(1));
+            call.thread.stride_less_one.set($increment.wrapping_sub(1));
+        }
+    )*};
+}
+
+legacy_regions! {
+    GOMP_parallel_start() stride 1_i64;
+    GOMP_parallel_sections_start(count: c_uint) stride 1_i64;
+    GOMP_parallel_loop_static_start(
+        start: c_long, end: c_long, increment: c_long, chunk: c_long
+    ) stride increment;
+    GOMP_parallel_loop_dynamic_start(
+        start: c_long, end: c_long, increment: c_long, chunk: c_long
+    ) stride increment;
+    GOMP_parallel_loop_guided_start(
+        start: c_long, end: c_long, increment: c_long, chunk: c_long
+    ) stride increment;
+    GOMP_parallel_loop_runtime_start(
+        start: c_long, end: c_long, increment: c_long
+    ) stride increment;
+}
+
+/// Ends a region that a legacy function started, by the real function of the same name.
+///
+/// # Safety
+/// To be called as gcc does.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn GOMP_parallel_end() {
+    core::arch::naked_asm!(note_caller!(), "jmp {end}", end = sym parallel_end)
+}
+
+unsafe extern "C-unwind" fn parallel_end() {
+    let thread = thread_state::current();
+    // Some builds of libomp end their own regions by this function, too; those are not counted here.
+    let open = thread.open_legacy_regions.get();
+    let runtime = match open {
+        0 => runtime::of_caller(thread, thread.caller.get()),
+        _ => thread.last_runtime.get(),
+    };
+    let runtime = runtime.or_else(runtime::any);
+    let Some(runtime) = runtime else {
+        runtime::missing(Symbol::GOMP_parallel_end)
+    };
+    let run = real!(runtime, Symbol::GOMP_parallel_end, fn());
+    // SAFETY: it takes nothing.
+    unsafe { run() };
+    if let Some(others) = open.checked_sub(1) {
+        thread.open_legacy_regions.set(others);
+        region::end(thread, &OpenRegion::without_loop());
+    }
+}

@@ -1,0 +1,343 @@
+//! Which real function a call is meant for.
+//!
+//! *Problem.* One process may hold several OpenMP runtimes: a program linked with libgomp, a Python
+//! wheel that brings its own renamed libgomp and loads it with local scope, another library that uses
+//! libomp. Without the shim the dynamic linker would have bound each module's calls to one of them;
+//! the shim, which all those calls reach, has to find the same one, for the calls that it does not
+//! stand in for (barriers, `omp_get_thread_num`) are bound by the linker. A call that got into another
+//! runtime than its neighbours would give wrong results.
+//!
+//! *Approach.* What the linker does: first the global scope behind the shim (`RTLD_NEXT`), then the
+//! libraries that the calling module itself depends on. Where both offer a runtime and they differ,
+//! the scope that was global when the module was loaded decides, which cannot be known afterwards; but
+//! it shows in what the module's other OpenMP calls are bound to. The caller is known by an address in
+//! its module: the outlined function, the location descriptor, or the return address.
+//!
+//! *Fast path.* Usually one runtime is loaded and in the global scope when the first call comes. Any
+//! module loaded later binds to it as well, since the global scope comes first. Then one pointer
+//! serves all callers. Otherwise each thread remembers the module it was called from last.
+//!
+//! *Invariants.* A [`Runtime`] is never freed, and the modules it was found through are never
+//! unloaded. Nothing here takes a lock of its own: the dynamic linker's lock is held by a thread that
+//! runs a library's constructor, which may contain parallel regions, and a second lock taken in the
+//! other order would deadlock. Two threads that resolve the same thing at once may both store it.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use std::io::Write as _;
+
+use mapper_abi::Runtimes;
+
+use crate::elf::{self, Module};
+use crate::shield::shielded;
+use crate::symbols::Symbol;
+use crate::thread_state::ThreadState;
+
+/// The two interfaces between compilers and runtimes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Family {
+    /// What gcc emits. libomp offers it too.
+    Gomp,
+    /// What clang emits.
+    Kmpc,
+}
+
+impl Family {
+    /// A function by which a runtime that offers the family is recognised.
+    const fn mark(self) -> Symbol {
+        match self {
+            Self::Gomp => Symbol::GOMP_parallel,
+            Self::Kmpc => Symbol::__kmpc_fork_call,
+        }
+    }
+
+    /// The runtime it is the native interface of.
+    pub(crate) const fn runtimes(self) -> Runtimes {
+        match self {
+            Self::Gomp => Runtimes::LIBGOMP,
+            Self::Kmpc => Runtimes::LIBOMP,
+        }
+    }
+}
+
+type Query = unsafe extern "C-unwind" fn() -> c_int;
+
+/// The real functions, as one module sees them.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    functions: [*mut c_void; Symbol::ALL.len()],
+    /// `omp_get_level` of the library that offers each family.
+    levels: [Option<Query>; 2],
+    /// `omp_get_max_threads`, likewise.
+    max_threads: [Option<Query>; 2],
+}
+
+impl Runtime {
+    /// The real function; null if this runtime has none.
+    #[inline(always)]
+    pub(crate) fn function(&self, symbol: Symbol) -> *mut c_void {
+        self.functions
+            .get(symbol as usize)
+            .copied()
+            .unwrap_or(null_mut())
+    }
+
+    /// How many regions the calling thread is inside of.
+    #[inline]
+    pub(crate) fn level(&self, family: Family) -> u32 {
+        query(&self.levels, family)
+    }
+
+    /// The team that the next region would get.
+    pub(crate) fn max_threads(&self, family: Family) -> u32 {
+        query(&self.max_threads, family)
+    }
+
+    fn look_up(scope: Scope) -> Self {
+        let functions = core::array::from_fn(|index| {
+            Symbol::ALL
+                .get(index)
+                .map_or(null_mut(), |symbol| scope.find(symbol.name()))
+        });
+        let mut runtime = Self {
+            functions,
+            levels: [None; 2],
+            max_threads: [None; 2],
+        };
+        for family in [Family::Gomp, Family::Kmpc] {
+            let mark = runtime.function(family.mark());
+            if let Some(library) = Scope::of_library_at(mark as usize) {
+                runtime.levels[family as usize] = library.query(Symbol::omp_get_level);
+                runtime.max_threads[family as usize] = library.query(Symbol::omp_get_max_threads);
+            }
+        }
+        runtime
+    }
+}
+
+fn query(functions: &[Option<Query>; 2], family: Family) -> u32 {
+    let Some(Some(function)) = functions.get(family as usize) else {
+        return 0;
+    };
+    // SAFETY: both queries take nothing and return an int, in every runtime.
+    u32::try_from(unsafe { function() }).unwrap_or(0)
+}
+
+/// Where to look a function up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Scope {
+    /// What comes after the shim in the global scope.
+    Global,
+    /// A library and what it depends on: a handle of `dlopen`, never closed.
+    Library(*mut c_void),
+}
+
+impl Scope {
+    fn find(self, name: &CStr) -> *mut c_void {
+        let handle = match self {
+            Self::Global => libc::RTLD_NEXT,
+            Self::Library(handle) => handle,
+        };
+        // SAFETY: the handle is a special one or one of `dlopen`; `name` is a C string.
+        unsafe { libc::dlsym(handle, name.as_ptr()) }
+    }
+
+    fn query(self, symbol: Symbol) -> Option<Query> {
+        let function = self.find(symbol.name());
+        // SAFETY: a function of that name has this type in every runtime; null becomes `None`.
+        unsafe { core::mem::transmute::<*mut c_void, Option<Query>>(function) }
+    }
+
+    fn of_library(module: &Module) -> Option<Self> {
+        if module.path.is_empty() {
+            return None;
+        }
+        let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+        // SAFETY: `path` is a C string. With RTLD_NOLOAD nothing is loaded and no constructor runs.
+        let handle = unsafe { libc::dlopen(module.path.as_ptr(), flags) };
+        (!handle.is_null()).then_some(Self::Library(handle))
+    }
+
+    fn of_library_at(address: usize) -> Option<Self> {
+        Self::of_library(&elf::module_containing(address)?)
+    }
+}
+
+/// The runtime for all callers, once that is certain.
+static SOLE: AtomicPtr<Runtime> = AtomicPtr::new(null_mut());
+/// A stretch of addresses and the runtime of the module there.
+struct Route {
+    module: Module,
+    runtime: &'static Runtime,
+}
+/// Routes found so far, in no order; null where there is none yet.
+static ROUTES: [AtomicPtr<Route>; 128] = [const { AtomicPtr::new(null_mut()) }; 128];
+
+/// The runtime that the module at `address` calls.
+#[inline(always)]
+pub(crate) fn of_caller(thread: &ThreadState, address: usize) -> Option<&'static Runtime> {
+    let sole = SOLE.load(Ordering::Acquire);
+    if !sole.is_null() {
+        // SAFETY: only leaked boxes are stored there.
+        return Some(unsafe { &*sole });
+    }
+    if address.wrapping_sub(thread.route_start.get()) < thread.route_len.get() {
+        return thread.route_runtime.get();
+    }
+    of_unknown_caller(thread, address)
+}
+
+/// Any runtime found so far, for callers that are not known.
+pub(crate) fn any() -> Option<&'static Runtime> {
+    let sole = SOLE.load(Ordering::Acquire);
+    if !sole.is_null() {
+        // SAFETY: only leaked boxes are stored there.
+        return Some(unsafe { &*sole });
+    }
+    routes().next().map(|route| route.runtime)
+}
+
+fn routes() -> impl Iterator<Item = &'static Route> {
+    ROUTES.iter().map_while(|cell| {
+        // SAFETY: only leaked boxes are stored there.
+        unsafe { cell.load(Ordering::Acquire).as_ref() }
+    })
+}
+
+#[cold]
+fn of_unknown_caller(thread: &ThreadState, address: usize) -> Option<&'static Runtime> {
+    shielded(|| {
+        if let Some(runtime) = sole_runtime() {
+            return Some(runtime);
+        }
+        let known = routes().find(|route| route.module.contains(address));
+        let route = match known {
+            Some(route) => route,
+            None => add_route(address)?,
+        };
+        thread.route_start.set(route.module.start);
+        thread.route_len.set(route.module.len);
+        thread.route_runtime.set(Some(route.runtime));
+        Some(route.runtime)
+    })
+}
+
+/// Decides, at the first call of the process, whether one runtime serves all.
+fn sole_runtime() -> Option<&'static Runtime> {
+    if routes().next().is_some() {
+        // Some module has been given a runtime of its own; it must keep it.
+        return None;
+    }
+    let marks = [Family::Gomp.mark().name(), Family::Kmpc.mark().name()];
+    let global = marks.iter().any(|mark| !Scope::Global.find(mark).is_null());
+    // The shim defines the marks, too.
+    if !global || elf::count_defining(&marks) != 2 {
+        return None;
+    }
+    let runtime: *mut Runtime = Box::into_raw(Box::new(Runtime::look_up(Scope::Global)));
+    let winner =
+        match SOLE.compare_exchange(null_mut(), runtime, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => runtime,
+            // Another thread was faster; this copy is left alone.
+            Err(winner) => winner,
+        };
+    // SAFETY: only leaked boxes are stored there.
+    Some(unsafe { &*winner })
+}
+
+fn add_route(address: usize) -> Option<&'static Route> {
+    let module = elf::module_containing(address)?;
+    let scope = scope_of(&module, address)?;
+    let runtime = Box::leak(Box::new(Runtime::look_up(scope)));
+    let route: *mut Route = Box::into_raw(Box::new(Route { module, runtime }));
+    // When the table is full, the route serves this thread until it calls from elsewhere.
+    let _ = ROUTES.iter().find(|cell| {
+        cell.compare_exchange(null_mut(), route, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    });
+    // SAFETY: just leaked.
+    Some(unsafe { &*route })
+}
+
+/// The scope in which the linker looks up, or has looked up, the OpenMP functions of `module`.
+fn scope_of(module: &Module, address: usize) -> Option<Scope> {
+    // A library that carries the runtime inside itself, or libomp calling its own functions, finds
+    // it here, too.
+    let own = Scope::of_library(module);
+    let library_at = |scope: Scope| {
+        [Family::Gomp, Family::Kmpc]
+            .map(|family| scope.find(family.mark().name()) as usize)
+            .into_iter()
+            .find(|found| *found != 0)
+            .and_then(elf::module_containing)
+    };
+    let own_library = own.and_then(library_at);
+    let global_library = library_at(Scope::Global);
+    match (own_library, global_library) {
+        (None, None) => None,
+        (None, Some(_)) => Some(Scope::Global),
+        (Some(_), None) => own,
+        (Some(own_library), Some(global_library)) => {
+            let bound_to_own = own_library != global_library
+                && elf::bound_addresses(address, is_direct_openmp_call)
+                    .into_iter()
+                    .any(|target| own_library.contains(target));
+            if bound_to_own {
+                own
+            } else {
+                Some(Scope::Global)
+            }
+        }
+    }
+}
+
+/// Whether a call of this name goes to the runtime directly, not through the shim.
+fn is_direct_openmp_call(name: &CStr) -> bool {
+    let Ok(name) = name.to_str() else {
+        return false;
+    };
+    ["GOMP_", "omp_", "__kmpc_"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+        && !Symbol::INTERPOSED.contains(&name)
+}
+
+/// Ends the program as the dynamic linker does when a function is missing: the program called a
+/// function of an OpenMP runtime, the shim offers it, and there is no runtime behind it.
+#[cold]
+pub(crate) fn missing(symbol: Symbol) -> ! {
+    let _ = shielded(|| {
+        let name = symbol.name().to_string_lossy();
+        writeln!(
+            std::io::stderr(),
+            "libmapper_omp: symbol lookup error: undefined symbol: {name}"
+        )
+        .ok()
+    });
+    // SAFETY: ends the process at once, without running anything of the program's.
+    unsafe { libc::_exit(127) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_the_shim_stands_in_for_do_not_count_as_direct() {
+        assert!(is_direct_openmp_call(c"GOMP_barrier"));
+        assert!(is_direct_openmp_call(c"omp_get_thread_num"));
+        assert!(is_direct_openmp_call(c"__kmpc_barrier"));
+        assert!(!is_direct_openmp_call(c"GOMP_parallel"));
+        assert!(!is_direct_openmp_call(c"malloc"));
+    }
+
+    #[test]
+    fn a_process_without_a_runtime_has_none_to_call() {
+        // The test program holds the shim, which offers the marks, and nothing behind it.
+        let thread = crate::thread_state::current();
+        let here = is_direct_openmp_call as *const () as usize;
+        assert!(of_caller(thread, here).is_none());
+        assert!(any().is_none());
+    }
+}

@@ -1,0 +1,126 @@
+//! The functions of the OpenMP runtimes that the shim stands in for or calls.
+
+use core::ffi::CStr;
+
+macro_rules! symbols {
+    (interposed { $($name:ident)* } called { $($called:ident)* }) => {
+        /// A function of an OpenMP runtime, under its linker name.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(usize)]
+        #[allow(non_camel_case_types)]
+        pub(crate) enum Symbol {
+            $($name,)*
+            $($called,)*
+        }
+
+        impl Symbol {
+            /// All of them, in the order of their numbers.
+            pub(crate) const ALL: &[Symbol] = &[$(Symbol::$name,)* $(Symbol::$called,)*];
+            /// Names of those that the shim exports itself.
+            pub(crate) const INTERPOSED: &[&str] = &[$(stringify!($name),)*];
+
+            /// Its linker name.
+            pub(crate) const fn name(self) -> &'static CStr {
+                match self {
+                    $(Symbol::$name => c_name(concat!(stringify!($name), "\0")),)*
+                    $(Symbol::$called => c_name(concat!(stringify!($called), "\0")),)*
+                }
+            }
+        }
+    };
+}
+
+const fn c_name(terminated: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(terminated.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}
+
+symbols! {
+    interposed {
+        GOMP_parallel
+        GOMP_parallel_reductions
+        GOMP_parallel_sections
+        GOMP_parallel_loop_static
+        GOMP_parallel_loop_dynamic
+        GOMP_parallel_loop_guided
+        GOMP_parallel_loop_runtime
+        GOMP_parallel_loop_nonmonotonic_dynamic
+        GOMP_parallel_loop_nonmonotonic_guided
+        GOMP_parallel_loop_nonmonotonic_runtime
+        GOMP_parallel_loop_maybe_nonmonotonic_runtime
+        GOMP_parallel_start
+        GOMP_parallel_sections_start
+        GOMP_parallel_loop_static_start
+        GOMP_parallel_loop_dynamic_start
+        GOMP_parallel_loop_guided_start
+        GOMP_parallel_loop_runtime_start
+        GOMP_parallel_end
+
+        GOMP_loop_dynamic_start
+        GOMP_loop_guided_start
+        GOMP_loop_nonmonotonic_dynamic_start
+        GOMP_loop_nonmonotonic_guided_start
+        GOMP_loop_runtime_start
+        GOMP_loop_nonmonotonic_runtime_start
+        GOMP_loop_maybe_nonmonotonic_runtime_start
+        GOMP_loop_dynamic_next
+        GOMP_loop_guided_next
+        GOMP_loop_nonmonotonic_dynamic_next
+        GOMP_loop_nonmonotonic_guided_next
+        GOMP_loop_runtime_next
+        GOMP_loop_nonmonotonic_runtime_next
+        GOMP_loop_maybe_nonmonotonic_runtime_next
+        GOMP_loop_ull_dynamic_start
+        GOMP_loop_ull_guided_start
+        GOMP_loop_ull_nonmonotonic_dynamic_start
+        GOMP_loop_ull_nonmonotonic_guided_start
+        GOMP_loop_ull_runtime_start
+        GOMP_loop_ull_nonmonotonic_runtime_start
+        GOMP_loop_ull_maybe_nonmonotonic_runtime_start
+        GOMP_loop_ull_dynamic_next
+        GOMP_loop_ull_guided_next
+        GOMP_loop_ull_nonmonotonic_dynamic_next
+        GOMP_loop_ull_nonmonotonic_guided_next
+        GOMP_loop_ull_runtime_next
+        GOMP_loop_ull_nonmonotonic_runtime_next
+        GOMP_loop_ull_maybe_nonmonotonic_runtime_next
+
+        __kmpc_fork_call
+        __kmpc_push_num_threads
+        __kmpc_dispatch_next_4
+        __kmpc_dispatch_next_4u
+        __kmpc_dispatch_next_8
+        __kmpc_dispatch_next_8u
+
+        omp_set_num_threads
+        omp_set_num_threads_
+        omp_set_num_threads_8_
+        omp_set_dynamic
+        omp_set_dynamic_
+        omp_set_dynamic_8_
+    }
+    called {
+        __kmpc_global_thread_num
+        omp_get_level
+        omp_get_max_threads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_symbol_is_found_under_its_number() {
+        for (number, symbol) in Symbol::ALL.iter().enumerate() {
+            assert_eq!(*symbol as usize, number);
+            assert!(!symbol.name().is_empty());
+        }
+        assert_eq!(
+            Symbol::GOMP_loop_ull_guided_next.name(),
+            c"GOMP_loop_ull_guided_next"
+        );
+    }
+}

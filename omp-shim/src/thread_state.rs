@@ -1,0 +1,158 @@
+//! What the shim knows about the calling thread.
+//!
+//! *Problem.* Every chunk of a dynamic loop asks for it, so it must cost a load, not a call. A
+//! `thread_local!` in a shared object is reached through `__tls_get_addr`, which takes as long as all
+//! the rest of the shim.
+//!
+//! *Approach.* The state lies in a thread-local block that is declared in assembly and addressed by
+//! the *initial-exec* model: one load of its offset, one addition of the thread pointer. That model
+//! is open to libraries present at program start, which a preloaded one is.
+//!
+//! *Invariants.* All-zero bytes are the state of a thread that never called. Only the thread itself
+//! touches its state. `caller` is at offset 0, where the entry stubs store it.
+
+use core::cell::Cell;
+use core::mem::{align_of, offset_of, size_of};
+
+use mapper_abi::layout::ThreadSlot;
+
+use crate::runtime::Runtime;
+
+/// The calling thread's state.
+#[repr(C, align(64))]
+pub(crate) struct ThreadState {
+    /// Return address of the exported function called last, noted by its entry stub.
+    pub(crate) caller: Cell<usize>,
+    /// Iterations of the chunk being executed, not yet counted.
+    pub(crate) pending: Cell<u64>,
+    /// Increment of the loop being executed, minus one, so that zero is the usual loop.
+    pub(crate) stride_less_one: Cell<i64>,
+    /// Where the thread counts.
+    pub(crate) slot: Cell<Option<&'static ThreadSlot>>,
+    /// Whether others count there too.
+    pub(crate) slot_is_shared: Cell<bool>,
+    /// Inside the real runtime on behalf of an exported function, which does the counting.
+    pub(crate) in_runtime: Cell<bool>,
+    /// The thread has begun an outermost region.
+    pub(crate) has_begun: Cell<bool>,
+    /// The thread called `omp_set_num_threads` outside any region.
+    pub(crate) has_set_num_threads: Cell<bool>,
+    /// A `num_threads` clause was announced for the next libomp region.
+    pub(crate) clause_announced: Cell<bool>,
+    /// Regions begun by a legacy `GOMP_parallel_*start` and not ended yet.
+    pub(crate) open_legacy_regions: Cell<u32>,
+    /// `omp_get_max_threads()` before the thread's first outermost region.
+    pub(crate) initial_max_threads: Cell<u32>,
+    /// The runtime of the region begun last.
+    pub(crate) last_runtime: Cell<Option<&'static Runtime>>,
+    /// Lowest address of the module whose runtime was looked up last.
+    pub(crate) route_start: Cell<usize>,
+    /// Length of that module; 0 when none was looked up.
+    pub(crate) route_len: Cell<usize>,
+    /// Its runtime.
+    pub(crate) route_runtime: Cell<Option<&'static Runtime>>,
+}
+
+const _: () = {
+    assert!(offset_of!(ThreadState, caller) == 0);
+    assert!(size_of::<ThreadState>() == 128);
+    assert!(align_of::<ThreadState>() == 64);
+};
+
+core::arch::global_asm!(
+    ".pushsection .tbss.mapper_omp_thread,\"awT\",@nobits",
+    ".balign 64",
+    ".globl mapper_omp_thread",
+    ".hidden mapper_omp_thread",
+    ".type mapper_omp_thread,@object",
+    ".size mapper_omp_thread,128",
+    "mapper_omp_thread: .zero 128",
+    ".popsection",
+);
+
+/// The state of the calling thread. The reference must not be kept across anything that may change
+/// the thread pointer.
+#[inline(always)]
+pub(crate) fn current() -> &'static ThreadState {
+    let address: *const ThreadState;
+    // SAFETY: reads the thread pointer (which the ABI keeps at fs:0) and a constant offset; changes
+    // nothing but the register and the flags.
+    unsafe {
+        core::arch::asm!(
+            "mov {0}, qword ptr [rip + mapper_omp_thread@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) address,
+            options(nostack, readonly),
+        );
+    }
+    // SAFETY: the block is 128 bytes, aligned to 64, lives as long as the thread and starts zeroed,
+    // which is a valid `ThreadState`: integers, `false`, and `None` for optional references. The
+    // reference can not be sent to another thread, since `Cell` is not `Sync`.
+    unsafe { &*address }
+}
+
+/// The instructions by which an entry stub notes its return address in the thread's state. They use
+/// r10 and r11, which carry no arguments.
+macro_rules! note_caller {
+    () => {
+        "mov r11, qword ptr [rip + mapper_omp_thread@GOTTPOFF]
+         mov r10, qword ptr [rsp]
+         mov qword ptr fs:[r11], r10"
+    };
+}
+pub(crate) use note_caller;
+
+impl ThreadState {
+    /// What a region saves when it begins and puts back when it ends, so that loops inside it do not
+    /// disturb the loop that the region may lie in.
+    pub(crate) fn enter_region(&self) -> LoopState {
+        let outer = LoopState {
+            pending: self.pending.get(),
+            stride_less_one: self.stride_less_one.get(),
+        };
+        self.leave_region(LoopState::default());
+        outer
+    }
+
+    /// Puts back what [`enter_region`](Self::enter_region) saved.
+    pub(crate) fn leave_region(&self, outer: LoopState) {
+        self.pending.set(outer.pending);
+        self.stride_less_one.set(outer.stride_less_one);
+    }
+}
+
+/// The loop that a thread is executing.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct LoopState {
+    pending: u64,
+    stride_less_one: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_starts_with_a_state_of_its_own() {
+        current().pending.set(5);
+        let other = std::thread::spawn(|| current().pending.get())
+            .join()
+            .unwrap();
+        assert_eq!((current().pending.get(), other), (5, 0));
+        current().pending.set(0);
+    }
+
+    #[test]
+    fn a_region_within_a_loop_leaves_the_loop_as_it_was() {
+        let thread = current();
+        thread.pending.set(3);
+        thread.stride_less_one.set(1);
+        let outer = thread.enter_region();
+        assert_eq!((thread.pending.get(), thread.stride_less_one.get()), (0, 0));
+        thread.pending.set(9);
+        thread.leave_region(outer);
+        assert_eq!((thread.pending.get(), thread.stride_less_one.get()), (3, 1));
+        thread.leave_region(LoopState::default());
+    }
+}

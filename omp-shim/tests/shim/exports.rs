@@ -1,0 +1,46 @@
+//! What the library shows to the programs it is loaded into.
+
+use std::process::Command;
+
+use crate::harness::shim;
+
+fn readelf(arguments: &[&str]) -> String {
+    let output = Command::new("readelf")
+        .args(arguments)
+        .arg(shim())
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn nothing_is_exported_but_functions_of_openmp_runtimes() {
+    let symbols = readelf(&["--dyn-syms", "--wide"]);
+    let exported: Vec<&str> = symbols
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|columns| columns.len() == 8 && columns[4] == "GLOBAL" && columns[6] != "UND")
+        .map(|columns| columns[7])
+        .collect();
+    assert_eq!(exported.len(), 58, "{exported:?}");
+    for name in exported {
+        let known = [
+            "GOMP_parallel",
+            "GOMP_loop_",
+            "__kmpc_",
+            "omp_set_num_threads",
+            "omp_set_dynamic",
+        ];
+        assert!(
+            known.iter().any(|prefix| name.starts_with(prefix)),
+            "{name} is exported"
+        );
+    }
+}
+
+#[test]
+fn thread_state_is_reached_without_a_call() {
+    assert!(readelf(&["--dynamic"]).contains("STATIC_TLS"));
+    // The offset in the thread-local block is a relocation of its own.
+    assert!(readelf(&["--relocs", "--wide"]).contains("R_X86_64_TPOFF64"));
+}

@@ -1,0 +1,300 @@
+//! Compiles a test program and runs it with the shim and a page.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use mapper_abi::{Allocation, CpuMask, PageReader, PageWriter, Progress, RuntimeReport, TeamMode};
+use tempfile::TempDir;
+
+/// A compiler, and with it a runtime.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Compiler {
+    Gcc,
+    Clang,
+}
+
+pub(crate) const COMPILERS: [Compiler; 2] = [Compiler::Gcc, Compiler::Clang];
+
+impl Compiler {
+    fn command(self, source: &Path) -> String {
+        let cpp = source
+            .extension()
+            .is_some_and(|extension| extension == "cpp");
+        let (variable, default) = match (self, cpp) {
+            (Self::Gcc, false) => ("CC_GCC", "gcc"),
+            (Self::Gcc, true) => ("CXX_GCC", "g++"),
+            (Self::Clang, false) => ("CC_CLANG", "clang"),
+            (Self::Clang, true) => ("CXX_CLANG", "clang++"),
+        };
+        std::env::var(variable).unwrap_or_else(|_| default.to_owned())
+    }
+
+    /// Compiles a program of `tests/programs`.
+    pub(crate) fn compile(self, source: &str, output: &Path, flags: &[&str]) -> PathBuf {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/programs")
+            .join(source);
+        let command = self.command(&source);
+        let result = Command::new(&command)
+            .args(["-O1", "-g", "-Wall", "-o"])
+            .arg(output)
+            .arg(&source)
+            .args(flags)
+            .output()
+            .unwrap_or_else(|error| {
+                panic!("run {command}: {error}; install gcc, clang, libomp-dev")
+            });
+        let message = String::from_utf8_lossy(&result.stderr);
+        assert!(
+            result.status.success(),
+            "{command} {}: {message}",
+            source.display()
+        );
+        output.to_owned()
+    }
+}
+
+/// A compiled program in a directory that goes with it.
+pub(crate) struct Program {
+    pub(crate) dir: TempDir,
+    pub(crate) path: PathBuf,
+}
+
+impl Program {
+    /// Compiles `source` with OpenMP.
+    pub(crate) fn new(compiler: Compiler, source: &str) -> Self {
+        Self::with_flags(compiler, source, &["-fopenmp"])
+    }
+
+    pub(crate) fn with_flags(compiler: Compiler, source: &str, flags: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = compiler.compile(source, &dir.path().join("program"), flags);
+        Self { dir, path }
+    }
+
+    /// Runs it without the shim.
+    pub(crate) fn run_plainly(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
+        let mut command = clean_command(&self.path);
+        command.args(arguments).envs(environment.iter().copied());
+        Outcome::of(&mut command)
+    }
+
+    /// A way to run it with the shim.
+    pub(crate) fn managed(&self) -> Managed {
+        Managed::new(&self.path)
+    }
+}
+
+/// What a program left behind.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) status: ExitStatus,
+}
+
+impl Outcome {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        Self {
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+            status: output.status,
+        }
+    }
+
+    /// What it printed, if it succeeded without a complaint.
+    pub(crate) fn output(&self) -> &str {
+        assert!(self.status.success() && self.stderr.is_empty(), "{self:?}");
+        &self.stdout
+    }
+}
+
+/// A command without the settings of whoever runs the tests.
+fn clean_command(path: &Path) -> Command {
+    let mut command = Command::new(path);
+    for (name, _) in std::env::vars_os() {
+        let name_text = name.to_string_lossy();
+        if ["OMP_", "GOMP_", "KMP_", "MAPPER_"]
+            .iter()
+            .any(|prefix| name_text.starts_with(prefix))
+        {
+            command.env_remove(&name);
+        }
+    }
+    // Teams are larger than the machine here; long spinning would only make the tests slow.
+    command
+        .env("GOMP_SPINCOUNT", "100")
+        .env("KMP_BLOCKTIME", "0");
+    command
+}
+
+/// The shim that cargo has built for this test.
+pub(crate) fn shim() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let shim = test.parent().unwrap().join("libmapper_omp.so");
+    assert!(
+        shim.exists(),
+        "{} is missing: run `cargo build -p mapper-omp-shim`",
+        shim.display()
+    );
+    shim
+}
+
+/// A program that is to run with the shim and a page.
+pub(crate) struct Managed {
+    pub(crate) command: Command,
+    pub(crate) page: Page,
+}
+
+/// The daemon's side of the page.
+pub(crate) struct Page {
+    pub(crate) writer: PageWriter,
+    pub(crate) reader: PageReader,
+}
+
+impl Page {
+    fn new() -> Self {
+        let writer = PageWriter::create().unwrap();
+        let reader = writer.reader().unwrap();
+        Self { writer, reader }
+    }
+
+    /// The path under which others find it.
+    pub(crate) fn path(&self) -> String {
+        format!(
+            "/proc/{}/fd/{}",
+            std::process::id(),
+            self.writer.as_fd().as_raw_fd()
+        )
+    }
+
+    /// Gives the program so many CPUs.
+    pub(crate) fn allocate(&mut self, cpu_count: u32) {
+        self.publish(cpu_count, TeamMode::Follow);
+    }
+
+    pub(crate) fn publish(&mut self, cpu_count: u32, team_mode: TeamMode) {
+        let cpus = CpuMask::from_cpus(0..cpu_count).unwrap();
+        let allocation = Allocation {
+            cpu_count,
+            team_mode,
+            cpus,
+            node_mask: 1,
+            max_team: 0,
+        };
+        self.writer.publish(&allocation);
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.reader.progress(u64::MAX)
+    }
+
+    pub(crate) fn report(&self) -> RuntimeReport {
+        self.reader.report()
+    }
+}
+
+impl Managed {
+    pub(crate) fn new(path: &Path) -> Self {
+        let page = Page::new();
+        let mut command = clean_command(path);
+        command
+            .env("LD_PRELOAD", shim())
+            .env("MAPPER_PAGE", page.path())
+            .env("MAPPER_TOKEN", page.writer.token().to_string())
+            .env("MAPPER_DEBUG", "1");
+        Self { command, page }
+    }
+
+    /// Under `--teams follow`, starting with so many CPUs.
+    pub(crate) fn following(mut self, cpu_count: u32) -> Self {
+        self.command.env("MAPPER_TEAMS", "follow");
+        self.page.allocate(cpu_count);
+        self
+    }
+
+    /// With this many threads by default.
+    pub(crate) fn threads(self, count: u32) -> Self {
+        self.env("OMP_NUM_THREADS", &count.to_string())
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn args(mut self, arguments: &[&str]) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&mut self) -> Outcome {
+        Outcome::of(&mut self.command)
+    }
+
+    /// Starts it, to be talked with line by line.
+    pub(crate) fn start(mut self) -> Dialogue {
+        let mut child = self
+            .command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Dialogue {
+            child,
+            stdin: Some(stdin),
+            stdout,
+            page: self.page,
+        }
+    }
+}
+
+/// A running program that answers each line with one.
+pub(crate) struct Dialogue {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    pub(crate) page: Page,
+}
+
+impl Dialogue {
+    pub(crate) fn say(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().unwrap();
+        writeln!(stdin, "{line}").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    pub(crate) fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        self.say(line);
+        self.hear()
+    }
+
+    /// The size of the team of the region that `line` asks for.
+    pub(crate) fn team(&mut self, line: &str) -> u32 {
+        let answer = self.ask(line);
+        answer
+            .parse()
+            .unwrap_or_else(|_| panic!("{line:?} was answered by {answer:?}"))
+    }
+
+    /// Lets it come to its end.
+    pub(crate) fn finish(mut self) -> Page {
+        drop(self.stdin.take());
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+        self.page
+    }
+}

@@ -1,0 +1,13 @@
+//! The shim under real programs, compiled by gcc and by clang, with a page made by the test.
+//!
+//! `CC_GCC` and `CC_CLANG` name the compilers if they are not `gcc` and `clang`.
+
+#![allow(clippy::unwrap_used)]
+
+mod exports;
+mod follow;
+mod harness;
+mod inert;
+mod modules;
+mod progress;
+mod results;

@@ -1,0 +1,166 @@
+//! Each call reaches the runtime that the dynamic linker would have chosen.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mapper_abi::Runtimes;
+
+use crate::harness::{Compiler, Program};
+
+/// What a library's function returns when its calls all reach the same runtime.
+const RIGHT: &str = "24500";
+
+/// Compiles `library.c` with the function `name`.
+fn library(compiler: Compiler, dir: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    let define = format!("-DNAME={name}");
+    let mut all = vec!["-fopenmp", "-fPIC", "-shared", define.as_str()];
+    all.extend(flags);
+    compiler.compile("library.c", &dir.join(format!("lib{name}.so")), &all)
+}
+
+/// A copy of libgomp under another name, as Python wheels bring it.
+fn renamed_libgomp(dir: &Path) -> PathBuf {
+    let output = Command::new("gcc")
+        .arg("-print-file-name=libgomp.so.1")
+        .output()
+        .unwrap();
+    let original = String::from_utf8(output.stdout).unwrap();
+    let mut image = std::fs::read(original.trim()).unwrap();
+    let (old, new) = (b"libgomp.so.1\0", b"libgomq.so.1\0");
+    let mut renamed = 0;
+    for start in 0..image.len() - old.len() {
+        if image[start..].starts_with(old) {
+            image[start..start + new.len()].copy_from_slice(new);
+            renamed += 1;
+        }
+    }
+    assert!(renamed > 0, "{original} does not hold its own name");
+    let copy = dir.join("libgomq.so.1");
+    std::fs::write(&copy, image).unwrap();
+    copy
+}
+
+/// A library that is linked with the renamed libgomp and finds it beside itself.
+fn wheel(dir: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    let define = format!("-DNAME={name}");
+    let bundled = renamed_libgomp(dir);
+    let object = dir.join(format!("{name}.o"));
+    Compiler::Gcc.compile("library.c", &object, &["-fopenmp", "-fPIC", "-c", &define]);
+    let library = dir.join(format!("lib{name}.so"));
+    let status = Command::new("gcc")
+        .arg("-shared")
+        .arg("-o")
+        .arg(&library)
+        .arg(&object)
+        .arg(&bundled)
+        .arg("-Wl,-rpath,$ORIGIN")
+        .args(flags)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    library
+}
+
+fn loader() -> Program {
+    Program::with_flags(Compiler::Gcc, "loader.c", &[])
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_library_loaded_late_with_local_scope_is_served() {
+    for compiler in [Compiler::Gcc, Compiler::Clang] {
+        let program = loader();
+        let late = library(compiler, program.dir.path(), "late", &[]);
+        let load = format!("local:{}:late", text(&late));
+        let mut managed = program.managed().args(&[&load, "call:0", "call:0"]);
+        assert_eq!(
+            managed.run().output(),
+            format!("{RIGHT}\n{RIGHT}\n"),
+            "{compiler:?}"
+        );
+        let progress = managed.page.progress();
+        assert_eq!(
+            (progress.regions, progress.iterations),
+            (20, 1000),
+            "{compiler:?}"
+        );
+    }
+}
+
+#[test]
+fn a_wheel_with_a_runtime_of_its_own_is_served_by_it() {
+    let program = loader();
+    let wheel = wheel(program.dir.path(), "wheel", &[]);
+    let load = format!("local:{}:wheel", text(&wheel));
+    let mut managed = program.managed().args(&[&load, "call:0"]);
+    assert_eq!(managed.run().output(), format!("{RIGHT}\n"));
+    assert_eq!(managed.page.progress().regions, 10);
+}
+
+#[test]
+fn a_wheel_and_another_library_each_keep_their_runtime() {
+    let program = loader();
+    let dir = program.dir.path();
+    let wheel = format!("local:{}:wheel", text(&wheel(dir, "wheel", &[])));
+    for compiler in [Compiler::Gcc, Compiler::Clang] {
+        let other = library(compiler, dir, "other", &[]);
+        for scope in ["local", "global"] {
+            let other = format!("{scope}:{}:other", text(&other));
+            // Calls in turn, in both orders of loading, bound at once or at the first call.
+            for arguments in [
+                [&wheel, &other, "call:0", "call:1", "call:0", "call:1"],
+                [&other, &wheel, "call:0", "call:1", "call:0", "call:1"],
+                [&wheel, &other, "call:1", "call:0", "call:1", "call:0"],
+                [&wheel, "call:0", &other, "call:1", "call:0", "call:1"],
+            ] {
+                for bind_now in [true, false] {
+                    // Without the shim such mixtures only work when bound at once: a lazily bound
+                    // library is torn between two runtimes as soon as one becomes global.
+                    if !bind_now && scope == "global" {
+                        continue;
+                    }
+                    let mut managed = program.managed().args(&arguments);
+                    if bind_now {
+                        managed = managed.env("LD_BIND_NOW", "1");
+                    }
+                    let outcome = managed.run();
+                    let expected = format!("{RIGHT}\n").repeat(4);
+                    let case = format!("{compiler:?} {arguments:?} {bind_now}");
+                    assert_eq!(outcome.stdout, expected, "{case} {outcome:?}");
+                    assert_eq!(managed.page.progress().regions, 40, "{case}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_with_both_runtimes_has_both_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    library(Compiler::Gcc, dir.path(), "of_gcc", &[]);
+    library(Compiler::Clang, dir.path(), "of_clang", &[]);
+    let (place, path) = (
+        format!("-L{}", text(dir.path())),
+        format!("-Wl,-rpath,{}", text(dir.path())),
+    );
+    for order in [["-lof_gcc", "-lof_clang"], ["-lof_clang", "-lof_gcc"]] {
+        let program = Program::with_flags(
+            Compiler::Gcc,
+            "two_runtimes.c",
+            &[&place, &path, order[0], order[1]],
+        );
+        let plain = program.run_plainly(&[], &[]);
+        let mut managed = program.managed();
+        assert_eq!(managed.run().output(), plain.output(), "{order:?}");
+        let progress = managed.page.progress();
+        assert_eq!(
+            (progress.regions, progress.iterations),
+            (60, 3000),
+            "{order:?}"
+        );
+        assert_eq!(managed.page.report().runtimes, Runtimes::all());
+    }
+}

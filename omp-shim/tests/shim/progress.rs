@@ -1,0 +1,133 @@
+//! Progress reaches the daemon, from every thread and process.
+
+use mapper_abi::{ReportFlags, Runtimes};
+
+use crate::harness::{COMPILERS, Compiler, Program};
+
+#[test]
+fn progress_shows_within_a_long_region() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "long_region.c");
+        let mut dialogue = program.managed().start();
+        for chunk in 0..10 {
+            assert_eq!(dialogue.hear(), format!("chunk {chunk}"));
+            let progress = dialogue.page.progress();
+            assert_eq!(
+                (progress.regions, progress.iterations),
+                (0, chunk * 10),
+                "{compiler:?}"
+            );
+            dialogue.say("");
+        }
+        assert_eq!(dialogue.hear(), "done");
+        let progress = dialogue.page.progress();
+        assert_eq!(
+            (progress.regions, progress.iterations),
+            (1, 100),
+            "{compiler:?}"
+        );
+        dialogue.finish();
+    }
+}
+
+#[test]
+fn a_forked_child_counts_beside_its_parent() {
+    for (compiler, again) in [
+        (Compiler::Gcc, false),
+        (Compiler::Clang, false),
+        (Compiler::Clang, true),
+    ] {
+        let program = Program::new(compiler, "fork.c");
+        let arguments: &[&str] = if again { &["again"] } else { &[] };
+        let mut managed = program.managed().threads(2).args(arguments);
+        assert_eq!(
+            managed.run().output(),
+            "child 148500\nparent 99000\n",
+            "{compiler:?}"
+        );
+        let regions = 30 + 20 + if again { 20 } else { 0 };
+        let progress = managed.page.progress();
+        assert_eq!(
+            (progress.regions, progress.iterations),
+            (regions, regions * 100),
+            "{compiler:?}"
+        );
+    }
+}
+
+#[test]
+fn a_child_forked_between_regions_has_slots_of_its_own() {
+    // libgomp's child can only have teams of one thread then.
+    let program = Program::new(Compiler::Gcc, "fork.c");
+    let mut managed = program.managed().threads(1).args(&["again"]);
+    assert_eq!(managed.run().output(), "child 148500\nparent 99000\n");
+    let progress = managed.page.progress();
+    assert_eq!((progress.regions, progress.iterations), (70, 7000));
+}
+
+#[test]
+fn slots_of_threads_that_ended_are_used_again() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "churn.c");
+        let mut managed = program.managed();
+        assert_eq!(managed.run().output(), "27000\n", "{compiler:?}");
+        let progress = managed.page.progress();
+        assert_eq!(
+            (progress.regions, progress.iterations),
+            (600, 6000),
+            "{compiler:?}"
+        );
+        let exhausted = managed
+            .page
+            .report()
+            .flags
+            .contains(ReportFlags::SLOTS_EXHAUSTED);
+        assert!(!exhausted, "{compiler:?}");
+    }
+}
+
+#[test]
+fn an_ended_process_leaves_its_slots_and_its_totals() {
+    let program = Program::new(Compiler::Gcc, "constructs.c");
+    let mut managed = program.managed().threads(2);
+    managed.run().output();
+    let after_one = managed.page.progress();
+    assert_eq!(after_one.threads, 0);
+    managed.run().output();
+    let after_two = managed.page.progress();
+    assert_eq!(after_two.regions, 2 * after_one.regions);
+    assert_eq!(after_two.iterations, 2 * after_one.iterations);
+}
+
+#[test]
+fn the_daemon_learns_which_runtime_is_in_use_and_how_it_waits() {
+    for (compiler, runtime) in [
+        (Compiler::Gcc, Runtimes::LIBGOMP),
+        (Compiler::Clang, Runtimes::LIBOMP),
+    ] {
+        let program = Program::new(compiler, "constructs.c");
+        let mut managed = program.managed().threads(3);
+        managed.run().output();
+        let report = managed.page.report();
+        assert!(report.attached());
+        assert_eq!((report.runtimes, report.max_threads), (runtime, 3));
+        assert!(
+            !report.flags.contains(ReportFlags::WAITS_SPIN),
+            "{compiler:?}"
+        );
+        let mut managed = program.managed().threads(2);
+        managed
+            .command
+            .env_remove("GOMP_SPINCOUNT")
+            .env_remove("KMP_BLOCKTIME");
+        managed.run().output();
+        assert!(
+            managed
+                .page
+                .report()
+                .flags
+                .contains(ReportFlags::WAITS_SPIN),
+            "{compiler:?}"
+        );
+    }
+}

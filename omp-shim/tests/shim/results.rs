@@ -1,0 +1,146 @@
+//! Programs compute what they compute without the shim.
+
+use mapper_abi::Runtimes;
+
+use crate::harness::{COMPILERS, Compiler, Program};
+
+const SCHEDULES: [&str; 4] = ["static", "static,3", "dynamic,4", "guided"];
+
+#[test]
+fn results_are_those_of_a_plain_run_in_every_mode_and_size() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "constructs.c");
+        for threads in [1, 2, 4] {
+            let count = threads.to_string();
+            let environment = [
+                ("OMP_NUM_THREADS", count.as_str()),
+                ("OMP_SCHEDULE", "dynamic,4"),
+            ];
+            let plain = program.run_plainly(&[], &environment);
+            for cpus in [0, 1, 2, 3] {
+                let mut managed = program.managed().threads(threads);
+                if cpus > 0 {
+                    managed = managed.following(cpus);
+                }
+                let outcome = managed.env("OMP_SCHEDULE", "dynamic,4").run();
+                assert_eq!(
+                    outcome.output(),
+                    plain.output(),
+                    "{compiler:?} {threads} {cpus}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn regions_and_iterations_are_counted_exactly() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "constructs.c");
+        for schedule in SCHEDULES {
+            let mut managed = program.managed().threads(3).env("OMP_SCHEDULE", schedule);
+            let outcome = managed.run();
+            let counted = managed.page.progress();
+            let line = format!(
+                "regions {} iterations {}",
+                counted.regions, counted.iterations
+            );
+            let expected = outcome.output().lines().last().unwrap().to_owned();
+            assert_eq!(line, expected, "{compiler:?} {schedule}");
+            assert!(counted.last_progress_ns > 0 && counted.region != 0);
+        }
+    }
+}
+
+#[test]
+fn results_are_right_while_the_allocation_flaps() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "constructs.c");
+        let plain = program.run_plainly(&["300"], &[("OMP_NUM_THREADS", "4")]);
+        let mut managed = program.managed().threads(4).following(2).args(&["300"]);
+        let mut child = managed
+            .command
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut cpus = 0;
+        while child.try_wait().unwrap().is_none() {
+            cpus = cpus % 5 + 1;
+            managed.page.allocate(cpus);
+            std::thread::sleep(std::time::Duration::from_micros(300));
+        }
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{compiler:?} {}", output.status);
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap(),
+            plain.output(),
+            "{compiler:?}"
+        );
+        let counted = managed.page.progress();
+        let line = format!(
+            "regions {} iterations {}",
+            counted.regions, counted.iterations
+        );
+        assert_eq!(plain.output().lines().last().unwrap(), line, "{compiler:?}");
+    }
+}
+
+#[test]
+fn programs_of_gcc_may_run_on_libomp() {
+    // libomp offers gcc's interface too, and calls its own functions behind it.
+    let program = Program::with_flags(
+        Compiler::Gcc,
+        "constructs.c",
+        &["-fopenmp", "-Wl,--no-as-needed", "-l:libomp.so.5"],
+    );
+    let with_libomp_first = |arguments: &[&str]| {
+        let mut managed = program.managed().threads(3).args(arguments);
+        let preload = format!("{}:libomp.so.5", crate::harness::shim().display());
+        managed.command.env("LD_PRELOAD", preload);
+        managed
+    };
+    let plain = program.run_plainly(&[], &[("OMP_NUM_THREADS", "3")]);
+    let mut managed = with_libomp_first(&[]);
+    let outcome = managed.run();
+    let (results, counts) = outcome.output().split_once('\n').unwrap();
+    assert_eq!(plain.output().lines().next().unwrap(), results);
+    let counted = managed.page.progress();
+    let line = format!(
+        "regions {} iterations {}\n",
+        counted.regions, counted.iterations
+    );
+    assert_eq!(counts, line);
+}
+
+#[test]
+fn regions_of_old_gcc_are_counted_and_followed() {
+    let program = Program::new(Compiler::Gcc, "legacy.c");
+    let plain = program.run_plainly(&[], &[("OMP_NUM_THREADS", "2")]);
+    let mut managed = program.managed().threads(2).following(1);
+    assert_eq!(managed.run().output(), plain.output());
+    let progress = managed.page.progress();
+    assert_eq!((progress.regions, progress.iterations), (10, 500));
+    assert_eq!(managed.page.report().runtimes, Runtimes::LIBGOMP);
+}
+
+#[test]
+fn exceptions_within_regions_are_caught_where_they_should_be() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "exception.cpp");
+        let outcome = program.managed().threads(3).following(2).run();
+        assert_eq!(outcome.output(), "caught 33 passed 66\n", "{compiler:?}");
+    }
+}
+
+#[test]
+fn an_unwinder_finds_its_way_through_the_shim() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "backtrace.c");
+        let outcome = program.managed().run();
+        assert_eq!(
+            outcome.output(),
+            "deeper to the start through the shim\n",
+            "{compiler:?}"
+        );
+    }
+}
