@@ -1,3 +1,120 @@
 //! The daemon: observes, decides and enforces every interval.
+//!
+//! One task, [`state::Daemon`], owns everything that changes: the applications, the controller, the
+//! enforcer, the counters, the pages. Whatever happens outside reaches it as a [`message::Message`]
+//! or as a timer: a call on the socket ([`server`]), the end of a process ([`watch`]), an interval
+//! that has passed, a signal. So there is no lock and no order of locks to get wrong, and a decision
+//! always sees one consistent state.
+//!
+//! ```text
+//!  socket ──► connection tasks ──┐
+//!  pidfds, cgroup.events ────────┼──► messages ──► Daemon ──► observe ─► step ─► check ─► enforce
+//!  timers, signals ──────────────┘                   │
+//!                                                    └──► replies, pages
+//! ```
+//!
+//! An idle daemon has no timer running, but for the watchdog of the service manager.
+//!
+//! Exit status: 0 after an orderly stop; 1 when something failed; 2 for a wrong command line; 3 when
+//! a daemon already listens on the socket.
 
-fn main() {}
+mod args;
+mod interval;
+mod launch;
+mod logging;
+mod message;
+mod page;
+mod paths;
+mod record;
+mod selection;
+mod server;
+mod service;
+mod settings;
+mod state;
+mod status;
+mod tick;
+mod watch;
+
+use anyhow::Context;
+use clap::Parser;
+use mapper_host::clock::MonotonicClock;
+use mapper_host::cpus::UsableCpus;
+use mapper_host::procfs::ProcFs;
+use mapper_pipeline::Controller;
+use settings::Settings;
+use state::{Daemon, Parts};
+use std::process::ExitCode;
+
+/// Exit status when another daemon listens on the socket.
+const ALREADY_RUNNING: u8 = 3;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    let settings = match Settings::gather(args) {
+        Ok(settings) => settings,
+        Err(error) => return fail(&error, 1),
+    };
+    logging::start();
+    match run(settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<paths::AlreadyRunning>() => fail(&error, ALREADY_RUNNING),
+        Err(error) => fail(&error, 1),
+    }
+}
+
+fn fail(error: &anyhow::Error, status: u8) -> ExitCode {
+    // Nobody is left to tell if standard error is closed.
+    let _ = std::io::Write::write_all(
+        &mut std::io::stderr(),
+        format!("mapperd: {error:#}\n").as_bytes(),
+    );
+    ExitCode::from(status)
+}
+
+fn run(settings: Settings) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the event loop")?;
+    runtime.block_on(serve(settings))
+}
+
+async fn serve(settings: Settings) -> anyhow::Result<()> {
+    // The socket comes first: whether this daemon may run at all is decided there.
+    let socket = paths::listen(&settings.socket, settings.audience)?;
+    let topology = selection::topology()?;
+    let counters = selection::counters(settings.counters)?;
+    let enforcer = selection::enforcer(&settings)?;
+    let controller = Controller::new(settings.pipeline.clone(), topology.value)
+        .context("configuration names no policy")?;
+    let recorder = settings
+        .record
+        .as_deref()
+        .map(record::Recorder::create)
+        .transpose()?;
+    let stop = service::StopSignals::listen()?;
+    let watchdog = service::Watchdog::from_environment();
+    let (sender, inbox) = message::channel();
+    let usable_cpus = UsableCpus::system(settings.reserve.clone());
+    let daemon = Daemon::new(Parts {
+        topology_source: topology.name,
+        controller,
+        enforcer: enforcer.value,
+        enforcer_selection: enforcer.selection,
+        counters: counters.value,
+        counters_selection: counters.selection,
+        first_app: enforcer.first_app,
+        usable_cpus,
+        recorder,
+        clock: Box::new(MonotonicClock),
+        proc: ProcFs::system()?,
+        sender: sender.clone(),
+        settings,
+    })?;
+    let accepting = tokio::spawn(server::accept(socket.listener()?, sender));
+    tracing::info!(socket = %socket.path().display(), "ready");
+    service::ready(&format!("listening on {}", socket.path().display()));
+    daemon.run(inbox, stop, watchdog).await;
+    accepting.abort();
+    Ok(())
+}

@@ -7,8 +7,9 @@
 //! A process belongs to an application when
 //! 1. it belonged to it before (same number, same start time), or
 //! 2. its parent does, or
-//! 3. its parent is the launcher of the application (the launcher makes itself the reaper of
-//!    orphans, so that children of processes that ended come back to it), or
+//! 3. its parent is the launcher of the application and that launcher has nothing else to do (it
+//!    makes itself the reaper of orphans, so that children of processes that ended come back to it;
+//!    one that had other children when the application came, or launched two, is not such), or
 //! 4. the leader of its process group or session is, or was, a member: an orphan that went to the
 //!    system's reaper is found again by that.
 //!
@@ -31,7 +32,7 @@ pub(super) struct ProcessTree {
 
 #[derive(Clone, Debug)]
 struct Family {
-    launcher: u32,
+    launcher: Launcher,
     /// Start time by process number.
     members: BTreeMap<u32, u64>,
     /// Ended members that led a process group or session, whose number stands for the application
@@ -39,16 +40,45 @@ struct Family {
     ended_leaders: Vec<u32>,
 }
 
+/// Whether the children of a launcher must be orphans of what it launched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Launcher {
+    /// Its children have not been looked at yet.
+    New(u32),
+    /// It has no children of its own besides the program.
+    Dedicated(u32),
+    /// It has, so they say nothing.
+    Busy(u32),
+}
+
+impl Launcher {
+    const fn pid(self) -> u32 {
+        match self {
+            Self::New(pid) | Self::Dedicated(pid) | Self::Busy(pid) => pid,
+        }
+    }
+}
+
 impl ProcessTree {
     /// Starts to follow an application from its first process on.
     pub(super) fn add(&mut self, app: AppId, launcher: u32, first: &ProcessStat) {
+        // Everybody's orphans fall to the first process, and no process has the number 0.
+        let mut state = if launcher > 1 {
+            Launcher::New(launcher)
+        } else {
+            Launcher::Busy(launcher)
+        };
         for family in self.families.values_mut() {
             family.members.remove(&first.pid);
+            if family.launcher.pid() == launcher {
+                state = Launcher::Busy(launcher);
+                family.launcher = state;
+            }
         }
         self.families.insert(
             app,
             Family {
-                launcher,
+                launcher: state,
                 members: BTreeMap::from([(first.pid, first.started_ticks)]),
                 ended_leaders: Vec::new(),
             },
@@ -114,9 +144,16 @@ impl ProcessTree {
                     .chain(ended_leaders.iter())
                     .map(|pid| (*pid, *app)),
             );
-            // Everybody's orphans fall to the first process, and no process has the number 0.
-            if *launcher > 1 {
-                launchers.insert(*launcher, *app);
+            if let Launcher::New(pid) = *launcher {
+                let other_child =
+                    |p: &&ProcessStat| p.parent == pid && !members.contains_key(&p.pid);
+                *launcher = match live.values().any(other_child) {
+                    true => Launcher::Busy(pid),
+                    false => Launcher::Dedicated(pid),
+                };
+            }
+            if let Launcher::Dedicated(pid) = *launcher {
+                launchers.insert(pid, *app);
             }
         }
         // Each pass finds at least one more generation, so passes are bounded by the processes.
@@ -202,8 +239,28 @@ mod tests {
     #[test]
     fn an_orphan_that_falls_to_the_launcher_belongs_even_if_never_seen_before() {
         let mut tree = tree();
+        tree.update(&[process(LAUNCHER, 5), process(ROOT, LAUNCHER)]);
         tree.update(&[process(LAUNCHER, 5), process(30, LAUNCHER)]);
         assert_eq!(members(&tree), [30]);
+    }
+
+    #[test]
+    fn other_children_of_a_launcher_that_has_some_do_not_belong() {
+        let mut first = tree();
+        first.update(&[process(ROOT, LAUNCHER), process(20, LAUNCHER)]);
+        first.update(&[process(ROOT, LAUNCHER), process(21, LAUNCHER)]);
+        assert_eq!(members(&first), [ROOT]);
+
+        let mut second = tree();
+        second.update(&[process(ROOT, LAUNCHER)]);
+        second.add(AppId(2), LAUNCHER, &process(12, LAUNCHER));
+        second.update(&[
+            process(ROOT, LAUNCHER),
+            process(12, LAUNCHER),
+            process(21, LAUNCHER),
+        ]);
+        assert_eq!(members(&second), [ROOT]);
+        assert_eq!(second.members(AppId(2)).collect::<Vec<_>>(), [12]);
     }
 
     #[test]

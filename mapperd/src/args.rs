@@ -1,0 +1,75 @@
+//! The command line.
+
+use crate::interval::Interval;
+use crate::selection::EnforcerChoice;
+use clap::Parser;
+use mapper_host::counters::Choice as CounterChoice;
+use mapper_model::CpuSet;
+use std::path::PathBuf;
+
+/// Gives parallel applications CPUs so that each keeps its promised performance.
+///
+/// What is given here comes before the configuration file.
+#[derive(Parser, Debug)]
+#[command(
+    name = "mapperd",
+    version,
+    max_term_width = 100,
+    after_help = "Exit status: 0 after an orderly stop, 1 when something failed, 2 for a wrong command \
+                  line, 3 when a daemon already listens on the socket.\n\
+                  MAPPER_LOG sets what is logged, such as debug or mapperd=debug,warn."
+)]
+pub(crate) struct Args {
+    /// Manage this user's programs by thread affinity, with a socket under XDG_RUNTIME_DIR
+    #[arg(long)]
+    pub(crate) user: bool,
+    /// Listen here [default: /run/mapper/mapper.sock, with --user $XDG_RUNTIME_DIR/mapper/mapper.sock]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Read settings from this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Time between two decisions, from 20ms to 10s [default: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) interval: Option<Interval>,
+    /// Policy that decides how many CPUs each application gets [default: mapper]
+    #[arg(long, value_name = "NAME", value_parser = allocation_policy)]
+    pub(crate) allocation: Option<String>,
+    /// Policy that decides which CPUs [default: sam_mph]
+    #[arg(long, value_name = "NAME", value_parser = mapping_policy)]
+    pub(crate) mapping: Option<String>,
+    /// How CPUs are confined: auto, cgroup or affinity [default: auto, with --user affinity]
+    #[arg(long, value_name = "KIND")]
+    pub(crate) enforcer: Option<EnforcerChoice>,
+    /// Make control groups in this directory [default: the delegated one, else mapper.slice]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup_root: Option<PathBuf>,
+    /// What is measured: auto, hardware or software [default: auto]
+    #[arg(long, value_name = "KIND")]
+    pub(crate) counters: Option<CounterChoice>,
+    /// CPUs that are never given out, such as 0-1 [default: none]
+    #[arg(long, value_name = "CPUS")]
+    pub(crate) reserve: Option<CpuSet>,
+    /// Write every observation and plan to this file, one JSON line each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+}
+
+fn allocation_policy(name: &str) -> Result<String, mapper_allocate::UnknownPolicy> {
+    mapper_allocate::find(name).map(|_| name.to_owned())
+}
+
+fn mapping_policy(name: &str) -> Result<String, mapper_map::UnknownPolicy> {
+    mapper_map::find(name).map(|_| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,287 @@
+//! A program is to start: checking who asks, gathering, admitting, answering.
+//!
+//! Who asks is told by the kernel: the credentials of the connection. A client may have a process
+//! managed that is its own child and acts for its own user, and nobody else's. The process waits
+//! until the answer comes; a descriptor of it (pidfd) makes sure that its number has not passed to
+//! another process between check and use.
+
+use crate::message::{Answer, Peer, Served};
+use crate::page::Page;
+use crate::settings::Audience;
+use crate::state::{App, Daemon, GATHER, Lease};
+use crate::watch::Watches;
+use mapper_control::schema::{LaunchReply, LaunchRequest, RuntimeChoice};
+use mapper_control::{ErrorReply, PROTOCOL};
+use mapper_host::chain;
+use mapper_host::enforce::Newcomer;
+use mapper_model::{AppId, AppName, CpuSet};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::{AsFd, OwnedFd};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// Applications that may be managed at a time.
+const APPLICATIONS: usize = 1024;
+
+/// A newcomer that waits for others.
+pub(crate) struct Pending {
+    peer: Peer,
+    request: LaunchRequest,
+    process: OwnedFd,
+    reply: oneshot::Sender<Answer>,
+}
+
+impl Daemon {
+    pub(crate) fn launch(
+        &mut self,
+        peer: Peer,
+        request: LaunchRequest,
+        reply: oneshot::Sender<Answer>,
+    ) {
+        match self.check(peer, &request) {
+            Ok(process) => {
+                self.pending.push(Pending {
+                    peer,
+                    request,
+                    process,
+                    reply,
+                });
+                self.gather_until(Some(Instant::now() + GATHER));
+            }
+            Err(error) => {
+                tracing::info!(pid = request.pid, uid = peer.uid, "launch refused: {error}");
+                // The client may have hung up.
+                let _ = reply.send(Err(error));
+            }
+        }
+    }
+
+    /// Whether this client may have this process managed. Returns a descriptor of the process.
+    fn check(&self, peer: Peer, request: &LaunchRequest) -> Result<OwnedFd, ErrorReply> {
+        let pid = request.pid;
+        if self.parts.settings.audience == Audience::Owner {
+            let owner = rustix::process::geteuid().as_raw();
+            if peer.uid != owner {
+                return Err(not_permitted(format!(
+                    "this daemon serves user {owner} alone, not user {}",
+                    peer.uid
+                )));
+            }
+        }
+        if self.apps.len() + self.pending.len() >= APPLICATIONS {
+            return Err(ErrorReply::Unavailable {
+                message: format!("{APPLICATIONS} applications are managed already"),
+            });
+        }
+        let no_process = || ErrorReply::InvalidParameter {
+            message: format!("pid {pid}: no such process"),
+        };
+        let process = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or_else(no_process)
+            .and_then(|pid| match pidfd_open(pid, PidfdFlags::empty()) {
+                Ok(process) => Ok(process),
+                Err(Errno::SRCH | Errno::INVAL) => Err(no_process()),
+                Err(error) => Err(ErrorReply::Internal {
+                    message: format!("pid {pid}: pidfd_open: {error}"),
+                }),
+            })?;
+        let stat = self.parts.proc.stat(pid).map_err(|_| no_process())?;
+        if stat.parent != peer.pid {
+            return Err(not_permitted(format!(
+                "process {pid} is not a child of the caller, process {}",
+                peer.pid
+            )));
+        }
+        let uids = self.parts.proc.uids(pid).map_err(|_| no_process())?;
+        // Root may launch for others; everybody else for himself.
+        if peer.uid != 0 && (uids.real != peer.uid || uids.effective != peer.uid) {
+            return Err(not_permitted(format!(
+                "process {pid} belongs to user {}, not to the caller, user {}",
+                uids.effective, peer.uid
+            )));
+        }
+        let taken = self.apps.iter().any(|app| app.first_process == pid)
+            || self.pending.iter().any(|p| p.request.pid == pid);
+        if taken {
+            return Err(not_permitted(format!("process {pid} is managed already")));
+        }
+        // What was read belongs to the process of the descriptor only if that still lives.
+        if has_ended(&process) {
+            return Err(no_process());
+        }
+        Ok(process)
+    }
+
+    /// Admits everybody who has waited, decides once for all, and answers.
+    pub(crate) fn admit_gathered(&mut self) {
+        self.gather_until(None);
+        let mut admitted = Vec::new();
+        for pending in std::mem::take(&mut self.pending) {
+            let Pending {
+                peer,
+                request,
+                process,
+                reply,
+            } = pending;
+            if reply.is_closed() {
+                continue;
+            }
+            match self.admit(peer, request, process) {
+                Ok(app) => admitted.push((app, reply)),
+                Err(error) => {
+                    tracing::warn!("launch failed: {error}");
+                    let _ = reply.send(Err(error));
+                }
+            }
+        }
+        if admitted.is_empty() {
+            return;
+        }
+        self.membership_changed();
+        let mut lost = false;
+        for (app, reply) in admitted {
+            let answer = self.place(app);
+            let refused = answer.is_err();
+            let unheard = reply.send(answer).is_err();
+            if refused || unheard {
+                self.forget(app);
+                lost = true;
+            }
+        }
+        if lost {
+            self.membership_changed();
+        }
+    }
+
+    fn admit(
+        &mut self,
+        peer: Peer,
+        request: LaunchRequest,
+        process: OwnedFd,
+    ) -> Result<AppId, ErrorReply> {
+        let id = self.next_app;
+        let mut spec = request.spec;
+        spec.name = self.unique(spec.name);
+        let page = match request.runtime {
+            RuntimeChoice::On => Some(Page::create().map_err(|error| ErrorReply::Internal {
+                message: error.to_string(),
+            })?),
+            RuntimeChoice::Off => None,
+        };
+        let newcomer = Newcomer {
+            app: id,
+            name: spec.name.clone(),
+            first_process: request.pid,
+            launcher: peer.pid,
+        };
+        self.next_app = AppId(id.0 + 1);
+        self.parts
+            .enforcer
+            .admit(&newcomer)
+            .map_err(|error| ErrorReply::Internal {
+                message: chain(&error),
+            })?;
+        let mut watches = Watches::default();
+        watches.process(id, process, self.parts.sender.clone());
+        if let Some(events) = self.parts.enforcer.watch(id) {
+            watches.group(id, events, self.parts.sender.clone());
+        }
+        tracing::info!(
+            app = id.0,
+            name = %spec.name,
+            pid = request.pid,
+            uid = peer.uid,
+            qos = spec.qos.get(),
+            teams = %spec.teams,
+            "arrived"
+        );
+        self.apps.push(App {
+            id,
+            spec,
+            command: request.command,
+            uid: peer.uid,
+            first_process: request.pid,
+            page,
+            planned: None,
+            effective: CpuSet::new(),
+            told_mismatch: None,
+            lease: Lease::Held,
+            _watches: watches,
+        });
+        Ok(id)
+    }
+
+    /// The answer to a launch, after the decision.
+    fn place(&self, app: AppId) -> Answer {
+        let failed = |message: &str| ErrorReply::Internal {
+            message: message.to_owned(),
+        };
+        let app =
+            self.apps
+                .iter()
+                .find(|a| a.id == app)
+                .ok_or_else(|| ErrorReply::InvalidParameter {
+                    message: "the process has ended".to_owned(),
+                })?;
+        if app.effective.is_empty() {
+            return Err(failed(
+                "the process could not be confined; see the daemon's log",
+            ));
+        }
+        let page = app
+            .page
+            .as_ref()
+            .map(|page| page.writer.as_fd().try_clone_to_owned())
+            .transpose()
+            .map_err(|error| failed(&format!("duplicate the page: {error}")))?;
+        let reply = LaunchReply {
+            protocol: PROTOCOL,
+            app: app.id,
+            name: app.spec.name.clone(),
+            cpus: app.effective.clone(),
+            cpu_count: app.effective.len(),
+            machine_cpus: self.usable.len(),
+            token: app
+                .page
+                .as_ref()
+                .map(|page| page.writer.token().to_string()),
+        };
+        Ok(Served::place(reply, page))
+    }
+
+    /// The name, with a number added if it is taken.
+    fn unique(&self, wanted: AppName) -> AppName {
+        let taken = |name: &AppName| self.apps.iter().any(|app| app.spec.name == *name);
+        if !taken(&wanted) {
+            return wanted;
+        }
+        let mut number = 2u64;
+        loop {
+            let suffix = format!("-{number}");
+            // A name has 64 characters at most, all of one byte each.
+            let stem = &wanted.as_str()[..wanted.as_str().len().min(64 - suffix.len())];
+            let name = AppName::from_lossy(&format!("{stem}{suffix}"));
+            if !taken(&name) {
+                return name;
+            }
+            number += 1;
+        }
+    }
+}
+
+fn not_permitted(message: String) -> ErrorReply {
+    ErrorReply::NotPermitted { message }
+}
+
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(process, PollFlags::IN)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut watched, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}

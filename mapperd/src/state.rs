@@ -1,0 +1,317 @@
+//! The task that owns everything that changes.
+//!
+//! States of an application:
+//!
+//! ```text
+//!            Launch                gathered           lease closed,          no process left
+//!  (nothing) ──────► pending ──────────────► managed ───────────────► orphan ───────────────► (gone)
+//!                       │                       │   processes remain
+//!                       └─ refused ─► (nothing) └── no process left ─► (gone)
+//! ```
+//!
+//! A *pending* application waits a few milliseconds for others that arrive with it, so that each gets
+//! its proper share at once instead of the first being given everything and losing it again. An
+//! *orphan* is one whose launcher is gone while some of its processes run on; it is managed like any
+//! other.
+//!
+//! Invariants: an application is released exactly once; every arrival and departure is followed by a
+//! decision; with no application there is no timer.
+
+use crate::launch::Pending;
+use crate::message::{Answer, Inbox, Message, Peer, Sender, Served};
+use crate::page::{self, Page};
+use crate::record::Recorder;
+use crate::service::{self, StopSignals, Watchdog};
+use crate::settings::Settings;
+use crate::watch::Watches;
+use mapper_control::schema::{ExitedRequest, Selection};
+use mapper_control::{ErrorReply, Reply, Request};
+use mapper_host::chain;
+use mapper_host::clock::Clock;
+use mapper_host::counters::CounterSource;
+use mapper_host::cpus::UsableCpus;
+use mapper_host::enforce::Enforcer;
+use mapper_host::procfs::ProcFs;
+use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp, Trigger};
+use mapper_pipeline::Controller;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a newcomer waits for others that arrive with it.
+pub(crate) const GATHER: Duration = Duration::from_millis(5);
+
+/// What a daemon is made of.
+pub(crate) struct Parts {
+    pub(crate) settings: Settings,
+    pub(crate) topology_source: String,
+    pub(crate) controller: Controller,
+    pub(crate) enforcer: Box<dyn Enforcer>,
+    pub(crate) enforcer_selection: Selection,
+    pub(crate) counters: Vec<Box<dyn CounterSource>>,
+    pub(crate) counters_selection: Selection,
+    pub(crate) first_app: AppId,
+    pub(crate) usable_cpus: UsableCpus,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) clock: Box<dyn Clock>,
+    pub(crate) proc: ProcFs,
+    pub(crate) sender: Sender,
+}
+
+/// All state. See the [module](self).
+pub(crate) struct Daemon {
+    pub(crate) parts: Parts,
+    pub(crate) apps: Vec<App>,
+    pub(crate) pending: Vec<Pending>,
+    pub(crate) next_app: AppId,
+    pub(crate) decisions: u64,
+    pub(crate) started_ns: u64,
+    /// CPUs that may be given out, as of the last decision.
+    pub(crate) usable: CpuSet,
+    timing: Timing,
+}
+
+/// An application under management.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) id: AppId,
+    pub(crate) spec: AppSpec,
+    pub(crate) command: String,
+    pub(crate) uid: u32,
+    pub(crate) first_process: u32,
+    pub(crate) page: Option<Page>,
+    /// The last plan for it; `None` before the first.
+    pub(crate) planned: Option<PlannedApp>,
+    /// What was in force when last looked at; empty before the first placement.
+    pub(crate) effective: CpuSet,
+    /// What was found in force instead of what was planned, when it was last logged.
+    pub(crate) told_mismatch: Option<CpuSet>,
+    pub(crate) lease: Lease,
+    pub(crate) _watches: Watches,
+}
+
+/// Whether the launcher of an application is still there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lease {
+    Held,
+    Ended,
+}
+
+/// When what is due.
+#[derive(Debug, Default)]
+struct Timing {
+    /// The next interval ends; `None` while there is no application.
+    next_interval: Option<Instant>,
+    /// The last decision of an interval.
+    last_interval: Option<Instant>,
+    /// Newcomers have waited long enough.
+    gathered: Option<Instant>,
+}
+
+impl Daemon {
+    pub(crate) fn new(parts: Parts) -> anyhow::Result<Self> {
+        let started_ns = parts.clock.now_ns();
+        let mut daemon = Self {
+            next_app: parts.first_app,
+            parts,
+            apps: Vec::new(),
+            pending: Vec::new(),
+            decisions: 0,
+            started_ns,
+            usable: CpuSet::new(),
+            timing: Timing::default(),
+        };
+        let usable = daemon.read_usable()?;
+        anyhow::ensure!(
+            !usable.cpus.is_empty(),
+            "no CPU is usable: online {}, not allowed to this daemon {}, isolated {}, reserved {}; \
+             change the reserve or the affinity of the daemon",
+            usable.online,
+            usable.forbidden,
+            usable.isolated,
+            usable.reserved
+        );
+        tracing::info!(
+            isolated = %usable.isolated,
+            reserved = %usable.reserved,
+            forbidden = %usable.forbidden,
+            "CPUs to give out: {}",
+            usable.cpus
+        );
+        daemon.usable = usable.cpus;
+        Ok(daemon)
+    }
+
+    /// Lives until a signal says stop.
+    pub(crate) async fn run(mut self, mut inbox: Inbox, mut stop: StopSignals, watchdog: Watchdog) {
+        let mut sign = Box::pin(watchdog.sign());
+        loop {
+            // Timers come before messages, so that a flood of calls cannot hold decisions up.
+            tokio::select! {
+                biased;
+                signal = stop.received() => {
+                    tracing::info!("{signal}: stopping");
+                    break;
+                }
+                () = at(self.timing.gathered) => self.admit_gathered(),
+                () = at(self.timing.next_interval) => self.interval_passed(),
+                () = &mut sign => sign.set(watchdog.sign()),
+                message = inbox.recv() => match message {
+                    Some(message) => self.handle(message),
+                    None => break,
+                },
+            }
+        }
+        self.stop();
+    }
+
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::Call {
+                peer,
+                request,
+                reply,
+            } => {
+                if let Request::Launch(request) = request {
+                    self.launch(peer, *request, reply);
+                } else {
+                    let answer = self.answer(peer, request);
+                    // The client may have hung up.
+                    let _ = reply.send(answer);
+                }
+            }
+            Message::LeaseEnded { app } => {
+                if let Some(known) = self.apps.iter_mut().find(|a| a.id == app) {
+                    known.lease = Lease::Ended;
+                    self.end_if_empty(app);
+                }
+            }
+            Message::MayHaveEnded { app } => self.end_if_empty(app),
+        }
+    }
+
+    fn answer(&mut self, _peer: Peer, request: Request) -> Answer {
+        match request {
+            Request::Status => Ok(Served::plain(Reply::Status(Box::new(self.status())))),
+            Request::Explain(asked) => self.explain(&asked.name),
+            Request::Policies => Ok(Served::plain(Reply::Policies(self.policies()))),
+            Request::Exited(ExitedRequest { app, status }) => {
+                tracing::debug!(app = app.0, status, "launcher reports the end");
+                self.end_if_empty(app);
+                Ok(Served::plain(Reply::Exited {}))
+            }
+            Request::Launch(_) | Request::GetInfo | Request::GetInterfaceDescription(_) => {
+                Err(ErrorReply::Internal {
+                    message: "call reached the wrong place".to_owned(),
+                })
+            }
+        }
+    }
+
+    /// Starts or ends the wait for further newcomers.
+    pub(crate) fn gather_until(&mut self, moment: Option<Instant>) {
+        match moment {
+            Some(moment) => {
+                self.timing.gathered.get_or_insert(moment);
+            }
+            None => self.timing.gathered = None,
+        }
+    }
+
+    fn interval_passed(&mut self) {
+        let now = Instant::now();
+        self.timing.last_interval = Some(now);
+        self.timing.next_interval = Some(now + self.parts.settings.interval.duration());
+        for app in self.orphans() {
+            self.end_if_empty(app);
+        }
+        if !self.apps.is_empty() {
+            self.decide(Trigger::Interval);
+        }
+    }
+
+    /// Takes a decision because somebody came or left, and sees to it that a whole interval follows.
+    pub(crate) fn membership_changed(&mut self) {
+        self.decide(Trigger::Membership);
+        if self.apps.is_empty() {
+            self.timing.next_interval = None;
+            self.timing.last_interval = None;
+            service::status("idle");
+            return;
+        }
+        let interval = self.parts.settings.interval.duration();
+        let now = Instant::now();
+        let last = *self.timing.last_interval.get_or_insert(now);
+        // The interval in which somebody came or left gives no sample, so a new one begins here; but
+        // programs that come and go all the time must not put off decisions for ever.
+        self.timing.next_interval = Some((now + interval).min(last + 2 * interval));
+        service::status(&format!("{} applications", self.apps.len()));
+    }
+
+    fn orphans(&self) -> Vec<AppId> {
+        self.apps
+            .iter()
+            .filter(|app| app.lease == Lease::Ended)
+            .map(|app| app.id)
+            .collect()
+    }
+
+    /// Lets an application go if none of its processes is left.
+    fn end_if_empty(&mut self, app: AppId) {
+        let known = self.apps.iter().any(|a| a.id == app);
+        if known && !self.parts.enforcer.is_populated(app) {
+            self.forget(app);
+            self.membership_changed();
+        }
+    }
+
+    /// Lets an application go, whether or not it still runs.
+    pub(crate) fn forget(&mut self, app: AppId) {
+        let Some(place) = self.apps.iter().position(|a| a.id == app) else {
+            return;
+        };
+        let gone = self.apps.remove(place);
+        let everything = self.everything();
+        if let Err(error) = self.parts.enforcer.release(app, &everything) {
+            tracing::warn!(app = app.0, name = %gone.spec.name, "release: {}", chain(&error));
+        }
+        for source in &mut self.parts.counters {
+            source.forget(app);
+        }
+        tracing::info!(app = app.0, name = %gone.spec.name, "ended");
+    }
+
+    /// All CPUs an application may have that is not managed.
+    fn everything(&self) -> CpuSet {
+        self.parts.enforcer.limit().unwrap_or_else(|error| {
+            tracing::warn!("{}", chain(&error));
+            self.parts.controller.topology().cpus().clone()
+        })
+    }
+
+    /// Gives all CPUs back.
+    fn stop(&mut self) {
+        service::stopping();
+        let everything = self.everything();
+        let topology = self.parts.controller.topology();
+        for app in &mut self.apps {
+            if let Err(error) = self.parts.enforcer.release(app.id, &everything) {
+                tracing::warn!(app = app.id.0, name = %app.spec.name, "release: {}", chain(&error));
+            }
+            if let Some(page) = &mut app.page {
+                let told = page::allocation(&everything, &app.spec, topology, everything.len());
+                page.writer.publish(&told);
+            }
+        }
+        tracing::info!(
+            applications = self.apps.len(),
+            "stopped; applications that run have all CPUs"
+        );
+    }
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

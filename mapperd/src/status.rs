@@ -1,0 +1,211 @@
+//! Answers to questions about what the daemon does.
+
+use crate::message::{Answer, Served};
+use crate::state::{App, Daemon};
+use mapper_abi::{ReportFlags, Runtimes, TeamsOff};
+use mapper_control::schema::{
+    AppStatus, CurveEntry, DaemonStatus, DecisionEntry, ExplainReply, PoliciesReply, PolicyEntry,
+    PolicyKind, RuntimeState, RuntimeStatus, Status, ToldReason, TopologyStatus,
+};
+use mapper_control::{ErrorReply, PROTOCOL, Reply};
+use mapper_model::{CpuSet, Reason};
+use std::time::Duration;
+
+impl Daemon {
+    pub(crate) fn status(&self) -> Status {
+        let topology = self.parts.controller.topology();
+        let config = self.parts.controller.config();
+        let mut free = self.usable.clone();
+        for app in &self.apps {
+            free.remove_all(&app.effective);
+        }
+        Status {
+            protocol: PROTOCOL,
+            daemon: DaemonStatus {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                pid: std::process::id(),
+                uptime_ns: self.parts.clock.now_ns().saturating_sub(self.started_ns),
+                interval_ns: nanoseconds(self.parts.settings.interval.duration()),
+                decisions: self.decisions,
+                allocation: config.allocation.clone(),
+                mapping: config.mapping.clone(),
+                enforcer: self.parts.enforcer_selection.clone(),
+                counters: self.parts.counters_selection.clone(),
+            },
+            topology: TopologyStatus {
+                cpus: topology.cpus().len(),
+                cores: count(topology.cores()),
+                sockets: count(topology.sockets()),
+                nodes: u32::try_from(topology.nodes().len()).unwrap_or(u32::MAX),
+                usable: self.usable.clone(),
+                free,
+                source: self.parts.topology_source.clone(),
+            },
+            apps: self.apps.iter().map(|app| self.app_status(app)).collect(),
+        }
+    }
+
+    fn app_status(&self, app: &App) -> AppStatus {
+        let profile = self.parts.controller.profile(app.id);
+        let share = app.planned.as_ref().map(|planned| &planned.share);
+        let reasons = share.map_or(&[][..], |share| &share.explanation.reasons);
+        AppStatus {
+            id: app.id,
+            name: app.spec.name.clone(),
+            pid: app.first_process,
+            uid: app.uid,
+            command: app.command.clone(),
+            state: share.map(|share| share.state.clone()).unwrap_or_default(),
+            cpus: app.effective.clone(),
+            cpu_count: app.effective.len(),
+            fair_cpus: share.map_or(0, |share| share.fair),
+            qos: app.spec.qos,
+            weight: app.spec.weight,
+            min_cpus: app.spec.cpus.min(),
+            max_cpus: app.spec.cpus.max(),
+            floor: share.and_then(|share| share.floor),
+            performance: profile.and_then(|p| p.performance).map(Into::into),
+            bottleneck: profile.map(|p| p.bottleneck).unwrap_or_default(),
+            teams: app.spec.teams,
+            runtime: runtime_status(app),
+            reasons: told(reasons),
+            sentence: app
+                .planned
+                .as_ref()
+                .map(|planned| planned.sentence.clone())
+                .unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn explain(&self, asked: &str) -> Answer {
+        let app = self
+            .apps
+            .iter()
+            .find(|app| app.spec.name.as_str() == asked)
+            .or_else(|| {
+                let id = asked.parse::<u64>().ok()?;
+                self.apps.iter().find(|app| app.id.0 == id)
+            });
+        let explained = app.and_then(|app| self.parts.controller.explain(app.id));
+        let (Some(app), Some(explained)) = (app, explained) else {
+            let asked: String = asked.chars().take(80).collect();
+            return Err(ErrorReply::UnknownApplication {
+                message: format!("no application {asked:?}"),
+                running: self.apps.iter().map(|app| app.spec.name.clone()).collect(),
+            });
+        };
+        let now_ns = self.parts.clock.now_ns();
+        Ok(Served::plain(Reply::Explain(Box::new(ExplainReply {
+            protocol: PROTOCOL,
+            id: app.id,
+            name: app.spec.name.clone(),
+            cpus: app.effective.clone(),
+            cpu_count: app.effective.len(),
+            fair_cpus: explained.fair,
+            performance: explained.performance.map(Into::into),
+            floor: explained.floor,
+            slack: explained.slack,
+            spare_cpus: explained.spare,
+            norm_eff: explained.norm_eff,
+            curve: explained
+                .curve
+                .iter()
+                .map(|point| CurveEntry {
+                    cpus: point.cpus,
+                    performance: point.perf,
+                    deviation: point.variance.max(0.0).sqrt(),
+                    samples: point.samples,
+                })
+                .collect(),
+            decisions: explained
+                .decisions
+                .into_iter()
+                .map(|decision| DecisionEntry {
+                    tick: decision.tick,
+                    age_ns: now_ns.saturating_sub(decision.now_ns),
+                    before: decision.explanation.before,
+                    after: decision.explanation.after,
+                    cpus: decision.cpus,
+                    reasons: told(&decision.explanation.reasons),
+                    sentence: decision.sentence,
+                })
+                .collect(),
+        }))))
+    }
+
+    pub(crate) fn policies(&self) -> PoliciesReply {
+        let config = self.parts.controller.config();
+        let allocation = mapper_allocate::POLICIES.iter().map(|policy| PolicyEntry {
+            name: policy.name.to_owned(),
+            kind: PolicyKind::Allocation,
+            summary: policy.summary.to_owned(),
+            source: policy.source.to_owned(),
+            in_use: policy.name == config.allocation,
+        });
+        let mapping = mapper_map::POLICIES.iter().map(|policy| PolicyEntry {
+            name: policy.name.to_owned(),
+            kind: PolicyKind::Mapping,
+            summary: policy.summary.to_owned(),
+            source: policy.source.to_owned(),
+            in_use: policy.name == config.mapping,
+        });
+        PoliciesReply {
+            protocol: PROTOCOL,
+            policies: allocation.chain(mapping).collect(),
+        }
+    }
+}
+
+/// What the page says of the runtime, as far as it can be told.
+fn runtime_status(app: &App) -> RuntimeStatus {
+    let Some(page) = &app.page else {
+        return RuntimeStatus::default();
+    };
+    let report = page.reader.report();
+    let mut runtimes = Vec::new();
+    for (bit, name) in [(Runtimes::LIBGOMP, "libgomp"), (Runtimes::LIBOMP, "libomp")] {
+        if report.runtimes.contains(bit) {
+            runtimes.push(name.to_owned());
+        }
+    }
+    let mut notes = Vec::new();
+    if report.flags.contains(ReportFlags::WAITS_SPIN) {
+        notes.push(
+            "its barriers may spin for long, so that it suffers when it is shrunk".to_owned(),
+        );
+    }
+    if report.flags.contains(ReportFlags::SLOTS_EXHAUSTED) {
+        notes.push("it has more threads than slots, so that some share one".to_owned());
+    }
+    if let Some(off) = report.teams_off {
+        notes.push(format!(
+            "teams do not follow: it {}",
+            match off {
+                TeamsOff::SetNumThreads => "calls omp_set_num_threads",
+                TeamsOff::SetDynamic => "calls omp_set_dynamic(0)",
+                TeamsOff::Clause => "gives its regions a num_threads clause",
+            }
+        ));
+    }
+    RuntimeStatus {
+        state: if report.attached() {
+            RuntimeState::Attached
+        } else {
+            RuntimeState::Waiting
+        },
+        runtimes,
+        notes,
+    }
+}
+
+fn told(reasons: &[Reason]) -> Vec<ToldReason> {
+    reasons.iter().cloned().map(ToldReason::from).collect()
+}
+
+fn count(sets: &[CpuSet]) -> u32 {
+    u32::try_from(sets.len()).unwrap_or(u32::MAX)
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

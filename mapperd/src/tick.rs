@@ -1,0 +1,184 @@
+//! One decision: observe, step, check, enforce, read back.
+
+use crate::page;
+use crate::state::{App, Daemon};
+use mapper_host::chain;
+use mapper_host::counters::Subject;
+use mapper_host::cpus::Usable;
+use mapper_model::{Action, AppObservation, Observation, Plan, Reading, Trigger};
+use mapper_pipeline::{Severity, check};
+use std::time::Instant;
+
+impl Daemon {
+    /// Takes one decision and puts it in force.
+    pub(crate) fn decide(&mut self, trigger: Trigger) {
+        let started = Instant::now();
+        if let Err(error) = self.parts.enforcer.refresh() {
+            tracing::warn!("processes not looked at: {}", chain(&error));
+        }
+        let observation = self.observe(trigger);
+        let observed = started.elapsed();
+        let plan = self.parts.controller.step(&observation);
+        let decided = started.elapsed();
+        if let Some(recorder) = &mut self.parts.recorder {
+            recorder.write(&observation, &plan);
+        }
+        if self.may_be_enforced(&plan, &observation) {
+            self.enforce(&plan);
+        }
+        tracing::debug!(
+            tick = self.decisions,
+            ?trigger,
+            apps = self.apps.len(),
+            actions = plan.actions.len(),
+            observe_us = observed.as_micros(),
+            decide_us = (decided - observed).as_micros(),
+            enforce_us = (started.elapsed() - decided).as_micros(),
+            "decided"
+        );
+    }
+
+    pub(crate) fn read_usable(&self) -> anyhow::Result<Usable> {
+        let limit = self.parts.enforcer.limit()?;
+        Ok(self.parts.usable_cpus.read(&limit)?)
+    }
+
+    fn observe(&mut self, trigger: Trigger) -> Observation {
+        match self.read_usable() {
+            Ok(usable) => {
+                if usable.cpus != self.usable {
+                    tracing::info!(
+                        "CPUs to give out: {} (before: {})",
+                        usable.cpus,
+                        self.usable
+                    );
+                    self.usable = usable.cpus;
+                }
+            }
+            Err(error) => tracing::warn!("usable CPUs as before: {error:#}"),
+        }
+        self.decisions += 1;
+        let now_ns = self.parts.clock.now_ns();
+        let enforcer = &mut self.parts.enforcer;
+        let counters = &mut self.parts.counters;
+        let apps = self
+            .apps
+            .iter_mut()
+            .map(|app| {
+                // A newcomer has nothing in force that was decided for it.
+                if app.planned.is_some()
+                    && let Ok(effective) = enforcer.effective(app.id)
+                {
+                    app.effective = effective;
+                }
+                let tasks = enforcer.tasks(app.id);
+                let subject = Subject {
+                    app: app.id,
+                    tasks: &tasks,
+                    page: app.page.as_ref().map(|page| &page.reader),
+                    group_cpu_time_ns: enforcer.cpu_time_ns(app.id),
+                    now_ns,
+                };
+                let mut reading = Reading::default();
+                for source in counters.iter_mut() {
+                    source.read(&subject, &mut reading);
+                }
+                AppObservation {
+                    app: app.id,
+                    spec: app.spec.clone(),
+                    effective: app.effective.clone(),
+                    reading,
+                }
+            })
+            .collect();
+        Observation {
+            tick: self.decisions,
+            now_ns,
+            trigger,
+            usable: self.usable.clone(),
+            apps,
+        }
+    }
+
+    /// Looks the plan over. A plan with an error is a mistake in a policy: nothing of it is put in
+    /// force, and everybody keeps what he has.
+    fn may_be_enforced(&self, plan: &Plan, observation: &Observation) -> bool {
+        let usable = self.parts.controller.usable(observation);
+        let mut allowed = true;
+        for finding in check(plan, observation, &usable) {
+            match finding.severity {
+                Severity::Warning => tracing::warn!(tick = plan.tick, "plan: {finding}"),
+                Severity::Error => {
+                    tracing::error!(tick = plan.tick, "plan not enforced: {finding}");
+                    allowed = false;
+                }
+            }
+        }
+        allowed
+    }
+
+    fn enforce(&mut self, plan: &Plan) {
+        for action in &plan.actions {
+            let app = action.app();
+            match self.parts.enforcer.apply(app, action.to()) {
+                Ok(()) => {}
+                // It has just ended; its end will be noticed.
+                Err(error) if error.is_gone() => {}
+                Err(error) => tracing::warn!(
+                    app = app.0,
+                    "{}: {}",
+                    match action {
+                        Action::Shrink { .. } => "not shrunk",
+                        Action::Set { .. } => "not confined",
+                    },
+                    chain(&error)
+                ),
+            }
+        }
+        let most = self.usable.len();
+        for planned in &plan.apps {
+            let Some(app) = self.apps.iter_mut().find(|a| a.id == planned.app) else {
+                continue;
+            };
+            let acted = plan
+                .actions
+                .iter()
+                .any(|action| action.app() == planned.app);
+            if acted {
+                match self.parts.enforcer.effective(app.id) {
+                    Ok(effective) => app.effective = effective,
+                    Err(error) => tracing::warn!(app = app.id.0, "{}", chain(&error)),
+                }
+                tracing::info!(app = app.id.0, name = %app.spec.name, cpus = %planned.cpus, "{}", planned.sentence);
+            }
+            let changed = app
+                .planned
+                .as_ref()
+                .is_none_or(|before| before.cpus != planned.cpus);
+            if changed && let Some(page) = &mut app.page {
+                let topology = self.parts.controller.topology();
+                page.writer
+                    .publish(&page::allocation(&planned.cpus, &app.spec, topology, most));
+            }
+            app.planned = Some(planned.clone());
+            tell_mismatch(app);
+        }
+    }
+}
+
+/// Logs once when something else is in force than was planned.
+fn tell_mismatch(app: &mut App) {
+    let planned = app.planned.as_ref().map(|planned| &planned.cpus);
+    if planned == Some(&app.effective) {
+        app.told_mismatch = None;
+    } else if app.told_mismatch.as_ref() != Some(&app.effective) {
+        tracing::warn!(
+            app = app.id.0,
+            name = %app.spec.name,
+            planned = %planned.map(ToString::to_string).unwrap_or_default(),
+            in_force = %app.effective,
+            "other CPUs are in force than planned; decisions go on from what is in force"
+        );
+        app.told_mismatch = Some(app.effective.clone());
+    }
+}
