@@ -22,7 +22,7 @@ const fn apart(wish: Wish) -> u64 {
         Wish::Together => 400,
         Wish::Near => 150,
         Wish::NearAndCool => 80,
-        Wish::Compact => 40,
+        Wish::Compact => 20,
         Wish::OwnCores => 10,
         Wish::Spread => 0,
     }
@@ -33,7 +33,7 @@ const WRONG_NODE: u64 = 10_000;
 /// For each streaming thread whose node is full of streaming threads.
 const STREAMS: u64 = 300;
 /// For each thread whose region is full of threads of others.
-const CROWD: u64 = 100;
+const CROWD: u64 = 30;
 /// For each thread that is not the first on its core.
 const SIBLING: u64 = 120;
 /// The same if threads that share much are paired on purpose.

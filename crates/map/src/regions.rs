@@ -182,7 +182,7 @@ impl Regions {
                     r,
                 )
             });
-            left = self.drain(left);
+            left = self.drain(board, left);
         }
         if left == 0 {
             return need;
@@ -235,7 +235,7 @@ impl Regions {
             self.order.sort_unstable_by_key(|&r| {
                 (Reverse(affinity[r as usize]), Reverse(room[r as usize]), r)
             });
-            left = self.drain(left);
+            left = self.drain(board, left);
             if left == 0 {
                 break;
             }
@@ -244,11 +244,12 @@ impl Regions {
     }
 
     /// Takes up to `need` from the regions in `order`; returns what is still needed.
-    fn drain(&mut self, mut need: u32) -> u32 {
+    fn drain(&mut self, board: &Board<'_>, mut need: u32) -> u32 {
         for &r in &self.order {
             let part = need.min(self.room[r as usize]);
             self.take[r as usize] += part;
             self.room[r as usize] -= part;
+            self.socket_room[board.layout.regions[r as usize].socket as usize] -= part;
             need -= part;
         }
         need

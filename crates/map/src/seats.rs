@@ -88,9 +88,9 @@ impl Seats {
                     left -= take_on(board, id, core, 1, before);
                 }
             } else {
-                left = take_evenly(board, id, self.own.iter().copied(), left, before);
+                left = take_evenly(board, id, &self.own.iter().copied(), left, before);
             }
-            left = take_evenly(board, id, cores.iter().map(|c| c.1), left, before);
+            left = take_evenly(board, id, &cores.iter().map(|c| c.1), left, before);
             if left == 0 {
                 return;
             }
@@ -173,7 +173,7 @@ fn take_on(board: &mut Board<'_>, id: u32, core: u32, need: u32, before: &[u32])
 fn take_evenly(
     board: &mut Board<'_>,
     id: u32,
-    cores: impl Iterator<Item = u32> + Clone,
+    cores: &(impl Iterator<Item = u32> + Clone),
     mut need: u32,
     before: &[u32],
 ) -> u32 {

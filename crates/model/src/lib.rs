@@ -25,6 +25,8 @@ pub mod profile;
 pub mod reason;
 pub mod snapshot;
 pub mod statistics;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod topology;
 
 pub use allocation::{Allocation, NodeShare, Share, Sharing, Transfer};
