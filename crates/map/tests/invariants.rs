@@ -1,6 +1,8 @@
 //! The invariants of [`mapper_map::policy`], for every policy on machines and histories of all
 //! kinds.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
 use mapper_map::{MappingConfig, POLICIES};
 use mapper_model::testing::{Machine, Numbers, machines, usable};
 use mapper_model::{
