@@ -1,1 +1,27 @@
 //! Allocation policies: how many CPUs each application may use.
+//!
+//! A policy ([`policy::AllocationPolicy`]) turns a snapshot of the applications into one share each.
+//! They are all pure state machines behind one trait and are selected by name from one table
+//! ([`registry::POLICIES`]); one property test takes every entry of that table through the shared
+//! invariants.
+//!
+//! | module | policy | source |
+//! |---|---|---|
+//! | [`mapper`] | normalized efficiency under a promise, with stealing | MAPPER §3.3 |
+//! | [`fair`] | weighted fair shares | MAPPER §4.3 |
+//!
+//! [`shares`] holds the arithmetic of fair shares, [`entitlement`] what each application is owed,
+//! [`ledger`] the books in which CPUs change hands.
+
+pub mod config;
+pub mod entitlement;
+pub mod fair;
+pub mod ledger;
+pub mod mapper;
+pub mod policy;
+pub mod registry;
+pub mod shares;
+
+pub use config::{Acceptance, AllocationConfig};
+pub use policy::{AllocationPolicy, PolicyState, RestoreError};
+pub use registry::{POLICIES, PolicyEntry, UnknownPolicy, find};

@@ -1,0 +1,108 @@
+//! Fair share: CPUs in proportion to weight, for as long as nobody comes or goes
+//! [MAPPER §4.3, §3.3 eq. 1].
+//!
+//! It is the baseline that MAPPER's promise refers to. Limits of the applications are kept; what
+//! rounding leaves over is handed out one by one, to those that were rounded down most, since a CPU
+//! that nobody may use helps nobody.
+
+use crate::config::AllocationConfig;
+use crate::entitlement::{self, Entitlement};
+use crate::ledger::{self, Ledger, Note};
+use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
+use crate::shares::{self, Claim};
+use mapper_model::{Allocation, Reason, Snapshot};
+
+/// The name it is selected by.
+pub const NAME: &str = "fair";
+
+/// The policy. It remembers nothing.
+#[derive(Clone, Debug)]
+pub struct Fair {
+    config: AllocationConfig,
+}
+
+impl Fair {
+    /// The policy with these settings.
+    #[must_use]
+    pub const fn new(config: AllocationConfig) -> Self {
+        Self { config }
+    }
+}
+
+/// Fair shares with nothing left over unless everybody is at his limit.
+pub(crate) fn full_shares(usable: u32, entitled: &[Entitlement]) -> Vec<u32> {
+    let mut shares: Vec<u32> = entitled.iter().map(|e| e.fair).collect();
+    let claims: Vec<Claim> = entitled.iter().map(Entitlement::claim).collect();
+    shares::hand_out_remainder(usable, &claims, &mut shares);
+    shares
+}
+
+/// What there is to say of a share that follows from entitlement alone.
+pub(crate) fn notes(
+    snapshot: &Snapshot<'_>,
+    entitled: &[Entitlement],
+    targets: &[u32],
+) -> Vec<Note> {
+    snapshot
+        .apps
+        .iter()
+        .zip(entitled)
+        .zip(targets)
+        .map(|((app, entitled), &target)| {
+            let mut reasons = Vec::new();
+            let held = app.held.len();
+            if held == 0 {
+                reasons.push(Reason::Arrived {
+                    fair: entitled.fair,
+                });
+            } else if held != target {
+                reasons.push(Reason::UsableChanged {
+                    usable: snapshot.usable.len(),
+                });
+            }
+            let range = app.spec.cpus;
+            if entitled.fixed {
+                reasons.push(Reason::NeverResized);
+            } else if target == range.min() && target > 1 || range.max() == Some(target) {
+                reasons.push(Reason::Limited {
+                    min: range.min(),
+                    max: range.max(),
+                });
+            }
+            if reasons.is_empty() {
+                reasons.push(Reason::Steady);
+            }
+            Note {
+                fair: entitled.fair,
+                state: "steady",
+                reasons,
+                ..Note::default()
+            }
+        })
+        .collect()
+}
+
+impl AllocationPolicy for Fair {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
+        if !ledger::fits(snapshot) {
+            return ledger::pool(snapshot);
+        }
+        let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
+        let targets = full_shares(snapshot.usable.len(), &entitled);
+        let mut ledger = Ledger::open(snapshot);
+        ledger.settle(&targets);
+        ledger.close(notes(snapshot, &entitled, &targets))
+    }
+
+    fn save(&self) -> PolicyState {
+        PolicyState::of(NAME, &())
+    }
+
+    fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError> {
+        state.read::<()>(NAME)
+    }
+}

@@ -1,0 +1,219 @@
+//! The books of one decision: who holds how many CPUs, and how they changed hands.
+//!
+//! Every CPU that an application gains or loses goes through [`Ledger::shift`], so the books always
+//! balance: the counts and the free CPUs add up to the usable ones, and each application's count
+//! before, plus what it took, less what it gave, is its count after.
+
+use crate::shares;
+use mapper_model::{Allocation, AppId, Explanation, Reason, Share, Sharing, Snapshot, Transfer};
+
+/// Somebody who can hold CPUs: an application, by its place in the snapshot, or the free pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Holder {
+    /// The CPUs nobody holds.
+    Pool,
+    /// The application at this place.
+    App(usize),
+}
+
+/// The books of one decision.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    ids: Vec<AppId>,
+    before: Vec<u32>,
+    counts: Vec<u32>,
+    free: u32,
+    transfers: Vec<Transfer>,
+}
+
+impl Ledger {
+    /// Opens the books: everybody holds what the snapshot says. Should that be more than is usable
+    /// (the sets overlapped, as after sharing), everybody begins with nothing.
+    #[must_use]
+    pub fn open(snapshot: &Snapshot<'_>) -> Self {
+        let usable = snapshot.usable.len();
+        let mut counts: Vec<u32> = snapshot.apps.iter().map(|a| a.held.len()).collect();
+        let mut held = counts.iter().fold(0u32, |sum, c| sum.saturating_add(*c));
+        if held > usable {
+            counts.fill(0);
+            held = 0;
+        }
+        Self {
+            ids: snapshot.apps.iter().map(|a| a.app).collect(),
+            before: counts.clone(),
+            counts,
+            free: usable - held,
+            transfers: Vec::new(),
+        }
+    }
+
+    /// How many CPUs an application holds now.
+    #[must_use]
+    pub fn count(&self, place: usize) -> u32 {
+        self.counts[place]
+    }
+
+    /// How many it held when the books were opened.
+    #[must_use]
+    pub fn before(&self, place: usize) -> u32 {
+        self.before[place]
+    }
+
+    /// CPUs nobody holds.
+    #[must_use]
+    pub const fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// Moves up to `cpus` from one holder to another and returns how many were there to move.
+    pub fn shift(&mut self, from: Holder, to: Holder, cpus: u32) -> u32 {
+        let available = match from {
+            Holder::Pool => self.free,
+            Holder::App(place) => self.counts[place],
+        };
+        let cpus = cpus.min(available);
+        if cpus == 0 || from == to {
+            return 0;
+        }
+        match from {
+            Holder::Pool => self.free -= cpus,
+            Holder::App(place) => self.counts[place] -= cpus,
+        }
+        match to {
+            Holder::Pool => self.free += cpus,
+            Holder::App(place) => self.counts[place] += cpus,
+        }
+        let id = |holder| match holder {
+            Holder::Pool => None,
+            Holder::App(place) => Some(self.ids[place]),
+        };
+        self.transfers.push(Transfer {
+            from: id(from),
+            to: id(to),
+            cpus,
+        });
+        cpus
+    }
+
+    /// Moves CPUs until everybody holds its target: first from those who hold too many straight to
+    /// those who hold too few, both in order of arrival, then to and from the pool.
+    pub fn settle(&mut self, targets: &[u32]) {
+        // Takers before this one have what they need.
+        let mut taker = 0;
+        for (giver, &target) in targets.iter().enumerate() {
+            while self.counts[giver] > target {
+                while taker < targets.len() && self.counts[taker] >= targets[taker] {
+                    taker += 1;
+                }
+                let surplus = self.counts[giver] - target;
+                if taker == targets.len() {
+                    self.shift(Holder::App(giver), Holder::Pool, surplus);
+                } else {
+                    let missing = targets[taker] - self.counts[taker];
+                    self.shift(Holder::App(giver), Holder::App(taker), surplus.min(missing));
+                }
+            }
+        }
+        for (place, target) in targets.iter().enumerate() {
+            let missing = target.saturating_sub(self.counts[place]);
+            self.shift(Holder::Pool, Holder::App(place), missing);
+        }
+    }
+
+    /// Closes the books.
+    #[must_use]
+    pub fn close(self, notes: Vec<Note>) -> Allocation {
+        let shares = notes
+            .into_iter()
+            .enumerate()
+            .map(|(place, note)| Share {
+                app: self.ids[place],
+                cpus: self.counts[place],
+                sharing: Sharing::Exclusive,
+                by_node: note.by_node,
+                fair: note.fair,
+                floor: note.floor,
+                spare: note.spare,
+                norm_eff: note.norm_eff,
+                state: note.state.to_owned(),
+                explanation: Explanation {
+                    before: self.before[place],
+                    after: self.counts[place],
+                    reasons: note.reasons,
+                },
+            })
+            .collect();
+        Allocation {
+            shares,
+            transfers: self.transfers,
+            free: self.free,
+        }
+    }
+}
+
+/// What is written beside an application's count.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Note {
+    /// See [`Share::fair`].
+    pub fair: u32,
+    /// See [`Share::floor`].
+    pub floor: Option<f64>,
+    /// See [`Share::spare`].
+    pub spare: u32,
+    /// See [`Share::norm_eff`].
+    pub norm_eff: Option<f64>,
+    /// See [`Share::state`].
+    pub state: &'static str,
+    /// See [`Share::by_node`].
+    pub by_node: Option<Vec<mapper_model::NodeShare>>,
+    /// Why.
+    pub reasons: Vec<Reason>,
+}
+
+/// Whether every application can have a CPU of its own.
+#[must_use]
+pub fn fits(snapshot: &Snapshot<'_>) -> bool {
+    snapshot.apps.len() as u64 <= u64::from(snapshot.usable.len())
+}
+
+/// More applications than CPUs: application `i` shares CPU `i mod C` [readings R3.16].
+#[must_use]
+pub fn pool(snapshot: &Snapshot<'_>) -> Allocation {
+    let contexts = snapshot.usable.len();
+    let apps = snapshot.apps.len() as u32;
+    let shares = snapshot
+        .apps
+        .iter()
+        .zip(0u32..)
+        .map(|(app, place)| {
+            let slot = shares::slot(place, contexts);
+            // Places slot, slot + C, slot + 2C, ...
+            let with = match contexts {
+                0 => apps,
+                c => (apps - slot).div_ceil(c),
+            };
+            Share {
+                app: app.app,
+                cpus: 1,
+                sharing: Sharing::Slot(slot),
+                by_node: None,
+                fair: 1,
+                floor: None,
+                spare: 0,
+                norm_eff: None,
+                state: "sharing".to_owned(),
+                explanation: Explanation {
+                    before: app.held.len(),
+                    after: 1,
+                    reasons: vec![Reason::Shares { slot, with }],
+                },
+            }
+        })
+        .collect();
+    Allocation {
+        shares,
+        transfers: Vec::new(),
+        // Slots are filled from CPU 0 on; with more applications than CPUs none is left.
+        free: 0,
+    }
+}

@@ -1,0 +1,252 @@
+//! Equations 2 to 6 of MAPPER: what an application is promised, what it could spare, and how
+//! efficiently it uses what it has.
+//!
+//! All are computed from its performance curve alone, in the unit of its performance source:
+//!
+//! * `MaxFairPerf` = the best performance known at any count up to the fair share (eq. 2; inclusive,
+//!   over measured counts, [readings R3.1]),
+//! * `MinGuaranteed` = QoS × `MaxFairPerf` (eq. 3),
+//! * `Extra` = performance now − `MinGuaranteed` (eq. 4),
+//! * `Spare` = ⌊`Extra` × CPUs ÷ performance⌋ within 0 and CPUs − 1 (eq. 5, [readings R3.3]),
+//! * `Eff[k]` = performance at k ÷ k; `NormEff[k]` = `Eff[k]` over the best `Eff` known at any count
+//!   (eq. 6, [readings R3.4]).
+//!
+//! Invariants: nothing is spared that is not known to be spare (no measurement up to the fair share,
+//! or none at the present count: 0, [readings R3.2]); a promise that cannot be kept spares nothing
+//! [readings R3.18]; under the veto, nothing is spared up to or beyond a count at which the promise
+//! is known to break [readings R3.20].
+
+use crate::config::{HistoryVeto, SpareRule};
+use mapper_model::{CurvePoint, PerformanceCurve};
+
+/// What rounding may take from a product that is a whole number on paper.
+const ROUNDING: f64 = 1e-9;
+
+/// Which value of a curve point counts as the performance at that count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PointValue {
+    /// The mean of the last two samples, as the paper keeps it [readings R3.11].
+    LastTwo,
+    /// The running mean over all samples of the phase, which scatters less.
+    Running,
+}
+
+impl PointValue {
+    /// The performance at a point.
+    #[must_use]
+    pub const fn of(self, point: &CurvePoint) -> f64 {
+        match self {
+            Self::LastTwo => point.perf,
+            Self::Running => point.mean,
+        }
+    }
+}
+
+/// By which rules the metrics are computed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct MetricsRules {
+    /// The fair share (eq. 1).
+    pub fair: u32,
+    /// The promise (eq. 3).
+    pub qos: f64,
+    /// Whether known violations limit what is spared.
+    pub veto: HistoryVeto,
+    /// How much can be spared.
+    pub spare_rule: SpareRule,
+    /// What counts as performance.
+    pub value: PointValue,
+}
+
+/// The metrics of one application at its present count.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Metrics {
+    /// Performance at the present count.
+    pub performance: Option<f64>,
+    /// Eq. 2.
+    pub max_fair_perf: Option<f64>,
+    /// Eq. 3.
+    pub min_guaranteed: Option<f64>,
+    /// Eq. 4.
+    pub extra_perf: Option<f64>,
+    /// Eq. 5 before rounding and limits.
+    pub spare_exact: Option<f64>,
+    /// Eq. 5.
+    pub spare: u32,
+    /// The best efficiency known (eq. 6b).
+    pub max_eff: Option<f64>,
+    /// The normalized efficiency at the present count (eq. 6c).
+    pub norm_eff: Option<f64>,
+}
+
+impl Metrics {
+    /// The metrics of an application with this curve that holds `cpus` CPUs.
+    #[must_use]
+    pub fn of(curve: &PerformanceCurve, cpus: u32, rules: &MetricsRules) -> Self {
+        let (mut max_fair_perf, mut max_eff) = (None::<f64>, None::<f64>);
+        for point in curve.points() {
+            let performance = rules.value.of(point);
+            if point.cpus <= rules.fair {
+                max_fair_perf = Some(max_fair_perf.map_or(performance, |m| m.max(performance)));
+            }
+            let efficiency = performance / f64::from(point.cpus);
+            max_eff = Some(max_eff.map_or(efficiency, |m| m.max(efficiency)));
+        }
+        let performance = curve.at(cpus).map(|p| rules.value.of(p));
+        let min_guaranteed = max_fair_perf.map(|best| rules.qos * best);
+        let extra_perf = performance.zip(min_guaranteed).map(|(p, min)| p - min);
+        let spare_exact = performance
+            .zip(extra_perf)
+            .filter(|(p, _)| *p > 0.0)
+            .map(|(p, extra)| extra * f64::from(cpus) / p);
+        let mut spare = spare_exact.map_or(0, |exact| {
+            // Casting clamps a negative number to 0.
+            ((exact + ROUNDING).floor() as u32).min(cpus.saturating_sub(1))
+        });
+        if let Some(promised) = min_guaranteed.filter(|_| spare_exact.is_some()) {
+            let keeps = |point: &&CurvePoint| rules.value.of(point) >= promised;
+            if rules.spare_rule == SpareRule::FromCurve
+                && extra_perf.is_some_and(|extra| extra >= 0.0)
+                && let Some(smallest) = curve.points().iter().find(keeps)
+            {
+                spare = spare.max(cpus.saturating_sub(smallest.cpus));
+            }
+            if rules.veto == HistoryVeto::Obeyed {
+                let mut below = curve.points().iter().filter(|p| p.cpus < cpus);
+                if let Some(broken) = below.rfind(|p| rules.value.of(p) < promised) {
+                    spare = spare.min(cpus - broken.cpus - 1);
+                }
+            }
+        }
+        Self {
+            performance,
+            max_fair_perf,
+            min_guaranteed,
+            extra_perf,
+            spare_exact,
+            spare,
+            max_eff,
+            norm_eff: performance
+                .zip(max_eff)
+                .filter(|(_, max)| *max > 0.0)
+                .map(|(p, max)| p / f64::from(cpus) / max),
+        }
+    }
+}
+
+/// Efficiency at one count.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Efficiency {
+    /// The CPU count.
+    pub cpus: u32,
+    /// Performance per CPU (eq. 6a).
+    pub eff: f64,
+    /// Over the best known (eq. 6c).
+    pub norm_eff: f64,
+}
+
+/// The efficiency at every known count.
+#[must_use]
+pub fn efficiencies(curve: &PerformanceCurve, value: PointValue) -> Vec<Efficiency> {
+    let eff = |point: &CurvePoint| value.of(point) / f64::from(point.cpus);
+    let max = curve.points().iter().map(eff).fold(0.0, f64::max);
+    curve
+        .points()
+        .iter()
+        .map(|point| Efficiency {
+            cpus: point.cpus,
+            eff: eff(point),
+            norm_eff: if max > 0.0 { eff(point) / max } else { 0.0 },
+        })
+        .collect()
+}
+
+/// Performance at a count between two known ones, on the line through them; `None` outside what is
+/// known.
+#[must_use]
+pub fn interpolated(curve: &PerformanceCurve, cpus: u32, value: PointValue) -> Option<f64> {
+    let points = curve.points();
+    let above = points.partition_point(|p| p.cpus < cpus);
+    let upper = points.get(above)?;
+    if upper.cpus == cpus {
+        return Some(value.of(upper));
+    }
+    let lower = points.get(above.checked_sub(1)?)?;
+    let part = f64::from(cpus - lower.cpus) / f64::from(upper.cpus - lower.cpus);
+    Some(value.of(lower) + part * (value.of(upper) - value.of(lower)))
+}
+
+/// Whether the promise is broken: performance below it by more than the tolerance
+/// [MAPPER §3.3, readings R3.5].
+#[must_use]
+pub fn promise_broken(performance: f64, min_guaranteed: f64, tolerance: f64) -> bool {
+    performance < (1.0 - tolerance) * min_guaranteed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(veto: HistoryVeto) -> MetricsRules {
+        MetricsRules {
+            fair: 40,
+            qos: 0.85,
+            veto,
+            spare_rule: SpareRule::Linear,
+            value: PointValue::LastTwo,
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_spared() {
+        let metrics = |points: &[(u32, f64)], cpus| {
+            let curve = PerformanceCurve::from_points(points.iter().copied());
+            Metrics::of(&curve, cpus, &rules(HistoryVeto::Ignored)).spare
+        };
+        assert_eq!(metrics(&[], 40), 0);
+        assert_eq!(metrics(&[(48, 41.0)], 48), 0, "nothing known up to fair");
+        assert_eq!(metrics(&[(40, 36.0)], 48), 0, "nothing known here");
+        assert_eq!(metrics(&[(40, 0.0)], 40), 0, "no performance");
+    }
+
+    #[test]
+    fn a_count_known_to_break_the_promise_is_never_reached() {
+        // Linear gives 6 of 40 away; at 34 the promise of 25.5 is known to break.
+        let curve = PerformanceCurve::from_points([(34, 20.0), (40, 30.0)]);
+        let spare = |veto| Metrics::of(&curve, 40, &rules(veto)).spare;
+        assert_eq!(spare(HistoryVeto::Ignored), 6);
+        assert_eq!(spare(HistoryVeto::Obeyed), 5);
+    }
+
+    #[test]
+    fn a_promise_that_cannot_be_kept_spares_nothing() {
+        let curve = PerformanceCurve::from_points([(20, 40.0), (40, 30.0)]);
+        let metrics = Metrics::of(&curve, 40, &rules(HistoryVeto::Obeyed));
+        assert_eq!(metrics.spare, 0);
+        assert!(metrics.extra_perf.unwrap() < 0.0);
+    }
+
+    #[test]
+    fn a_better_count_below_frees_the_rest_only_under_the_extension() {
+        let curve = PerformanceCurve::from_points([(20, 33.0), (40, 30.0)]);
+        let spare = |spare_rule| {
+            let rules = MetricsRules {
+                spare_rule,
+                ..rules(HistoryVeto::Obeyed)
+            };
+            Metrics::of(&curve, 40, &rules).spare
+        };
+        assert_eq!(spare(SpareRule::Linear), 2);
+        assert_eq!(spare(SpareRule::FromCurve), 20);
+    }
+
+    #[test]
+    fn between_known_counts_performance_lies_on_the_line() {
+        let curve = PerformanceCurve::from_points([(10, 10.0), (20, 15.0)]);
+        let at = |cpus| interpolated(&curve, cpus, PointValue::LastTwo);
+        assert_eq!(
+            [at(10), at(16), at(20)],
+            [Some(10.0), Some(13.0), Some(15.0)]
+        );
+        assert_eq!([at(9), at(21)], [None, None]);
+    }
+}

@@ -1,0 +1,294 @@
+//! What the policy remembers of each application between decisions.
+
+use super::exploration::{Certainty, Direction, Reference};
+use mapper_model::{AppId, AppSpec, Bottleneck, Estimate, Qos, Resizing, Weight};
+use serde::{Deserialize, Serialize};
+
+/// What the policy remembers.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct State {
+    /// In the order of the last snapshot.
+    pub(super) members: Vec<Member>,
+    /// Usable CPUs at the last decision.
+    pub(super) usable: u32,
+}
+
+/// One application.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Member {
+    pub(super) app: AppId,
+    pub(super) standing: Standing,
+    /// What it asked for when it was last looked at; a change of it is a membership change.
+    pub(super) terms: Option<Terms>,
+    /// The count it was given by the last decision.
+    pub(super) cpus: u32,
+    /// Its fair share at the last decision.
+    pub(super) fair: u32,
+    /// [`Profile::epoch`](mapper_model::Profile::epoch) of its curve.
+    pub(super) epoch: u64,
+    pub(super) mode: Mode,
+    /// The samples since it has had its present count.
+    pub(super) here: Reference,
+    /// Intervals for which it gives nothing.
+    pub(super) holdoff: u32,
+    /// What it gave to whom and did not get back, the latest last.
+    pub(super) gifts: Vec<Gift>,
+    /// The largest count at which its promise broke in this phase; 0 when it never did.
+    pub(super) broken_at: u32,
+    /// It came below its fair share by its own choice.
+    pub(super) modest: bool,
+    pub(super) up: Outlook,
+    pub(super) down: Outlook,
+    /// Successful trials in a row in the same direction.
+    pub(super) streak: u32,
+    /// That direction.
+    pub(super) heading: Direction,
+    /// Where the present climb began; 0 when there is none.
+    pub(super) climb_from: u32,
+    /// Its bottleneck at the last decision.
+    pub(super) bottleneck: Bottleneck,
+    /// Intervals in the steady state.
+    pub(super) steady_for: u32,
+}
+
+/// Whether the policy has decided on an application before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Standing {
+    Newcomer,
+    Known,
+}
+
+/// What an application asks for.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Terms {
+    qos: Qos,
+    weight: Weight,
+    min: u32,
+    max: Option<u32>,
+    resizing: Resizing,
+}
+
+impl Terms {
+    pub(super) const fn of(spec: &AppSpec) -> Self {
+        Self {
+            qos: spec.qos,
+            weight: spec.weight,
+            min: spec.cpus.min(),
+            max: spec.cpus.max(),
+            resizing: spec.resizing,
+        }
+    }
+}
+
+/// The state machine of one application.
+///
+/// ```text
+/// Measuring ──(measured long enough)──► Steady ──(trial begins)──► Exploring
+///     ▲                                   ▲  ▲                        │
+///     └──(count or unit changed)──────────┘  └──(kept, or undone)─────┘
+/// ```
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Mode {
+    /// It is being measured at its count and neither tries nor gives.
+    Measuring {
+        /// Intervals measured.
+        done: u32,
+    },
+    /// Nothing is being tried.
+    Steady,
+    /// It tries another count.
+    Exploring(Trial),
+}
+
+/// A count that is being tried. The count itself is the one the application holds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Trial {
+    /// The count before, with its performance then.
+    pub(super) before: Reference,
+    /// Where the CPUs of an upward trial came from.
+    pub(super) sources: Vec<Source>,
+    /// Intervals without a sample.
+    pub(super) waited: u32,
+}
+
+/// CPUs lent for a trial.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Source {
+    /// The giver; `None` is the free pool.
+    pub(super) giver: Option<AppId>,
+    pub(super) cpus: u32,
+}
+
+/// CPUs given away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Gift {
+    pub(super) taker: AppId,
+    pub(super) cpus: u32,
+}
+
+/// What is known of trying in one direction.
+///
+/// A trial that brought nothing closes its direction from the count where it began, until the phase
+/// or the membership changes. One that was decided by a guess only may be repeated after a while.
+/// Whoever tries in vain again and again, as phases change, has to rest longer each time.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Outlook {
+    closed_at: Option<u32>,
+    /// Intervals until a guess may be repeated.
+    doubt: u32,
+    /// Intervals until anything may be tried.
+    rest: u32,
+    fruitless: u32,
+}
+
+impl Outlook {
+    /// Whether more than `cpus` CPUs may be tried.
+    pub(super) fn open_above(&self, cpus: u32) -> bool {
+        self.rest == 0 && self.closed_at.is_none_or(|at| cpus < at)
+    }
+
+    /// Whether fewer than `cpus` CPUs may be tried.
+    pub(super) fn open_below(&self, cpus: u32) -> bool {
+        self.rest == 0 && self.closed_at.is_none_or(|at| cpus > at)
+    }
+
+    /// A trial that began at this count was in vain.
+    pub(super) fn in_vain(&mut self, at: u32, certainty: Certainty) {
+        self.closed_at = Some(at);
+        self.fruitless = self.fruitless.saturating_add(1);
+        let doublings = self.fruitless.min(6);
+        self.rest = if self.fruitless > 2 {
+            1 << doublings
+        } else {
+            0
+        };
+        self.doubt = match certainty {
+            Certainty::Clear => 0,
+            Certainty::Guess => 20 << (doublings - 1),
+        };
+    }
+
+    /// Nothing is to be gained this way from this count on, as is known without a trial.
+    pub(super) fn close(&mut self, at: u32) {
+        self.closed_at = Some(at);
+        self.doubt = 0;
+    }
+
+    /// A trial was worth it.
+    pub(super) fn succeed(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The phase changed: what was known no longer holds, but the rest does.
+    pub(super) fn renew(&mut self) {
+        self.closed_at = None;
+        self.doubt = 0;
+    }
+
+    /// An interval has passed.
+    pub(super) fn pass(&mut self) {
+        self.rest = self.rest.saturating_sub(1);
+        if self.doubt > 0 {
+            self.doubt -= 1;
+            if self.doubt == 0 {
+                self.closed_at = None;
+            }
+        }
+    }
+}
+
+impl Member {
+    pub(super) fn new(app: AppId) -> Self {
+        Self {
+            app,
+            standing: Standing::Newcomer,
+            terms: None,
+            cpus: 0,
+            fair: 0,
+            epoch: 0,
+            mode: Mode::Measuring { done: 0 },
+            here: Reference {
+                cpus: 0,
+                estimate: Estimate::default(),
+            },
+            holdoff: 0,
+            gifts: Vec::new(),
+            broken_at: 0,
+            modest: false,
+            up: Outlook::default(),
+            down: Outlook::default(),
+            streak: 0,
+            heading: Direction::Stay,
+            climb_from: 0,
+            bottleneck: Bottleneck::None,
+            steady_for: 0,
+        }
+    }
+
+    /// Its count has changed, or the samples at it no longer count.
+    pub(super) fn settle_at(&mut self, cpus: u32) {
+        self.here = Reference {
+            cpus,
+            estimate: Estimate::default(),
+        };
+    }
+
+    /// Nothing is tried any more.
+    pub(super) fn be_steady(&mut self) {
+        self.mode = Mode::Steady;
+        self.steady_for = 0;
+    }
+
+    /// What was known of trying no longer holds.
+    pub(super) fn forget_trials(&mut self) {
+        self.up.succeed();
+        self.down.succeed();
+        self.streak = 0;
+        self.climb_from = 0;
+    }
+
+    /// Records a gift.
+    pub(super) fn give(&mut self, taker: AppId, cpus: u32) {
+        // Gifts older than these are beyond undoing.
+        const REMEMBERED: usize = 16;
+        if self.gifts.len() == REMEMBERED {
+            self.gifts.remove(0);
+        }
+        self.gifts.push(Gift { taker, cpus });
+    }
+
+    /// Strikes a gift that came back.
+    pub(super) fn take_back(&mut self, taker: AppId, cpus: u32) {
+        let mut cpus = cpus;
+        for gift in self.gifts.iter_mut().rev().filter(|g| g.taker == taker) {
+            let part = cpus.min(gift.cpus);
+            gift.cpus -= part;
+            cpus -= part;
+        }
+        self.gifts.retain(|g| g.cpus > 0);
+    }
+}
+
+/// Brings the members into the order of `apps`: newcomers in, those that left out. Returns how many
+/// left.
+pub(super) fn align(
+    members: &mut Vec<Member>,
+    apps: impl ExactSizeIterator<Item = AppId>,
+) -> usize {
+    let count = apps.len();
+    for (place, app) in apps.enumerate() {
+        if members.get(place).is_some_and(|m| m.app == app) {
+            continue;
+        }
+        // When one has left, the next is found right behind it, and so for all that follow.
+        match (place..members.len()).find(|&i| members[i].app == app) {
+            Some(found) => members.swap(place, found),
+            None => members.insert(place, Member::new(app)),
+        }
+    }
+    let left = members.len() - count;
+    members.truncate(count);
+    left
+}

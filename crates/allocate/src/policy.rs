@@ -1,0 +1,93 @@
+//! What an allocation policy is, and the table of all of them.
+//!
+//! A policy decides how many CPUs each application may use. It is a state machine without I/O:
+//! the same state and the same [`Snapshot`] always give the same [`Allocation`]. Its state is
+//! serialisable, so that a restarted daemon goes on where it was and a recording can be replayed
+//! from the middle.
+//!
+//! Invariants that every policy keeps, whatever the snapshot holds, and that one property test
+//! checks for every entry of [`POLICIES`](crate::POLICIES): one share per application in the order of the snapshot;
+//! at least one CPU each; the exclusive shares and the free CPUs add up to the usable ones; more
+//! applications than usable CPUs get slots of one CPU each [readings R3.16]; the same input gives
+//! the same output; with [`Trigger::Membership`](mapper_model::Trigger) nobody explores.
+
+use mapper_model::{Allocation, Snapshot};
+use serde::{Deserialize, Serialize};
+
+/// Decides how many CPUs each application may use.
+pub trait AllocationPolicy: Send + std::fmt::Debug {
+    /// The name it is selected by.
+    fn name(&self) -> &'static str;
+
+    /// Decides.
+    fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation;
+
+    /// The state as data.
+    fn save(&self) -> PolicyState;
+
+    /// Takes over a state saved earlier by the same policy.
+    ///
+    /// # Errors
+    /// [`RestoreError`] when the data is not such a state; the policy is then unchanged.
+    fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError>;
+}
+
+/// The saved state of a policy.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PolicyState {
+    /// The policy that saved it.
+    pub policy: String,
+    /// Its state, in a form only the policy knows.
+    pub state: serde_json::Value,
+}
+
+/// A saved state that cannot be taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// It belongs to another policy.
+    #[error("saved state is of policy {found:?}, not of {expected:?}")]
+    OtherPolicy {
+        /// The policy that saved it.
+        found: String,
+        /// The policy that was to take it over.
+        expected: &'static str,
+    },
+    /// It cannot be read.
+    #[error("saved state of policy {policy:?} cannot be read")]
+    Unreadable {
+        /// The policy.
+        policy: &'static str,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl PolicyState {
+    /// The state of a policy as data.
+    #[must_use]
+    pub fn of(policy: &'static str, state: &impl Serialize) -> Self {
+        Self {
+            policy: policy.to_owned(),
+            // Policies keep numbers, lists and plain enums: nothing that has no JSON form.
+            state: serde_json::to_value(state).unwrap_or_default(),
+        }
+    }
+
+    /// Reads the state back.
+    ///
+    /// # Errors
+    /// [`RestoreError`] when it belongs to another policy or cannot be read.
+    pub fn read<T: for<'de> Deserialize<'de>>(
+        &self,
+        policy: &'static str,
+    ) -> Result<T, RestoreError> {
+        if self.policy != policy {
+            return Err(RestoreError::OtherPolicy {
+                found: self.policy.clone(),
+                expected: policy,
+            });
+        }
+        T::deserialize(&self.state).map_err(|source| RestoreError::Unreadable { policy, source })
+    }
+}

@@ -1,0 +1,85 @@
+//! The table of all allocation policies.
+
+use crate::config::AllocationConfig;
+use crate::policy::AllocationPolicy;
+use crate::{fair, mapper};
+
+/// One policy that can be selected by name.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyEntry {
+    /// The name.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// Makes one.
+    pub build: fn(&AllocationConfig) -> Box<dyn AllocationPolicy>,
+}
+
+/// Every policy, the recommended one first.
+pub static POLICIES: &[PolicyEntry] = &[
+    PolicyEntry {
+        name: mapper::NAME,
+        summary: "CPUs go to whom they help most, and everybody keeps its promised performance",
+        source: "MAPPER §3.3",
+        build: |config| Box::new(mapper::Mapper::new(config.clone())),
+    },
+    PolicyEntry {
+        name: fair::NAME,
+        summary: "a share by weight that never changes while nobody comes or goes",
+        source: "MAPPER §4.3",
+        build: |config| Box::new(fair::Fair::new(config.clone())),
+    },
+];
+
+/// A name that no policy has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown allocation policy {name:?}: give one of {}", names())]
+pub struct UnknownPolicy {
+    /// The name as given.
+    pub name: String,
+}
+
+fn names() -> String {
+    let names: Vec<&str> = POLICIES.iter().map(|p| p.name).collect();
+    names.join(", ")
+}
+
+/// The policy of a name.
+///
+/// # Errors
+/// [`UnknownPolicy`] lists the valid names.
+pub fn find(name: &str) -> Result<&'static PolicyEntry, UnknownPolicy> {
+    POLICIES
+        .iter()
+        .find(|p| p.name == name)
+        .ok_or_else(|| UnknownPolicy {
+            name: name.to_owned(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_answers_to_its_name_and_names_are_unique() {
+        for entry in POLICIES {
+            let policy = (entry.build)(&AllocationConfig::default());
+            assert_eq!(policy.name(), entry.name);
+            assert_eq!(find(entry.name).unwrap().name, entry.name);
+            let same = POLICIES.iter().filter(|p| p.name == entry.name);
+            assert_eq!(same.count(), 1);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_valid_ones() {
+        let error = find("robin-hood").unwrap_err().to_string();
+        assert!(
+            error.contains("\"robin-hood\"") && error.contains("mapper, fair"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,302 @@
+//! A world for closed-loop tests: applications with known scaling curves on a machine, watched by
+//! the real monitor and governed by the policy under test. What an application reports is its curve
+//! at the count it holds, with a reproducible scatter.
+
+// Each test file uses a part of it.
+#![allow(dead_code, unreachable_pub)]
+// Helpers of tests: clippy takes only functions marked as tests for tests.
+#![allow(clippy::unwrap_used)]
+
+use mapper_allocate::{AllocationConfig, AllocationPolicy, find};
+use mapper_model::topology::Shape;
+use mapper_model::{
+    Allocation, AppId, AppName, AppObservation, AppSpec, AppView, CpuId, CpuSet, MachineProfile,
+    Observation, Profile, Reading, ReportedProgress, Sharing, Snapshot, Topology, Trigger,
+};
+use mapper_monitor::{Monitor, MonitorConfig};
+
+pub const SECOND: u64 = 1_000_000_000;
+
+/// Performance by CPU count and interval.
+pub type Curve = Box<dyn Fn(u32, u64) -> f64>;
+
+pub struct App {
+    pub id: AppId,
+    pub spec: AppSpec,
+    pub held: CpuSet,
+    pub curve: Curve,
+    done: f64,
+}
+
+pub struct World {
+    pub topology: Topology,
+    pub usable: CpuSet,
+    pub machine: MachineProfile,
+    pub policy: Box<dyn AllocationPolicy>,
+    pub monitor: Monitor,
+    pub apps: Vec<App>,
+    /// Relative standard deviation of what is measured.
+    pub noise: f64,
+    pub tick: u64,
+    pub last: Allocation,
+    now_ns: u64,
+    next: u64,
+    random: Random,
+}
+
+/// A small reproducible generator (SplitMix64).
+#[derive(Clone, Copy, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Roughly normal, mean 0, standard deviation 1.
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
+    }
+}
+
+pub fn machine(sockets: u32, cores: u32, smt: u32) -> Topology {
+    Topology::regular(Shape {
+        sockets,
+        cores_per_socket: cores,
+        threads_per_core: smt,
+    })
+}
+
+/// Performance proportional to CPUs.
+pub fn linear() -> Curve {
+    Box::new(|cpus, _| f64::from(cpus))
+}
+
+/// The same performance at every count.
+pub fn flat(level: f64) -> Curve {
+    Box::new(move |_, _| level)
+}
+
+/// Amdahl's law with this serial part.
+pub fn amdahl(serial: f64) -> Curve {
+    Box::new(move |cpus, _| 1.0 / (serial + (1.0 - serial) / f64::from(cpus)))
+}
+
+impl World {
+    pub fn new(policy: &str, topology: Topology) -> Self {
+        Self::with(policy, topology, &AllocationConfig::default())
+    }
+
+    pub fn with(policy: &str, topology: Topology, config: &AllocationConfig) -> Self {
+        Self {
+            usable: topology.cpus().clone(),
+            topology,
+            machine: MachineProfile::default(),
+            policy: (find(policy).unwrap().build)(config),
+            monitor: Monitor::new(MonitorConfig::default()),
+            apps: Vec::new(),
+            noise: 0.0,
+            tick: 0,
+            last: Allocation::default(),
+            now_ns: 100 * SECOND,
+            next: 1,
+            random: Random(1),
+        }
+    }
+
+    pub fn noisy(mut self, noise: f64, seed: u64) -> Self {
+        self.noise = noise;
+        self.random = Random(seed);
+        self
+    }
+
+    /// Adds an application and lets the policy decide at once.
+    pub fn arrive(&mut self, curve: Curve) -> AppId {
+        self.arrive_as(curve, |_| {})
+    }
+
+    pub fn arrive_as(&mut self, curve: Curve, adjust: impl FnOnce(&mut AppSpec)) -> AppId {
+        let id = AppId(self.next);
+        self.next += 1;
+        let mut spec = AppSpec::named(AppName::new(&format!("a{}", id.0)).unwrap());
+        adjust(&mut spec);
+        self.apps.push(App {
+            id,
+            spec,
+            held: CpuSet::new(),
+            curve,
+            done: 0.0,
+        });
+        self.decide(Trigger::Membership);
+        id
+    }
+
+    /// Takes an application away and lets the policy decide at once.
+    pub fn leave(&mut self, id: AppId) {
+        self.apps.retain(|a| a.id != id);
+        self.decide(Trigger::Membership);
+    }
+
+    /// Lets an interval pass, and the policy decide.
+    pub fn interval(&mut self) {
+        self.now_ns += SECOND;
+        for app in &mut self.apps {
+            let cpus = app.held.len();
+            if cpus > 0 {
+                let scatter = 1.0 + self.noise * self.random.normal();
+                app.done += ((app.curve)(cpus, self.tick) * scatter).max(0.0);
+            }
+        }
+        self.decide(Trigger::Interval);
+    }
+
+    /// Lets intervals pass and returns how often a count changed.
+    pub fn intervals(&mut self, count: u32) -> u32 {
+        let mut moves = 0;
+        for _ in 0..count {
+            let before = self.counts();
+            self.interval();
+            moves += u32::from(before != self.counts());
+        }
+        moves
+    }
+
+    pub fn decide(&mut self, trigger: Trigger) {
+        self.tick += 1;
+        let observation = Observation {
+            tick: self.tick,
+            now_ns: self.now_ns,
+            trigger,
+            usable: self.usable.clone(),
+            apps: self
+                .apps
+                .iter()
+                .map(|app| AppObservation {
+                    app: app.id,
+                    spec: app.spec.clone(),
+                    effective: app.held.clone(),
+                    reading: Reading {
+                        reported: Some(ReportedProgress::Work {
+                            done: app.done,
+                            at_ns: self.now_ns,
+                        }),
+                        ..Reading::default()
+                    },
+                })
+                .collect(),
+        };
+        self.monitor
+            .observe(&observation, &self.topology, &self.machine);
+        let profiles: Vec<&Profile> = self.monitor.profiles().collect();
+        let views: Vec<AppView<'_>> = self
+            .apps
+            .iter()
+            .zip(profiles)
+            .map(|(app, profile)| AppView {
+                app: app.id,
+                spec: &app.spec,
+                profile,
+                held: &app.held,
+            })
+            .collect();
+        let snapshot = Snapshot {
+            tick: self.tick,
+            now_ns: self.now_ns,
+            trigger,
+            topology: &self.topology,
+            usable: &self.usable,
+            machine: &self.machine,
+            apps: &views,
+        };
+        self.last = self.policy.allocate(&snapshot);
+        self.check();
+        self.enforce();
+    }
+
+    /// The invariants that hold for every decision of every policy.
+    fn check(&self) {
+        let allocation = &self.last;
+        let ids: Vec<AppId> = allocation.shares.iter().map(|s| s.app).collect();
+        let expected: Vec<AppId> = self.apps.iter().map(|a| a.id).collect();
+        assert_eq!(ids, expected, "one share each, in order of arrival");
+        let usable = self.usable.len();
+        if self.apps.len() as u32 > usable {
+            for (share, place) in allocation.shares.iter().zip(0u32..) {
+                assert_eq!(share.sharing, Sharing::Slot(place % usable.max(1)));
+                assert_eq!(share.cpus, 1);
+            }
+            return;
+        }
+        let mut total = allocation.free;
+        for share in &allocation.shares {
+            assert!(share.cpus >= 1, "{share:?}");
+            assert_eq!(share.sharing, Sharing::Exclusive);
+            assert!(!share.explanation.reasons.is_empty(), "{share:?}");
+            total += share.cpus;
+            if let Some(nodes) = &share.by_node {
+                assert_eq!(nodes.iter().map(|n| n.cpus).sum::<u32>(), share.cpus);
+            }
+        }
+        assert_eq!(total, usable, "{allocation:#?}");
+        for share in &allocation.shares {
+            let sum = |pick: &dyn Fn(&mapper_model::Transfer) -> bool| -> i64 {
+                allocation
+                    .transfers
+                    .iter()
+                    .filter(|t| pick(t))
+                    .map(|t| i64::from(t.cpus))
+                    .sum()
+            };
+            let got = sum(&|t| t.to == Some(share.app));
+            let gave = sum(&|t| t.from == Some(share.app));
+            assert_eq!(
+                i64::from(share.explanation.before) + got - gave,
+                i64::from(share.explanation.after),
+                "transfers explain every change: {allocation:#?}"
+            );
+        }
+    }
+
+    /// Hands out CPUs in ascending order: which ones does not matter here.
+    fn enforce(&mut self) {
+        let usable: Vec<CpuId> = self.usable.iter().collect();
+        let mut next = 0;
+        for (app, share) in self.apps.iter_mut().zip(&self.last.shares) {
+            app.held = match share.sharing {
+                Sharing::Slot(slot) => usable.get(slot as usize).copied().into_iter().collect(),
+                Sharing::Exclusive => {
+                    let end = next + share.cpus as usize;
+                    let cpus = usable[next..end].iter().copied().collect();
+                    next = end;
+                    cpus
+                }
+            };
+        }
+    }
+
+    pub fn counts(&self) -> Vec<u32> {
+        self.apps.iter().map(|a| a.held.len()).collect()
+    }
+
+    pub fn states(&self) -> Vec<&str> {
+        self.last.shares.iter().map(|s| s.state.as_str()).collect()
+    }
+
+    /// What was decided, for reading when a test fails.
+    pub fn sentences(&self) -> Vec<String> {
+        let name = |id: AppId| self.apps.iter().find(|a| a.id == id).map(|a| &a.spec.name);
+        self.last
+            .shares
+            .iter()
+            .map(|s| s.explanation.sentence(&name))
+            .collect()
+    }
+}
