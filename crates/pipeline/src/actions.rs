@@ -9,7 +9,7 @@
 //! order of arrival then jumps onto CPUs that another one leaves with the next actions. This is the
 //! only exception, and it lasts for as long as the writes take.
 
-use mapper_model::{Action, AppId, CpuSet};
+use mapper_model::{Action, AppId, CpuId, CpuSet};
 
 /// Where an application is and where it is to be.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -46,33 +46,50 @@ pub fn order(moves: &[Move<'_>]) -> Vec<Action> {
         }
     }
 
-    // How many applications still hold a CPU that they are about to leave.
+    // Who keeps nothing leaves its CPUs only with its own action; everybody else has already let go.
+    // Counts for each CPU how many are still about to leave it.
     let mut leaving: Vec<u32> = Vec::new();
     for (step, now) in &pending {
-        for cpu in now.difference(step.to).iter() {
+        for cpu in &now.difference(step.to) {
             if leaving.len() <= cpu.index() {
                 leaving.resize(cpu.index() + 1, 0);
             }
             leaving[cpu.index()] += 1;
         }
     }
-    while !pending.is_empty() {
-        let ready = pending.iter().position(|(step, now)| {
-            step.to
-                .difference(now)
-                .iter()
-                .all(|cpu| leaving.get(cpu.index()).is_none_or(|count| *count == 0))
-        });
+    // For each application, how many of its new CPUs somebody is about to leave.
+    let mut waits: Vec<usize> = pending
+        .iter()
+        .map(|(step, now)| {
+            let left = |cpu: &CpuId| leaving.get(cpu.index()).is_some_and(|count| *count > 0);
+            step.to.difference(now).iter().filter(left).count()
+        })
+        .collect();
+    let mut done = vec![false; pending.len()];
+    for _ in 0..pending.len() {
+        let open = |i: &usize| !done[*i];
+        let ready = (0..pending.len()).filter(open).find(|&i| waits[i] == 0);
         // With none ready the rest exchange CPUs in a ring: the first jumps.
-        let (step, now) = pending.remove(ready.unwrap_or(0));
-        for cpu in now.difference(step.to).iter() {
-            leaving[cpu.index()] -= 1;
-        }
+        let Some(next) = ready.or_else(|| (0..pending.len()).find(open)) else {
+            break;
+        };
+        done[next] = true;
+        let (step, now) = &pending[next];
         actions.push(Action::Set {
             app: step.app,
-            from: now,
+            from: now.clone(),
             to: step.to.clone(),
         });
+        for cpu in &now.difference(step.to) {
+            leaving[cpu.index()] -= 1;
+            if leaving[cpu.index()] == 0 {
+                for (wait, (step, now)) in waits.iter_mut().zip(&pending) {
+                    if step.to.contains(cpu) && !now.contains(cpu) {
+                        *wait -= 1;
+                    }
+                }
+            }
+        }
     }
     actions
 }

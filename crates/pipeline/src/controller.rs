@@ -182,29 +182,17 @@ impl Controller {
             .iter()
             .map(|a| self.held(a, usable))
             .collect();
-        let unknown: Vec<Option<Profile>> = observation
-            .apps
-            .iter()
-            .map(|a| {
-                self.monitor
-                    .profile(a.app)
-                    .is_none()
-                    .then(|| Profile::unknown(a.app))
-            })
-            .collect();
+        // The monitor keeps its profiles in the order of the observation it has just taken in.
         let views: Vec<AppView<'_>> = observation
             .apps
             .iter()
+            .zip(self.monitor.profiles())
             .zip(&held)
-            .zip(&unknown)
-            .filter_map(|((a, held), unknown)| {
-                let profile = unknown.as_ref().or_else(|| self.monitor.profile(a.app))?;
-                Some(AppView {
-                    app: a.app,
-                    spec: &a.spec,
-                    profile,
-                    held,
-                })
+            .map(|((observed, profile), held)| AppView {
+                app: observed.app,
+                spec: &observed.spec,
+                profile,
+                held,
             })
             .collect();
         let snapshot = Snapshot {
@@ -385,6 +373,22 @@ impl Controller {
             });
         }
         self.allocation.restore(&state.allocation)?;
+        self.monitor.restore(state.monitor);
+        self.apps = state.apps;
+        Ok(())
+    }
+
+    /// Goes on from a saved state with an allocation policy that has seen nothing, because the state
+    /// is another one's.
+    ///
+    /// # Errors
+    /// When the state is of another version; the controller is then unchanged.
+    pub fn restore_without_policy(&mut self, state: ControllerState) -> Result<(), RestoreError> {
+        if state.version != ControllerState::VERSION {
+            return Err(RestoreError::Version {
+                found: state.version,
+            });
+        }
         self.monitor.restore(state.monitor);
         self.apps = state.apps;
         Ok(())

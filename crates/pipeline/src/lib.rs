@@ -16,7 +16,13 @@ pub mod actions;
 pub mod check;
 pub mod controller;
 pub mod explain;
+pub mod policies;
+pub mod record;
+pub mod replay;
 
 pub use check::{Finding, Severity, check};
 pub use controller::{Controller, ControllerState, PipelineConfig, PipelineError, RestoreError};
 pub use explain::{AppExplanation, Decision};
+pub use policies::{PolicyDescription, PolicyKind, policies};
+pub use record::Header;
+pub use replay::{Changes, Comparison, Decided, Replay, ReplayError};
