@@ -178,6 +178,7 @@ pub enum ReportedProgress {
     /// Work done so far, in the application's own unit; more per second is better.
     Work {
         /// Cumulative amount.
+        #[serde(deserialize_with = "number_or_nan")]
         done: f64,
         /// Monotonic time of the report.
         at_ns: u64,
@@ -185,8 +186,33 @@ pub enum ReportedProgress {
     /// A latency observed over the last while; less is better.
     Latency {
         /// The latency.
+        #[serde(deserialize_with = "number_or_nan")]
         latency_ns: f64,
         /// Monotonic time of the report.
         at_ns: u64,
     },
+}
+
+/// Reads a number that may have been none when it was written: JSON has no word for NaN or the
+/// infinities, so they become `null`, and an application may report anything.
+fn number_or_nan<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_that_is_no_number_survives_being_written_down() {
+        for done in [f64::NAN, f64::INFINITY] {
+            let report = ReportedProgress::Work { done, at_ns: 7 };
+            let text = serde_json::to_string(&report).unwrap();
+            let ReportedProgress::Work { done, at_ns } = serde_json::from_str(&text).unwrap()
+            else {
+                panic!("{text} became another kind");
+            };
+            assert!(done.is_nan() && at_ns == 7);
+        }
+    }
 }
