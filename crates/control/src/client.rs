@@ -101,7 +101,19 @@ impl Client {
             let problem = "page and token do not come together";
             return Err(self.failed(ClientErrorKind::NotVarlink(problem.into())));
         }
+        // It goes into the environment of a program.
+        let is_hex = |token: &String| token.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !reply.token.as_ref().is_none_or(is_hex) {
+            let problem = "the page's token is not a hexadecimal number";
+            return Err(self.failed(ClientErrorKind::NotVarlink(problem.into())));
+        }
         Ok(Launched { reply, page })
+    }
+
+    /// The error of a caller that waited by itself for an answer, and too long.
+    #[must_use]
+    pub fn gave_up(&self) -> ClientError {
+        self.failed(ClientErrorKind::TimedOut(self.patience))
     }
 
     /// Tells that an application has ended; there is no answer.

@@ -142,7 +142,7 @@ fn what_is_there_instead_of_a_daemon_is_told() {
 fn a_socket_one_may_not_use_is_told_as_such() {
     let place = place();
     let _listener = UnixListener::bind(&place.socket).unwrap();
-    std::fs::set_permissions(&place.socket, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&place.socket, std::fs::Permissions::from_mode(0o000)).unwrap();
     // The kernel lets root connect to anything: become somebody else, in one thread only.
     let socket = place.socket.clone();
     let refused = std::thread::spawn(move || {

@@ -1,0 +1,279 @@
+//! The command line.
+
+use crate::failure::Failure;
+use clap::Parser;
+use clap::error::ErrorKind;
+use mapper_control::schema::RuntimeChoice;
+use mapper_model::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Starts a program under mapperd, which gives it CPUs of its own.
+///
+/// The exit status is the program's; 128 + n if signal n ended it, 127 if it was not found, 126 if
+/// it could not be executed, 125 if mapper-launch itself failed.
+#[derive(Debug, Parser)]
+#[command(name = "mapper-launch", version, max_term_width = 100)]
+struct CommandLine {
+    /// Share of its fair-share performance that the program is promised
+    #[arg(long, value_name = "SHARE", default_value = "0.85")]
+    qos: Qos,
+
+    /// How much the program counts when fair shares are computed
+    #[arg(long, value_name = "WEIGHT", default_value = "1")]
+    weight: Weight,
+
+    /// The fewest CPUs the program needs
+    #[arg(long, value_name = "N", default_value = "1")]
+    min_cpus: u32,
+
+    /// The most CPUs the program can use
+    #[arg(long, value_name = "N")]
+    max_cpus: Option<u32>,
+
+    /// Keep the number of CPUs it starts with
+    #[arg(long)]
+    no_resize: bool,
+
+    /// OpenMP teams: `fixed` at launch, or `follow` the allocation at every parallel region, for
+    /// programs that tolerate OMP_DYNAMIC=true
+    #[arg(long, value_name = "MODE", default_value = "fixed")]
+    teams: TeamMode,
+
+    /// OpenMP threads to start with: `alloc`, as many as CPUs at launch; `all` CPUs it may ever
+    /// get; or a number [default: alloc, with --teams follow all; OMP_NUM_THREADS if set]
+    #[arg(long, value_name = "alloc|all|N")]
+    threads: Option<Threads>,
+
+    /// Leave the program's OpenMP runtime alone (no preloaded shim, no shared page)
+    #[arg(long)]
+    no_runtime: bool,
+
+    /// Name of the application [default: the program's file name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<AppName>,
+
+    /// Without a daemon, run the program unmanaged
+    #[arg(long)]
+    fallback: bool,
+
+    /// The daemon's socket [default: MAPPER_SOCKET, the system's daemon, the user's daemon]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// The OpenMP shim [default: MAPPER_SHIM, libmapper_omp.so where mapper is installed]
+    #[arg(long, value_name = "PATH")]
+    shim: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        value_names = ["PROGRAM", "ARGS"],
+        num_args = 1..,
+    )]
+    command: Vec<OsString>,
+}
+
+/// How many threads OpenMP teams start with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Threads {
+    /// As many as the program has CPUs at launch.
+    Allocated,
+    /// As many as it may ever get.
+    All,
+    /// This many.
+    Count(NonZeroU32),
+}
+
+impl FromStr for Threads {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "alloc" => Ok(Self::Allocated),
+            "all" => Ok(Self::All),
+            number => match number.parse() {
+                Ok(count) => Ok(Self::Count(count)),
+                Err(_) => Err("give alloc, all or a number from 1".into()),
+            },
+        }
+    }
+}
+
+/// What to do when there is no daemon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WithoutDaemon {
+    /// Fail.
+    Fail,
+    /// Run the program unmanaged, with a warning.
+    RunUnmanaged,
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) struct Wishes {
+    /// Name, promise, limits.
+    pub(crate) spec: AppSpec,
+    /// `--threads`, if given.
+    pub(crate) threads: Option<Threads>,
+    /// Whether the runtime interface is wanted.
+    pub(crate) runtime: RuntimeChoice,
+    /// What to do when there is no daemon.
+    pub(crate) without_daemon: WithoutDaemon,
+    /// `--socket`, if given.
+    pub(crate) socket: Option<PathBuf>,
+    /// `--shim`, if given.
+    pub(crate) shim: Option<PathBuf>,
+    /// The program and its arguments; never empty.
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What a command line comes to.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// A program is to be started.
+    Start(Box<Wishes>),
+    /// Help or version, to be printed.
+    Tell(String),
+}
+
+/// Reads the command line.
+pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
+    let line = match CommandLine::try_parse_from(words) {
+        Ok(line) => line,
+        Err(error) => {
+            return match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                    Ok(Parsed::Tell(error.to_string()))
+                }
+                _ => {
+                    let text = error.to_string();
+                    Err(Failure::own(text.strip_prefix("error: ").unwrap_or(&text)))
+                }
+            };
+        }
+    };
+    let cpus = CpuRange::new(line.min_cpus, line.max_cpus).map_err(Failure::own)?;
+    if line.no_runtime && line.teams == TeamMode::Follow {
+        return Err(Failure::own(
+            "teams follow: not with --no-runtime, as it is the runtime that follows; leave one of them out",
+        ));
+    }
+    let name = line.name.unwrap_or_else(|| name_of(&line.command));
+    Ok(Parsed::Start(Box::new(Wishes {
+        spec: AppSpec {
+            name,
+            qos: line.qos,
+            weight: line.weight,
+            cpus,
+            resizing: if line.no_resize {
+                Resizing::Never
+            } else {
+                Resizing::Allowed
+            },
+            teams: line.teams,
+        },
+        threads: line.threads,
+        runtime: if line.no_runtime {
+            RuntimeChoice::Off
+        } else {
+            RuntimeChoice::On
+        },
+        without_daemon: if line.fallback {
+            WithoutDaemon::RunUnmanaged
+        } else {
+            WithoutDaemon::Fail
+        },
+        socket: line.socket,
+        shim: line.shim,
+        command: line.command,
+    })))
+}
+
+/// The program's file name, made fit for a name.
+fn name_of(command: &[OsString]) -> AppName {
+    let file = command
+        .first()
+        .and_then(|program| Path::new(program).file_name());
+    AppName::from_lossy(&file.unwrap_or_default().to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes(line: &[&str]) -> Wishes {
+        let words: Vec<OsString> = ["mapper-launch"]
+            .iter()
+            .chain(line)
+            .map(Into::into)
+            .collect();
+        match parse(&words) {
+            Ok(Parsed::Start(wishes)) => *wishes,
+            other => panic!("{line:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_programs_own_words_are_left_alone() {
+        for (line, command) in [
+            (
+                &["--", "p", "--qos", "7", "--", "-x"][..],
+                &["p", "--qos", "7", "--", "-x"][..],
+            ),
+            (
+                &["p", "--qos", "7", "--", "-x"],
+                &["p", "--qos", "7", "--", "-x"],
+            ),
+            (&["--qos", "0.5", "p", "-h"], &["p", "-h"]),
+            (&["--", "--help"], &["--help"]),
+            (&["--", "p", "", "--version"], &["p", "", "--version"]),
+            (&["--", "--", "p"], &["--", "p"]),
+        ] {
+            assert_eq!(wishes(line).command, command, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_name_is_the_programs_file_name() {
+        assert_eq!(wishes(&["/opt/x y/fft 2"]).spec.name.as_str(), "fft_2");
+        assert_eq!(wishes(&["--name", "a", "b"]).spec.name.as_str(), "a");
+        assert_eq!(wishes(&["/"]).spec.name.as_str(), "_");
+    }
+
+    #[test]
+    fn every_flag_is_understood() {
+        let wishes = wishes(&[
+            "--qos=0.7",
+            "--weight",
+            "2",
+            "--min-cpus",
+            "2",
+            "--max-cpus",
+            "3",
+            "--no-resize",
+            "--teams",
+            "fixed",
+            "--threads",
+            "4",
+            "--no-runtime",
+            "--fallback",
+            "--socket",
+            "/s",
+            "--shim",
+            "/l.so",
+            "--",
+            "p",
+        ]);
+        assert_eq!(wishes.spec.qos.get(), 0.7);
+        assert_eq!(wishes.spec.cpus.max(), Some(3));
+        assert_eq!(wishes.spec.resizing, Resizing::Never);
+        assert_eq!(wishes.spec.teams, TeamMode::Fixed);
+        assert_eq!(wishes.threads, "4".parse().ok());
+        assert_eq!(wishes.runtime, RuntimeChoice::Off);
+        assert_eq!(wishes.without_daemon, WithoutDaemon::RunUnmanaged);
+    }
+}

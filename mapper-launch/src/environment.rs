@@ -1,0 +1,292 @@
+//! What the program gets to know through its environment.
+//!
+//! OpenMP runtimes read their environment once, when the program starts, so this is the only moment
+//! at which team size and waiting can be set. What the user has set is never overridden, but for
+//! `--threads` on this very command line.
+//!
+//! | variable | value | unless |
+//! |---|---|---|
+//! | `OMP_NUM_THREADS` | CPUs at launch; with `follow` all it may ever get | set by the user |
+//! | `GOMP_SPINCOUNT` | [`SPIN_COUNT`] | it or `OMP_WAIT_POLICY` is set |
+//! | `KMP_BLOCKTIME` | [`BLOCK_TIME`] | it or `OMP_WAIT_POLICY` is set |
+//! | `LD_PRELOAD` | the shim, before the user's | there is no page |
+//! | `MAPPER_PAGE`, `MAPPER_TOKEN`, `MAPPER_TEAMS` | for the shim | there is no page |
+
+use crate::arguments::Threads;
+use crate::shim;
+use mapper_model::{CpuRange, TeamMode};
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// Turns a thread of libgomp spins at a barrier before it sleeps. Enough for threads that have a
+/// CPU each, little enough for threads that share one.
+pub(crate) const SPIN_COUNT: &str = "3000";
+
+/// Milliseconds a thread of libomp spins before it sleeps.
+pub(crate) const BLOCK_TIME: &str = "0";
+
+/// An environment, entry by entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Environment {
+    entries: Vec<CString>,
+}
+
+/// One variable to set: `NAME=VALUE`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Assignment(CString);
+
+/// The page and the shim that uses it.
+#[derive(Clone, Debug)]
+pub(crate) struct Runtime {
+    /// The shim.
+    pub(crate) shim: PathBuf,
+    /// A path to the page that leads there as long as the launcher lives.
+    pub(crate) page: String,
+    /// The number in the page.
+    pub(crate) token: String,
+}
+
+/// What the daemon gave, as far as the program needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Granted {
+    /// CPUs at launch.
+    pub(crate) cpu_count: u32,
+    /// CPUs the daemon has to give at all.
+    pub(crate) machine_cpus: u32,
+    /// The runtime interface, if it is on.
+    pub(crate) runtime: Option<Runtime>,
+}
+
+/// What the user wants of OpenMP teams.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TeamWishes {
+    /// `--threads`.
+    pub(crate) threads: Option<Threads>,
+    /// `--teams`.
+    pub(crate) teams: TeamMode,
+    /// `--min-cpus`, `--max-cpus`.
+    pub(crate) cpus: CpuRange,
+}
+
+impl Assignment {
+    /// `None` when name or value holds a zero byte.
+    fn new(name: &str, value: impl AsRef<OsStr>) -> Option<Self> {
+        let mut text = OsString::from(name);
+        text.push("=");
+        text.push(value);
+        CString::new(text.into_encoded_bytes()).ok().map(Self)
+    }
+
+    /// The variable's name with the equals sign.
+    fn name(&self) -> &[u8] {
+        let bytes = self.0.to_bytes();
+        let end = bytes.iter().position(|&byte| byte == b'=');
+        &bytes[..end.map_or(bytes.len(), |end| end + 1)]
+    }
+
+    /// The bytes as they go through a pipe.
+    pub(crate) fn as_bytes_with_nul(&self) -> &[u8] {
+        self.0.as_bytes_with_nul()
+    }
+
+    /// Back from a pipe.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        CString::new(bytes).ok().map(Self)
+    }
+}
+
+impl Environment {
+    /// The environment with these entries.
+    pub(crate) const fn new(entries: Vec<CString>) -> Self {
+        Self { entries }
+    }
+
+    /// The value of a variable.
+    pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
+        self.entries.iter().find_map(|entry| {
+            let rest = entry.to_bytes().strip_prefix(name.as_bytes())?;
+            rest.strip_prefix(b"=").map(OsStr::from_bytes)
+        })
+    }
+
+    /// Sets a variable, in the place it had before if it was there.
+    pub(crate) fn apply(&mut self, assignment: Assignment) {
+        let is_same = |entry: &CString| entry.to_bytes().starts_with(assignment.name());
+        let place = self.entries.iter().position(is_same);
+        self.entries.retain(|entry| !is_same(entry));
+        let place = place.unwrap_or(self.entries.len());
+        self.entries.insert(place, assignment.0);
+    }
+
+    /// The entries, as `execve` wants them.
+    pub(crate) fn entries(&self) -> &[CString] {
+        &self.entries
+    }
+}
+
+/// What to set in the program's environment, given what the user has there.
+pub(crate) fn assignments(
+    wishes: TeamWishes,
+    granted: &Granted,
+    users: &Environment,
+) -> Vec<Assignment> {
+    let unset = |names: &[&str]| names.iter().all(|name| users.get(name).is_none());
+    let mut set = Vec::new();
+    if wishes.threads.is_some() || unset(&["OMP_NUM_THREADS"]) {
+        let threads = team_size(wishes, granted).to_string();
+        set.push(Assignment::new("OMP_NUM_THREADS", threads));
+    }
+    if unset(&["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"]) {
+        set.push(Assignment::new("GOMP_SPINCOUNT", SPIN_COUNT));
+    }
+    if unset(&["KMP_BLOCKTIME", "OMP_WAIT_POLICY"]) {
+        set.push(Assignment::new("KMP_BLOCKTIME", BLOCK_TIME));
+    }
+    if let Some(runtime) = &granted.runtime {
+        let preload = shim::preload(&runtime.shim, users.get("LD_PRELOAD"));
+        set.push(Assignment::new("LD_PRELOAD", preload));
+        set.push(Assignment::new("MAPPER_PAGE", &runtime.page));
+        set.push(Assignment::new("MAPPER_TOKEN", &runtime.token));
+        set.push(Assignment::new("MAPPER_TEAMS", wishes.teams.as_str()));
+    }
+    set.into_iter().flatten().collect()
+}
+
+/// How many threads a team starts with. Where teams follow the allocation, the shim lowers the
+/// number at each region, so it starts from the most the program may ever get.
+fn team_size(wishes: TeamWishes, granted: &Granted) -> u32 {
+    let all = granted
+        .machine_cpus
+        .min(wishes.cpus.max().unwrap_or(u32::MAX));
+    let follows = wishes.teams == TeamMode::Follow && granted.runtime.is_some();
+    let size = match wishes.threads {
+        Some(Threads::Count(count)) => count.get(),
+        Some(Threads::All) => all,
+        None if follows => all,
+        Some(Threads::Allocated) | None => granted.cpu_count,
+    };
+    size.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users(entries: &[&str]) -> Environment {
+        Environment::new(entries.iter().map(|e| CString::new(*e).unwrap()).collect())
+    }
+
+    fn wishes(teams: TeamMode, threads: &str) -> TeamWishes {
+        TeamWishes {
+            threads: threads.parse().ok(),
+            teams,
+            cpus: CpuRange::new(1, Some(6)).unwrap(),
+        }
+    }
+
+    fn granted() -> Granted {
+        Granted {
+            cpu_count: 3,
+            machine_cpus: 8,
+            runtime: Some(Runtime {
+                shim: "/l/s.so".into(),
+                page: "/proc/7/fd/5".into(),
+                token: "00ff".into(),
+            }),
+        }
+    }
+
+    fn set(wishes: TeamWishes, granted: &Granted, users: &Environment) -> Environment {
+        let mut environment = users.clone();
+        for assignment in assignments(wishes, granted, users) {
+            environment.apply(assignment);
+        }
+        environment
+    }
+
+    fn threads(wishes: TeamWishes, granted: &Granted, entries: &[&str]) -> String {
+        let environment = set(wishes, granted, &users(entries));
+        environment
+            .get("OMP_NUM_THREADS")
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    #[test]
+    fn fixed_teams_have_the_size_of_the_allocation_and_following_ones_the_most_there_may_be() {
+        let (fixed, follow) = (TeamMode::Fixed, TeamMode::Follow);
+        assert_eq!(threads(wishes(fixed, ""), &granted(), &[]), "3");
+        assert_eq!(threads(wishes(follow, ""), &granted(), &[]), "6");
+        assert_eq!(threads(wishes(follow, "alloc"), &granted(), &[]), "3");
+        assert_eq!(threads(wishes(fixed, "all"), &granted(), &[]), "6");
+        assert_eq!(threads(wishes(fixed, "5"), &granted(), &[]), "5");
+    }
+
+    #[test]
+    fn without_the_shim_nothing_follows() {
+        let mut granted = granted();
+        granted.runtime = None;
+        assert_eq!(threads(wishes(TeamMode::Follow, ""), &granted, &[]), "3");
+        let environment = set(wishes(TeamMode::Follow, ""), &granted, &users(&[]));
+        for name in ["LD_PRELOAD", "MAPPER_PAGE", "MAPPER_TOKEN", "MAPPER_TEAMS"] {
+            assert_eq!(environment.get(name), None);
+        }
+        // Waiting matters all the same.
+        assert_eq!(environment.get("GOMP_SPINCOUNT").unwrap(), SPIN_COUNT);
+    }
+
+    #[test]
+    fn what_the_user_set_stays() {
+        let entries = ["OMP_NUM_THREADS=7", "GOMP_SPINCOUNT=9", "KMP_BLOCKTIME=200"];
+        let environment = set(wishes(TeamMode::Fixed, ""), &granted(), &users(&entries));
+        for entry in entries {
+            let (name, value) = entry.split_once('=').unwrap();
+            assert_eq!(environment.get(name).unwrap(), value);
+        }
+        let policy = users(&["OMP_WAIT_POLICY=active"]);
+        let environment = set(wishes(TeamMode::Fixed, ""), &granted(), &policy);
+        assert_eq!(environment.get("GOMP_SPINCOUNT"), None);
+        assert_eq!(environment.get("KMP_BLOCKTIME"), None);
+    }
+
+    #[test]
+    fn the_command_line_outranks_the_environment() {
+        let entries = ["OMP_NUM_THREADS=7"];
+        assert_eq!(
+            threads(wishes(TeamMode::Fixed, "2"), &granted(), &entries),
+            "2"
+        );
+    }
+
+    #[test]
+    fn the_rest_of_the_environment_keeps_entries_and_order() {
+        let before = users(&[
+            "A=1",
+            "LD_PRELOAD=/u.so",
+            "odd",
+            "A=2",
+            "OMP_NUM_THREADSX=1",
+        ]);
+        let after = set(wishes(TeamMode::Follow, ""), &granted(), &before);
+        let text: Vec<_> = after.entries.iter().map(|e| e.to_str().unwrap()).collect();
+        assert_eq!(
+            text,
+            [
+                "A=1",
+                "LD_PRELOAD=/l/s.so:/u.so",
+                "odd",
+                "A=2",
+                "OMP_NUM_THREADSX=1",
+                "OMP_NUM_THREADS=6",
+                "GOMP_SPINCOUNT=3000",
+                "KMP_BLOCKTIME=0",
+                "MAPPER_PAGE=/proc/7/fd/5",
+                "MAPPER_TOKEN=00ff",
+                "MAPPER_TEAMS=follow",
+            ]
+        );
+    }
+}

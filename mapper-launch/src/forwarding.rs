@@ -1,0 +1,208 @@
+//! Which signals the program has to be told of.
+//!
+//! A signal reaches the launcher in one of three ways:
+//!
+//! | sent | by | the program |
+//! |---|---|---|
+//! | to the launcher alone | a user, a shell, `timeout`, a service manager | must get it from us |
+//! | to the process group | the terminal (Ctrl-C), a shell (`kill %1`) | has got it, being a member |
+//! | by the program or its children | `kill(0, …)`, `kill(getppid(), …)` | knows of it |
+//!
+//! The signal itself tells whether the kernel or a process sent it, and which process; not whether
+//! it was for the group. That is what the [witness](crate::witness) is for. If the program has
+//! left the launcher's group, it gets what the group gets: started by itself it would have been the
+//! group's leader and could not have left.
+
+use nix::unistd::{Pid, getpgid, getpgrp};
+use std::ffi::c_int;
+
+/// Who sent a signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// The kernel: a terminal, a limit, the end of a child.
+    Kernel,
+    /// A process outside the program's tree, or one that is gone.
+    Outside,
+    /// The program or one of its descendants.
+    Program,
+}
+
+/// To whom a signal was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Addressee {
+    /// The launcher alone.
+    Launcher,
+    /// Its process group.
+    Group,
+}
+
+/// Whether the program is in the launcher's process group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Membership {
+    /// It is.
+    Member,
+    /// It went elsewhere.
+    Left,
+}
+
+/// Whether the program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Motion {
+    /// It does.
+    Runs,
+    /// It is stopped, as by Ctrl-Z.
+    Stopped,
+}
+
+/// What is known of a signal that reached the launcher.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// Its number.
+    pub(crate) signal: c_int,
+    /// Who sent it.
+    pub(crate) origin: Origin,
+    /// To whom.
+    pub(crate) addressee: Addressee,
+}
+
+/// Whether to pass a signal on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Decision {
+    /// The program gets it from us.
+    PassOn,
+    /// It has it already, or shall not have it.
+    Keep,
+}
+
+/// Decides about one signal.
+pub(crate) fn decide(arrival: Arrival, membership: Membership, motion: Motion) -> Decision {
+    use Decision::{Keep, PassOn};
+    // That the launcher runs again while the program does not must never last.
+    if arrival.signal == libc::SIGCONT && motion == Motion::Stopped {
+        return PassOn;
+    }
+    match (arrival.origin, arrival.addressee) {
+        (Origin::Program, _) => Keep,
+        (Origin::Kernel | Origin::Outside, Addressee::Group) => match membership {
+            Membership::Member => Keep,
+            Membership::Left if arrival.signal == libc::SIGCHLD => Keep,
+            Membership::Left => PassOn,
+        },
+        (Origin::Outside, Addressee::Launcher) => PassOn,
+        // A terminal that goes away tells the session's leader. Anything else that the kernel has
+        // to say to the launcher concerns the launcher.
+        (Origin::Kernel, Addressee::Launcher) if arrival.signal == libc::SIGHUP => PassOn,
+        (Origin::Kernel, Addressee::Launcher) => Keep,
+    }
+}
+
+/// Who sent a signal, by what the kernel says of it: its code and the sender's process.
+pub(crate) fn origin(code: c_int, sender: u32, parent_of: impl Fn(u32) -> Option<u32>) -> Origin {
+    if code > 0 {
+        return Origin::Kernel;
+    }
+    let launcher = std::process::id();
+    let mut process = sender;
+    // Deeper than any tree of processes that could still be told apart.
+    for _ in 0..1024 {
+        match parent_of(process) {
+            Some(parent) if parent == launcher => return Origin::Program,
+            Some(parent) if parent > 1 => process = parent,
+            _ => return Origin::Outside,
+        }
+    }
+    Origin::Outside
+}
+
+/// The parent of a process, as long as that is there.
+pub(crate) fn parent_of(process: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether the program is in the launcher's group.
+pub(crate) fn membership(child: Pid) -> Membership {
+    match getpgid(Some(child)) {
+        Ok(group) if group != getpgrp() => Membership::Left,
+        _ => Membership::Member,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed_on(signal: c_int, origin: Origin, addressee: Addressee, place: Membership) -> bool {
+        let arrival = Arrival {
+            signal,
+            origin,
+            addressee,
+        };
+        decide(arrival, place, Motion::Runs) == Decision::PassOn
+    }
+
+    #[test]
+    fn the_program_gets_every_signal_exactly_once() {
+        use Addressee::{Group, Launcher};
+        use Membership::{Left, Member};
+        use Origin::{Kernel, Outside, Program};
+        for (origin, addressee, place, expected) in [
+            (Outside, Launcher, Member, true),
+            (Outside, Launcher, Left, true),
+            (Outside, Group, Member, false),
+            (Outside, Group, Left, true),
+            (Kernel, Group, Member, false),
+            (Kernel, Group, Left, true),
+            (Kernel, Launcher, Member, false),
+            (Program, Launcher, Member, false),
+            (Program, Group, Left, false),
+        ] {
+            let found = passed_on(libc::SIGINT, origin, addressee, place);
+            assert_eq!(found, expected, "{origin:?} {addressee:?} {place:?}");
+        }
+    }
+
+    #[test]
+    fn a_lost_terminal_is_told_to_the_program_of_a_session_leader() {
+        let told =
+            |addressee| passed_on(libc::SIGHUP, Origin::Kernel, addressee, Membership::Member);
+        assert!(told(Addressee::Launcher));
+        assert!(!told(Addressee::Group));
+    }
+
+    #[test]
+    fn a_stopped_program_is_continued_whoever_asks() {
+        for origin in [Origin::Kernel, Origin::Outside, Origin::Program] {
+            let arrival = Arrival {
+                signal: libc::SIGCONT,
+                origin,
+                addressee: Addressee::Group,
+            };
+            let decision = decide(arrival, Membership::Member, Motion::Stopped);
+            assert_eq!(decision, Decision::PassOn);
+        }
+    }
+
+    #[test]
+    fn a_sender_is_known_by_its_ancestors() {
+        let launcher = std::process::id();
+        let tree = |process| match process {
+            10 => Some(9),
+            9 => Some(launcher),
+            20 => Some(1),
+            _ => None,
+        };
+        assert_eq!(origin(libc::SI_USER, 10, tree), Origin::Program);
+        assert_eq!(origin(libc::SI_QUEUE, 20, tree), Origin::Outside);
+        assert_eq!(origin(libc::SI_USER, 30, tree), Origin::Outside);
+        assert_eq!(origin(libc::SI_KERNEL, 0, tree), Origin::Kernel);
+        let circle = |process| Some(process + 2);
+        assert_eq!(origin(libc::SI_USER, 10, circle), Origin::Outside);
+        assert_eq!(
+            parent_of(launcher),
+            Some(std::os::unix::process::parent_id())
+        );
+    }
+}

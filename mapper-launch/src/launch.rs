@@ -1,0 +1,236 @@
+//! The sequence: find the program, get a place for it, let it run, exit as it did.
+
+use crate::arguments::{self, Parsed, Wishes, WithoutDaemon};
+use crate::child::WaitingChild;
+use crate::descriptors;
+use crate::environment::{self, Assignment, Environment, Granted, Runtime, TeamWishes};
+use crate::failure::{Failure, say};
+use crate::program::Program;
+use crate::shim;
+use crate::signal_state::{SignalState, suffer};
+use crate::started_with::{StartedWith, TitleMemory};
+use crate::supervise::{Ending, Event, Supervisor};
+use anyhow::Context;
+use mapper_control::schema::{ExitedRequest, LaunchRequest, RuntimeChoice};
+use mapper_control::{Client, ClientError, Launched, socket_path};
+use mapper_model::{AppId, TeamMode};
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long a daemon may take for an answer. It gathers arrivals for some milliseconds; anything
+/// like this means that it is stuck.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Everything `mapper-launch` does. Returns what to exit with.
+#[must_use]
+pub fn run(started: StartedWith) -> u8 {
+    descriptors::reserve_standard_streams();
+    match try_run(started) {
+        Ok(status) => status,
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                say(&failure.message);
+            }
+            failure.status
+        }
+    }
+}
+
+fn try_run(started: StartedWith) -> Result<u8, Failure> {
+    let wishes = match arguments::parse(&started.words)? {
+        Parsed::Start(wishes) => *wishes,
+        Parsed::Tell(text) => {
+            // Nothing flushes at the end, as there is no `main` of Rust's.
+            let mut out = std::io::stdout();
+            let told = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            told.context("write to standard output")?;
+            return Ok(0);
+        }
+    };
+    let environment = Environment::new(started.environment);
+    let program = Program::find(&wishes.command, environment.get("PATH"))?;
+    let socket = socket_path::socket_path(wishes.socket.as_deref());
+    let client = match Client::connect(&socket, PATIENCE) {
+        Ok(client) => client,
+        Err(error) => {
+            without_place(&wishes, &error)?;
+            let obstacle = program.execute(environment.entries());
+            return Err(program.not_run(obstacle));
+        }
+    };
+    managed(wishes, &program, &environment, client, started.title)
+}
+
+/// Fails, or warns and lets the program run unmanaged, as the user wanted.
+fn without_place(wishes: &Wishes, error: &ClientError) -> Result<(), Failure> {
+    match wishes.without_daemon {
+        WithoutDaemon::Fail => Err(Failure::own(error)),
+        WithoutDaemon::RunUnmanaged => {
+            say(&format!("warning: {error}; running unmanaged"));
+            Ok(())
+        }
+    }
+}
+
+fn managed(
+    mut wishes: Wishes,
+    program: &Program,
+    environment: &Environment,
+    mut client: Client,
+    title: TitleMemory,
+) -> Result<u8, Failure> {
+    let shim = find_shim(&mut wishes, environment);
+    let inherited = SignalState::take_over()?;
+    // That orphans come here is for the daemon's sake; without it the program runs as well.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    let signals = Supervisor::listen()?;
+    let child = WaitingChild::fork(program, environment, &inherited)?;
+    let mut supervisor = Supervisor::new(child.pid(), signals, title);
+
+    let asked = client.ask_launch(launch_request(&child, &wishes));
+    let answer = match asked {
+        Ok(()) => match supervisor.until_readable(client.as_fd(), Instant::now() + PATIENCE)? {
+            Event::Readable => client.launched(),
+            Event::Late => Err(client.gave_up()),
+            Event::Ended(ending) => return Ok(end(ending)),
+        },
+        Err(error) => Err(error),
+    };
+    let place = match answer {
+        Ok(launched) => Some(Place::from(launched)),
+        Err(error) => {
+            // The child ends when its go never comes.
+            without_place(&wishes, &error)?;
+            None
+        }
+    };
+
+    let set = place.as_ref().map_or_else(Vec::new, |place| {
+        assignments(&wishes, place, shim, environment)
+    });
+    let starting = child.release(&set);
+    // Whether it runs now or has ended already, because it could not be executed or in any other
+    // way: the pipe says which. A file system that does not answer is none of the launcher's business.
+    while supervisor.until_readable(starting.as_fd(), Instant::now() + PATIENCE)? == Event::Late {}
+    if let Some(obstacle) = starting.obstacle() {
+        return Err(program.not_run(obstacle));
+    }
+
+    let page = place.as_ref().and_then(|place| place.page.as_ref());
+    let mut keep: Vec<BorrowedFd<'_>> = vec![supervisor.descriptor(), client.as_fd()];
+    keep.extend(page.map(|page| page.memory.as_fd()));
+    descriptors::let_go(&keep);
+    supervisor.watch_group();
+    let ending = supervisor.until_ended()?;
+    if let Some(place) = &place {
+        // The lease ends with this process in any case.
+        let _ = client.exited(ExitedRequest {
+            app: place.app,
+            status: ending.status(),
+        });
+    }
+    supervisor.finish();
+    Ok(end(ending))
+}
+
+/// The shim, if the runtime interface is wanted and there is one.
+fn find_shim(wishes: &mut Wishes, environment: &Environment) -> Option<PathBuf> {
+    if wishes.runtime == RuntimeChoice::Off {
+        return None;
+    }
+    let launcher = std::env::current_exe().ok();
+    let variable = environment.get("MAPPER_SHIM");
+    match shim::find(wishes.shim.as_deref(), variable, launcher.as_deref()) {
+        Ok(shim) => Some(shim),
+        Err(problem) => {
+            say(&format!(
+                "warning: {problem}; running without the runtime interface"
+            ));
+            wishes.runtime = RuntimeChoice::Off;
+            wishes.spec.teams = TeamMode::Fixed;
+            None
+        }
+    }
+}
+
+fn launch_request(child: &WaitingChild, wishes: &Wishes) -> LaunchRequest {
+    let words: Vec<_> = wishes
+        .command
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect();
+    LaunchRequest::new(
+        child.pid().as_raw().unsigned_abs(),
+        words.iter().map(AsRef::as_ref),
+        wishes.spec.clone(),
+        wishes.runtime,
+    )
+}
+
+/// What the daemon gave.
+struct Place {
+    app: AppId,
+    cpu_count: u32,
+    machine_cpus: u32,
+    page: Option<Page>,
+}
+
+/// The page, kept open for the program, which finds it below /proc.
+struct Page {
+    memory: OwnedFd,
+    token: String,
+}
+
+impl From<Launched> for Place {
+    fn from(launched: Launched) -> Self {
+        let page = launched.page.zip(launched.reply.token);
+        Self {
+            app: launched.reply.app,
+            cpu_count: launched.reply.cpu_count,
+            machine_cpus: launched.reply.machine_cpus,
+            page: page.map(|(memory, token)| Page { memory, token }),
+        }
+    }
+}
+
+fn assignments(
+    wishes: &Wishes,
+    place: &Place,
+    shim: Option<PathBuf>,
+    environment: &Environment,
+) -> Vec<Assignment> {
+    let runtime = shim.zip(place.page.as_ref()).map(|(shim, page)| Runtime {
+        shim,
+        page: format!(
+            "/proc/{}/fd/{}",
+            std::process::id(),
+            page.memory.as_raw_fd()
+        ),
+        token: page.token.clone(),
+    });
+    let granted = Granted {
+        cpu_count: place.cpu_count,
+        machine_cpus: place.machine_cpus,
+        runtime,
+    };
+    let wishes = TeamWishes {
+        threads: wishes.threads,
+        teams: wishes.spec.teams,
+        cpus: wishes.spec.cpus,
+    };
+    environment::assignments(wishes, &granted, environment)
+}
+
+/// What to exit with. When the terminal's signal ended the program, it ends the launcher in the
+/// same way: by that an interactive shell knows that Ctrl-C was meant for the whole command, a
+/// loop, say, and not only for this program.
+fn end(ending: Ending) -> u8 {
+    if let Ending::KilledFromTerminal(signal) = ending {
+        // No core of the launcher beside the program's.
+        let _ = nix::sys::prctl::set_dumpable(false);
+        suffer(signal);
+    }
+    ending.status()
+}

@@ -1,0 +1,232 @@
+//! Finding the program and executing it, as a shell would.
+//!
+//! A name without a slash is looked for in `PATH`. What is not there is *not found* (127); what is
+//! there but cannot be executed is *not executable* (126). Looking first lets the launcher fail
+//! before it asks for a place; the last word has `execve`, whose error number says which it was. A
+//! file without a format the kernel knows is given to `/bin/sh`, as shells and `execvp` do.
+
+use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND};
+use anyhow::Context;
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access, execve};
+use std::convert::Infallible;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where programs are looked for when `PATH` is not set.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// Runs files of no format the kernel knows.
+const SHELL: &std::ffi::CStr = c"/bin/sh";
+
+/// A program ready to be executed.
+#[derive(Debug)]
+pub(crate) struct Program {
+    name: OsString,
+    candidates: Vec<CString>,
+    words: Vec<CString>,
+}
+
+impl Program {
+    /// Finds the program of a command line in `path`, the value of `PATH`.
+    pub(crate) fn find(command: &[OsString], path: Option<&OsStr>) -> Result<Self, Failure> {
+        let name = command.first().map(OsString::as_os_str).unwrap_or_default();
+        let words = command
+            .iter()
+            .map(|word| CString::new(word.as_bytes()))
+            .collect::<Result<Vec<_>, _>>()
+            .context("a word of the command line holds a zero byte")?;
+        let mut candidates = Vec::new();
+        let mut obstacle = Errno::ENOENT;
+        for place in places(name, path) {
+            match executable(&place) {
+                Ok(()) => {
+                    let place = place.into_os_string().into_encoded_bytes();
+                    candidates.push(CString::new(place).context("PATH holds a zero byte")?);
+                }
+                Err(error) if means_absent(error) => {}
+                Err(error) => obstacle = error,
+            }
+        }
+        if candidates.is_empty() {
+            return Err(not_run(name, obstacle));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            candidates,
+            words,
+        })
+    }
+
+    /// Becomes the program. Returns only if that fails.
+    pub(crate) fn execute(&self, environment: &[CString]) -> Errno {
+        let mut obstacle = Errno::ENOENT;
+        for candidate in &self.candidates {
+            let error = match failed(execve(candidate, &self.words, environment)) {
+                Errno::ENOEXEC => {
+                    let mut words = vec![SHELL.to_owned(), candidate.clone()];
+                    words.extend(self.words.iter().skip(1).cloned());
+                    return failed(execve(SHELL, &words, environment));
+                }
+                error => error,
+            };
+            match error {
+                // As `execvp`: it may be there in a later place.
+                Errno::EACCES | Errno::ESTALE | Errno::ENODEV | Errno::ETIMEDOUT => {
+                    obstacle = error;
+                }
+                error if means_absent(error) => {}
+                error => return error,
+            }
+        }
+        obstacle
+    }
+
+    /// What to say and exit with when `execve` gave this error.
+    pub(crate) fn not_run(&self, error: Errno) -> Failure {
+        if error == Errno::ENOENT {
+            // It was there when it was looked for.
+            return Failure {
+                status: NOT_FOUND,
+                message: format!(
+                    "{}: not found when executed; if it is there, its interpreter or loader is missing",
+                    quoted(&self.name)
+                ),
+            };
+        }
+        not_run(&self.name, error)
+    }
+}
+
+fn failed(outcome: nix::Result<Infallible>) -> Errno {
+    match outcome {
+        Err(error) => error,
+    }
+}
+
+fn means_absent(error: Errno) -> bool {
+    matches!(error, Errno::ENOENT | Errno::ENOTDIR)
+}
+
+fn not_run(name: &OsStr, error: Errno) -> Failure {
+    let (status, why) = match error {
+        Errno::ENOENT if name.as_bytes().contains(&b'/') => (NOT_FOUND, "no such file".to_owned()),
+        Errno::ENOENT => (
+            NOT_FOUND,
+            "not found in PATH; give the program's path or add its folder to PATH".to_owned(),
+        ),
+        Errno::EISDIR => (NOT_EXECUTABLE, "is a directory, not a program".to_owned()),
+        Errno::EACCES => (
+            NOT_EXECUTABLE,
+            "permission denied; is it executable (chmod +x)?".to_owned(),
+        ),
+        Errno::E2BIG => (
+            NOT_EXECUTABLE,
+            "its arguments and environment are too long".to_owned(),
+        ),
+        error => (
+            NOT_EXECUTABLE,
+            format!("cannot be executed: {}", error.desc()),
+        ),
+    };
+    Failure {
+        status,
+        message: format!("{}: {why}", quoted(name)),
+    }
+}
+
+fn quoted(name: &OsStr) -> String {
+    if name.is_empty() {
+        "\"\"".to_owned()
+    } else {
+        name.to_string_lossy().into_owned()
+    }
+}
+
+/// The places a program may be in, in order.
+fn places(name: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
+    if name.is_empty() {
+        return Vec::new();
+    }
+    if name.as_bytes().contains(&b'/') {
+        return vec![PathBuf::from(name)];
+    }
+    path.unwrap_or(OsStr::new(DEFAULT_PATH))
+        .as_bytes()
+        .split(|&byte| byte == b':')
+        .map(|folder| match folder {
+            // An empty entry is the present folder.
+            b"" => Path::new(".").join(name),
+            folder => Path::new(OsStr::from_bytes(folder)).join(name),
+        })
+        .collect()
+}
+
+fn executable(place: &Path) -> Result<(), Errno> {
+    access(place, AccessFlags::X_OK)?;
+    if place.is_dir() {
+        return Err(Errno::EISDIR);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn folder_with(name: &str, mode: u32) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(name);
+        std::fs::write(&file, "").unwrap();
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
+        folder
+    }
+
+    fn find(name: &str, path: &[&tempfile::TempDir]) -> Result<Program, Failure> {
+        let path = std::env::join_paths(path.iter().map(|folder| folder.path())).unwrap();
+        Program::find(&[name.into()], Some(&path))
+    }
+
+    #[test]
+    fn the_first_executable_in_path_comes_first() {
+        let (plain, first, second) = (
+            folder_with("p", 0o644),
+            folder_with("p", 0o755),
+            folder_with("p", 0o755),
+        );
+        let program = find("p", &[&plain, &first, &second]).unwrap();
+        let expected = [&first, &second].map(|folder| folder.path().join("p"));
+        let found: Vec<_> = program
+            .candidates
+            .iter()
+            .map(|c| PathBuf::from(OsStr::from_bytes(c.to_bytes())))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn absent_is_127_and_there_but_not_executable_is_126() {
+        let folder = folder_with("p", 0o644);
+        std::fs::create_dir(folder.path().join("d")).unwrap();
+        assert_eq!(find("q", &[&folder]).unwrap_err().status, 127);
+        assert_eq!(find("", &[&folder]).unwrap_err().status, 127);
+        assert_eq!(find("p", &[&folder]).unwrap_err().status, 126);
+        assert_eq!(find("d", &[&folder]).unwrap_err().status, 126);
+        assert_eq!(find("/no/p", &[&folder]).unwrap_err().status, 127);
+        assert_eq!(find("p/x", &[&folder]).unwrap_err().status, 127);
+    }
+
+    #[test]
+    fn an_empty_entry_of_path_is_the_present_folder() {
+        assert_eq!(
+            places(OsStr::new("p"), Some(OsStr::new("/a::/b"))),
+            [Path::new("/a/p"), Path::new("./p"), Path::new("/b/p")]
+        );
+        assert_eq!(
+            places(OsStr::new("p"), None),
+            [Path::new("/bin/p"), Path::new("/usr/bin/p")]
+        );
+    }
+}

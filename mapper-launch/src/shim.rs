@@ -1,0 +1,121 @@
+//! Where the OpenMP shim is.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The shim's file name.
+const FILE: &str = "libmapper_omp.so";
+
+/// The places to look in, in order: what the user said, or else beside the launcher, in the lib
+/// folder beside its own, and in the system's.
+fn places(launcher: Option<&Path>) -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    if let Some(folder) = launcher.and_then(Path::parent) {
+        places.push(folder.join(FILE));
+        places.push(folder.join("../lib/mapper").join(FILE));
+    }
+    places.push(Path::new("/usr/lib/mapper").join(FILE));
+    places
+}
+
+/// Finds the shim: `flag` and `variable` are `--shim` and `MAPPER_SHIM`, `launcher` the path of
+/// this program. The error says what to do.
+pub(crate) fn find(
+    flag: Option<&Path>,
+    variable: Option<&OsStr>,
+    launcher: Option<&Path>,
+) -> Result<PathBuf, String> {
+    let variable = variable.filter(|path| !path.is_empty()).map(Path::new);
+    let wanted = flag.or(variable);
+    let found = match wanted {
+        Some(path) => path.exists().then(|| path.to_owned()),
+        None => places(launcher).into_iter().find(|path| path.exists()),
+    };
+    let Some(found) = found else {
+        return Err(match wanted {
+            Some(path) => format!("shim {}: no such file", path.display()),
+            None => format!("{FILE} is not installed; give it with --shim"),
+        });
+    };
+    let found = std::path::absolute(&found)
+        .map_err(|error| format!("shim {}: {error}", found.display()))?;
+    // The loader takes both for separators.
+    if found
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|byte| b" :".contains(byte))
+    {
+        return Err(format!(
+            "shim {}: a path with a space or colon cannot be preloaded",
+            found.display()
+        ));
+    }
+    Ok(found)
+}
+
+/// The value of `LD_PRELOAD` with the shim before what the user has there.
+pub(crate) fn preload(shim: &Path, users: Option<&OsStr>) -> OsString {
+    let mut value = shim.as_os_str().to_owned();
+    if let Some(users) = users.filter(|list| !list.is_empty()) {
+        let listed = users.as_bytes().split(|byte| b" :".contains(byte));
+        for other in
+            listed.filter(|other| !other.is_empty() && *other != shim.as_os_str().as_bytes())
+        {
+            value.push(":");
+            value.push(OsStr::from_bytes(other));
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_word_comes_before_the_places_of_an_installation() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bin, lib) = (folder.path().join("bin"), folder.path().join("lib/mapper"));
+        std::fs::create_dir_all(&bin).unwrap();
+        std::fs::create_dir_all(&lib).unwrap();
+        let launcher = bin.join("mapper-launch");
+        let installed = lib.join(FILE);
+        std::fs::write(&installed, "").unwrap();
+        let found = find(None, None, Some(&launcher)).unwrap();
+        assert_eq!(found.canonicalize().unwrap(), installed);
+
+        let own = folder.path().join("own.so");
+        let missing = find(Some(&own), None, Some(&launcher)).unwrap_err();
+        assert!(missing.contains("own.so: no such file"), "{missing}");
+        std::fs::write(&own, "").unwrap();
+        assert_eq!(find(Some(&own), None, Some(&launcher)).unwrap(), own);
+        let variable = Some(own.as_os_str());
+        assert_eq!(find(None, variable, Some(&launcher)).unwrap(), own);
+        let empty = find(None, Some(OsStr::new("")), Some(&launcher)).unwrap();
+        assert_eq!(empty.canonicalize().unwrap(), installed);
+    }
+
+    #[test]
+    fn a_path_the_loader_would_cut_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let odd = folder.path().join("a b.so");
+        std::fs::write(&odd, "").unwrap();
+        assert!(
+            find(Some(&odd), None, None)
+                .unwrap_err()
+                .contains("space or colon")
+        );
+    }
+
+    #[test]
+    fn what_the_user_preloads_stays_and_the_shim_is_there_once() {
+        let shim = Path::new("/l/s.so");
+        let with = |users: &str| preload(shim, Some(OsStr::new(users)));
+        assert_eq!(preload(shim, None), "/l/s.so");
+        assert_eq!(with(""), "/l/s.so");
+        assert_eq!(with("/a.so b.so"), "/l/s.so:/a.so:b.so");
+        assert_eq!(with("/a.so:/l/s.so"), "/l/s.so:/a.so");
+    }
+}

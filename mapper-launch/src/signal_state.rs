@@ -1,0 +1,58 @@
+//! The signal state the launcher was started with, which the program must get unchanged.
+//!
+//! The launcher blocks all signals, to read them in turn, and has to set SIGCHLD to its default if
+//! it was ignored, as the kernel would not tell it how the program ended. All other dispositions
+//! stay as they are: there are no handlers.
+
+use anyhow::Context;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction};
+
+/// Mask and dispositions as they were.
+#[derive(Debug)]
+pub(crate) struct SignalState {
+    mask: SigSet,
+    on_child: SigAction,
+}
+
+impl SignalState {
+    /// Blocks all signals and makes children waitable.
+    pub(crate) fn take_over() -> anyhow::Result<Self> {
+        let mask = SigSet::all()
+            .thread_swap_mask(SigmaskHow::SIG_SETMASK)
+            .context("block signals")?;
+        let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+        // SAFETY: no handler is installed.
+        let on_child =
+            unsafe { sigaction(Signal::SIGCHLD, &default) }.context("wait for SIGCHLD")?;
+        Ok(Self { mask, on_child })
+    }
+
+    /// Puts everything back, for the program.
+    pub(crate) fn restore(&self) -> nix::Result<()> {
+        // SAFETY: the disposition is one that was inherited through exec: default or ignore.
+        unsafe { sigaction(Signal::SIGCHLD, &self.on_child) }?;
+        self.mask.thread_set_mask()
+    }
+}
+
+/// Does to this process what a signal does by default, even if it was ignored. Returns when that
+/// is over: after a stop and its end, or at once where the kernel does nothing.
+pub(crate) fn suffer(signal: Signal) {
+    if signal == Signal::SIGSTOP {
+        let _ = nix::sys::signal::raise(signal);
+        return;
+    }
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: no handler is installed.
+    let before = unsafe { sigaction(signal, &default) };
+    // The signal is blocked and waits; that is over when it is let through. Should any of this
+    // fail, the process goes on.
+    let _ = nix::sys::signal::raise(signal);
+    let only = SigSet::from(signal);
+    let _ = only.thread_unblock();
+    let _ = only.thread_block();
+    if let Ok(before) = before {
+        // SAFETY: as it was before; the launcher has no handlers.
+        let _ = unsafe { sigaction(signal, &before) };
+    }
+}

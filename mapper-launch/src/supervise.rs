@@ -1,0 +1,285 @@
+//! Staying with the program until it ends.
+//!
+//! The launcher reads its signals one by one from a signalfd. It reaps the program, and orphans of
+//! the program, which the kernel hands to it as their subreaper, so that the program's processes
+//! stay below the launcher as long as both live. It passes signals on as
+//! [`forwarding`](crate::forwarding) decides. When the program stops, the launcher stops by the
+//! same signal, so that a shell sees its job stopped; the shell's SIGCONT goes to both.
+
+use crate::forwarding::{self, Addressee, Arrival, Decision, Motion, Origin};
+use crate::signal_state::suffer;
+use crate::started_with::TitleMemory;
+use crate::witness::{SignalBits, Witness};
+use anyhow::Context;
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::ffi::c_int;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// How the program ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// It exited with this status.
+    Exited(u8),
+    /// This signal ended it.
+    Killed(Signal),
+    /// The terminal sent this signal to launcher and program alike, and it ended the program.
+    KilledFromTerminal(Signal),
+}
+
+impl Ending {
+    /// The status as a shell tells it.
+    pub(crate) fn status(self) -> u8 {
+        match self {
+            Self::Exited(status) => status,
+            Self::Killed(signal) | Self::KilledFromTerminal(signal) => {
+                // Signal numbers end at 64.
+                u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
+            }
+        }
+    }
+}
+
+/// What was waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// The descriptor can be read.
+    Readable,
+    /// It could not be, for as long as was waited.
+    Late,
+    /// The program has ended.
+    Ended(Ending),
+}
+
+/// Stays with one child.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    child: Pid,
+    signals: SignalFd,
+    witness: Option<Witness>,
+    title: TitleMemory,
+    motion: Motion,
+    from_terminal: SignalBits,
+    ending: Option<Ending>,
+}
+
+impl Supervisor {
+    /// Prepares for the child; all signals must be blocked.
+    pub(crate) fn new(child: Pid, signals: SignalFd, title: TitleMemory) -> Self {
+        Self {
+            child,
+            signals,
+            witness: None,
+            title,
+            motion: Motion::Runs,
+            from_terminal: SignalBits::default(),
+            ending: None,
+        }
+    }
+
+    /// The signals of this process, for [`Supervisor::new`].
+    pub(crate) fn listen() -> anyhow::Result<SignalFd> {
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        SignalFd::with_flags(&SigSet::all(), flags).context("open a signalfd")
+    }
+
+    /// The signals' descriptor, which must stay open.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.signals.as_fd()
+    }
+
+    /// From now on signals to the group are told from others. Not needed before the program runs:
+    /// until then, what is sent twice ends the child the first time.
+    pub(crate) fn watch_group(&mut self) {
+        self.witness = Witness::start(self.title, self.child);
+    }
+
+    /// Serves signals until `source` can be read, the program has ended or the deadline is over.
+    pub(crate) fn until_readable(
+        &mut self,
+        source: BorrowedFd<'_>,
+        deadline: Instant,
+    ) -> anyhow::Result<Event> {
+        loop {
+            if let Some(ending) = self.ending {
+                return Ok(Event::Ended(ending));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Event::Late);
+            }
+            let mut waited = [
+                PollFd::new(&self.signals, PollFlags::IN),
+                PollFd::from_borrowed_fd(source, PollFlags::IN),
+            ];
+            wait(&mut waited, Some(left))?;
+            let (signals, source) = (waited[0].revents(), waited[1].revents());
+            if !signals.is_empty() {
+                self.serve_signals()?;
+            }
+            if !source.is_empty() {
+                return Ok(Event::Readable);
+            }
+        }
+    }
+
+    /// Serves signals until the program has ended.
+    pub(crate) fn until_ended(&mut self) -> anyhow::Result<Ending> {
+        loop {
+            if let Some(ending) = self.ending {
+                return Ok(ending);
+            }
+            wait(&mut [PollFd::new(&self.signals, PollFlags::IN)], None)?;
+            self.serve_signals()?;
+        }
+    }
+
+    /// Ends what was started beside the program.
+    pub(crate) fn finish(self) {
+        if let Some(witness) = self.witness {
+            witness.end();
+        }
+    }
+
+    /// Takes all signals that have arrived, looks what became of the children, and passes on what
+    /// is to be passed on.
+    fn serve_signals(&mut self) -> anyhow::Result<()> {
+        let mut infos = Vec::new();
+        while let Some(info) = self.signals.read_signal().context("read the signalfd")? {
+            infos.push(info);
+        }
+        let to_group = self.witness.as_ref().map(Witness::seen);
+        let arrivals: Vec<_> = infos.iter().map(|info| arrival(info, to_group)).collect();
+        let mut explained = SignalBits::default();
+        for arrival in &arrivals {
+            explained = explained.with(arrival.signal);
+            if arrival.origin == Origin::Kernel {
+                self.from_terminal = self.from_terminal.with(arrival.signal);
+            }
+        }
+        // Before anything is passed on, as a shell's SIGCONT has already reached the program.
+        let stopped_by = self.reap()?;
+        for (arrival, info) in arrivals.into_iter().zip(&infos) {
+            let membership = forwarding::membership(self.child);
+            if forwarding::decide(arrival, membership, self.motion) == Decision::PassOn {
+                pass_on(self.child, info);
+            }
+        }
+        // A signal that is still on its way to the launcher is judged when it comes.
+        if to_group.is_some_and(|seen| !seen.is_empty() && seen.is_subset(explained)) {
+            if let Some(spent) = self.witness.take() {
+                spent.end();
+            }
+            self.watch_group();
+        }
+        if let Some(signal) = stopped_by {
+            self.stop_too(signal);
+        }
+        Ok(())
+    }
+
+    /// Takes note of every child that ended, stopped or goes on. Returns the signal by which the
+    /// program is stopped, if it is so since last time.
+    fn reap(&mut self) -> anyhow::Result<Option<Signal>> {
+        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
+        let mut stopped_by = None;
+        while self.ending.is_none() {
+            let status = match waitpid(None, Some(flags)) {
+                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => break,
+                Err(Errno::EINTR) => continue,
+                status => status.context("wait for the program")?,
+            };
+            match status {
+                // A witness that was killed; its number is free from now on.
+                ended if self.witness.as_ref().is_some_and(|w| w.has_ended(&ended)) => {
+                    self.witness = None;
+                }
+                // An orphan of the program.
+                of_other if of_other.pid() != Some(self.child) => {}
+                WaitStatus::Exited(_, code) => {
+                    // The kernel keeps eight bits.
+                    self.ending = Some(Ending::Exited(u8::try_from(code).unwrap_or(u8::MAX)));
+                }
+                WaitStatus::Signaled(_, signal, _) => {
+                    let terminal = self.from_terminal.contains(signal as c_int);
+                    self.ending = Some(if terminal {
+                        Ending::KilledFromTerminal(signal)
+                    } else {
+                        Ending::Killed(signal)
+                    });
+                }
+                WaitStatus::Stopped(_, signal) => {
+                    self.motion = Motion::Stopped;
+                    stopped_by = Some(signal);
+                }
+                WaitStatus::Continued(_) => {
+                    self.motion = Motion::Runs;
+                    stopped_by = None;
+                }
+                _ => {}
+            }
+        }
+        Ok(stopped_by.filter(|_| self.ending.is_none()))
+    }
+
+    /// Stops as the program did. Returns when somebody continues the launcher.
+    fn stop_too(&self, signal: Signal) {
+        if let Some(witness) = &self.witness {
+            witness.watch_stopped_program();
+        }
+        suffer(signal);
+    }
+}
+
+/// Waits for one of these, at most `limit`; may return early.
+fn wait(waited: &mut [PollFd<'_>], limit: Option<Duration>) -> anyhow::Result<()> {
+    // Too long a limit for the kernel is none.
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    match poll(waited, limit.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error).context("wait for signals"),
+    }
+}
+
+/// What is known of a signal. Without a witness, the kernel is taken to mean the group and a
+/// process the launcher.
+fn arrival(info: &siginfo, to_group: Option<SignalBits>) -> Arrival {
+    let signal = info.ssi_signo.cast_signed();
+    let origin = forwarding::origin(info.ssi_code, info.ssi_pid, forwarding::parent_of);
+    let group = match to_group {
+        Some(seen) => seen.contains(signal),
+        None => origin == Origin::Kernel,
+    };
+    Arrival {
+        signal,
+        origin,
+        addressee: if group {
+            Addressee::Group
+        } else {
+            Addressee::Launcher
+        },
+    }
+}
+
+/// Sends a signal to the program, with the value it came with. The program has not been reaped, so
+/// its number cannot be another's; if it has ended or may not be signalled (set-uid), that is that.
+fn pass_on(child: Pid, info: &siginfo) {
+    let signal = info.ssi_signo.cast_signed();
+    if info.ssi_code == libc::SI_QUEUE {
+        let value = libc::sigval {
+            sival_ptr: std::ptr::with_exposed_provenance_mut(
+                usize::try_from(info.ssi_ptr).unwrap_or(0),
+            ),
+        };
+        // SAFETY: the value is passed through and never followed.
+        unsafe { libc::sigqueue(child.as_raw(), signal, value) };
+    } else {
+        // SAFETY: plain numbers. nix's `kill` knows no real-time signals.
+        unsafe { libc::kill(child.as_raw(), signal) };
+    }
+}

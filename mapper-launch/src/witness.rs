@@ -1,0 +1,143 @@
+//! A process that shows which signals were sent to the whole process group.
+//!
+//! A signal does not say whether it was sent to one process or to its group, and the launcher must
+//! pass on the one and not the other (see [`forwarding`](crate::forwarding)). The witness is a
+//! second process in the launcher's group that blocks all signals and does nothing. Nobody
+//! addresses it, so a signal that is pending there was sent to the group. The kernel visits the
+//! newest member of a group first: when a signal reaches the launcher, the witness has it already.
+//! Pending signals cannot be taken back; when one has been seen, a fresh witness takes over.
+//!
+//! It has one more job, for the time in which the launcher is stopped because the program is:
+//! should the program be continued or end by itself, the witness continues the launcher.
+//!
+//! It goes by another name than the launcher, so that `pkill mapper-launch` does not reach it, and
+//! ends with the launcher, however that ends.
+
+use crate::descriptors;
+use crate::started_with::TitleMemory;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::ffi::c_int;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// How often a witness looks whether a stopped program runs again.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A set of signals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct SignalBits(u64);
+
+impl SignalBits {
+    /// With a signal more.
+    pub(crate) const fn with(self, signal: c_int) -> Self {
+        match signal {
+            1..=64 => Self(self.0 | 1 << (signal - 1)),
+            _ => self,
+        }
+    }
+
+    /// Whether a signal is in the set.
+    pub(crate) const fn contains(self, signal: c_int) -> bool {
+        self.0 & Self(0).with(signal).0 != 0
+    }
+
+    /// Whether no signal is.
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether all of these are in `other`.
+    pub(crate) const fn is_subset(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+}
+
+/// The launcher's hold on its witness.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    pid: Pid,
+    wake: OwnedFd,
+}
+
+impl Witness {
+    /// Starts one. All signals must be blocked. `None` if there can be no further process; then
+    /// signals to the group cannot be told from others.
+    pub(crate) fn start(title: TitleMemory, program: Pid) -> Option<Self> {
+        let (sleep, wake) = pipe_with(PipeFlags::CLOEXEC).ok()?;
+        let launcher = Pid::this();
+        // SAFETY: the launcher has a single thread, so the child finds every lock free.
+        match unsafe { fork() }.ok()? {
+            ForkResult::Parent { child } => Some(Self { pid: child, wake }),
+            ForkResult::Child => {
+                // The lease, the page, and above all the other end of `sleep`.
+                descriptors::let_go(&[sleep.as_fd()]);
+                std::mem::forget(wake);
+                let _ = nix::sys::prctl::set_name(c"mapper-witness");
+                // SAFETY: in this process nobody looks at the command line.
+                unsafe { title.rename(c"mapper-witness") };
+                watch(sleep, launcher, program);
+                // SAFETY: ends the process without running what the launcher registered.
+                unsafe { libc::_exit(0) }
+            }
+        }
+    }
+
+    /// The signals sent to the group since it started.
+    pub(crate) fn seen(&self) -> SignalBits {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid));
+        let pending = status.ok().and_then(|status| {
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("ShdPnd:"))?;
+            u64::from_str_radix(line.trim(), 16).ok()
+        });
+        SignalBits(pending.unwrap_or(0))
+    }
+
+    /// The launcher is about to be stopped: continue it as soon as the program runs or is gone.
+    pub(crate) fn watch_stopped_program(&self) {
+        let Ok(wake) = self.wake.try_clone() else {
+            return;
+        };
+        // If the witness is gone, there is nobody to tell. SIGPIPE is blocked.
+        let _ = File::from(wake).write_all(&[0]);
+    }
+
+    /// Whether a status that was waited for says that this witness has ended.
+    pub(crate) fn has_ended(&self, status: &WaitStatus) -> bool {
+        matches!(status, WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..) if *pid == self.pid)
+    }
+
+    /// Ends it.
+    pub(crate) fn end(self) {
+        let _ = kill(self.pid, Signal::SIGKILL);
+        let _ = waitpid(self.pid, None);
+    }
+}
+
+/// The witness's part: sleeps until the launcher is gone.
+fn watch(sleep: OwnedFd, launcher: Pid, program: Pid) {
+    let mut sleep = File::from(sleep);
+    let mut byte = [0];
+    while sleep.read(&mut byte).is_ok_and(|count| count > 0) {
+        while is_stopped(program) {
+            std::thread::sleep(LOOK);
+        }
+        let _ = kill(launcher, Signal::SIGCONT);
+    }
+}
+
+/// Whether a process is there and stopped.
+fn is_stopped(process: Pid) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else {
+        return false;
+    };
+    // The name, in parentheses, may hold anything.
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    state.is_some_and(|rest| rest.starts_with(['T', 't']))
+}
