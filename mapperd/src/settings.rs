@@ -163,7 +163,9 @@ mod tests {
         let path = dir.path().join("mapper.toml");
         std::fs::write(&path, text).unwrap();
         let config = path.to_str().unwrap();
-        let line = ["mapperd", "--config", config].iter().chain(flags);
+        let line = ["mapperd", "--config", config]
+            .into_iter()
+            .chain(flags.iter().copied());
         Settings::gather(Args::parse_from(line))
     }
 

@@ -1,0 +1,185 @@
+//! What mapperd says to a command line or surroundings it cannot work with, and how it exits.
+
+mod common;
+
+use assert_cmd::assert::OutputAssertExt;
+use common::{Daemon, eventually};
+use std::os::unix::net::UnixListener;
+use std::process::Output;
+
+fn run(flags: &[&str]) -> Output {
+    Daemon::command().args(flags).output().unwrap()
+}
+
+/// Fails with a status and says all of these.
+fn fails(output: Output, status: i32, says: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    output.assert().code(status);
+    for part in says {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+}
+
+#[test]
+fn a_bad_flag_value_is_named_with_what_is_accepted() {
+    for (flags, says) in [
+        (["--interval", "5ms"], &["5ms", "20ms to 10s"][..]),
+        (["--interval", "abc"], &["abc", "20ms to 10s"]),
+        (["--allocation", "best"], &["\"best\"", "mapper", "fair"]),
+        (["--mapping", "nowhere"], &["\"nowhere\"", "sam_mph"]),
+        (["--enforcer", "magic"], &["\"magic\"", "cgroup"]),
+        (["--counters", "abacus"], &["\"abacus\"", "hardware"]),
+        (["--reserve", "1-x"], &["1-x", "0-3,8"]),
+        (["--nonsense", "1"], &["--nonsense"]),
+    ] {
+        fails(run(&flags), 2, says);
+    }
+}
+
+#[test]
+fn a_second_daemon_on_the_same_socket_is_told_of_the_first() {
+    let first = Daemon::start();
+    let socket = first.socket();
+    let pid = format!("pid {}", first.child.id());
+    let second = run(&[
+        "--enforcer",
+        "affinity",
+        "--socket",
+        socket.to_str().unwrap(),
+    ]);
+    fails(
+        second,
+        3,
+        &["a daemon is already running", &pid, "--socket"],
+    );
+    assert_eq!(first.status().daemon.pid, first.child.id());
+}
+
+#[test]
+fn a_socket_file_without_a_daemon_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    drop(UnixListener::bind(&path).unwrap());
+    let child = Daemon::command()
+        .args(["--enforcer", "affinity", "--socket", path.to_str().unwrap()])
+        .stderr(std::fs::File::create(dir.path().join("log")).unwrap())
+        .spawn()
+        .unwrap();
+    let daemon = Daemon { child, dir };
+    eventually("it answers", || daemon.try_client().is_ok());
+}
+
+#[test]
+fn a_directory_that_cannot_be_reached_is_named() {
+    let flags = [
+        "--enforcer",
+        "affinity",
+        "--socket",
+        "/proc/none/mapper.sock",
+    ];
+    fails(run(&flags), 1, &["/proc/none", "--socket"]);
+}
+
+#[test]
+fn a_socket_path_that_is_too_long_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x".repeat(120));
+    fails(
+        run(&["--enforcer", "affinity", "--socket", path.to_str().unwrap()]),
+        1,
+        &["listen on", "xxx"],
+    );
+}
+
+#[test]
+fn a_user_daemon_without_a_runtime_directory_says_so() {
+    let output = Daemon::command()
+        .arg("--user")
+        .env_remove("XDG_RUNTIME_DIR")
+        .output()
+        .unwrap();
+    fails(output, 1, &["XDG_RUNTIME_DIR is not set", "--socket"]);
+}
+
+#[test]
+fn a_user_daemon_listens_below_the_runtime_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let child = Daemon::command()
+        .arg("--user")
+        .env("XDG_RUNTIME_DIR", dir.path())
+        .stderr(std::fs::File::create(dir.path().join("log")).unwrap())
+        .spawn()
+        .unwrap();
+    let daemon = Daemon { child, dir };
+    let socket = daemon.dir.path().join("mapper/mapper.sock");
+    eventually("it listens", || socket.exists());
+    let mode = std::os::unix::fs::MetadataExt::mode(&socket.parent().unwrap().metadata().unwrap());
+    assert_eq!(mode & 0o777, 0o700);
+    eventually("it says what it uses and why", || {
+        let log = daemon.log();
+        [
+            "topology from hwloc",
+            "enforcer: thread affinity",
+            "why not better",
+            "ready",
+        ]
+        .iter()
+        .all(|part| log.contains(part))
+    });
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_named_with_line_and_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mapper.toml");
+    std::fs::write(&path, "interval = \"1s\"\nintervals = 3\n").unwrap();
+    let config = path.to_str().unwrap();
+    fails(
+        run(&["--config", config]),
+        1,
+        &["mapper.toml", "line 2", "`intervals`"],
+    );
+    fails(
+        run(&["--config", "/nonexistent.toml"]),
+        1,
+        &["/nonexistent.toml", "No such file"],
+    );
+}
+
+#[test]
+fn control_groups_that_are_required_and_missing_are_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let socket = dir.path().join("s");
+    let flags = [
+        "--enforcer",
+        "cgroup",
+        "--cgroup-root",
+        root.to_str().unwrap(),
+        "--socket",
+        socket.to_str().unwrap(),
+    ];
+    fails(
+        run(&flags),
+        1,
+        &["not on a cgroup v2 file system", "--cgroup-root"],
+    );
+    assert!(!socket.exists());
+}
+
+#[test]
+fn reserving_every_cpu_leaves_nothing_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let all = common::all_cpus().to_string();
+    let flags = [
+        "--enforcer",
+        "affinity",
+        "--reserve",
+        &all,
+        "--socket",
+        socket.to_str().unwrap(),
+    ];
+    fails(run(&flags), 1, &["no CPU is usable", "reserved"]);
+}

@@ -1,0 +1,207 @@
+//! A private daemon and programs launched under it, for tests.
+//!
+//! The daemon gets a socket in a temporary directory and confines by affinity. A launched program
+//! is a child of the test, started by a shell that waits for a line on its standard input: just as
+//! mapper-launch makes its child wait until the daemon has answered.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use mapper_control::schema::{LaunchRequest, RuntimeChoice, Status};
+use mapper_control::{Client, ClientError, Launched};
+use mapper_model::{AppName, AppSpec, CpuSet, ThreadId};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A daemon that is ended whatever happens to the test.
+pub(crate) struct Daemon {
+    pub(crate) child: Child,
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Daemon {
+    pub(crate) fn command() -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mapperd"));
+        for variable in [
+            "NOTIFY_SOCKET",
+            "WATCHDOG_USEC",
+            "JOURNAL_STREAM",
+            "MAPPER_LOG",
+        ] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    /// Starts one and waits until it answers.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&["--interval", "50ms"])
+    }
+
+    pub(crate) fn start_with(flags: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let child = Self::command()
+            .arg("--socket")
+            .arg(dir.path().join("s"))
+            .args(["--enforcer", "affinity", "--counters", "software"])
+            .args(flags)
+            .stderr(std::fs::File::create(dir.path().join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let daemon = Self { child, dir };
+        eventually("the daemon answers", || daemon.try_client().is_ok());
+        daemon
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join("s")
+    }
+
+    pub(crate) fn try_client(&self) -> Result<Client, ClientError> {
+        Client::connect(&self.socket(), PATIENCE)
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.try_client().unwrap()
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.client().status().unwrap()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(pid(&self.child), signal).unwrap();
+    }
+
+    /// Stops it in order.
+    pub(crate) fn stop(mut self) -> (ExitStatus, String) {
+        self.signal(rustix::process::Signal::TERM);
+        let status = self.child.wait().unwrap();
+        (status, self.log())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("log of the daemon:\n{}", self.log());
+        }
+    }
+}
+
+/// A program that waits to be let go.
+pub(crate) struct Program {
+    pub(crate) child: Child,
+}
+
+impl Program {
+    /// Starts a shell that waits for a line and then becomes `script`.
+    pub(crate) fn waiting(script: &str) -> Self {
+        let child = Command::new("sh")
+            .args(["-c", &format!("read line; {script}")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self { child }
+    }
+
+    /// One that runs for long.
+    pub(crate) fn sleeping() -> Self {
+        Self::waiting("exec sleep 60")
+    }
+
+    pub(crate) fn request(&self, name: &str) -> LaunchRequest {
+        let spec = AppSpec::named(AppName::new(name).unwrap());
+        LaunchRequest::new(self.child.id(), ["test"], spec, RuntimeChoice::On)
+    }
+
+    pub(crate) fn go(&mut self) {
+        self.child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    }
+
+    pub(crate) fn cpus(&self) -> CpuSet {
+        cpus_of(self.child.id())
+    }
+
+    pub(crate) fn output(&mut self) -> String {
+        let mut text = String::new();
+        self.child
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        text
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A launched program with its lease.
+pub(crate) struct Running {
+    pub(crate) program: Program,
+    pub(crate) client: Client,
+    pub(crate) launched: Launched,
+}
+
+pub(crate) fn launch(daemon: &Daemon, name: &str) -> Running {
+    launch_program(daemon, Program::sleeping(), name)
+}
+
+pub(crate) fn launch_program(daemon: &Daemon, mut program: Program, name: &str) -> Running {
+    let mut client = daemon.client();
+    let launched = client.launch(program.request(name)).unwrap();
+    program.go();
+    Running {
+        program,
+        client,
+        launched,
+    }
+}
+
+/// The CPUs a process may use.
+pub(crate) fn cpus_of(pid: u32) -> CpuSet {
+    mapper_host::enforce::masks::get(ThreadId(pid)).unwrap()
+}
+
+pub(crate) fn all_cpus() -> CpuSet {
+    mapper_host::cpus::own_affinity().unwrap()
+}
+
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn pid(child: &Child) -> rustix::process::Pid {
+    rustix::process::Pid::from_child(child)
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}

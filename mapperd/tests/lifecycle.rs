@@ -1,0 +1,317 @@
+//! A daemon from start to stop, with programs coming and going.
+
+mod common;
+
+use common::{Daemon, Program, all_cpus, cpus_of, eventually, launch, launch_program};
+use mapper_control::schema::ExitedRequest;
+use mapper_control::{ClientErrorKind, ErrorReply};
+use mapper_model::{AppId, CpuSet};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+fn union(a: &CpuSet, b: &CpuSet) -> CpuSet {
+    a.union(b)
+}
+
+#[test]
+fn a_program_alone_gets_every_cpu_and_a_page_with_its_token() {
+    let daemon = Daemon::start();
+    let running = launch(&daemon, "solo");
+    assert_eq!(running.launched.reply.cpus, all_cpus());
+    assert_eq!(running.launched.reply.cpu_count, all_cpus().len());
+    assert_eq!(running.launched.reply.machine_cpus, all_cpus().len());
+    let page = running.launched.page.as_ref().unwrap();
+    let token = running
+        .launched
+        .reply
+        .token
+        .as_ref()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let path = format!("/proc/self/fd/{}", page.as_raw_fd());
+    let page = mapper_abi::ClientPage::open(path.as_ref(), token).unwrap();
+    assert_eq!(
+        page.allocation().unwrap().fields.cpu_count,
+        all_cpus().len()
+    );
+    let status = daemon.status();
+    assert_eq!(status.apps.len(), 1);
+    assert_eq!(status.apps[0].name.as_str(), "solo");
+    assert_eq!(status.apps[0].pid, running.program.child.id());
+    assert!(!status.daemon.enforcer.not_better.is_empty());
+}
+
+#[test]
+fn programs_that_start_together_share_from_the_beginning() {
+    let daemon = Daemon::start();
+    let mut programs = [Program::sleeping(), Program::sleeping()];
+    let mut clients = [daemon.client(), daemon.client()];
+    let replies: Vec<CpuSet> = std::thread::scope(|scope| {
+        let calls: Vec<_> = programs
+            .iter()
+            .zip(&mut clients)
+            .map(|(program, client)| {
+                let request = program.request("twin");
+                scope.spawn(move || client.launch(request).unwrap().reply.cpus)
+            })
+            .collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    if all_cpus().len() >= 2 {
+        assert!(replies[0].is_disjoint(&replies[1]), "{replies:?}");
+    }
+    assert_eq!(union(&replies[0], &replies[1]), all_cpus());
+    for (program, cpus) in programs.iter_mut().zip(&replies) {
+        assert_eq!(&program.cpus(), cpus);
+        program.go();
+    }
+    let names: Vec<String> = daemon
+        .status()
+        .apps
+        .iter()
+        .map(|a| a.name.to_string())
+        .collect();
+    assert_eq!(names, ["twin", "twin-2"]);
+}
+
+#[test]
+fn what_a_program_starts_is_confined_like_itself() {
+    let daemon = Daemon::start();
+    let _other = launch(&daemon, "other");
+    let program = Program::waiting("sh -c 'taskset -pc $$' ; taskset -pc $$");
+    let mut running = launch_program(&daemon, program, "parent");
+    let cpus = running.launched.reply.cpus.to_string();
+    let output = running.program.output();
+    assert_eq!(output.lines().count(), 2, "{output}");
+    for line in output.lines() {
+        assert!(line.ends_with(&format!(": {cpus}")), "{cpus}: {line}");
+    }
+}
+
+#[test]
+fn the_end_of_a_program_frees_its_cpus_at_once() {
+    let daemon = Daemon::start_with(&["--interval", "10s"]);
+    let stays = launch(&daemon, "stays");
+    let mut goes = launch(&daemon, "goes");
+    assert_ne!(stays.program.cpus(), all_cpus());
+    goes.program.kill();
+    goes.client
+        .exited(ExitedRequest {
+            app: goes.launched.reply.app,
+            status: 137,
+        })
+        .unwrap();
+    eventually("the other has all CPUs", || {
+        stays.program.cpus() == all_cpus()
+    });
+    assert_eq!(daemon.status().apps.len(), 1);
+}
+
+#[test]
+fn the_end_is_noticed_without_a_word_from_the_launcher() {
+    let daemon = Daemon::start_with(&["--interval", "10s"]);
+    let mut running = launch(&daemon, "silent");
+    running.program.kill();
+    eventually("it is gone", || daemon.status().apps.is_empty());
+}
+
+#[test]
+fn a_program_whose_launcher_is_gone_stays_managed_until_it_ends() {
+    let daemon = Daemon::start();
+    let running = launch(&daemon, "orphan");
+    drop(running.client);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(daemon.status().apps.len(), 1);
+    drop(running.program);
+    eventually("it is gone", || daemon.status().apps.is_empty());
+}
+
+#[test]
+fn an_orderly_stop_gives_all_cpus_back_and_takes_the_socket_away() {
+    let daemon = Daemon::start();
+    let [a, b] = [launch(&daemon, "a"), launch(&daemon, "b")];
+    let socket = daemon.socket();
+    let (status, log) = daemon.stop();
+    assert!(status.success(), "{log}");
+    assert!(log.contains("SIGTERM: stopping"), "{log}");
+    for running in [&a, &b] {
+        assert_eq!(running.program.cpus(), all_cpus());
+    }
+    // The directory of the daemon is gone with it, and so the socket: nothing is there to connect to.
+    assert!(UnixStream::connect(socket).is_err());
+}
+
+#[test]
+fn programs_outlive_a_daemon_that_is_killed_and_a_new_one_can_start() {
+    let mut daemon = Daemon::start();
+    let [mut a, b] = [launch(&daemon, "a"), launch(&daemon, "b")];
+    let before = a.program.cpus();
+    daemon.child.kill().unwrap();
+    daemon.child.wait().unwrap();
+    assert!(
+        daemon.socket().exists(),
+        "a killed daemon leaves its socket behind"
+    );
+    assert_eq!(a.program.cpus(), before);
+    assert!(a.program.child.try_wait().unwrap().is_none());
+    assert!(a.client.status().is_err());
+    daemon.child = Daemon::command()
+        .arg("--socket")
+        .arg(daemon.socket())
+        .args(["--enforcer", "affinity"])
+        .stderr(std::fs::File::create(daemon.dir.path().join("log")).unwrap())
+        .spawn()
+        .unwrap();
+    eventually("the new daemon answers", || daemon.try_client().is_ok());
+    assert!(
+        daemon
+            .log()
+            .contains("removed the socket of a daemon that is gone")
+    );
+    drop(b);
+}
+
+#[test]
+fn more_programs_than_cpus_share_and_all_run() {
+    let daemon = Daemon::start();
+    let count = all_cpus().len() as usize + 2;
+    let running: Vec<_> = (0..count)
+        .map(|i| launch(&daemon, &format!("p{i}")))
+        .collect();
+    for one in &running {
+        assert!(!one.program.cpus().is_empty());
+        assert!(one.program.cpus().is_subset(&all_cpus()));
+    }
+    assert_eq!(daemon.status().apps.len(), count);
+}
+
+#[test]
+fn a_process_that_is_not_the_callers_child_is_refused() {
+    let daemon = Daemon::start();
+    let program = Program::sleeping();
+    let mut request = program.request("stranger");
+    for (pid, says) in [(1, "not a child"), (i32::MAX as u32, "no such process")] {
+        request.pid = pid;
+        let error = daemon.client().launch(request.clone()).unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    request.pid = program.child.id();
+    let _first = daemon.client();
+    let mut client = daemon.client();
+    client.launch(request.clone()).unwrap();
+    let error = daemon.client().launch(request).unwrap_err();
+    assert!(
+        matches!(&error.kind, ClientErrorKind::Daemon(ErrorReply::NotPermitted { message }) if message.contains("managed already")),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_end_reported_by_somebody_else_does_nothing() {
+    let daemon = Daemon::start();
+    let running = launch(&daemon, "mine");
+    let app = running.launched.reply.app;
+    daemon
+        .client()
+        .exited(ExitedRequest { app, status: 0 })
+        .unwrap();
+    daemon
+        .client()
+        .exited(ExitedRequest {
+            app: AppId(999),
+            status: 0,
+        })
+        .unwrap();
+    assert_eq!(daemon.status().apps.len(), 1);
+}
+
+#[test]
+fn an_explanation_is_given_by_name_and_by_number() {
+    let daemon = Daemon::start();
+    let running = launch(&daemon, "asked");
+    eventually("some intervals have passed", || {
+        daemon.status().daemon.decisions > 3
+    });
+    let by_name = daemon.client().explain("asked").unwrap();
+    assert_eq!(by_name.id, running.launched.reply.app);
+    assert!(!by_name.decisions.is_empty());
+    let by_number = daemon.client().explain(&by_name.id.to_string()).unwrap();
+    assert_eq!(by_number.name, by_name.name);
+    let error = daemon.client().explain("nobody").unwrap_err().to_string();
+    assert!(error.contains("nobody"), "{error}");
+}
+
+#[test]
+fn the_policies_in_use_are_marked() {
+    let daemon = Daemon::start_with(&["--allocation", "fair"]);
+    let policies = daemon.client().policies().unwrap().policies;
+    let used: Vec<&str> = policies
+        .iter()
+        .filter(|p| p.in_use)
+        .map(|p| p.name.as_str())
+        .collect();
+    assert_eq!(used, ["fair", "sam_mph"]);
+}
+
+#[test]
+fn a_daemon_with_nothing_to_do_takes_no_decisions() {
+    let daemon = Daemon::start_with(&["--interval", "20ms"]);
+    let before = daemon.status().daemon.decisions;
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(daemon.status().daemon.decisions, before);
+}
+
+#[test]
+fn garbage_on_the_socket_ends_the_connection_and_nothing_else() {
+    use std::io::{Read, Write};
+    let daemon = Daemon::start();
+    let running = launch(&daemon, "stays");
+    for garbage in [
+        &b"GET / HTTP/1.1\r\n\0"[..],
+        b"{}\0",
+        &[b'x'; 100_000],
+        b"\0\0\0",
+    ] {
+        let mut stream = UnixStream::connect(daemon.socket()).unwrap();
+        // The daemon may close before all is written.
+        let _ = stream.write_all(garbage);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    assert_eq!(daemon.status().apps.len(), 1);
+    assert_eq!(cpus_of(running.program.child.id()), all_cpus());
+}
+
+#[test]
+fn a_page_full_of_nonsense_does_no_harm() {
+    let daemon = Daemon::start_with(&["--interval", "20ms"]);
+    let running = launch(&daemon, "liar");
+    let page = std::fs::File::from(running.launched.page.unwrap());
+    let nonsense = vec![0xff; mapper_abi::PAGE_BYTES];
+    std::os::unix::fs::FileExt::write_all_at(&page, &nonsense, 0).unwrap();
+    let before = daemon.status().daemon.decisions;
+    eventually("decisions go on", || {
+        daemon.status().daemon.decisions > before + 5
+    });
+    assert_eq!(daemon.status().apps.len(), 1);
+}
+
+#[test]
+fn observations_and_plans_are_recorded_one_a_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("record.jsonl");
+    let daemon = Daemon::start_with(&["--interval", "20ms", "--record", file.to_str().unwrap()]);
+    let running = launch(&daemon, "recorded");
+    eventually("some decisions", || daemon.status().daemon.decisions > 3);
+    drop(running);
+    daemon.stop();
+    let text = common::text(&file);
+    assert!(text.lines().count() > 3);
+    for line in text.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        let observation: mapper_model::Observation =
+            serde_json::from_value(value["observation"].clone()).unwrap();
+        let plan: mapper_model::Plan = serde_json::from_value(value["plan"].clone()).unwrap();
+        assert_eq!(observation.tick, plan.tick);
+    }
+}
