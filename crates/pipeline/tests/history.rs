@@ -1,0 +1,344 @@
+//! Whole steps through random histories on random machines, for every policy with every mapping:
+//! whatever is observed, a plan can be enforced, can be explained, and can be taken again.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should say where"
+)]
+
+mod support;
+
+use mapper_model::testing::{Machine, Numbers, machines, usable};
+use mapper_model::{
+    AppId, AppName, AppObservation, AppSpec, CounterValue, Counters, CpuId, CpuRange, CpuSet,
+    Event, Observation, Qos, Reading, ReportedProgress, Resizing, RuntimeProgress, Sharing,
+    ThreadId, ThreadReading, Trigger, Weight,
+};
+use mapper_pipeline::{
+    Changes, Comparison, Controller, ControllerState, Header, Replay, Severity, check, record,
+};
+use proptest::prelude::*;
+use support::{World, assert_no_cpu_is_promised_twice, config};
+
+/// An application whose readings are as broken as readings can be.
+struct Wild {
+    id: AppId,
+    spec: AppSpec,
+    effective: CpuSet,
+    clock: u64,
+}
+
+fn pick<T: Copy>(numbers: &mut Numbers, from: &[T]) -> T {
+    from[numbers.below(from.len() as u32) as usize]
+}
+
+fn spec(id: AppId, numbers: &mut Numbers) -> AppSpec {
+    let min = 1 + numbers.below(4);
+    AppSpec {
+        qos: Qos::new(pick(numbers, &[0.01, 0.5, 0.85, 1.0])).unwrap(),
+        weight: Weight::new(pick(numbers, &[0.01, 1.0, 1.0, 2.0, 100.0])).unwrap(),
+        cpus: CpuRange::new(min, (numbers.below(3) == 0).then(|| min + numbers.below(9))).unwrap(),
+        resizing: pick(
+            numbers,
+            &[Resizing::Allowed, Resizing::Allowed, Resizing::Never],
+        ),
+        ..AppSpec::named(AppName::new(&format!("app{}", id.0)).unwrap())
+    }
+}
+
+/// A cumulative count: it may stand still, jump, run backwards or be at its end.
+fn count(clock: u64, numbers: &mut Numbers) -> u64 {
+    match numbers.below(8) {
+        0 => 0,
+        1 => u64::MAX - u64::from(numbers.below(3)),
+        2 => numbers.next_u64(),
+        3 => clock,
+        _ => clock.wrapping_mul(u64::from(1 + numbers.below(4))),
+    }
+}
+
+fn reading(app: &Wild, now_ns: u64, numbers: &mut Numbers) -> Reading {
+    let mut reading = Reading::default();
+    if numbers.below(5) == 0 {
+        // Everything is lost in this interval.
+        return reading;
+    }
+    let mut threads: Vec<u32> = (0..numbers.below(6)).map(|_| numbers.below(9)).collect();
+    threads.sort_unstable();
+    for tid in threads {
+        let mut counters = Counters::default();
+        for event in Event::ALL {
+            if numbers.below(4) > 0 {
+                counters.set(
+                    event,
+                    CounterValue {
+                        value: count(app.clock, numbers),
+                        enabled_ns: count(now_ns, numbers),
+                        running_ns: count(now_ns / 2, numbers),
+                    },
+                );
+            }
+        }
+        reading.threads.push(ThreadReading {
+            tid: ThreadId(tid),
+            started: u64::from(numbers.below(2)),
+            counters,
+        });
+    }
+    if numbers.below(2) == 0 {
+        reading.runtime = Some(RuntimeProgress {
+            regions: count(app.clock / 1000, numbers),
+            iterations: count(app.clock, numbers),
+            wait_ns: count(now_ns, numbers),
+            last_ns: count(now_ns, numbers),
+            threads: numbers.below(9),
+            region: numbers.next_u64(),
+        });
+    }
+    if numbers.below(2) == 0 {
+        let odd = [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e308, f64::MIN_POSITIVE];
+        let value = if numbers.below(2) == 0 {
+            pick(numbers, &odd)
+        } else {
+            app.clock as f64
+        };
+        let at_ns = count(now_ns, numbers);
+        reading.reported = Some(if numbers.below(3) == 0 {
+            ReportedProgress::Latency {
+                latency_ns: value,
+                at_ns,
+            }
+        } else {
+            ReportedProgress::Work { done: value, at_ns }
+        });
+    }
+    reading.cpu_time_ns = (numbers.below(2) == 0).then(|| count(app.clock, numbers));
+    reading.runnable_threads = (numbers.below(2) == 0).then(|| numbers.below(9));
+    reading.spare_cpus = (numbers.below(4) == 0).then(|| numbers.below(300));
+    reading
+}
+
+/// A few observations in the life of a machine where anything happens, and what must hold of each
+/// plan.
+fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u32, most_apps: u32) {
+    let topology = machine.topology();
+    let numbers = &mut Numbers::new(seed);
+    let settings = config(allocation, mapping);
+    let mut controller = Controller::new(settings.clone(), topology.clone()).unwrap();
+    let mut recording = Vec::new();
+    // The recording begins somewhere in the middle.
+    let begin = numbers.below(steps);
+    let mut allowed = topology.cpus().clone();
+    let mut apps: Vec<Wild> = Vec::new();
+    let (mut next, mut now_ns) = (1, 5_000_000_000);
+
+    for tick in 1..=u64::from(steps) {
+        let mut trigger = Trigger::Interval;
+        if numbers.below(5) == 0 {
+            allowed = match numbers.below(12) {
+                0 => CpuSet::new(),
+                1 => [CpuId(9999)].into_iter().collect(),
+                _ => usable(&topology, numbers),
+            };
+            trigger = Trigger::Membership;
+        }
+        if numbers.below(3) == 0 || apps.is_empty() {
+            trigger = Trigger::Membership;
+            for _ in 0..1 + numbers.below(most_apps) {
+                let id = AppId(next);
+                next += 1;
+                apps.push(Wild {
+                    id,
+                    spec: spec(id, numbers),
+                    effective: CpuSet::new(),
+                    clock: 0,
+                });
+            }
+        }
+        if numbers.below(3) == 0 {
+            trigger = Trigger::Membership;
+            apps.retain(|_| numbers.below(3) > 0);
+        }
+        if numbers.below(8) == 0
+            && let Some(app) = apps.first_mut()
+        {
+            app.spec = spec(app.id, numbers);
+        }
+        if numbers.below(4) > 0 {
+            now_ns += [1, 1_000_000, 1_000_000_000][numbers.below(3) as usize];
+        }
+        for app in &mut apps {
+            app.clock += u64::from(numbers.below(2_000_000_000)) * u64::from(app.effective.len());
+            if numbers.below(12) == 0 {
+                // Something else than planned is in force.
+                app.effective = usable(&topology, numbers);
+            }
+        }
+        let mut observed: Vec<AppObservation> = apps
+            .iter()
+            .map(|app| AppObservation {
+                app: app.id,
+                spec: app.spec.clone(),
+                effective: app.effective.clone(),
+                reading: reading(app, now_ns, numbers),
+            })
+            .collect();
+        if numbers.below(20) == 0 && !observed.is_empty() {
+            // One application is listed twice.
+            observed.push(observed[0].clone());
+        }
+        let observation = Observation {
+            tick,
+            now_ns,
+            trigger,
+            usable: allowed.clone(),
+            apps: observed,
+        };
+
+        if tick == u64::from(begin) + 1 {
+            recording.push(Header::of(&controller).line().unwrap());
+        }
+        // A plan with an error panics in the step, as this is a debug build.
+        let plan = controller.step(&observation);
+        if !recording.is_empty() {
+            recording.push(record::line(&observation, &plan).unwrap());
+        }
+        assert_plan(&controller, &observation, &plan);
+        assert_no_cpu_is_promised_twice(&observation, &plan);
+        for action in &plan.actions {
+            if let Some(app) = apps.iter_mut().find(|a| a.id == action.app()) {
+                app.effective.clone_from(action.to());
+            }
+        }
+        // What is remembered survives being written down.
+        if numbers.below(6) == 0 {
+            let state = serde_json::to_string(&controller.save()).unwrap();
+            let state: ControllerState = serde_json::from_str(&state).unwrap();
+            controller = Controller::new(settings.clone(), topology.clone()).unwrap();
+            controller.restore(state).unwrap();
+        }
+    }
+    let mut replay = Replay::start(&recording[0], &Changes::default()).unwrap();
+    for line in &recording[1..] {
+        let decided = replay.next(line).unwrap();
+        assert_eq!(decided.comparison, Comparison::Same, "{line}");
+    }
+}
+
+fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper_model::Plan) {
+    let usable = controller.usable(observation);
+    let mut ids: Vec<AppId> = Vec::new();
+    for app in &observation.apps {
+        if !ids.contains(&app.app) {
+            ids.push(app.app);
+        }
+    }
+    assert!(plan.apps.iter().map(|a| a.app).eq(ids.iter().copied()));
+    for id in &ids {
+        let told = controller.explain(*id).unwrap();
+        assert!(!told.decisions.is_empty() && told.decisions.len() <= 10);
+        assert!(told.curve.iter().all(|p| p.perf.is_finite()));
+    }
+    if usable.is_empty() {
+        assert!(plan.actions.is_empty());
+        return;
+    }
+    let mut owned = CpuSet::new();
+    for app in &plan.apps {
+        assert!(!app.cpus.is_empty() && app.cpus.is_subset(&usable));
+        assert!(!app.sentence.is_empty());
+        if app.share.sharing == Sharing::Exclusive {
+            assert!(app.cpus.is_disjoint(&owned));
+        } else {
+            assert!(
+                plan.apps.len() as u32 > usable.len(),
+                "shares though there are CPUs"
+            );
+        }
+        owned.insert_all(&app.cpus);
+    }
+    assert_eq!(plan.free, usable.difference(&owned));
+    let deduplicated = Observation {
+        apps: ids
+            .iter()
+            .filter_map(|id| observation.apps.iter().find(|a| a.app == *id).cloned())
+            .collect(),
+        ..observation.clone()
+    };
+    let findings = check(plan, &deduplicated, &usable);
+    assert!(
+        findings.iter().all(|f| f.severity < Severity::Error),
+        "{findings:#?}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_observed_every_plan_holds(
+        machine in machines(),
+        allocation in 0..mapper_allocate::POLICIES.len(),
+        mapping in 0..mapper_map::POLICIES.len(),
+        seed in any::<u64>(),
+        most_apps in 1u32..12,
+    ) {
+        let (allocation, mapping) = (
+            mapper_allocate::POLICIES[allocation].name,
+            mapper_map::POLICIES[mapping].name,
+        );
+        live(&machine, allocation, mapping, seed, 24, most_apps);
+    }
+}
+
+#[test]
+fn every_policy_goes_with_every_mapping() {
+    use mapper_model::testing::Numbering;
+    let machine = Machine {
+        sockets: 2,
+        caches_per_socket: 2,
+        cores_per_cache: 3,
+        threads_per_core: 2,
+        nodes_per_socket: 1,
+        memory_nodes: 1,
+        uneven: false,
+        hybrid: false,
+        numbering: Numbering::ThreadsLast,
+        seed: 3,
+    };
+    for allocation in mapper_allocate::POLICIES {
+        for mapping in mapper_map::POLICIES {
+            for seed in 1..=3 {
+                live(&machine, allocation.name, mapping.name, seed, 40, 6);
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_moves_once_everything_is_settled() {
+    for allocation in mapper_allocate::POLICIES {
+        for mapping in mapper_map::POLICIES {
+            let topology = mapper_model::Topology::regular(mapper_model::topology::Shape {
+                sockets: 2,
+                cores_per_socket: 8,
+                threads_per_core: 2,
+            });
+            let mut w = World::new(config(allocation.name, mapping.name), topology);
+            w.start([
+                support::linear(),
+                support::amdahl(0.1),
+                support::flat(9.0),
+                support::peak(6),
+            ]);
+            w.intervals(60);
+            assert_eq!(
+                w.intervals(40),
+                0,
+                "{} with {}: {:?} {:?}",
+                allocation.name,
+                mapping.name,
+                w.counts(),
+                w.sentences()
+            );
+        }
+    }
+}
