@@ -90,7 +90,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let recorder = settings
         .record
         .as_deref()
-        .map(record::Recorder::create)
+        .map(|path| record::Recorder::create(path, &controller))
         .transpose()?;
     let stop = service::StopSignals::listen()?;
     let watchdog = service::Watchdog::from_environment();

@@ -55,11 +55,13 @@ impl Watchdog {
     }
 }
 
-/// The signals that end the daemon in order.
+/// The signals that end the daemon in order: that of the service manager, Ctrl-C, and the end of the
+/// terminal it was started from.
 #[derive(Debug)]
 pub(crate) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Signal,
 }
 
 impl StopSignals {
@@ -67,6 +69,7 @@ impl StopSignals {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("watch for SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("watch for SIGINT")?,
+            hang_up: signal(SignalKind::hangup()).context("watch for SIGHUP")?,
         })
     }
 
@@ -75,6 +78,7 @@ impl StopSignals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+            _ = self.hang_up.recv() => "SIGHUP",
         }
     }
 }

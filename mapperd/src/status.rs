@@ -9,6 +9,7 @@ use mapper_control::schema::{
 };
 use mapper_control::{ErrorReply, PROTOCOL, Reply};
 use mapper_model::{CpuSet, Reason};
+use mapper_pipeline as pipeline;
 use std::time::Duration;
 
 impl Daemon {
@@ -135,23 +136,22 @@ impl Daemon {
 
     pub(crate) fn policies(&self) -> PoliciesReply {
         let config = self.parts.controller.config();
-        let allocation = mapper_allocate::POLICIES.iter().map(|policy| PolicyEntry {
-            name: policy.name.to_owned(),
-            kind: PolicyKind::Allocation,
-            summary: policy.summary.to_owned(),
-            source: policy.source.to_owned(),
-            in_use: policy.name == config.allocation,
-        });
-        let mapping = mapper_map::POLICIES.iter().map(|policy| PolicyEntry {
-            name: policy.name.to_owned(),
-            kind: PolicyKind::Mapping,
-            summary: policy.summary.to_owned(),
-            source: policy.source.to_owned(),
-            in_use: policy.name == config.mapping,
+        let policies = pipeline::policies().into_iter().map(|policy| {
+            let (kind, used) = match policy.kind {
+                pipeline::PolicyKind::Allocation => (PolicyKind::Allocation, &config.allocation),
+                pipeline::PolicyKind::Mapping => (PolicyKind::Mapping, &config.mapping),
+            };
+            PolicyEntry {
+                name: policy.name.to_owned(),
+                kind,
+                summary: policy.summary.to_owned(),
+                source: policy.source.to_owned(),
+                in_use: policy.name == *used,
+            }
         });
         PoliciesReply {
             protocol: PROTOCOL,
-            policies: allocation.chain(mapping).collect(),
+            policies: policies.collect(),
         }
     }
 }

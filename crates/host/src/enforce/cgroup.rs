@@ -268,8 +268,12 @@ impl Enforcer for CgroupEnforcer {
 /// The magic number of cgroup v2 in `statfs(2)`.
 const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
 
-/// Where to make groups, if nobody said: in the subtree that was delegated to this process, or,
-/// as root, in `mapper.slice` at the top.
+/// The group that mapper's units hold for the applications (`deploy/mapper-apps.service`), below the
+/// mount of the file system.
+const UNIT: &str = "mapper.slice/mapper-apps.service";
+
+/// Where to make groups, if nobody said: in the subtree that was delegated to this process; as root,
+/// in the group of mapper's own unit if that runs, else in `mapper.slice` at the top.
 ///
 /// # Errors
 /// [`HostError::Missing`] says what the machine lacks and what would mend it.
@@ -309,7 +313,12 @@ pub fn find_root() -> Result<PathBuf, HostError> {
         return Ok(delegated.to_owned());
     }
     if rustix::process::geteuid().is_root() {
-        return Ok(mount.join("mapper.slice"));
+        let unit = mount.join(UNIT);
+        return Ok(if unit.is_dir() {
+            unit
+        } else {
+            mount.join("mapper.slice")
+        });
     }
     Err(missing(
         "no subtree is delegated to this process".to_owned(),
