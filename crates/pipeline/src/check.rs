@@ -53,6 +53,7 @@ pub fn check(plan: &Plan, observation: &Observation, usable: &CpuSet) -> Vec<Fin
     }
     check_apps(plan, observation, usable, &mut findings);
     check_owners(plan, usable, &mut findings);
+    check_transfers(plan, &mut findings);
     check_actions(plan, observation, &mut findings);
     findings.0
 }
@@ -183,22 +184,76 @@ fn check_owners(plan: &Plan, usable: &CpuSet, findings: &mut Findings) {
     }
 }
 
+/// CPUs that changed hands add up, and nobody both gives to and takes from others in one decision.
+fn check_transfers(plan: &Plan, findings: &mut Findings) {
+    if plan.transfers.is_empty() {
+        return;
+    }
+    // Balance of each application: what it got less what it gave, and both alone, between
+    // applications only.
+    let mut books: BTreeMap<AppId, Book> = BTreeMap::new();
+    for transfer in &plan.transfers {
+        let cpus = i64::from(transfer.cpus);
+        let between_apps = transfer.from.is_some() && transfer.to.is_some();
+        if let Some(giver) = transfer.from {
+            let book = books.entry(giver).or_default();
+            book.balance -= cpus;
+            book.gave |= between_apps;
+        }
+        if let Some(taker) = transfer.to {
+            let book = books.entry(taker).or_default();
+            book.balance += cpus;
+            book.took |= between_apps;
+        }
+    }
+    for planned in &plan.apps {
+        let app = Some(planned.app);
+        let Some(book) = books.get(&planned.app) else {
+            continue;
+        };
+        let told = &planned.share.explanation;
+        if i64::from(told.before) + book.balance != i64::from(told.after) {
+            findings.warning(
+                app,
+                format!(
+                    "goes from {} to {} CPUs, the transfers say {:+}",
+                    told.before, told.after, book.balance
+                ),
+            );
+        }
+        if book.gave && book.took {
+            findings.warning(app, "gives to and takes from others in one decision");
+        }
+    }
+}
+
+#[derive(Default)]
+struct Book {
+    balance: i64,
+    gave: bool,
+    took: bool,
+}
+
 /// The actions lead from what is in force to what is planned, and promise no CPU twice on the way
 /// unless somebody has to jump.
 fn check_actions(plan: &Plan, observation: &Observation, findings: &mut Findings) {
-    let mut now: BTreeMap<AppId, CpuSet> = observation
+    let mut now: BTreeMap<AppId, &CpuSet> = observation
         .apps
         .iter()
-        .map(|a| (a.app, a.effective.clone()))
+        .map(|a| (a.app, &a.effective))
         .collect();
     let slots = plan
         .apps
         .iter()
         .any(|a| a.share.sharing != Sharing::Exclusive);
-    let overlapped = overlap(&now);
+    let mut promises = Promises::default();
+    for set in now.values() {
+        promises.add(set);
+    }
+    let overlapped = promises.doubled > 0;
     for action in &plan.actions {
         let (Action::Shrink { app, from, to } | Action::Set { app, from, to }) = action;
-        if now.get(app) != Some(from) {
+        if now.get(app) != Some(&from) {
             findings.error(
                 Some(*app),
                 format!("an action takes it from {from}, where it is not"),
@@ -213,9 +268,12 @@ fn check_actions(plan: &Plan, observation: &Observation, findings: &mut Findings
                 format!("an action that shrinks goes from {from} to {to}"),
             );
         }
-        now.insert(*app, to.clone());
+        if let Some(before) = now.insert(*app, to) {
+            promises.remove(before);
+        }
+        promises.add(to);
         let jumps = from.is_disjoint(to) && !from.is_empty();
-        if !slots && !jumps && !overlapped && overlap(&now) {
+        if !slots && !jumps && !overlapped && promises.doubled > 0 {
             findings.warning(
                 Some(*app),
                 format!("on the way to {to} a CPU is promised twice"),
@@ -223,7 +281,7 @@ fn check_actions(plan: &Plan, observation: &Observation, findings: &mut Findings
         }
     }
     for planned in &plan.apps {
-        if now.get(&planned.app) != Some(&planned.cpus) {
+        if now.get(&planned.app) != Some(&&planned.cpus) {
             findings.error(
                 Some(planned.app),
                 format!("the actions do not lead to {}", planned.cpus),
@@ -232,11 +290,181 @@ fn check_actions(plan: &Plan, observation: &Observation, findings: &mut Findings
     }
 }
 
-fn overlap(sets: &BTreeMap<AppId, CpuSet>) -> bool {
-    let mut all = CpuSet::new();
-    sets.values().any(|set| {
-        let twice = !set.is_disjoint(&all);
-        all.insert_all(set);
-        twice
-    })
+/// How many applications each CPU is promised to.
+#[derive(Default)]
+struct Promises {
+    of_cpu: Vec<u32>,
+    /// CPUs promised to more than one.
+    doubled: u32,
+}
+
+impl Promises {
+    fn add(&mut self, set: &CpuSet) {
+        for cpu in set {
+            if self.of_cpu.len() <= cpu.index() {
+                self.of_cpu.resize(cpu.index() + 1, 0);
+            }
+            let count = &mut self.of_cpu[cpu.index()];
+            *count += 1;
+            self.doubled += u32::from(*count == 2);
+        }
+    }
+
+    fn remove(&mut self, set: &CpuSet) {
+        for cpu in set {
+            let count = &mut self.of_cpu[cpu.index()];
+            *count -= 1;
+            self.doubled -= u32::from(*count == 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::{
+        AppName, AppObservation, AppSpec, Explanation, PlannedApp, Reading, Share, Strategy,
+        Transfer, Trigger,
+    };
+
+    fn set(list: &str) -> CpuSet {
+        list.parse().unwrap()
+    }
+
+    /// Two applications on CPUs 0-3, with a plan that leaves them there.
+    fn situation() -> (Plan, Observation) {
+        let name = |id| AppName::new(&format!("app{id}")).unwrap();
+        let app = |id: u64, cpus: &str| PlannedApp {
+            app: AppId(id),
+            name: name(id),
+            cpus: set(cpus),
+            strategy: Strategy::Linear,
+            share: Share {
+                app: AppId(id),
+                cpus: set(cpus).len(),
+                sharing: Sharing::Exclusive,
+                by_node: None,
+                fair: 2,
+                floor: None,
+                spare: 0,
+                norm_eff: None,
+                state: "steady".into(),
+                explanation: Explanation {
+                    before: 2,
+                    after: 2,
+                    reasons: vec![Reason::Steady],
+                },
+            },
+            sentence: "2 CPUs: steady".into(),
+        };
+        let observed = |id: u64, cpus: &str| AppObservation {
+            app: AppId(id),
+            spec: AppSpec::named(name(id)),
+            effective: set(cpus),
+            reading: Reading::default(),
+        };
+        let plan = Plan {
+            tick: 1,
+            apps: vec![app(1, "0-1"), app(2, "2-3")],
+            ..Plan::default()
+        };
+        let observation = Observation {
+            tick: 1,
+            now_ns: 0,
+            trigger: Trigger::Interval,
+            usable: set("0-3"),
+            apps: vec![observed(1, "0-1"), observed(2, "2-3")],
+        };
+        (plan, observation)
+    }
+
+    /// Breaks the plan and returns what the checker says of the worst finding.
+    fn worst(spoil: impl FnOnce(&mut Plan)) -> String {
+        let (mut plan, observation) = situation();
+        spoil(&mut plan);
+        let findings = check(&plan, &observation, &observation.usable);
+        let worst = findings.iter().max_by_key(|f| f.severity);
+        worst.map_or_else(String::new, |f| format!("{:?} {f}", f.severity))
+    }
+
+    #[test]
+    fn a_sound_plan_has_no_findings() {
+        assert_eq!(worst(|_| {}), "");
+    }
+
+    #[test]
+    fn a_plan_that_may_not_be_enforced_is_told_with_the_values() {
+        type Spoil = fn(&mut Plan);
+        let cases: [(Spoil, &str); 8] = [
+            (|p| p.apps[0].cpus = CpuSet::new(), "app 1: has no CPU"),
+            (|p| p.apps[0].cpus = set("1-2"), "has CPUs 2 of another"),
+            (
+                |p| p.apps[1].cpus = set("3-4"),
+                "CPUs 4 that are not usable",
+            ),
+            (|p| p.apps[1].share.cpus = 3, "has 2 CPUs, its share says 3"),
+            (|p| p.free = set("1"), "CPUs  are free, the plan says 1"),
+            (|p| drop(p.apps.pop()), "not those of the observation"),
+            (
+                |p| p.apps[0].cpus = set("0"),
+                "the actions do not lead to 0",
+            ),
+            (
+                |p| {
+                    p.apps[0].share.explanation.reasons = vec![Reason::GaveTo {
+                        taker: AppId(2),
+                        cpus: 1,
+                        taker_eff: 1.0,
+                        own_eff: 0.5,
+                        floor: Some(10.0),
+                        expected: Some(9.0),
+                    }];
+                },
+                "expected at 9, below its floor 10",
+            ),
+        ];
+        for (spoil, expected) in cases {
+            let (mut plan, observation) = situation();
+            spoil(&mut plan);
+            let findings = check(&plan, &observation, &observation.usable);
+            assert!(
+                findings
+                    .iter()
+                    .any(|f| f.severity == Severity::Error && f.to_string().contains(expected)),
+                "{expected}: {findings:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_gives_and_takes_in_one_decision_is_told() {
+        let told = worst(|p| {
+            let give = |from, to| Transfer {
+                from: Some(AppId(from)),
+                to: Some(AppId(to)),
+                cpus: 1,
+            };
+            p.transfers = vec![give(1, 2), give(2, 1)];
+        });
+        assert!(
+            told.starts_with("Warning") && told.contains("gives to and takes"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_cpu_promised_twice_on_the_way_is_told() {
+        let (mut plan, observation) = situation();
+        plan.apps[0].cpus = set("0,2");
+        plan.apps[1].cpus = set("1,3");
+        let go = |app, from: &str, to: &str| Action::Set {
+            app: AppId(app),
+            from: set(from),
+            to: set(to),
+        };
+        plan.actions = vec![go(1, "0-1", "0,2"), go(2, "2-3", "1,3")];
+        let findings = check(&plan, &observation, &observation.usable);
+        assert_eq!(findings.len(), 1, "{findings:#?}");
+        assert!(findings[0].what.contains("promised twice"));
+    }
 }

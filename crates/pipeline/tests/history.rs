@@ -267,8 +267,10 @@ fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper
     };
     let findings = check(plan, &deduplicated, &usable);
     assert!(
-        findings.iter().all(|f| f.severity < Severity::Error),
-        "{findings:#?}"
+        findings.iter().all(|f| f.severity < Severity::Error
+            && !f.what.contains("gives to and takes")
+            && !f.what.contains("the transfers say")),
+        "{findings:#?}\n{plan:#?}"
     );
 }
 
