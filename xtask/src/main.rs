@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod private_daemon;
 mod task_demo;
 mod task_measure;
+mod task_replay;
 mod task_setup;
 mod task_test;
 mod task_tidy;
@@ -26,6 +27,8 @@ struct Cli {
 enum Task {
     Demo(task_demo::Args),
     Measure(task_measure::Args),
+    /// Takes the decisions of a recording again
+    Replay(task_replay::Args),
     Setup(task_setup::Args),
     /// Runs everything that must hold before a change is good
     Test(task_test::Args),
@@ -39,6 +42,7 @@ fn main() -> std::process::ExitCode {
     let done = match cli.task {
         Task::Demo(args) => task_demo::run(&args),
         Task::Measure(args) => task_measure::run(&args),
+        Task::Replay(args) => task_replay::run(&args),
         Task::Setup(args) => task_setup::run(&args),
         Task::Test(args) => task_test::run(&args),
         Task::Tidy(args) => task_tidy::run(&args),
