@@ -9,17 +9,25 @@
 //! |---|---|---|
 //! | [`mapper`] | normalized efficiency under a promise, with stealing | MAPPER §3.3 |
 //! | [`fair`] | weighted fair shares | MAPPER §4.3 |
+//! | [`equal`] | the same number each | NuPoCo §7.3 |
+//! | [`hill_climb`] | hill climbing on performance alone | MAPPER §4.3 |
+//! | [`scalability`] | hill climbing on CPU utilisation | C3PO as in NuPoCo §7.3 |
 //!
 //! [`shares`] holds the arithmetic of fair shares, [`entitlement`] what each application is owed,
 //! [`ledger`] the books in which CPUs change hands.
 
 pub mod config;
 pub mod entitlement;
+pub mod equal;
 pub mod fair;
+pub mod hill_climb;
 pub mod ledger;
 pub mod mapper;
 pub mod policy;
 pub mod registry;
+pub mod roll;
+pub mod scalability;
+pub mod section;
 pub mod shares;
 
 pub use config::{Acceptance, AllocationConfig};

@@ -2,7 +2,7 @@
 
 use crate::config::AllocationConfig;
 use crate::policy::AllocationPolicy;
-use crate::{fair, mapper};
+use crate::{equal, fair, hill_climb, mapper, scalability};
 
 /// One policy that can be selected by name.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,24 @@ pub static POLICIES: &[PolicyEntry] = &[
         summary: "a share by weight that never changes while nobody comes or goes",
         source: "MAPPER §4.3",
         build: |config| Box::new(fair::Fair::new(config.clone())),
+    },
+    PolicyEntry {
+        name: equal::NAME,
+        summary: "the same number of CPUs for everybody",
+        source: "NuPoCo §7.3",
+        build: |config| Box::new(equal::Equal::new(config.clone())),
+    },
+    PolicyEntry {
+        name: hill_climb::NAME,
+        summary: "each application climbs its own performance, blind to bottlenecks and to others",
+        source: "MAPPER §4.3",
+        build: |config| Box::new(hill_climb::HillClimb::new(config.clone())),
+    },
+    PolicyEntry {
+        name: scalability::NAME,
+        summary: "CPUs go to whoever keeps them busiest",
+        source: "C3PO, as described in NuPoCo §7.3",
+        build: |config| Box::new(scalability::Scalability::new(config.clone())),
     },
 ];
 
@@ -78,7 +96,7 @@ mod tests {
     fn an_unknown_name_lists_the_valid_ones() {
         let error = find("robin-hood").unwrap_err().to_string();
         assert!(
-            error.contains("\"robin-hood\"") && error.contains("mapper, fair"),
+            error.contains("\"robin-hood\"") && error.contains("mapper, fair, equal"),
             "{error}"
         );
     }

@@ -2,7 +2,9 @@
 
 mod support;
 
-use support::{World, flat, linear, machine};
+use mapper_allocate::{AllocationConfig, find};
+use mapper_model::{CpuRange, Qos, Resizing, Weight};
+use support::{Curve, World, amdahl, flat, linear, machine};
 
 /// 80 CPUs as in the paper.
 fn paper_machine() -> mapper_model::Topology {
@@ -55,4 +57,247 @@ fn on_two_cpus_two_applications_have_one_each_and_who_remains_has_both() {
     world.leave(first);
     assert_eq!(world.counts(), [2], "at once");
     assert_eq!(world.intervals(50), 0);
+}
+
+type Mix = fn() -> Vec<Curve>;
+
+/// What the mix ends with without noise.
+fn quiet(mix: Mix) -> Vec<u32> {
+    let mut world = World::new("mapper", paper_machine());
+    for curve in mix() {
+        world.arrive(curve);
+    }
+    world.intervals(100);
+    assert_eq!(world.intervals(100), 0);
+    world.counts()
+}
+
+#[test]
+fn noise_of_five_per_cent_moves_the_result_by_no_more_than_a_step_and_nobody_often() {
+    let mixes: [Mix; 4] = [
+        || vec![linear(), linear()],
+        || vec![linear(), flat(30.0)],
+        || vec![linear(), amdahl(0.05)],
+        || vec![linear(), linear(), linear(), linear()],
+    ];
+    for (number, mix) in mixes.into_iter().enumerate() {
+        let expected = quiet(mix);
+        let (mut moves, seeds) = (0, 12);
+        for seed in 1..=seeds {
+            let mut world = World::new("mapper", paper_machine()).noisy(0.05, seed);
+            for curve in mix() {
+                world.arrive(curve);
+            }
+            world.intervals(150);
+            moves += world.intervals(150);
+            for (a, b) in expected.iter().zip(world.counts()) {
+                assert!(
+                    a.abs_diff(b) <= 4,
+                    "mix {number}, seed {seed}: {expected:?} without noise, {:?} with",
+                    world.counts()
+                );
+            }
+        }
+        assert!(
+            u64::from(moves) * 20 < 150 * seeds,
+            "mix {number}: {moves} moves in {} intervals",
+            150 * seeds
+        );
+    }
+}
+
+#[test]
+fn a_gift_that_breaks_the_promise_is_undone_in_one_interval_and_not_made_again() {
+    // Less efficient than the linear one, and useless below 36.
+    let cliff = |cpus: u32, _: u64| {
+        let even = 30.0 * (f64::from(cpus) / 40.0).sqrt();
+        if cpus >= 36 { even } else { even / 3.0 }
+    };
+    let mut world = World::new("mapper", paper_machine());
+    world.arrive(linear());
+    world.arrive(Box::new(cliff));
+    let mut breaches = 0;
+    for _ in 0..100 {
+        let below = world.counts()[1] < 36;
+        world.interval();
+        if below {
+            breaches += 1;
+            assert!(world.counts()[1] >= 36, "{:?}", world.sentences());
+        }
+    }
+    assert!(breaches <= 2, "{breaches}");
+    assert_eq!(world.intervals(100), 0);
+}
+
+#[test]
+fn nobody_ends_below_its_promise() {
+    for serial in [0.0, 0.01, 0.02, 0.05, 0.1, 0.3] {
+        let mut world = World::new("mapper", paper_machine());
+        world.arrive(linear());
+        world.arrive(amdahl(serial));
+        world.arrive(amdahl(0.02));
+        world.intervals(60);
+        let fair = 26;
+        for (app, count) in world.apps.iter().zip(world.counts()) {
+            let promised = 0.85 * (app.curve)(fair, 0);
+            assert!(
+                (app.curve)(count, 0) >= 0.999 * promised,
+                "{serial}: {:?}",
+                world.sentences()
+            );
+        }
+        assert_eq!(world.intervals(60), 0, "{serial}");
+    }
+}
+
+#[test]
+fn a_program_short_of_memory_bandwidth_gives_up_what_it_does_not_need() {
+    let mut world = World::new("mapper", paper_machine());
+    world.arrive(Box::new(|cpus, _| f64::from(cpus.min(16))));
+    world.arrive(linear());
+    world.intervals(30);
+    let counts = world.counts();
+    assert!((14..=18).contains(&counts[0]), "{counts:?}");
+    assert_eq!(counts.iter().sum::<u32>(), 80);
+}
+
+#[test]
+fn a_newcomer_gets_its_fair_share_at_once_and_nobody_is_cut_below_his() {
+    let mut world = World::new("mapper", paper_machine());
+    world.arrive(linear());
+    world.arrive(flat(30.0));
+    world.intervals(20);
+    assert_eq!(world.counts(), [79, 1]);
+    world.arrive(linear());
+    // The flat one keeps what it chose.
+    assert_eq!(world.counts(), [53, 1, 26]);
+    world.intervals(30);
+    world.arrive(linear());
+    assert!(world.counts().iter().all(|c| *c >= 1));
+    assert_eq!(world.counts()[3], 20);
+}
+
+#[test]
+fn who_gave_gets_back_up_to_its_fair_share_when_the_taker_leaves() {
+    let mut world = World::new("mapper", paper_machine());
+    let taker = world.arrive(linear());
+    world.arrive(amdahl(0.05));
+    world.intervals(30);
+    assert!(world.counts()[1] < 40);
+    world.leave(taker);
+    // Alone, its fair share is the machine, but it knows it to be useless beyond what it chose.
+    assert!(world.counts()[0] >= 28, "{:?}", world.counts());
+}
+
+#[test]
+fn a_new_phase_is_explored_anew() {
+    // Flat for 60 intervals, then linear.
+    let changing = |cpus: u32, tick: u64| {
+        if tick < 60 {
+            30.0
+        } else {
+            2.0 * f64::from(cpus)
+        }
+    };
+    let mut world = World::new("mapper", paper_machine());
+    world.arrive(linear());
+    world.arrive(Box::new(changing));
+    world.intervals(40);
+    assert_eq!(world.counts(), [79, 1]);
+    world.intervals(100);
+    let counts = world.counts();
+    assert!(counts[1] >= 34, "{counts:?} {:?}", world.sentences());
+}
+
+#[test]
+fn limits_weights_and_the_wish_not_to_be_resized_are_kept() {
+    let mut world = World::new("mapper", machine(1, 16, 1));
+    world.arrive_as(linear(), |spec| {
+        spec.cpus = CpuRange::new(1, Some(3)).unwrap();
+    });
+    world.arrive_as(flat(5.0), |spec| {
+        spec.cpus = CpuRange::new(2, None).unwrap();
+    });
+    world.arrive_as(linear(), |spec| spec.weight = Weight::new(2.0).unwrap());
+    world.arrive_as(flat(5.0), |spec| spec.resizing = Resizing::Never);
+    let fixed = world.counts()[3];
+    for _ in 0..60 {
+        world.interval();
+        let counts = world.counts();
+        assert!(counts[0] <= 3 && counts[1] >= 2, "{counts:?}");
+        assert_eq!(counts[3], fixed);
+    }
+    assert_eq!(world.counts(), [3, 2, 16 - 5 - fixed, fixed]);
+}
+
+#[test]
+fn a_promise_of_everything_gives_nothing_away() {
+    let mut world = World::new("mapper", paper_machine());
+    world.arrive(linear());
+    world.arrive_as(amdahl(0.05), |spec| spec.qos = Qos::new(1.0).unwrap());
+    world.intervals(60);
+    assert_eq!(world.counts(), [40, 40]);
+}
+
+#[test]
+fn more_applications_than_cpus_share_and_then_have_their_own_again() {
+    let mut world = World::new("mapper", machine(1, 4, 1));
+    let ids: Vec<_> = (0..11).map(|_| world.arrive(linear())).collect();
+    world.intervals(10);
+    for id in &ids[..9] {
+        world.leave(*id);
+    }
+    assert_eq!(world.counts(), [2, 2]);
+    world.intervals(20);
+    assert_eq!(world.intervals(40), 0);
+    assert_eq!(world.counts(), [2, 2]);
+}
+
+#[test]
+fn the_remainder_goes_to_who_can_use_it() {
+    let mut world = World::new("mapper", machine(1, 5, 1));
+    world.arrive(flat(3.0));
+    world.arrive(linear());
+    // The first had all five and is cut only as far as the second's share goes.
+    assert_eq!(world.counts(), [3, 2]);
+    world.intervals(20);
+    assert_eq!(world.counts(), [1, 4]);
+}
+
+#[test]
+fn a_state_that_is_saved_and_restored_goes_on_the_same() {
+    let run = |restore_at: u32| {
+        let mut world = World::new("mapper", paper_machine()).noisy(0.02, 5);
+        world.arrive(linear());
+        world.arrive(amdahl(0.03));
+        let mut seen = Vec::new();
+        for i in 0..50 {
+            if i == restore_at {
+                let text = serde_json::to_string(&world.policy.save()).unwrap();
+                let mut other = (find("mapper").unwrap().build)(&AllocationConfig::default());
+                other
+                    .restore(&serde_json::from_str(&text).unwrap())
+                    .unwrap();
+                world.policy = other;
+            }
+            world.interval();
+            seen.push(world.last.clone());
+        }
+        seen
+    };
+    let plain = run(u32::MAX);
+    for restore_at in [1, 7, 13, 29] {
+        assert!(run(restore_at) == plain, "{restore_at}");
+    }
+}
+
+#[test]
+fn a_state_of_another_policy_is_refused_by_name() {
+    let state = (find("fair").unwrap().build)(&AllocationConfig::default()).save();
+    let mut mapper = (find("mapper").unwrap().build)(&AllocationConfig::default());
+    let error = mapper.restore(&state).unwrap_err().to_string();
+    assert!(
+        error.contains("\"fair\"") && error.contains("\"mapper\""),
+        "{error}"
+    );
 }

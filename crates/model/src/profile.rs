@@ -167,6 +167,9 @@ pub struct Profile {
     pub utilisation: Option<f64>,
     /// CPUs the application says it can spare.
     pub spare_cpus: Option<u32>,
+    /// Threads that were running or runnable at the last reading, where known.
+    #[serde(default)]
+    pub runnable_threads: Option<u32>,
 }
 
 impl Profile {
@@ -190,6 +193,7 @@ impl Profile {
             phase: PhaseChange::Same,
             utilisation: None,
             spare_cpus: None,
+            runnable_threads: None,
         }
     }
 }

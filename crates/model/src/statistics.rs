@@ -18,8 +18,10 @@ use serde::{Deserialize, Serialize};
 pub struct Confidence(f64);
 
 impl Confidence {
-    /// 99 %.
-    pub const HIGH: Self = Self(0.99);
+    /// 99 %, for a comparison that can be made again.
+    pub const USUAL: Self = Self(0.99);
+    /// 99.8 %, for decisions that come in long rows, of which none should be wrong.
+    pub const HIGH: Self = Self(0.998);
     /// 99.98 %, for tests that are repeated every interval for hours.
     pub const VERY_HIGH: Self = Self(0.9998);
 

@@ -94,6 +94,7 @@ impl AppMonitor {
         let lost = is_lost(reading);
         if !lost {
             self.profile.spare_cpus = reading.spare_cpus;
+            self.profile.runnable_threads = reading.runnable_threads;
         }
         let cpus = app.effective.len();
         if moment.trigger == Trigger::Membership {

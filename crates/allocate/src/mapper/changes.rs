@@ -4,15 +4,16 @@ use super::state::{Mode, Standing, Terms};
 use super::stealing::{self, Bidder, Passes};
 use super::turn::Turn;
 use crate::ledger::Holder;
+use crate::roll::Attendance;
 use mapper_model::Reason;
 
 impl Turn<'_> {
     /// Whether anybody came, left or asks for something else, or CPUs came or went.
-    pub(super) fn membership_changed(&self, left: usize, usable_before: u32) -> bool {
-        left > 0
+    pub(super) fn membership_changed(&self, attendance: Attendance, usable_before: u32) -> bool {
+        attendance.changed()
             || usable_before != self.usable
             || (0..self.len()).any(|place| {
-                let member = &self.members[place];
+                let member = self.members.at(place);
                 member.standing == Standing::Newcomer
                     || member.terms != Some(Terms::of(self.app(place).spec))
                     || member.cpus != self.count(place)
@@ -33,7 +34,7 @@ impl Turn<'_> {
         }
         let bidders: Vec<Bidder> = (0..self.len())
             .map(|place| {
-                let (sheet, member) = (&self.sheets[place], &self.members[place]);
+                let (sheet, member) = (&self.sheets[place], self.members.at(place));
                 let cur = self.count(place);
                 let owed = if member.modest && cur >= member.cpus {
                     sheet.min
@@ -52,7 +53,7 @@ impl Turn<'_> {
         for step in &round.moves {
             let from = step.from.map_or(Holder::Pool, Holder::App);
             self.ledger.shift(from, Holder::App(step.to), step.cpus);
-            let taker = self.members[step.to].app;
+            let taker = self.id(step.to);
             if let Some(giver) = step.from {
                 self.say(
                     giver,
@@ -62,8 +63,8 @@ impl Turn<'_> {
                     },
                 );
             }
-            if self.members[step.to].standing == Standing::Known {
-                let from = step.from.map(|giver| self.members[giver].app);
+            if self.members.at(step.to).standing == Standing::Known {
+                let from = step.from.map(|giver| self.id(giver));
                 self.say(
                     step.to,
                     Reason::Reclaimed {
@@ -77,7 +78,7 @@ impl Turn<'_> {
         for place in 0..self.len() {
             let cpus = self.count(place);
             let fair = self.sheets[place].fair;
-            let newcomer = self.members[place].standing == Standing::Newcomer;
+            let newcomer = self.members.at(place).standing == Standing::Newcomer;
             if newcomer {
                 self.say(place, Reason::Arrived { fair });
             } else if usable_before != self.usable && cpus != self.ledger.before(place) {
@@ -89,7 +90,7 @@ impl Turn<'_> {
                 );
             }
             let known = self.curve(place).at(cpus).map_or(0.0, |p| p.samples);
-            let member = &mut self.members[place];
+            let member = self.members.at_mut(place);
             member.terms = Some(Terms::of(self.snapshot.apps[place].spec));
             member.gifts.clear();
             member.forget_trials();

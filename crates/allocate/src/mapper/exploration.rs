@@ -11,18 +11,22 @@
 //! kept too, as it frees CPUs [readings R3.7]; anything else is undone.
 //!
 //! *Verdict by test* ([`judge_significant`]): the same three outcomes and a fourth, that the samples
-//! do not tell yet. The mean at the tried count is compared with the mean before, with the margin of
-//! a Welch test with pooled scatter; the trial ends as soon as the answer is clear, or with the
-//! better guess after a number of samples. Without scatter the answer is clear after one sample, and
-//! is the printed rule's. Two refinements matter at scale:
+//! do not tell yet. The mean at the tried count is compared with the mean before after every sample;
+//! the trial ends as soon as the answer is clear, or with the better guess after a number of
+//! samples. That there *is* an effect is clear when it is beyond the margin of a Welch test with
+//! pooled scatter. That there is *none* is clear when the likelihood ratio of no effect against twice
+//! the required one says so (Wald's sequential test), which takes far fewer samples than to prove
+//! the effect to be small. Without scatter the answer is clear after one sample, and is the printed
+//! rule's. Two refinements matter at scale:
 //!
-//! * What growth must bring, and what shrinking may cost, is the threshold, or half of what perfect
-//!   scaling would bring or cost where that is less [readings R3.8]. (With the full threshold, one
-//!   CPU of twenty less is always about as good.)
+//! * What growth must bring is the threshold, or half of what perfect scaling would bring where that
+//!   is less [readings R3.8]; and what shrinking may cost is half of what it would cost with perfect
+//!   scaling. (By the threshold alone, one CPU of twenty less is always about as good.)
 //! * When the step is so small that its gain would drown in the scatter, the tried count is compared
 //!   with an earlier, lower count of the same climb ([`Reference`]) instead of the one just before.
 
 use crate::config::RequiredGain;
+use mapper_model::statistics::normal_quantile;
 use mapper_model::{Bottleneck, Confidence, Estimate, Noise};
 use serde::{Deserialize, Serialize};
 
@@ -212,8 +216,8 @@ pub struct SampledTrial {
     pub anchor: Option<Reference>,
     /// The tried count, with the samples taken there since.
     pub tried: Reference,
-    /// The best performance known at any count.
-    pub best: Estimate,
+    /// The best performance that can be believed of any count.
+    pub best: f64,
     /// The promise, where known.
     pub min_guaranteed: Option<f64>,
 }
@@ -266,17 +270,30 @@ fn judge_growth(
     // The margin is relative to each mean; the gain, to the reference.
     let margin = (1.0 + gain)
         * noise.margin_of_difference(&trial.tried.estimate, &reference.estimate, rules.confidence);
-    if gain >= required - ROUNDING && gain >= margin {
+    let enough = gain >= required - ROUNDING;
+    if enough && gain >= margin {
         (Verdict::Continue, Certainty::Clear)
-    } else if gain + margin < required - ROUNDING {
+    } else if !enough && gain <= required - no_effect_margin(margin, required, rules.confidence) {
         (Verdict::Revert, Certainty::Clear)
     } else if !exhausted {
         (Verdict::Undecided, Certainty::Guess)
-    } else if gain >= required - ROUNDING {
+    } else if enough {
         (Verdict::Continue, Certainty::Guess)
     } else {
         (Verdict::Revert, Certainty::Guess)
     }
+}
+
+/// How far on the near side of the required effect an estimate must lie for it to be clear that
+/// there is none: the boundary of Wald's sequential test of no effect against twice the required
+/// one. `margin` is that of Welch's test, from which the standard error is taken.
+fn no_effect_margin(margin: f64, required: f64, confidence: Confidence) -> f64 {
+    if margin == 0.0 {
+        return 0.0;
+    }
+    let p = confidence.get();
+    let standard_error = margin / normal_quantile(p);
+    (p / (1.0 - p)).ln() * standard_error * standard_error / (2.0 * required).max(1e-6)
 }
 
 fn judge_shrinking(
@@ -293,31 +310,39 @@ fn judge_shrinking(
     }
     // What it must reach: to be about as good as the best, to keep the promise, and not to lose
     // what the CPUs were worth.
-    let about_as_good = (1.0 - rules.threshold) * trial.best.mean;
+    let about_as_good = (1.0 - rules.threshold) * trial.best;
     let wanted = trial
         .min_guaranteed
         .map_or(about_as_good, |min| min.max(about_as_good));
-    let margin_best = noise.margin_of_difference(tried, &trial.best, rules.confidence);
+    let margin_tried = noise.margin(tried.samples, rules.confidence);
     let linear = f64::from(trial.before.cpus - trial.tried.cpus) / f64::from(trial.before.cpus);
+    let allowed = match rules.required {
+        RequiredGain::Threshold => rules.threshold,
+        RequiredGain::HalfOfLinear => HALF * linear,
+    };
     let worth = match rules.required {
         RequiredGain::Threshold => 0.0,
-        RequiredGain::HalfOfLinear => (1.0 - rules.threshold.min(HALF * linear)) * before.mean,
+        RequiredGain::HalfOfLinear => (1.0 - allowed) * before.mean,
     };
-    let conditions = [(wanted, margin_best), (worth, margin_before)];
-    let reached = |needed: f64| tried.mean >= needed * (1.0 - ROUNDING);
-    if conditions
-        .iter()
-        .all(|(needed, margin)| tried.mean * (1.0 - margin) >= needed * (1.0 - ROUNDING))
-    {
+    // Each with the loss that it allows, for the test that nothing is lost.
+    let conditions = [
+        (wanted, margin_tried, rules.threshold),
+        (worth, margin_before, allowed),
+    ];
+    let slack = |needed: f64| (tried.mean - needed * (1.0 - ROUNDING)) / tried.mean.max(1e-300);
+    let reached = |needed: f64| slack(needed) >= 0.0;
+    if conditions.iter().all(|&(needed, margin, allowed)| {
+        reached(needed) && slack(needed) >= no_effect_margin(margin, allowed, rules.confidence)
+    }) {
         (Verdict::Keep, Certainty::Clear)
     } else if conditions
         .iter()
-        .any(|(needed, margin)| tried.mean * (1.0 + margin) < needed * (1.0 - ROUNDING))
+        .any(|&(needed, margin, _)| tried.mean * (1.0 + margin) < needed * (1.0 - ROUNDING))
     {
         (Verdict::Revert, Certainty::Clear)
     } else if !exhausted {
         (Verdict::Undecided, Certainty::Guess)
-    } else if conditions.iter().all(|(needed, _)| reached(*needed)) {
+    } else if conditions.iter().all(|&(needed, ..)| reached(needed)) {
         (Verdict::Keep, Certainty::Guess)
     } else {
         (Verdict::Revert, Certainty::Guess)
@@ -391,10 +416,7 @@ mod tests {
             before: reference(from, before, 8.0),
             anchor: None,
             tried: reference(to, tried, samples),
-            best: Estimate {
-                mean: before.max(tried),
-                samples: 8.0,
-            },
+            best: before.max(tried),
             min_guaranteed: None,
         }
     }

@@ -42,6 +42,17 @@ impl PointValue {
     }
 }
 
+/// What is known at the fair share when it was never held itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FairReference {
+    /// Only counts that were measured, as printed (eq. 2, [readings R3.1]).
+    Measured,
+    /// Also the line between the measured counts around the fair share. Otherwise an application
+    /// that was seen at 24 and 28 CPUs would be promised no more than 24 bring, though 26 are its
+    /// fair share.
+    Interpolated,
+}
+
 /// By which rules the metrics are computed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MetricsRules {
@@ -55,6 +66,18 @@ pub struct MetricsRules {
     pub spare_rule: SpareRule,
     /// What counts as performance.
     pub value: PointValue,
+    /// What is known at the fair share.
+    pub fair_reference: FairReference,
+    /// Scatter of single samples relative to their mean, 0 for the printed equations. Of many means
+    /// that scatter the highest is too high, so where the best is sought (eq. 2 and 6b) each is
+    /// taken one standard error lower.
+    pub relative_sd: f64,
+}
+
+/// A mean that is not too high to be believed when it is the highest of many.
+#[must_use]
+pub fn credible(point: &CurvePoint, value: PointValue, relative_sd: f64) -> f64 {
+    value.of(point) * (1.0 - relative_sd.min(1.0) / point.samples.max(1.0).sqrt())
 }
 
 /// The metrics of one application at its present count.
@@ -84,12 +107,19 @@ impl Metrics {
     pub fn of(curve: &PerformanceCurve, cpus: u32, rules: &MetricsRules) -> Self {
         let (mut max_fair_perf, mut max_eff) = (None::<f64>, None::<f64>);
         for point in curve.points() {
-            let performance = rules.value.of(point);
+            let performance = credible(point, rules.value, rules.relative_sd);
             if point.cpus <= rules.fair {
                 max_fair_perf = Some(max_fair_perf.map_or(performance, |m| m.max(performance)));
             }
             let efficiency = performance / f64::from(point.cpus);
             max_eff = Some(max_eff.map_or(efficiency, |m| m.max(efficiency)));
+        }
+        if rules.fair_reference == FairReference::Interpolated
+            && let (Some(best), Some(there)) =
+                (max_fair_perf, interpolated(curve, rules.fair, rules.value))
+            && curve.at(rules.fair).is_none()
+        {
+            max_fair_perf = Some(best.max(there));
         }
         let performance = curve.at(cpus).map(|p| rules.value.of(p));
         let min_guaranteed = max_fair_perf.map(|best| rules.qos * best);
@@ -128,7 +158,7 @@ impl Metrics {
             norm_eff: performance
                 .zip(max_eff)
                 .filter(|(_, max)| *max > 0.0)
-                .map(|(p, max)| p / f64::from(cpus) / max),
+                .map(|(p, max)| (p / f64::from(cpus) / max).min(1.0)),
         }
     }
 }
@@ -193,6 +223,8 @@ mod tests {
             veto,
             spare_rule: SpareRule::Linear,
             value: PointValue::LastTwo,
+            fair_reference: FairReference::Measured,
+            relative_sd: 0.0,
         }
     }
 
@@ -237,6 +269,20 @@ mod tests {
         };
         assert_eq!(spare(SpareRule::Linear), 2);
         assert_eq!(spare(SpareRule::FromCurve), 20);
+    }
+
+    #[test]
+    fn a_fair_share_that_was_never_held_is_judged_by_the_counts_around_it() {
+        let curve = PerformanceCurve::from_points([(36, 36.0), (44, 44.0)]);
+        let promised = |fair_reference| {
+            let rules = MetricsRules {
+                fair_reference,
+                ..rules(HistoryVeto::Obeyed)
+            };
+            Metrics::of(&curve, 44, &rules).max_fair_perf
+        };
+        assert_eq!(promised(FairReference::Measured), Some(36.0));
+        assert_eq!(promised(FairReference::Interpolated), Some(40.0));
     }
 
     #[test]

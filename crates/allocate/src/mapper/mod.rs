@@ -45,7 +45,7 @@ use crate::config::AllocationConfig;
 use crate::ledger;
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use mapper_model::{Allocation, Snapshot, Trigger};
-use state::State;
+use state::{Member, State};
 use turn::Turn;
 
 /// The name it is selected by.
@@ -81,10 +81,10 @@ impl AllocationPolicy for Mapper {
             return ledger::pool(snapshot);
         }
         let State { members, usable } = &mut self.state;
-        let left = state::align(members, snapshot.apps.iter().map(|a| a.app));
+        let attendance = members.call(snapshot.apps.iter().map(|a| a.app), Member::new);
         let usable_before = std::mem::replace(usable, snapshot.usable.len());
         let mut turn = Turn::open(&self.config, snapshot, members);
-        let changed = turn.membership_changed(left, usable_before);
+        let changed = turn.membership_changed(attendance, usable_before);
         if snapshot.trigger == Trigger::Interval {
             for place in 0..turn.len() {
                 turn.take_in(place);

@@ -31,15 +31,15 @@ impl Turn<'_> {
             .map(|p| p.value);
         self.sheets[place].fresh = fresh;
         let enough = self.config.initial_intervals;
-        if profile.epoch != self.members[place].epoch {
+        if profile.epoch != self.members.at(place).epoch {
             // Other units: what was measured before means nothing now.
-            let first = self.members[place].epoch == 0;
-            self.members[place].epoch = profile.epoch;
+            let first = self.members.at(place).epoch == 0;
+            self.members.at_mut(place).epoch = profile.epoch;
             if !first {
                 self.go_back(place);
                 let fair = self.sheets[place].fair;
                 let now = self.count(place);
-                let member = &mut self.members[place];
+                let member = self.members.at_mut(place);
                 member.settle_at(now);
                 member.forget_trials();
                 member.broken_at = 0;
@@ -55,7 +55,7 @@ impl Turn<'_> {
                 }
             }
         }
-        let member = &mut self.members[place];
+        let member = self.members.at_mut(place);
         member.holdoff = member.holdoff.saturating_sub(1);
         member.up.pass();
         member.down.pass();
@@ -81,11 +81,11 @@ impl Turn<'_> {
             let done = *done;
             let vague = self.confidence().is_some() && {
                 let noise = profile.curve.noise();
-                let samples = self.members[place].here.estimate.samples.max(1.0);
+                let samples = self.members.at(place).here.estimate.samples.max(1.0);
                 noise.relative_sd / samples.sqrt() > KNOWN_TO * self.config.threshold
             };
             if done >= enough && (!vague || done >= MEASURED_AT_MOST * enough) {
-                self.members[place].be_steady();
+                self.members.at_mut(place).be_steady();
             }
         }
     }
@@ -94,7 +94,7 @@ impl Turn<'_> {
     /// since the gift must be below the floor by more than the scatter explains.
     pub(super) fn breach(&self, place: usize) -> Option<Breach> {
         let sample = self.sheets[place].fresh?;
-        let member = &self.members[place];
+        let member = self.members.at(place);
         let gave = !member.gifts.is_empty() || self.count(place) < self.sheets[place].fair;
         if !gave || matches!(member.mode, Mode::Exploring(_)) {
             return None;
@@ -118,7 +118,7 @@ impl Turn<'_> {
     /// the count.
     pub(super) fn undo(&mut self, place: usize, breach: Breach) {
         let cpus = self.count(place);
-        let member = &mut self.members[place];
+        let member = self.members.at_mut(place);
         member.broken_at = member.broken_at.max(cpus);
         member.holdoff = self.config.holdoff_intervals;
         member.modest = false;
@@ -145,9 +145,9 @@ impl Turn<'_> {
             owed -= back;
             if back > 0 {
                 let left = self.count(taker);
-                let receiver = self.members[place].app;
-                self.members[taker].be_steady();
-                self.members[taker].settle_at(left);
+                let receiver = self.id(place);
+                self.members.at_mut(taker).be_steady();
+                self.members.at_mut(taker).settle_at(left);
                 self.sheets[taker].moved = true;
                 self.say(
                     taker,
@@ -172,6 +172,6 @@ impl Turn<'_> {
         let room = self.sheets[place].max.saturating_sub(now);
         // What the taker no longer has is asked for in the round, as far as the fair share goes.
         self.sheets[place].want = owed.min(room);
-        self.members[place].settle_at(now);
+        self.members.at_mut(place).settle_at(now);
     }
 }

@@ -1,6 +1,7 @@
 //! What the policy remembers of each application between decisions.
 
 use super::exploration::{Certainty, Direction, Reference};
+use crate::roll::Roll;
 use mapper_model::{AppId, AppSpec, Bottleneck, Estimate, Qos, Resizing, Weight};
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct State {
     /// In the order of the last snapshot.
-    pub(super) members: Vec<Member>,
+    pub(super) members: Roll<Member>,
     /// Usable CPUs at the last decision.
     pub(super) usable: u32,
 }
@@ -16,7 +17,6 @@ pub(super) struct State {
 /// One application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Member {
-    pub(super) app: AppId,
     pub(super) standing: Standing,
     /// What it asked for when it was last looked at; a change of it is a membership change.
     pub(super) terms: Option<Terms>,
@@ -200,9 +200,8 @@ impl Outlook {
 }
 
 impl Member {
-    pub(super) fn new(app: AppId) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            app,
             standing: Standing::Newcomer,
             terms: None,
             cpus: 0,
@@ -269,26 +268,4 @@ impl Member {
         }
         self.gifts.retain(|g| g.cpus > 0);
     }
-}
-
-/// Brings the members into the order of `apps`: newcomers in, those that left out. Returns how many
-/// left.
-pub(super) fn align(
-    members: &mut Vec<Member>,
-    apps: impl ExactSizeIterator<Item = AppId>,
-) -> usize {
-    let count = apps.len();
-    for (place, app) in apps.enumerate() {
-        if members.get(place).is_some_and(|m| m.app == app) {
-            continue;
-        }
-        // When one has left, the next is found right behind it, and so for all that follow.
-        match (place..members.len()).find(|&i| members[i].app == app) {
-            Some(found) => members.swap(place, found),
-            None => members.insert(place, Member::new(app)),
-        }
-    }
-    let left = members.len() - count;
-    members.truncate(count);
-    left
 }

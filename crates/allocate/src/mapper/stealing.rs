@@ -25,7 +25,8 @@ pub struct Bidder {
     pub want: u32,
     /// Its normalized efficiency. Without one it takes no spare CPUs and gives none.
     pub norm_eff: Option<f64>,
-    /// How far off that may be: a victim must be less efficient by more than both margins.
+    /// How far off that may be: a victim must be less efficient by more than the margins of both,
+    /// taken together as independent errors are.
     pub margin: f64,
     /// CPUs it can spare.
     pub spare: u32,
@@ -186,9 +187,8 @@ impl Table<'_> {
             let Some(own) = bidders[taker].norm_eff else {
                 continue;
             };
-            let reach = own - bidders[taker].margin;
             for (order, &victim) in victims.iter().enumerate().skip(first) {
-                if want == 0 || efficiency(victim) >= reach {
+                if want == 0 || efficiency(victim) >= own {
                     break;
                 }
                 let spare = bidders[victim].spare.saturating_sub(self.gave[victim]);
@@ -198,7 +198,8 @@ impl Table<'_> {
                     }
                     continue;
                 }
-                if victim == taker || efficiency(victim) + bidders[victim].margin >= reach {
+                let margin = bidders[taker].margin.hypot(bidders[victim].margin);
+                if victim == taker || efficiency(victim) + margin >= own {
                     continue;
                 }
                 let got = self.take(Some(victim), taker, want.min(spare), Purpose::Growth);
@@ -280,8 +281,8 @@ mod tests {
     fn differences_within_the_margins_move_nobody() {
         let mut taker = bidder(40, 4, 0.95, 0);
         let mut victim = bidder(40, 0, 0.90, 6);
-        taker.margin = 0.03;
-        victim.margin = 0.03;
+        taker.margin = 0.04;
+        victim.margin = 0.04;
         assert!(round(0, &[taker, victim], ALL).moves.is_empty());
         victim.margin = 0.01;
         assert_eq!(round(0, &[taker, victim], ALL).counts, [44, 36]);

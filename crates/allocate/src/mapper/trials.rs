@@ -17,7 +17,7 @@ use super::stealing::{self, Bidder, Move, Passes, Purpose};
 use super::turn::Turn;
 use crate::config::{Acceptance, Initiative};
 use crate::ledger::Holder;
-use mapper_model::{PhaseChange, Reason};
+use mapper_model::{Confidence, CurvePoint, PhaseChange, Reason};
 
 /// Intervals without a sample after which a trial is given up.
 const GIVEN_UP_AFTER: u32 = 10;
@@ -25,7 +25,7 @@ const GIVEN_UP_AFTER: u32 = 10;
 impl Turn<'_> {
     /// Judges the trial of an application, if it has one and there is something to judge.
     pub(super) fn judge(&mut self, place: usize) {
-        let Mode::Exploring(trial) = &mut self.members[place].mode else {
+        let Mode::Exploring(trial) = &mut self.members.at_mut(place).mode else {
             return;
         };
         let from = trial.before.cpus;
@@ -61,10 +61,12 @@ impl Turn<'_> {
         let cpus = self.count(place);
         let curve = self.curve(place);
         let value = self.value();
+        let relative_sd = self.relative_sd(place);
+        let credible = |point: &CurvePoint| metrics::credible(point, value, relative_sd);
         let best = curve
             .points()
             .iter()
-            .max_by(|a, b| value.of(a).total_cmp(&value.of(b)))?;
+            .max_by(|a, b| credible(a).total_cmp(&credible(b)))?;
         let min_guaranteed = self.metrics(place).min_guaranteed;
         match self.config.acceptance {
             Acceptance::Plain5Percent => Some(exploration::judge_plain(&PlainTrial {
@@ -83,8 +85,8 @@ impl Turn<'_> {
                 let sampled = SampledTrial {
                     before: trial.before,
                     anchor: self.anchor(place, trial.before.cpus, max_samples),
-                    tried: self.members[place].here,
-                    best: best.estimate(),
+                    tried: self.members.at(place).here,
+                    best: credible(best),
                     min_guaranteed,
                 };
                 let rules = TestRules {
@@ -111,7 +113,7 @@ impl Turn<'_> {
         if cpus <= from || far(from) {
             return None;
         }
-        let climb = self.members[place].climb_from..from;
+        let climb = self.members.at(place).climb_from..from;
         let mut below = None;
         for point in self.curve(place).points().iter().rev() {
             if climb.contains(&point.cpus) && point.samples >= 2.0 {
@@ -137,7 +139,7 @@ impl Turn<'_> {
             Verdict::Undecided => self.say(place, Reason::Undecided { gain }),
             Verdict::Continue | Verdict::Keep => {
                 let fair = self.sheets[place].fair;
-                let member = &mut self.members[place];
+                let member = self.members.at_mut(place);
                 member.be_steady();
                 let heading = if upward {
                     Direction::More
@@ -166,8 +168,12 @@ impl Turn<'_> {
                 self.rest_after(place, judgement.verdict);
             }
             Verdict::Revert => {
+                if !upward {
+                    self.sheets[place].returned = true;
+                    self.remember_breach(place);
+                }
                 self.go_back(place);
-                let member = &mut self.members[place];
+                let member = self.members.at_mut(place);
                 member.streak = 0;
                 // A stride that was too long says nothing of a shorter one.
                 let too_long = self.config.initiative == Initiative::Demand
@@ -184,10 +190,22 @@ impl Turn<'_> {
         }
     }
 
+    /// Remembers the tried count if the promise broke there.
+    fn remember_breach(&mut self, place: usize) {
+        let cpus = self.count(place);
+        let floor = self.metrics(place).min_guaranteed;
+        let tolerance = self.config.tolerance;
+        let member = self.members.at_mut(place);
+        let mean = member.here.estimate.mean;
+        if floor.is_some_and(|floor| metrics::promise_broken(mean, floor, tolerance)) {
+            member.broken_at = member.broken_at.max(cpus);
+        }
+    }
+
     /// By the printed rules only a gain goes on at once; any other verdict ends in the steady state.
     fn rest_after(&mut self, place: usize, verdict: Verdict) {
         if self.config.initiative == Initiative::Paper && verdict != Verdict::Continue {
-            self.members[place].streak = 0;
+            self.members.at_mut(place).streak = 0;
             self.sheets[place].moved = true;
         }
     }
@@ -199,12 +217,12 @@ impl Turn<'_> {
         if self.sheets[place].moved
             || self.sheets[place].fixed
             || self.sheets[place].want > 0
-            || self.members[place].mode != Mode::Steady
+            || self.members.at(place).mode != Mode::Steady
             || self.known(place, cpus).is_none()
         {
             return;
         }
-        let member = &mut self.members[place];
+        let member = self.members.at_mut(place);
         member.steady_for += 1;
         let due = self
             .config
@@ -219,10 +237,10 @@ impl Turn<'_> {
             (_, Direction::Stay) => false,
             (Initiative::Paper, _) => {
                 let changed = self.app(place).profile.phase == PhaseChange::Changed;
-                due || changed || self.members[place].streak > 0
+                due || changed || self.members.at(place).streak > 0
             }
-            (Initiative::Demand, Direction::More) => self.members[place].up.open_above(cpus),
-            (Initiative::Demand, Direction::Fewer) => self.members[place].down.open_below(cpus),
+            (Initiative::Demand, Direction::More) => self.members.at(place).up.open_above(cpus),
+            (Initiative::Demand, Direction::Fewer) => self.members.at(place).down.open_below(cpus),
         };
         if !wanted {
             return;
@@ -238,8 +256,8 @@ impl Turn<'_> {
         }
         // The printed rules go on in the same direction only right after a success.
         if self.config.initiative == Initiative::Paper {
-            self.members[place].streak = 0;
-            self.members[place].steady_for = 0;
+            self.members.at_mut(place).streak = 0;
+            self.members.at_mut(place).steady_for = 0;
         }
     }
 
@@ -261,21 +279,22 @@ impl Turn<'_> {
     fn try_fewer(&mut self, place: usize, target: u32) {
         let cpus = self.count(place);
         // Not where the promise is known to break.
-        let target = target.max(self.members[place].broken_at + 1);
+        let target = target.max(self.members.at(place).broken_at + 1);
         let Some(before) = self.known(place, cpus) else {
             return;
         };
-        if target >= cpus {
+        // Not again in the same decision: an interval at the old count lies between two trials.
+        if target >= cpus || self.sheets[place].returned {
             return;
         }
         self.ledger
             .shift(Holder::App(place), Holder::Pool, cpus - target);
-        self.members[place].mode = Mode::Exploring(Trial {
+        self.members.at_mut(place).mode = Mode::Exploring(Trial {
             before,
             sources: Vec::new(),
             waited: 0,
         });
-        self.members[place].settle_at(target);
+        self.members.at_mut(place).settle_at(target);
         self.sheets[place].moved = true;
         let bottleneck = self.app(place).profile.bottleneck;
         self.say(
@@ -346,14 +365,15 @@ impl Turn<'_> {
 
     /// Whether an application is in the middle of a trial, in which its count must not change.
     fn reserves(&self, place: usize) -> bool {
-        matches!(self.members[place].mode, Mode::Exploring(_))
+        matches!(self.members.at(place).mode, Mode::Exploring(_))
     }
 
     /// How far off a normalized efficiency may be.
     fn efficiency_margin(&self, place: usize, metrics: &Metrics) -> f64 {
         let noise = self.noise(place);
         match (self.confidence(), self.known(place, self.count(place))) {
-            (Some(confidence), Some(here)) if noise.degrees_of_freedom >= 1.0 => {
+            (Some(_), Some(here)) if noise.degrees_of_freedom >= 1.0 => {
+                let confidence = Confidence::USUAL;
                 // The efficiency it is normalized by is as uncertain as its own.
                 metrics.norm_eff.unwrap_or(0.0)
                     * noise.margin_of_difference(&here.estimate, &here.estimate, confidence)
@@ -365,7 +385,7 @@ impl Turn<'_> {
 
     /// Says why CPUs moved, and remembers gifts.
     fn record(&mut self, step: &Move, metrics: &[Metrics], bidders: &[Bidder]) {
-        let taker = self.members[step.to].app;
+        let taker = self.id(step.to);
         let cpus = step.cpus;
         let Some(giver) = step.from else {
             let reason = match step.purpose {
@@ -375,10 +395,10 @@ impl Turn<'_> {
             self.say(step.to, reason);
             return;
         };
-        let giver_id = self.members[giver].app;
+        let giver_id = self.id(giver);
         let now = self.count(giver);
         self.sheets[giver].moved = true;
-        self.members[giver].settle_at(now);
+        self.members.at_mut(giver).settle_at(now);
         if step.purpose == Purpose::Reclaim {
             self.say(giver, Reason::ReclaimedBy { taker, cpus });
             let from = Some(giver_id);
@@ -395,7 +415,7 @@ impl Turn<'_> {
                 .performance
                 .map(|p| p * f64::from(now) / f64::from(before))
         });
-        let member = &mut self.members[giver];
+        let member = self.members.at_mut(giver);
         member.give(taker, cpus);
         // It gave because others use these CPUs better: it does not ask for them back.
         member.up.close(now);
@@ -431,11 +451,11 @@ impl Turn<'_> {
         }
         if cpus > from {
             self.sheets[place].moved = true;
-            self.members[place].modest = false;
+            self.members.at_mut(place).modest = false;
         }
         if !self.sheets[place].on_trial {
             if cpus > from {
-                self.members[place].settle_at(cpus);
+                self.members.at_mut(place).settle_at(cpus);
             }
             return 0;
         }
@@ -447,12 +467,12 @@ impl Turn<'_> {
             .iter()
             .filter(|m| m.to == place)
             .map(|m| Source {
-                giver: m.from.map(|giver| self.members[giver].app),
+                giver: m.from.map(|giver| self.id(giver)),
                 cpus: m.cpus,
             })
             .collect();
         let bottleneck = self.app(place).profile.bottleneck;
-        let member = &mut self.members[place];
+        let member = self.members.at_mut(place);
         if member.climb_from == 0 || member.climb_from > from {
             member.climb_from = from;
         }
@@ -480,7 +500,7 @@ impl Turn<'_> {
         }
         // Whoever is growing will ask again.
         let growing: u32 = (0..self.len())
-            .map(|place| match &self.members[place].mode {
+            .map(|place| match &self.members.at(place).mode {
                 Mode::Exploring(trial) if self.count(place) > trial.before.cpus => {
                     let next = self.target(place, Direction::More);
                     next - self.count(place)
@@ -497,7 +517,7 @@ impl Turn<'_> {
             return;
         }
         for place in 0..self.len() {
-            let (sheet, member) = (&self.sheets[place], &self.members[place]);
+            let (sheet, member) = (&self.sheets[place], self.members.at(place));
             let cpus = self.count(place);
             let others_ask = unmet + growing > if sheet.on_trial { sheet.want } else { 0 };
             if demand == 0

@@ -1,13 +1,14 @@
 //! One decision while it is being made: the books, and a sheet of notes for every application.
 
 use super::exploration::{self, Direction, Reference, Stride};
-use super::metrics::{Metrics, MetricsRules, PointValue};
+use super::metrics::{FairReference, Metrics, MetricsRules, PointValue};
 use super::state::{Member, Mode, Source, Standing};
 use crate::config::{Acceptance, AllocationConfig, Initiative};
 use crate::entitlement;
 use crate::ledger::{Holder, Ledger, Note};
+use crate::roll::Roll;
 use mapper_model::{
-    Allocation, AppView, Bottleneck, Confidence, Noise, PerformanceCurve, Reason, Snapshot,
+    Allocation, AppId, AppView, Bottleneck, Confidence, Noise, PerformanceCurve, Reason, Snapshot,
 };
 
 /// Notes on one application during a decision.
@@ -26,6 +27,8 @@ pub(super) struct Sheet {
     pub(super) on_trial: bool,
     /// Its performance entered a new phase.
     pub(super) new_phase: bool,
+    /// A trial of fewer CPUs has just ended in vain.
+    pub(super) returned: bool,
     /// It has given or taken in this decision, and is left alone for the rest of it.
     pub(super) moved: bool,
     pub(super) reasons: Vec<Reason>,
@@ -35,7 +38,7 @@ pub(super) struct Sheet {
 pub(super) struct Turn<'t> {
     pub(super) config: &'t AllocationConfig,
     pub(super) snapshot: &'t Snapshot<'t>,
-    pub(super) members: &'t mut [Member],
+    pub(super) members: &'t mut Roll<Member>,
     pub(super) ledger: Ledger,
     pub(super) sheets: Vec<Sheet>,
     pub(super) usable: u32,
@@ -46,7 +49,7 @@ impl<'t> Turn<'t> {
     pub(super) fn open(
         config: &'t AllocationConfig,
         snapshot: &'t Snapshot<'t>,
-        members: &'t mut [Member],
+        members: &'t mut Roll<Member>,
     ) -> Self {
         let sheets = entitlement::entitlements(snapshot, config.min_cpus)
             .into_iter()
@@ -77,6 +80,10 @@ impl<'t> Turn<'t> {
         &self.snapshot.apps[place]
     }
 
+    pub(super) fn id(&self, place: usize) -> AppId {
+        self.snapshot.apps[place].app
+    }
+
     pub(super) fn curve(&self, place: usize) -> &'t PerformanceCurve {
         &self.snapshot.apps[place].profile.curve
     }
@@ -85,8 +92,8 @@ impl<'t> Turn<'t> {
         self.ledger.count(place)
     }
 
-    pub(super) fn place_of(&self, app: mapper_model::AppId) -> Option<usize> {
-        self.members.iter().position(|m| m.app == app)
+    pub(super) fn place_of(&self, app: AppId) -> Option<usize> {
+        self.members.place_of(app)
     }
 
     pub(super) fn say(&mut self, place: usize, reason: Reason) {
@@ -114,6 +121,14 @@ impl<'t> Turn<'t> {
         self.curve(place).noise()
     }
 
+    /// The scatter that estimates are corrected for; none by the printed rules.
+    pub(super) fn relative_sd(&self, place: usize) -> f64 {
+        match self.value() {
+            PointValue::LastTwo => 0.0,
+            PointValue::Running => self.noise(place).relative_sd,
+        }
+    }
+
     /// The metrics of an application at the count it holds now.
     pub(super) fn metrics(&self, place: usize) -> Metrics {
         let rules = MetricsRules {
@@ -122,6 +137,11 @@ impl<'t> Turn<'t> {
             veto: self.config.history_veto,
             spare_rule: self.config.spare_rule,
             value: self.value(),
+            fair_reference: match self.value() {
+                PointValue::LastTwo => FairReference::Measured,
+                PointValue::Running => FairReference::Interpolated,
+            },
+            relative_sd: self.relative_sd(place),
         };
         Metrics::of(self.curve(place), self.count(place), &rules)
     }
@@ -129,7 +149,7 @@ impl<'t> Turn<'t> {
     /// What an application can spare now: nothing while it is measured, tries, holds off or is fixed;
     /// never below its limits or to a count at which its promise broke.
     pub(super) fn spare(&self, place: usize, metrics: &Metrics) -> u32 {
-        let (sheet, member) = (&self.sheets[place], &self.members[place]);
+        let (sheet, member) = (&self.sheets[place], self.members.at(place));
         let cpus = self.count(place);
         if sheet.fixed || sheet.moved || member.holdoff > 0 || member.mode != Mode::Steady {
             return 0;
@@ -180,7 +200,7 @@ impl<'t> Turn<'t> {
                 below: base,
             };
         }
-        let member = &self.members[place];
+        let member = self.members.at(place);
         let doubled = if self.config.initiative == Initiative::Demand && member.heading == direction
         {
             base.saturating_mul(1 << member.streak.min(8))
@@ -193,7 +213,7 @@ impl<'t> Turn<'t> {
     /// CPUs that applications which try fewer may need back.
     pub(super) fn reserved(&self) -> u32 {
         (0..self.len())
-            .map(|place| match &self.members[place].mode {
+            .map(|place| match &self.members.at(place).mode {
                 Mode::Exploring(trial) => trial.before.cpus.saturating_sub(self.count(place)),
                 Mode::Measuring { .. } | Mode::Steady => 0,
             })
@@ -208,11 +228,11 @@ impl<'t> Turn<'t> {
     /// Returns an application that tries another count to the one before. CPUs of an upward trial go
     /// back to where they came from.
     pub(super) fn go_back(&mut self, place: usize) {
-        let Mode::Exploring(trial) = &self.members[place].mode else {
+        let Mode::Exploring(trial) = &self.members.at(place).mode else {
             return;
         };
         let (from, sources) = (trial.before.cpus, trial.sources.clone());
-        self.members[place].be_steady();
+        self.members.at_mut(place).be_steady();
         let cpus = self.count(place);
         if cpus < from {
             self.ledger
@@ -221,19 +241,19 @@ impl<'t> Turn<'t> {
             self.give_back(place, cpus - from, &sources);
         }
         let cpus = self.count(place);
-        self.members[place].settle_at(cpus);
+        self.members.at_mut(place).settle_at(cpus);
     }
 
     fn give_back(&mut self, place: usize, cpus: u32, sources: &[Source]) {
         let mut surplus = cpus;
-        let taker = self.members[place].app;
+        let taker = self.id(place);
         for source in sources {
             let Some(giver) = source.giver.and_then(|id| self.place_of(id)) else {
                 continue;
             };
             let room = self.sheets[giver].max.saturating_sub(self.count(giver));
             // A giver that is trying fewer CPUs itself has no use for them.
-            let trying = matches!(self.members[giver].mode, Mode::Exploring(_));
+            let trying = matches!(self.members.at(giver).mode, Mode::Exploring(_));
             if trying || self.sheets[giver].fixed {
                 continue;
             }
@@ -244,8 +264,8 @@ impl<'t> Turn<'t> {
             surplus -= got;
             if got > 0 {
                 let cpus = self.count(giver);
-                self.members[giver].take_back(taker, got);
-                self.members[giver].settle_at(cpus);
+                self.members.at_mut(giver).take_back(taker, got);
+                self.members.at_mut(giver).settle_at(cpus);
                 self.sheets[giver].moved = true;
                 self.say(
                     giver,
@@ -266,7 +286,7 @@ impl<'t> Turn<'t> {
             let metrics = self.metrics(place);
             let spare = self.spare(place, &metrics);
             let cpus = self.count(place);
-            let member = &mut self.members[place];
+            let member = self.members.at_mut(place);
             let sheet = &mut self.sheets[place];
             if member.here.cpus != cpus {
                 member.settle_at(cpus);

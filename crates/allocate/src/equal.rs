@@ -1,0 +1,93 @@
+//! Equal: the same number of CPUs for every parallel section, one for a serial one
+//! [NuPoCo §7.3].
+//!
+//! Weights do not count; limits of the applications do. What does not divide evenly stays free.
+
+use crate::config::AllocationConfig;
+use crate::entitlement::{self, Entitlement};
+use crate::fair;
+use crate::ledger::{self, Ledger};
+use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
+use crate::roll::Roll;
+use crate::section::{Section, SectionWatch};
+use crate::shares::{self, Claim};
+use mapper_model::{Allocation, Reason, Snapshot, Trigger};
+
+/// The name it is selected by.
+pub const NAME: &str = "equal";
+
+/// The policy.
+#[derive(Clone, Debug)]
+pub struct Equal {
+    config: AllocationConfig,
+    sections: Roll<SectionWatch>,
+}
+
+impl Equal {
+    /// A policy that has decided nothing yet.
+    #[must_use]
+    pub fn new(config: AllocationConfig) -> Self {
+        Self {
+            config,
+            sections: Roll::default(),
+        }
+    }
+}
+
+/// Takes in what the interval says of everybody's sections.
+pub(crate) fn watch_sections(sections: &mut Roll<SectionWatch>, snapshot: &Snapshot<'_>) {
+    if snapshot.trigger == Trigger::Interval {
+        for (watch, app) in sections.iter_mut().zip(snapshot.apps) {
+            watch.observe(Section::shown(app.profile, app.held.len()));
+        }
+    }
+}
+
+impl AllocationPolicy for Equal {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
+        self.sections
+            .call(snapshot.apps.iter().map(|a| a.app), SectionWatch::default);
+        watch_sections(&mut self.sections, snapshot);
+        if !ledger::fits(snapshot) {
+            return ledger::pool(snapshot);
+        }
+        let mut entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
+        for (entitled, watch) in entitled.iter_mut().zip(self.sections.iter()) {
+            entitled.weight = 1.0;
+            if watch.section() == Section::Serial && !entitled.fixed {
+                entitled.min = 1;
+                entitled.max = 1;
+            }
+        }
+        let claims: Vec<Claim> = entitled.iter().map(Entitlement::claim).collect();
+        let targets = shares::bounded_shares(snapshot.usable.len(), &claims);
+        for (entitled, target) in entitled.iter_mut().zip(&targets) {
+            entitled.fair = *target;
+        }
+        let mut ledger = Ledger::open(snapshot);
+        ledger.settle(&targets);
+        let mut notes = fair::notes(snapshot, &entitled, &targets);
+        for (note, watch) in notes.iter_mut().zip(self.sections.iter()) {
+            if watch.section() == Section::Serial {
+                note.state = "serial";
+                note.reasons.push(Reason::Model {
+                    rule: "a serial section gets one CPU".to_owned(),
+                });
+            }
+        }
+        ledger.close(notes)
+    }
+
+    fn save(&self) -> PolicyState {
+        PolicyState::of(NAME, &self.sections)
+    }
+
+    fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError> {
+        self.sections = state.read(NAME)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,400 @@
+//! Hill climbing: each application seeks its own best count by trying, blind to bottlenecks and to
+//! the efficiency of others [MAPPER §4.3].
+//!
+//! An application starts at its fair share and is measured; then it tries a few CPUs more, if there
+//! are free ones, else fewer; a count at which performance is better by the threshold is kept and the
+//! search goes on the same way, any other is undone and the other way is tried; when neither brings
+//! anything it is at a peak and rests. The paper perturbs resting applications at random; here, with
+//! [`AllocationConfig::reexplore_every`], after a fixed number of intervals. Whether a count is better
+//! is told by the same test as for MAPPER.
+//!
+//! Growth takes only free CPUs: those that others found useless, and what rounding left over. What an
+//! application holds beyond its fair share goes back when somebody else is owed it.
+
+use crate::config::{Acceptance, AllocationConfig};
+use crate::entitlement::{self, Entitlement};
+use crate::ledger::{self, Holder, Ledger, Note};
+use crate::mapper::exploration::{
+    self, Direction, PlainTrial, Reference, SampledTrial, TestRules, Verdict,
+};
+use crate::mapper::stealing::{self, Bidder, Passes};
+use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
+use crate::roll::Roll;
+use mapper_model::{
+    Allocation, AppView, Bottleneck, Estimate, PhaseChange, Reason, Snapshot, Trigger,
+};
+use serde::{Deserialize, Serialize};
+
+/// The name it is selected by.
+pub const NAME: &str = "hill_climb";
+
+/// The policy.
+#[derive(Clone, Debug)]
+pub struct HillClimb {
+    config: AllocationConfig,
+    state: State,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+struct State {
+    climbers: Roll<Climber>,
+    usable: u32,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Climber {
+    cpus: u32,
+    epoch: u64,
+    mode: Mode,
+    heading: Direction,
+    /// Directions tried in vain since the last success.
+    failures: u32,
+    /// Samples at the present count.
+    here: Estimate,
+    rested: u32,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    Measuring,
+    Trying { before: Reference },
+    Resting,
+}
+
+impl Climber {
+    fn new() -> Self {
+        Self {
+            cpus: 0,
+            epoch: 0,
+            mode: Mode::Measuring,
+            heading: Direction::More,
+            failures: 0,
+            here: Estimate::default(),
+            rested: 0,
+        }
+    }
+
+    /// Begins to be measured, as for the first time.
+    fn start_over(&mut self) {
+        self.mode = Mode::Measuring;
+        self.heading = Direction::More;
+        self.failures = 0;
+        self.here = Estimate::default();
+    }
+
+    fn turn_around(&mut self) {
+        self.heading = match self.heading {
+            Direction::More => Direction::Fewer,
+            Direction::Fewer | Direction::Stay => Direction::More,
+        };
+    }
+}
+
+impl HillClimb {
+    /// A policy that has decided nothing yet.
+    #[must_use]
+    pub fn new(config: AllocationConfig) -> Self {
+        Self {
+            config,
+            state: State::default(),
+        }
+    }
+
+    /// Gives everybody what he is owed after somebody came or went.
+    fn settle_membership(
+        &mut self,
+        ledger: &mut Ledger,
+        entitled: &[Entitlement],
+        notes: &mut [Note],
+    ) {
+        for (place, owed) in entitled.iter().enumerate() {
+            let surplus = ledger.count(place).saturating_sub(owed.max);
+            ledger.shift(Holder::App(place), Holder::Pool, surplus);
+        }
+        let bidders: Vec<Bidder> = entitled
+            .iter()
+            .enumerate()
+            .map(|(place, owed)| Bidder {
+                cur: ledger.count(place),
+                fair: owed.fair,
+                want: owed.fair.saturating_sub(ledger.count(place)),
+                ..Bidder::default()
+            })
+            .collect();
+        let round = stealing::round(ledger.free(), &bidders, Passes::ReclaimOnly);
+        for step in &round.moves {
+            let from = step.from.map_or(Holder::Pool, Holder::App);
+            ledger.shift(from, Holder::App(step.to), step.cpus);
+        }
+        for (place, owed) in entitled.iter().enumerate() {
+            let climber = self.state.climbers.at_mut(place);
+            if ledger.count(place) != climber.cpus {
+                climber.start_over();
+            }
+            notes[place].reasons.push(if ledger.before(place) == 0 {
+                Reason::Arrived { fair: owed.fair }
+            } else {
+                Reason::Steady
+            });
+        }
+    }
+
+    /// Judges the trial of a climber, if it has one. Returns whether it may go on at once.
+    fn judge(&mut self, place: usize, app: &AppView<'_>, ledger: &mut Ledger, note: &mut Note) {
+        let cpus = ledger.count(place);
+        let climber = self.state.climbers.at_mut(place);
+        let Mode::Trying { before } = climber.mode.clone() else {
+            return;
+        };
+        let curve = &app.profile.curve;
+        let judged = match self.config.acceptance {
+            Acceptance::Plain5Percent => exploration::judge_plain(&PlainTrial {
+                prev_cpus: before.cpus,
+                prev_perf: before.estimate.mean,
+                cpus,
+                perf: climber.here.mean,
+                best: f64::INFINITY,
+                min_guaranteed: None,
+                threshold: self.config.threshold,
+            }),
+            Acceptance::Welch {
+                confidence,
+                max_samples,
+            } => exploration::judge_significant(
+                &SampledTrial {
+                    before,
+                    anchor: None,
+                    tried: Reference {
+                        cpus,
+                        estimate: climber.here,
+                    },
+                    // It seeks the best count, not the smallest good one.
+                    best: f64::INFINITY,
+                    min_guaranteed: None,
+                },
+                curve.noise(),
+                &TestRules {
+                    threshold: self.config.threshold,
+                    required: self.config.required_gain,
+                    confidence,
+                    max_samples,
+                },
+            ),
+        };
+        let gain = judged.gain;
+        match judged.verdict {
+            Verdict::Undecided => note.reasons.push(Reason::Undecided { gain }),
+            Verdict::Continue | Verdict::Keep => {
+                climber.mode = Mode::Resting;
+                climber.failures = 0;
+                note.reasons.push(Reason::Kept { gain });
+            }
+            Verdict::Revert => {
+                climber.mode = Mode::Resting;
+                climber.failures += 1;
+                climber.turn_around();
+                climber.here = Estimate::default();
+                let from = before.cpus;
+                if from > cpus {
+                    ledger.shift(Holder::Pool, Holder::App(place), from - cpus);
+                } else {
+                    ledger.shift(Holder::App(place), Holder::Pool, cpus - from);
+                }
+                note.reasons.push(Reason::Returned { to: from, gain });
+            }
+        }
+    }
+
+    /// CPUs that those who try fewer may need back.
+    fn reserved(&self, ledger: &Ledger) -> u32 {
+        self.state
+            .climbers
+            .iter()
+            .enumerate()
+            .map(|(place, climber)| match climber.mode {
+                Mode::Trying { before } => before.cpus.saturating_sub(ledger.count(place)),
+                Mode::Measuring | Mode::Resting => 0,
+            })
+            .sum()
+    }
+
+    /// Lets a resting climber try the next count.
+    fn try_next(
+        &mut self,
+        place: usize,
+        app: &AppView<'_>,
+        owed: &Entitlement,
+        usable: u32,
+        ledger: &mut Ledger,
+        note: &mut Note,
+    ) {
+        let free = ledger.free().saturating_sub(self.reserved(ledger));
+        let cpus = ledger.count(place);
+        let period = self.config.reexplore_every;
+        let step = self.config.step_for(usable, owed.fair);
+        let climber = self.state.climbers.at_mut(place);
+        if climber.mode != Mode::Resting || owed.fixed {
+            return;
+        }
+        climber.rested += 1;
+        if period.is_some_and(|p| climber.rested >= p.max(1))
+            || app.profile.phase == PhaseChange::Changed
+        {
+            climber.failures = 0;
+        }
+        // Neither way brought anything: a peak.
+        let Some(point) = app.profile.curve.at(cpus).filter(|_| climber.failures < 2) else {
+            return;
+        };
+        let before = Reference {
+            cpus,
+            estimate: match self.config.acceptance {
+                Acceptance::Plain5Percent => Estimate {
+                    mean: point.perf,
+                    samples: 2.0,
+                },
+                Acceptance::Welch { .. } => point.estimate(),
+            },
+        };
+        if climber.heading == Direction::More && (free == 0 || cpus >= owed.max) {
+            climber.turn_around();
+            climber.failures += 1;
+        }
+        let target = match climber.heading {
+            Direction::More => (cpus + step.min(free)).min(owed.max),
+            Direction::Fewer | Direction::Stay => cpus.saturating_sub(step).max(owed.min),
+        };
+        if target == cpus || climber.failures >= 2 {
+            climber.failures += 1;
+            climber.turn_around();
+            return;
+        }
+        climber.mode = Mode::Trying { before };
+        climber.here = Estimate::default();
+        climber.rested = 0;
+        if target > cpus {
+            ledger.shift(Holder::Pool, Holder::App(place), target - cpus);
+        } else {
+            ledger.shift(Holder::App(place), Holder::Pool, cpus - target);
+        }
+        note.reasons.push(Reason::Exploring {
+            from: cpus,
+            to: target,
+            bottleneck: Bottleneck::None,
+        });
+    }
+
+    /// Takes in the sample of an interval. Returns whether there was one.
+    fn take_in(&mut self, place: usize, app: &AppView<'_>, cpus: u32) -> Option<f64> {
+        let profile = app.profile;
+        let climber = self.state.climbers.at_mut(place);
+        if profile.epoch != climber.epoch {
+            climber.epoch = profile.epoch;
+            climber.start_over();
+        }
+        let sample = profile
+            .performance
+            .filter(|_| profile.measured_cpus == cpus)?
+            .value;
+        climber.here.add(sample);
+        if climber.mode == Mode::Measuring
+            && climber.here.samples >= f64::from(self.config.initial_intervals)
+        {
+            climber.mode = Mode::Resting;
+        }
+        Some(sample)
+    }
+}
+
+impl AllocationPolicy for HillClimb {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
+        if !ledger::fits(snapshot) {
+            self.state = State::default();
+            return ledger::pool(snapshot);
+        }
+        let usable = snapshot.usable.len();
+        let attendance = self
+            .state
+            .climbers
+            .call(snapshot.apps.iter().map(|a| a.app), Climber::new);
+        let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
+        let mut ledger = Ledger::open(snapshot);
+        let moved = self
+            .state
+            .climbers
+            .iter()
+            .enumerate()
+            .any(|(place, climber)| climber.cpus != ledger.count(place));
+        let changed = attendance.changed() || moved || self.state.usable != usable;
+        self.state.usable = usable;
+        let mut notes: Vec<Note> = entitled
+            .iter()
+            .map(|owed| Note {
+                fair: owed.fair,
+                ..Note::default()
+            })
+            .collect();
+        let interval = snapshot.trigger == Trigger::Interval;
+        let mut sampled = vec![false; notes.len()];
+        if interval {
+            for (place, app) in snapshot.apps.iter().enumerate() {
+                sampled[place] = self.take_in(place, app, ledger.count(place)).is_some();
+            }
+        }
+        if changed {
+            // A trial that was under way is over.
+            for place in 0..notes.len() {
+                let climber = self.state.climbers.at_mut(place);
+                if matches!(climber.mode, Mode::Trying { .. }) {
+                    climber.start_over();
+                }
+            }
+            self.settle_membership(&mut ledger, &entitled, &mut notes);
+        } else if interval {
+            for (place, app) in snapshot.apps.iter().enumerate() {
+                if sampled[place] {
+                    self.judge(place, app, &mut ledger, &mut notes[place]);
+                }
+            }
+            for (place, app) in snapshot.apps.iter().enumerate() {
+                if sampled[place] && notes[place].reasons.is_empty() {
+                    let (owed, note) = (&entitled[place], &mut notes[place]);
+                    self.try_next(place, app, owed, usable, &mut ledger, note);
+                }
+            }
+        }
+        for (place, note) in notes.iter_mut().enumerate() {
+            let climber = self.state.climbers.at_mut(place);
+            climber.cpus = ledger.count(place);
+            note.state = match climber.mode {
+                Mode::Measuring => "measuring",
+                Mode::Trying { .. } => "exploring",
+                Mode::Resting => "steady",
+            };
+            if note.reasons.is_empty() {
+                note.reasons.push(match climber.mode {
+                    Mode::Measuring => Reason::Measuring {
+                        done: climber.here.samples as u32,
+                        wanted: self.config.initial_intervals,
+                    },
+                    Mode::Trying { .. } | Mode::Resting => Reason::Steady,
+                });
+            }
+        }
+        ledger.close(notes)
+    }
+
+    fn save(&self) -> PolicyState {
+        PolicyState::of(NAME, &self.state)
+    }
+
+    fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError> {
+        self.state = state.read(NAME)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! What a policy remembers of each application, kept in the order of the snapshot.
+
+use mapper_model::AppId;
+use serde::{Deserialize, Serialize};
+
+/// One entry for each application.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Roll<T> {
+    entries: Vec<Entry<T>>,
+}
+
+/// What is remembered of one application.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Entry<T> {
+    /// The application.
+    pub app: AppId,
+    /// What is remembered.
+    pub memory: T,
+}
+
+/// What changed when a roll was called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Attendance {
+    /// How many came.
+    pub came: usize,
+    /// How many left.
+    pub left: usize,
+}
+
+impl Attendance {
+    /// Whether anybody came or left.
+    #[must_use]
+    pub const fn changed(self) -> bool {
+        self.came + self.left > 0
+    }
+}
+
+impl<T> Default for Roll<T> {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+        }
+    }
+}
+
+impl<T> Roll<T> {
+    /// Brings the entries into the order of `apps`: newcomers in, those that left out.
+    pub fn call(
+        &mut self,
+        apps: impl ExactSizeIterator<Item = AppId>,
+        newcomer: impl Fn() -> T,
+    ) -> Attendance {
+        let count = apps.len();
+        let mut came = 0;
+        let entries = &mut self.entries;
+        for (place, app) in apps.enumerate() {
+            if entries.get(place).is_some_and(|e| e.app == app) {
+                continue;
+            }
+            // When one has left, the next is found right behind it, and so for all that follow.
+            match (place..entries.len()).find(|&i| entries[i].app == app) {
+                Some(found) => entries.swap(place, found),
+                None => {
+                    came += 1;
+                    entries.insert(
+                        place,
+                        Entry {
+                            app,
+                            memory: newcomer(),
+                        },
+                    );
+                }
+            }
+        }
+        let left = entries.len() - count;
+        entries.truncate(count);
+        Attendance { came, left }
+    }
+
+    /// What is remembered of the application at a place.
+    #[must_use]
+    pub fn at(&self, place: usize) -> &T {
+        &self.entries[place].memory
+    }
+
+    /// The same, to be changed.
+    pub fn at_mut(&mut self, place: usize) -> &mut T {
+        &mut self.entries[place].memory
+    }
+
+    /// All memories in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.entries.iter().map(|e| &e.memory)
+    }
+
+    /// All memories in order, to be changed.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut T> {
+        self.entries.iter_mut().map(|e| &mut e.memory)
+    }
+
+    /// The place of an application.
+    #[must_use]
+    pub fn place_of(&self, app: AppId) -> Option<usize> {
+        self.entries.iter().position(|e| e.app == app)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_keeps_its_memory_when_others_come_and_go() {
+        let mut roll: Roll<u64> = Roll::default();
+        let call =
+            |roll: &mut Roll<u64>, ids: &[u64]| roll.call(ids.iter().map(|&id| AppId(id)), || 0);
+        assert_eq!(call(&mut roll, &[1, 2, 3, 4]).came, 4);
+        for (memory, value) in roll.iter_mut().zip([10, 20, 30, 40]) {
+            *memory = value;
+        }
+        let attendance = call(&mut roll, &[2, 4, 5]);
+        assert_eq!(attendance, Attendance { came: 1, left: 2 });
+        assert!(roll.iter().eq(&[20, 40, 0]));
+        call(&mut roll, &[5, 4, 2]);
+        assert!(roll.iter().eq(&[0, 40, 20]));
+        assert_eq!(roll.place_of(AppId(4)), Some(1));
+    }
+}

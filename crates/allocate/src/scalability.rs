@@ -1,0 +1,266 @@
+//! Scalability: hill climbing on CPU utilisation, as NuPoCo describes C3PO [NuPoCo §7.3].
+//!
+//! The aim is that as many CPUs as possible are busy. An application that keeps its CPUs busy gets a
+//! few more, from the free ones or from the application that uses its own least; after an interval
+//! the CPUs busy in all are compared, and unless enough of the moved ones became busy, the move is
+//! undone and not tried again until the utilisation of one of the two changes. That memory is not in
+//! C3PO: NuPoCo reports that the plain climb oscillates.
+//!
+//! It is a baseline: utilisation tells activity, not progress, and an application that waits actively
+//! or saturates memory looks busy.
+
+use crate::config::AllocationConfig;
+use crate::entitlement::{self, Entitlement};
+use crate::fair;
+use crate::ledger::{self, Holder, Ledger, Note};
+use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
+use crate::roll::Roll;
+use mapper_model::{Allocation, AppId, Reason, Snapshot, Trigger};
+use serde::{Deserialize, Serialize};
+
+/// The name it is selected by.
+pub const NAME: &str = "scalability";
+
+/// Utilisation from which an application could use more CPUs.
+const BUSY: f64 = 0.9;
+/// Difference of utilisations that is worth a move, or that makes an old verdict void.
+const DIFFERENT: f64 = 0.1;
+/// Part of the moved CPUs that must become busy.
+const WORTH: f64 = 0.5;
+
+/// The policy.
+#[derive(Clone, Debug)]
+pub struct Scalability {
+    config: AllocationConfig,
+    state: State,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+struct State {
+    members: Roll<Member>,
+    usable: u32,
+    trial: Option<Trial>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+struct Member {
+    cpus: u32,
+    /// Utilisation at which a move to it brought nothing.
+    refused_at: Option<f64>,
+}
+
+/// A move that is being watched.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+struct Trial {
+    giver: Option<AppId>,
+    taker: AppId,
+    cpus: u32,
+    busy_before: f64,
+}
+
+impl Scalability {
+    /// A policy that has decided nothing yet.
+    #[must_use]
+    pub fn new(config: AllocationConfig) -> Self {
+        Self {
+            config,
+            state: State::default(),
+        }
+    }
+
+    /// Ends a trial: keeps the move if enough of the CPUs became busy, else undoes it.
+    fn judge(
+        &mut self,
+        trial: Trial,
+        used: &[f64],
+        ledger: &mut Ledger,
+        notes: &mut [Note],
+    ) -> Option<()> {
+        let taker = self.state.members.place_of(trial.taker)?;
+        let giver = match trial.giver {
+            Some(id) => Holder::App(self.state.members.place_of(id)?),
+            None => Holder::Pool,
+        };
+        let gained = busy(used, ledger) - trial.busy_before;
+        let gain = gained / f64::from(trial.cpus.max(1));
+        if gain >= WORTH {
+            notes[taker].reasons.push(Reason::Kept { gain });
+        } else {
+            ledger.shift(Holder::App(taker), giver, trial.cpus);
+            self.state.members.at_mut(taker).refused_at = Some(used[taker]);
+            let to = ledger.count(taker);
+            notes[taker].reasons.push(Reason::Returned { to, gain });
+        }
+        Some(())
+    }
+
+    /// Moves a few CPUs to whoever uses his best, if that promises anything.
+    fn try_next(
+        &mut self,
+        used: &[f64],
+        entitled: &[Entitlement],
+        snapshot: &Snapshot<'_>,
+        ledger: &mut Ledger,
+        notes: &mut [Note],
+    ) {
+        let wants = |place: usize| {
+            let refused = self.state.members.at(place).refused_at;
+            used[place] >= BUSY
+                && !entitled[place].fixed
+                && ledger.count(place) < entitled[place].max
+                && refused.is_none_or(|at| (used[place] - at).abs() > DIFFERENT)
+        };
+        let places = 0..used.len();
+        let Some(taker) = places
+            .clone()
+            .filter(|&i| wants(i))
+            .min_by(|&a, &b| used[b].total_cmp(&used[a]))
+        else {
+            return;
+        };
+        let room = entitled[taker].max - ledger.count(taker);
+        let step = self
+            .config
+            .step_for(self.state.usable, entitled[taker].fair)
+            .min(room);
+        let idlest = places
+            .filter(|&i| {
+                i != taker
+                    && !entitled[i].fixed
+                    && ledger.count(i) > entitled[i].min
+                    && used[i] + DIFFERENT < used[taker]
+            })
+            .min_by(|&a, &b| used[a].total_cmp(&used[b]));
+        let from = match (ledger.free(), idlest) {
+            (1.., _) => Holder::Pool,
+            (0, Some(giver)) => Holder::App(giver),
+            (0, None) => return,
+        };
+        let most = match from {
+            Holder::Pool => step,
+            Holder::App(giver) => step.min(ledger.count(giver) - entitled[giver].min),
+        };
+        let busy_before = busy(used, ledger);
+        let before = ledger.count(taker);
+        let cpus = ledger.shift(from, Holder::App(taker), most);
+        let taker_id = snapshot.apps[taker].app;
+        let giver = match from {
+            Holder::Pool => None,
+            Holder::App(giver) => {
+                notes[giver].reasons.push(Reason::GaveTo {
+                    taker: taker_id,
+                    cpus,
+                    taker_eff: used[taker],
+                    own_eff: used[giver],
+                    floor: None,
+                    expected: None,
+                });
+                Some(snapshot.apps[giver].app)
+            }
+        };
+        notes[taker].reasons.push(Reason::Exploring {
+            from: before,
+            to: before + cpus,
+            bottleneck: snapshot.apps[taker].profile.bottleneck,
+        });
+        self.state.trial = Some(Trial {
+            giver,
+            taker: taker_id,
+            cpus,
+            busy_before,
+        });
+    }
+}
+
+/// CPUs busy in all, by the utilisation of what each held when it was measured.
+fn busy(used: &[f64], ledger: &Ledger) -> f64 {
+    used.iter()
+        .enumerate()
+        .map(|(place, used)| used * f64::from(ledger.before(place)))
+        .sum()
+}
+
+impl AllocationPolicy for Scalability {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
+        if !ledger::fits(snapshot) {
+            self.state = State::default();
+            return ledger::pool(snapshot);
+        }
+        let usable = snapshot.usable.len();
+        let attendance = self
+            .state
+            .members
+            .call(snapshot.apps.iter().map(|a| a.app), Member::default);
+        let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
+        let mut ledger = Ledger::open(snapshot);
+        let moved = self
+            .state
+            .members
+            .iter()
+            .enumerate()
+            .any(|(place, member)| member.cpus != ledger.count(place));
+        let changed = attendance.changed() || moved || self.state.usable != usable;
+        self.state.usable = usable;
+        let mut notes;
+        if changed {
+            self.state.trial = None;
+            let targets = fair::full_shares(usable, &entitled);
+            ledger.settle(&targets);
+            notes = fair::notes(snapshot, &entitled, &targets);
+            for member in self.state.members.iter_mut() {
+                member.refused_at = None;
+            }
+        } else {
+            notes = entitled
+                .iter()
+                .map(|owed| Note {
+                    fair: owed.fair,
+                    ..Note::default()
+                })
+                .collect();
+            let used: Option<Vec<f64>> = snapshot
+                .apps
+                .iter()
+                .map(|app| app.profile.utilisation.filter(|u| u.is_finite()))
+                .collect();
+            match used {
+                Some(used) if snapshot.trigger == Trigger::Interval => {
+                    match self.state.trial.take() {
+                        Some(trial) => {
+                            self.judge(trial, &used, &mut ledger, &mut notes);
+                        }
+                        None => {
+                            self.try_next(&used, &entitled, snapshot, &mut ledger, &mut notes);
+                        }
+                    }
+                }
+                // Not everybody was measured: a comparison would mean nothing.
+                _ => {}
+            }
+        }
+        for (place, note) in notes.iter_mut().enumerate() {
+            self.state.members.at_mut(place).cpus = ledger.count(place);
+            note.state = match self.state.trial {
+                Some(trial) if trial.taker == snapshot.apps[place].app => "exploring",
+                _ => "steady",
+            };
+            if note.reasons.is_empty() {
+                note.reasons.push(Reason::Steady);
+            }
+        }
+        ledger.close(notes)
+    }
+
+    fn save(&self) -> PolicyState {
+        PolicyState::of(NAME, &self.state)
+    }
+
+    fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError> {
+        self.state = state.read(NAME)?;
+        Ok(())
+    }
+}
