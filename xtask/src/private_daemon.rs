@@ -47,11 +47,9 @@ impl PrivateDaemon {
         };
         let deadline = Instant::now() + START;
         loop {
-            if daemon
-                .ctl(&["status", "--json"])
-                .output()
-                .is_ok_and(|o| o.status.success())
-            {
+            let answer = mapper_control::Client::connect(&socket, START)
+                .and_then(|mut client| client.status());
+            if answer.is_ok() {
                 return Ok(daemon);
             }
             if let Some(status) = daemon.child.try_wait()? {
@@ -77,13 +75,6 @@ impl PrivateDaemon {
     /// What it logged so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("mapperd.log")).unwrap_or_default()
-    }
-
-    /// `mapperctl` with these arguments, for this daemon.
-    pub(crate) fn ctl(&self, arguments: &[&str]) -> Command {
-        let mut command = self.tool("mapperctl");
-        command.args(arguments);
-        command
     }
 
     /// `mapper-launch` with these arguments, for this daemon.
