@@ -60,6 +60,9 @@ fn head(html: &mut String, results: &Results) {
         escaped(&results.machine.cpu),
         repetitions(done),
     );
+    if let Some(caution) = results.caution() {
+        let _ = writeln!(html, "<p class=\"caution\">{}</p>", escaped(&caution));
+    }
     html.push_str("<div class=\"cards\">");
     let follow = results.by_setting.get(&Setting::Follow);
     let also = |value: Option<f64>| {
@@ -321,6 +324,16 @@ mod tests {
             !html.contains("NaN") && !html.contains("inf"),
             "a coordinate is no number"
         );
+    }
+
+    #[test]
+    fn a_disturbed_measurement_says_so_and_a_quiet_one_does_not() {
+        let mut results = example();
+        assert!(!page(&results).contains("with care"));
+        results.disturbance.other_processes_cpus = 0.4;
+        assert!(page(&results).contains("other work used 0.40 CPUs"));
+        results.method.repetitions_done = 1;
+        assert!(page(&results).contains("fewer than three repetitions"));
     }
 
     #[test]

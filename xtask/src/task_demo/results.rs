@@ -54,6 +54,25 @@ pub(crate) struct Results {
     pub(crate) elapsed_s: f64,
 }
 
+/// More foreign CPU time than this, in CPUs, moves the figures more than noise does.
+const DISTURBED_CPUS: f64 = 0.05;
+
+impl Results {
+    /// Why the figures are to be taken with care, if they are.
+    pub(crate) fn caution(&self) -> Option<String> {
+        let foreign = self.disturbance.other_processes_cpus + self.disturbance.stolen_cpus;
+        let mut reasons = Vec::new();
+        if foreign > DISTURBED_CPUS {
+            reasons.push(format!("other work used {foreign:.2} CPUs meanwhile"));
+        }
+        if self.method.repetitions_done < 3 {
+            reasons.push("there were fewer than three repetitions".to_owned());
+        }
+        (!reasons.is_empty())
+            .then(|| format!("Take these figures with care: {}.", reasons.join(", and ")))
+    }
+}
+
 /// What came of one pair.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PairResult {
