@@ -27,7 +27,9 @@ impl RequestsPerCycle {
             // `+ 0.0` turns a negative zero into zero.
             Ok(Self(requests_per_cycle + 0.0))
         } else {
-            Err(ModelError::Rate { value: requests_per_cycle })
+            Err(ModelError::Rate {
+                value: requests_per_cycle,
+            })
         }
     }
 

@@ -5,6 +5,8 @@
 //! variable by variable. A second oracle leaves the core counts to the library's branch and bound,
 //! with eq. 8 as printed. Larger cases are held against all allocations evaluated one by one.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use mapper_predict::nucore::{
     Demand, DramCharge, EffortLimit, Machine, MachineSpec, NodeAllocation, NuCoreError, Pair,
     Program,
@@ -46,7 +48,10 @@ impl<'a> Written<'a> {
     /// Ir ≤ a_i·r_ji, Iw ≤ a_j·w_ji (eqs. 2, 3).
     fn add_remote(&mut self, count: impl Fn(usize, usize) -> Count) {
         for (app, demand) in self.demands.iter().enumerate() {
-            let reads = demand.reads.iter().map(|(&p, &rate)| (p, rate, p.to, p.from));
+            let reads = demand
+                .reads
+                .iter()
+                .map(|(&p, &rate)| (p, rate, p.to, p.from));
             let writes = demand.writes.iter().map(|(&p, &rate)| match self.charge {
                 DramCharge::AsPrinted => (p, rate, p.from, p.from),
                 DramCharge::AtTheTarget => (p, rate, p.from, p.to),
@@ -57,7 +62,7 @@ impl<'a> Written<'a> {
                     Count::Free(cores) => {
                         let flow = self.lp.add_var(1.0, (0.0, f64::INFINITY));
                         self.lp.add_constraint(
-                            &[(flow, 1.0), (cores, -rate)],
+                            [(flow, 1.0), (cores, -rate)],
                             ComparisonOp::Le,
                             0.0,
                         );
@@ -76,7 +81,9 @@ impl<'a> Written<'a> {
                 if self.machine.physical.contains_key(pair) {
                     **pair == link
                 } else {
-                    self.machine.route[pair].windows(2).any(|h| Pair::new(h[0], h[1]) == link)
+                    self.machine.route[pair]
+                        .windows(2)
+                        .any(|h| Pair::new(h[0], h[1]) == link)
                 }
             })
             .flat_map(|(_, flows)| flows.iter().map(|&(flow, _)| (flow, 1.0)))
@@ -95,10 +102,18 @@ impl<'a> Written<'a> {
             self.at_most(&self.load(link), limit);
         }
         for (&link, &limit) in &self.machine.physical_both_ways {
-            self.at_most(&[self.load(link), self.load(link.reversed())].concat(), limit);
+            self.at_most(
+                &[self.load(link), self.load(link.reversed())].concat(),
+                limit,
+            );
         }
         let own = |remote: &BTreeMap<Pair, Vec<(Variable, usize)>>, pair: Pair| {
-            remote.get(&pair).into_iter().flatten().map(|&(flow, _)| (flow, 1.0)).collect::<Vec<_>>()
+            remote
+                .get(&pair)
+                .into_iter()
+                .flatten()
+                .map(|&(flow, _)| (flow, 1.0))
+                .collect::<Vec<_>>()
         };
         for pair in self.machine.route.keys() {
             if let Some(&limit) = self.machine.virtual_one_way.get(pair) {
@@ -121,13 +136,13 @@ impl<'a> Written<'a> {
     }
 
     /// The most bandwidth for fixed core counts, or nothing if eq. 11 cannot hold.
-    fn bandwidth(mut self, cores: &[Vec<u32>]) -> Option<f64> {
-        self.add_remote(|app, node| Count::Fixed(cores[app][node]));
+    fn bandwidth(mut self, held: &[Vec<u32>]) -> Option<f64> {
+        self.add_remote(|app, node| Count::Fixed(held[app][node]));
         self.add_links();
         for node in 0..self.machine.nodes {
             let mut demand = 0.0;
-            for (app, d) in self.demands.iter().enumerate() {
-                let most = d.local[node][cores[app][node] as usize];
+            for (d, held) in self.demands.iter().zip(held) {
+                let most = d.local[node][held[node] as usize];
                 demand += most;
                 let local = self.lp.add_var(1.0, (0.0, most));
                 self.local[node].push(local);
@@ -147,12 +162,14 @@ impl<'a> Written<'a> {
     /// The most bandwidth over all core counts of one application, eqs. 7 and 8 as printed.
     fn integer_program(mut self) -> Option<f64> {
         let most: Vec<i32> = self.machine.cores.iter().map(|&n| n as i32).collect();
-        let cores: Vec<Variable> =
-            most.iter().map(|&n| self.lp.add_integer_var(0.0, (0, n))).collect();
+        let cores: Vec<Variable> = most
+            .iter()
+            .map(|&n| self.lp.add_integer_var(0.0, (0, n)))
+            .collect();
         self.add_remote(|_, node| Count::Free(cores[node]));
         self.add_links();
         let big = f64::from(most.iter().max().unwrap() + 1);
-        for node in 0..self.machine.nodes {
+        for (node, &count) in cores.iter().enumerate() {
             let table = &self.demands[0].local[node];
             let local = self.lp.add_var(1.0, (0.0, f64::INFINITY));
             let mut demand = Vec::new();
@@ -160,9 +177,10 @@ impl<'a> Written<'a> {
                 let y = self.lp.add_integer_var(0.0, (0, 1));
                 let c_f = f64::from(c);
                 // B·y ≥ a − c + ε, c·y ≤ a.
-                let above = [(y, big), (cores[node], -1.0)];
-                self.lp.add_constraint(&above, ComparisonOp::Ge, 0.5 - c_f);
-                self.lp.add_constraint(&[(y, c_f), (cores[node], -1.0)], ComparisonOp::Le, 0.0);
+                let above = [(y, big), (count, -1.0)];
+                self.lp.add_constraint(above, ComparisonOp::Ge, 0.5 - c_f);
+                self.lp
+                    .add_constraint([(y, c_f), (count, -1.0)], ComparisonOp::Le, 0.0);
                 demand.push((y, table[c as usize] - table[c as usize - 1]));
             }
             let scaled = |factor: f64| demand.iter().map(move |&(y, d)| (y, factor * d));
@@ -209,7 +227,9 @@ fn all_allocations(cores: &[u32], apps: usize) -> Vec<Vec<Vec<u32>>> {
 
 /// Core counts node by node, within a node application by application.
 fn tie_order(allocation: &[Vec<u32>]) -> Vec<u32> {
-    (0..allocation[0].len()).flat_map(|node| allocation.iter().map(move |a| a[node])).collect()
+    (0..allocation[0].len())
+        .flat_map(|node| allocation.iter().map(move |a| a[node]))
+        .collect()
 }
 
 /// All three stages by trying everything.
@@ -220,12 +240,20 @@ fn by_enumeration(
 ) -> Option<(f64, Vec<Vec<u32>>)> {
     let tried: Vec<(f64, Vec<Vec<u32>>)> = all_allocations(&machine.cores, demands.len())
         .into_iter()
-        .filter(|a| demands.iter().zip(a).all(|(d, a)| a.iter().sum::<u32>() >= d.least_cores))
+        .filter(|a| {
+            demands
+                .iter()
+                .zip(a)
+                .all(|(d, a)| a.iter().sum::<u32>() >= d.least_cores)
+        })
         .filter_map(|a| Some((Written::new(machine, demands, charge).bandwidth(&a)?, a)))
         .collect();
     let most = tried.iter().map(|t| t.0).fold(f64::NEG_INFINITY, f64::max);
     let size = |a: &[Vec<u32>]| a.iter().flatten().sum::<u32>();
-    let near: Vec<_> = tried.into_iter().filter(|t| t.0 >= most - 1e-4 - 1e-9).collect();
+    let near: Vec<_> = tried
+        .into_iter()
+        .filter(|t| t.0 >= most - 1e-4 - 1e-9)
+        .collect();
     let fewest = near.iter().map(|t| size(&t.1)).min()?;
     near.into_iter()
         .filter(|t| size(&t.1) == fewest)
@@ -249,43 +277,45 @@ fn machines(nodes: usize, most_cores: u32) -> impl Strategy<Value = MachineSpec>
         prop::collection::vec(amount(12.0), nodes),
         prop::collection::vec(0..4u32, nodes),
     )
-        .prop_map(move |(cores, physical, both, uni_virtual, both_virtual, alpha, beta)| {
-            let mut spec = MachineSpec {
-                nodes,
-                cores,
-                alpha,
-                beta: beta.into_iter().map(|b| f64::from(b) * 0.25).collect(),
-                ..MachineSpec::default()
-            };
-            for from in 0..nodes {
-                for to in (0..nodes).filter(|&to| to != from) {
-                    let at = from * nodes + to;
-                    if let Some(limit) = physical[at] {
-                        spec.physical.insert(Pair::new(from, to), limit);
-                    }
-                    if let (true, Some(limit)) = (from < to, both[at]) {
-                        spec.physical_both_ways.insert(Pair::new(from, to), limit);
-                    }
-                }
-            }
-            for from in 0..nodes {
-                for to in (0..nodes).filter(|&to| to != from) {
-                    let (pair, at) = (Pair::new(from, to), from * nodes + to);
-                    let linked = |a, b| spec.physical.contains_key(&Pair::new(a, b));
-                    let via = (0..nodes).find(|&v| linked(from, v) && linked(v, to));
-                    if let (false, Some(via)) = (linked(from, to), via) {
-                        spec.route.insert(pair, vec![from, via, to]);
-                        if let Some(limit) = uni_virtual[at] {
-                            spec.virtual_one_way.insert(pair, limit);
+        .prop_map(
+            move |(cores, physical, both, uni_virtual, both_virtual, alpha, beta)| {
+                let mut spec = MachineSpec {
+                    nodes,
+                    cores,
+                    alpha,
+                    beta: beta.into_iter().map(|b| f64::from(b) * 0.25).collect(),
+                    ..MachineSpec::default()
+                };
+                for from in 0..nodes {
+                    for to in (0..nodes).filter(|&to| to != from) {
+                        let at = from * nodes + to;
+                        if let Some(limit) = physical[at] {
+                            spec.physical.insert(Pair::new(from, to), limit);
                         }
-                        if let Some(limit) = both_virtual[at] {
-                            spec.virtual_both_ways.insert(pair.unordered(), limit);
+                        if let (true, Some(limit)) = (from < to, both[at]) {
+                            spec.physical_both_ways.insert(Pair::new(from, to), limit);
                         }
                     }
                 }
-            }
-            spec
-        })
+                for from in 0..nodes {
+                    for to in (0..nodes).filter(|&to| to != from) {
+                        let (pair, at) = (Pair::new(from, to), from * nodes + to);
+                        let linked = |a, b| spec.physical.contains_key(&Pair::new(a, b));
+                        let via = (0..nodes).find(|&v| linked(from, v) && linked(v, to));
+                        if let (false, Some(via)) = (linked(from, to), via) {
+                            spec.route.insert(pair, vec![from, via, to]);
+                            if let Some(limit) = uni_virtual[at] {
+                                spec.virtual_one_way.insert(pair, limit);
+                            }
+                            if let Some(limit) = both_virtual[at] {
+                                spec.virtual_both_ways.insert(pair.unordered(), limit);
+                            }
+                        }
+                    }
+                }
+                spec
+            },
+        )
 }
 
 fn demands(machine: MachineSpec, apps: usize) -> impl Strategy<Value = (MachineSpec, Vec<Demand>)> {
@@ -345,7 +375,11 @@ fn demands(machine: MachineSpec, apps: usize) -> impl Strategy<Value = (MachineS
     })
 }
 
-fn case(nodes: usize, cores: u32, apps: usize) -> impl Strategy<Value = (MachineSpec, Vec<Demand>)> {
+fn case(
+    nodes: usize,
+    cores: u32,
+    apps: usize,
+) -> impl Strategy<Value = (MachineSpec, Vec<Demand>)> {
     machines(nodes, cores).prop_flat_map(move |machine| demands(machine, apps))
 }
 
@@ -481,7 +515,10 @@ fn the_published_cases_are_solved_exactly() {
         let solved = program.solve(EffortLimit::default()).unwrap();
         assert!(solved.proven);
         let bandwidth = expect["total_bw"].as_f64().unwrap();
-        assert!((solved.total_bandwidth.get() - bandwidth).abs() < 1e-4, "{id}");
+        assert!(
+            (solved.total_bandwidth.get() - bandwidth).abs() < 1e-4,
+            "{id}"
+        );
         let allocation: Vec<u32> = serde_json::from_value(expect["alloc_lexmax"].clone()).unwrap();
         assert_eq!(solved.allocation.0[0], allocation, "{id}");
         // Far from the effort limit: a decision stays within its time.
@@ -491,18 +528,28 @@ fn the_published_cases_are_solved_exactly() {
 
 #[test]
 fn streamcluster_has_the_sixty_optima_of_its_vector() {
-    let (_, machine, demand, expect) =
-        vectors().into_iter().find(|(id, ..)| id == "x-streamcluster-nucore").unwrap();
+    let (_, machine, demand, expect) = vectors()
+        .into_iter()
+        .find(|(id, ..)| id == "x-streamcluster-nucore")
+        .unwrap();
     let demands = [demand];
     let program = Program::new(&machine, &demands, DramCharge::AsPrinted).unwrap();
     let optima = all_allocations(machine.cores(), 1)
         .into_iter()
         .filter(|a| a[0].iter().sum::<u32>() == 19)
         .filter(|a| {
-            program.bandwidth(&NodeAllocation(a.clone())).unwrap().total.get() >= 20.26 - 1e-4
+            program
+                .bandwidth(&NodeAllocation(a.clone()))
+                .unwrap()
+                .total
+                .get()
+                >= 20.26 - 1e-4
         })
         .count();
-    assert_eq!(Some(optima as u64), expect["optimal_vectors_with_same_total"].as_u64());
+    assert_eq!(
+        Some(optima as u64),
+        expect["optimal_vectors_with_same_total"].as_u64()
+    );
 }
 
 #[test]
@@ -527,9 +574,15 @@ fn the_corrected_model_charges_a_write_where_it_goes() {
         program.solve(EffortLimit::default()).unwrap()
     };
     let printed = solve(DramCharge::AsPrinted);
-    assert_eq!((printed.total_bandwidth.get(), printed.total_cores), (8.0, 4));
+    assert_eq!(
+        (printed.total_bandwidth.get(), printed.total_cores),
+        (8.0, 4)
+    );
     let corrected = solve(DramCharge::AtTheTarget);
-    assert_eq!((corrected.total_bandwidth.get(), corrected.total_cores), (3.0, 2));
+    assert_eq!(
+        (corrected.total_bandwidth.get(), corrected.total_cores),
+        (3.0, 2)
+    );
 }
 
 #[test]
@@ -543,7 +596,10 @@ fn parts_share_the_allowance_of_stage_two() {
         ..MachineSpec::default()
     };
     let table = vec![0.0, 5.0, 5.00006];
-    let demands = [Demand { local: vec![table.clone(), table], ..Demand::default() }];
+    let demands = [Demand {
+        local: vec![table.clone(), table],
+        ..Demand::default()
+    }];
     let machine = Machine::new(spec).unwrap();
     let program = Program::new(&machine, &demands, DramCharge::AsPrinted).unwrap();
     let solved = program.solve(EffortLimit::default()).unwrap();
@@ -563,23 +619,37 @@ fn an_interrupted_search_still_answers_and_says_so() {
     let (_, machine, demand, _) = vectors().remove(0);
     let demands = [demand];
     let program = Program::new(&machine, &demands, DramCharge::AsPrinted).unwrap();
-    let limit = EffortLimit { programs: 2, ..EffortLimit::default() };
+    let limit = EffortLimit {
+        programs: 2,
+        ..EffortLimit::default()
+    };
     let solved = program.solve(limit).unwrap();
     assert!(!solved.proven);
     assert!((solved.total_bandwidth.get() - 20.26).abs() < 1e-4);
-    let none = EffortLimit { programs: 0, ..EffortLimit::default() };
-    assert!(matches!(program.solve(none), Err(NuCoreError::Undecided { .. })));
+    let none = EffortLimit {
+        programs: 0,
+        ..EffortLimit::default()
+    };
+    assert!(matches!(
+        program.solve(none),
+        Err(NuCoreError::Undecided { .. })
+    ));
 }
 
 #[test]
 fn bad_demands_name_their_place() {
     let (_, machine, demand, _) = vectors().remove(0);
     let refused = |demand: Demand| {
-        Program::new(&machine, &[demand], DramCharge::AsPrinted).unwrap_err().to_string()
+        Program::new(&machine, &[demand], DramCharge::AsPrinted)
+            .unwrap_err()
+            .to_string()
     };
     let mut bad = demand.clone();
     bad.local[2].pop();
-    assert_eq!(refused(bad), "b of application 0 on node 2 has 8 entries, expected 9");
+    assert_eq!(
+        refused(bad),
+        "b of application 0 on node 2 has 8 entries, expected 9"
+    );
     let mut bad = demand.clone();
     bad.local[1][0] = 1.0;
     assert_eq!(
@@ -594,5 +664,8 @@ fn bad_demands_name_their_place() {
     );
     let mut bad = demand;
     bad.least_cores = 33;
-    assert_eq!(refused(bad), "application 0 needs 33 cores of 32: ask for at most 32");
+    assert_eq!(
+        refused(bad),
+        "application 0 needs 33 cores of 32: ask for at most 32"
+    );
 }

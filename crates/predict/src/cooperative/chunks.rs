@@ -39,7 +39,9 @@ impl ChunkSize {
         if elapsed.is_some_and(|elapsed| elapsed < rule.period) {
             self.0 = self.0.saturating_mul(2);
         }
-        let cap = remaining.div_ceil(rule.cores.get().saturating_mul(2)).max(1);
+        let cap = remaining
+            .div_ceil(rule.cores.get().saturating_mul(2))
+            .max(1);
         self.0 = self.0.min(cap);
         self.0.min(remaining)
     }
@@ -73,7 +75,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn rule(cores: u64, period: f64) -> ChunkRule {
-        ChunkRule { cores: NonZeroU64::new(cores).unwrap(), period }
+        ChunkRule {
+            cores: NonZeroU64::new(cores).unwrap(),
+            period,
+        }
     }
 
     #[test]

@@ -68,7 +68,11 @@ pub fn plan(
     }
     let mut clusters = vec![1u32; rates.len()];
     let mut trace = Vec::new();
-    let open = if rates.is_empty() { 0 } else { machine.clusters - rates.len() };
+    let open = if rates.is_empty() {
+        0
+    } else {
+        machine.clusters - rates.len()
+    };
     for _ in 0..open {
         let mut best = 0.0;
         let mut choice = 0;
@@ -83,7 +87,10 @@ pub fn plan(
             sums.push(sum);
         }
         clusters[choice] += 1;
-        trace.push(ClusterStep { sum_speedup: sums, choice: WorkloadIndex(choice) });
+        trace.push(ClusterStep {
+            sum_speedup: sums,
+            choice: WorkloadIndex(choice),
+        });
     }
 
     let response = response(machine, rates, &clusters);
@@ -93,7 +100,12 @@ pub fn plan(
         .map(|(rate, &held)| Speedup(speedup(machine, *rate, held, response)))
         .collect();
     let sum = speedups.iter().map(|s| s.get()).sum();
-    Ok(ClusterPlan { clusters, speedups, sum, trace })
+    Ok(ClusterPlan {
+        clusters,
+        speedups,
+        sum,
+        trace,
+    })
 }
 
 fn sum_of_speedups(
@@ -102,15 +114,19 @@ fn sum_of_speedups(
     clusters: &[u32],
 ) -> f64 {
     let response = response(machine, rates, clusters);
-    rates.iter().zip(clusters).map(|(rate, &held)| speedup(machine, *rate, held, response)).sum()
+    rates
+        .iter()
+        .zip(clusters)
+        .map(|(rate, &held)| speedup(machine, *rate, held, response))
+        .sum()
 }
 
 /// The response time that all applications see together (reading C).
 fn response(machine: &ClusteredMachine, rates: &[RequestsPerCycle], clusters: &[u32]) -> f64 {
-    let shares = rates
-        .iter()
-        .zip(clusters)
-        .map(|(&rate, &held)| Share { cores: held * machine.cores_per_cluster, rate });
+    let shares = rates.iter().zip(clusters).map(|(&rate, &held)| Share {
+        cores: held * machine.cores_per_cluster,
+        rate,
+    });
     let crowd = Crowd::of(shares, Reading::Requesting);
     queue::solve_raw(crowd.customers, crowd.mean_rate(), machine.service.get()).response
 }
@@ -126,11 +142,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn machine(clusters: usize) -> ClusteredMachine {
-        ClusteredMachine { clusters, cores_per_cluster: 8, service: Cycles::new(10.0).unwrap() }
+        ClusteredMachine {
+            clusters,
+            cores_per_cluster: 8,
+            service: Cycles::new(10.0).unwrap(),
+        }
     }
 
     fn rates(values: &[f64]) -> Vec<RequestsPerCycle> {
-        values.iter().map(|&v| RequestsPerCycle::new(v).unwrap()).collect()
+        values
+            .iter()
+            .map(|&v| RequestsPerCycle::new(v).unwrap())
+            .collect()
     }
 
     #[test]

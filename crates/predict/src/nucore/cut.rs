@@ -28,11 +28,14 @@ pub(crate) struct Domain {
 impl Domain {
     /// These core counts and no other.
     pub(crate) fn only(cores: &[usize]) -> Self {
-        Self { least: cores.to_vec(), most: cores.to_vec() }
+        Self {
+            least: cores.to_vec(),
+            most: cores.to_vec(),
+        }
     }
 }
 
-/// Σ gain[a] + constant ≥ need.
+/// Σ gain(a) + constant ≥ need.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     pub(crate) constant: f64,
@@ -59,8 +62,12 @@ impl Cut {
             }
             if let Some(node) = row.drained_by {
                 for slot in &problem.slots[problem.nodes[node].slots.clone()] {
-                    for entry in slot.table..=slot.table + slot.most {
-                        gain[entry] -= multiplier * problem.drain[entry];
+                    let entries = slot.entries();
+                    for (gain, drain) in gain[entries.clone()]
+                        .iter_mut()
+                        .zip(&problem.drain[entries])
+                    {
+                        *gain -= multiplier * drain;
                     }
                 }
             }
@@ -73,7 +80,11 @@ impl Cut {
                 }
             }
         }
-        Self { constant, gain, bounds_bandwidth: true }
+        Self {
+            constant,
+            gain,
+            bounds_bandwidth: true,
+        }
     }
 
     pub(crate) fn from_condition(condition: &Condition) -> Self {
@@ -86,12 +97,20 @@ impl Cut {
 
     /// What the sum must reach for the bandwidth `target`.
     pub(crate) const fn need(&self, target: f64) -> f64 {
-        if self.bounds_bandwidth { target } else { -ROUNDING }
+        if self.bounds_bandwidth {
+            target
+        } else {
+            -ROUNDING
+        }
     }
 
     /// Its value for these core counts.
     pub(crate) fn at(&self, problem: &Problem, cores: &[usize]) -> f64 {
-        let gains = problem.slots.iter().zip(cores).map(|(slot, &c)| self.gain[slot.table + c]);
+        let gains = problem
+            .slots
+            .iter()
+            .zip(cores)
+            .map(|(slot, &c)| self.gain[slot.table + c]);
         self.constant + gains.sum::<f64>()
     }
 
@@ -122,7 +141,9 @@ impl Cut {
     }
 
     fn most_in(&self, problem: &Problem, domain: &Domain) -> f64 {
-        (0..problem.slots.len()).map(|slot| self.slot_most(problem, domain, slot)).sum::<f64>()
+        (0..problem.slots.len())
+            .map(|slot| self.slot_most(problem, domain, slot))
+            .sum::<f64>()
             + self.constant
     }
 

@@ -40,7 +40,10 @@ impl Demand {
                 check_number(value, || format!("{} for {count} cores", place()))?;
             }
             if table[0] != 0.0 {
-                return Err(NuCoreError::DemandOfNoCore { place: place(), value: table[0] });
+                return Err(NuCoreError::DemandOfNoCore {
+                    place: place(),
+                    value: table[0],
+                });
             }
         }
         for (what, demands) in [("read_solo", &self.reads), ("write_solo", &self.writes)] {
@@ -49,7 +52,10 @@ impl Demand {
                 check_pair(pair, nodes, &place())?;
                 check_number(value, || format!("{} over {pair}", place()))?;
                 if value > 0.0 && !machine.connects(pair) {
-                    return Err(NuCoreError::Unconnected { place: place(), pair });
+                    return Err(NuCoreError::Unconnected {
+                        place: place(),
+                        pair,
+                    });
                 }
             }
         }

@@ -71,7 +71,9 @@ impl Lookahead {
         target: f64,
         chosen: &[usize],
     ) {
-        let Some((cut, others)) = cuts.split_last() else { return };
+        let Some((cut, others)) = cuts.split_last() else {
+            return;
+        };
         if others.len() == self.lanes {
             self.prepare(problem, domain, self.stride - 1, cuts, target);
             for (slot, &cores) in chosen.iter().enumerate() {
@@ -186,12 +188,14 @@ impl Lookahead {
             table.resize(len * lanes, 0.0);
         }
         self.slack.clear();
-        self.slack.resize((problem.slots.len() + 1) * lanes, f64::INFINITY);
+        self.slack
+            .resize((problem.slots.len() + 1) * lanes, f64::INFINITY);
     }
 
     /// Copies the dynamic program of one cut into its lane.
     fn fill(&mut self, problem: &Problem, domain: &Domain, cut: &Cut, lane: usize) {
-        self.completion.run(problem, domain, &cut.gain, self.stride - 1);
+        self.completion
+            .run(problem, domain, &cut.gain, self.stride - 1);
         let lanes = self.lanes;
         for (to, from) in [
             (&mut self.gain, &cut.gain),

@@ -35,13 +35,20 @@ impl Pair {
     /// The other direction.
     #[must_use]
     pub const fn reversed(self) -> Self {
-        Self { from: self.to, to: self.from }
+        Self {
+            from: self.to,
+            to: self.from,
+        }
     }
 
     /// The pair whatever the direction: the lower node first.
     #[must_use]
     pub fn unordered(self) -> Self {
-        if self.from <= self.to { self } else { self.reversed() }
+        if self.from <= self.to {
+            self
+        } else {
+            self.reversed()
+        }
     }
 }
 
@@ -137,7 +144,10 @@ impl Machine {
         for (&pair, route) in &spec.route {
             check_pair(pair, nodes, "route")?;
             if !is_path(route, pair, &spec.physical) {
-                return Err(NuCoreError::BadRoute { pair, route: route.clone() });
+                return Err(NuCoreError::BadRoute {
+                    pair,
+                    route: route.clone(),
+                });
             }
         }
         Ok(Self { spec })
@@ -170,15 +180,17 @@ impl Machine {
 
 fn is_path(route: &[usize], pair: Pair, physical: &BTreeMap<Pair, f64>) -> bool {
     let ends = route.first() == Some(&pair.from) && route.last() == Some(&pair.to);
-    let linked = route.windows(2).all(|hop| physical.contains_key(&Pair::new(hop[0], hop[1])));
-    let visits_once = route.iter().enumerate().all(|(i, node)| !route[..i].contains(node));
+    let linked = route
+        .windows(2)
+        .all(|hop| physical.contains_key(&Pair::new(hop[0], hop[1])));
+    let visits_once = route
+        .iter()
+        .enumerate()
+        .all(|(i, node)| !route[..i].contains(node));
     ends && linked && visits_once
 }
 
-fn unordered(
-    what: &str,
-    limits: &BTreeMap<Pair, f64>,
-) -> Result<BTreeMap<Pair, f64>, NuCoreError> {
+fn unordered(what: &str, limits: &BTreeMap<Pair, f64>) -> Result<BTreeMap<Pair, f64>, NuCoreError> {
     let mut result = BTreeMap::new();
     for (&pair, &limit) in limits {
         let pair = pair.unordered();
@@ -201,7 +213,11 @@ pub(crate) fn check_length(what: &str, got: usize, expected: usize) -> Result<()
     if got == expected {
         Ok(())
     } else {
-        Err(NuCoreError::Length { what: what.to_owned(), got, expected })
+        Err(NuCoreError::Length {
+            what: what.to_owned(),
+            got,
+            expected,
+        })
     }
 }
 
@@ -209,7 +225,10 @@ pub(crate) fn check_number(value: f64, place: impl Fn() -> String) -> Result<(),
     if value.is_finite() && value >= 0.0 {
         Ok(())
     } else {
-        Err(NuCoreError::BadNumber { place: place(), value })
+        Err(NuCoreError::BadNumber {
+            place: place(),
+            value,
+        })
     }
 }
 
@@ -224,7 +243,10 @@ pub(crate) fn check_pair(pair: Pair, nodes: usize, place: &str) -> Result<(), Nu
         }
     }
     if pair.from == pair.to {
-        return Err(NuCoreError::SelfPair { place: place.to_owned(), pair });
+        return Err(NuCoreError::SelfPair {
+            place: place.to_owned(),
+            pair,
+        });
     }
     Ok(())
 }
@@ -259,10 +281,23 @@ mod tests {
     fn a_route_is_a_path_of_links() {
         let mut spec = two_nodes();
         spec.route.insert(Pair::new(0, 2), vec![0, 1, 2]);
-        assert!(Machine::new(spec.clone()).unwrap().connects(Pair::new(0, 2)));
-        for bad in [vec![], vec![0, 2], vec![0, 1], vec![1, 2], vec![0, 1, 0, 1, 2]] {
+        assert!(
+            Machine::new(spec.clone())
+                .unwrap()
+                .connects(Pair::new(0, 2))
+        );
+        for bad in [
+            vec![],
+            vec![0, 2],
+            vec![0, 1],
+            vec![1, 2],
+            vec![0, 1, 0, 1, 2],
+        ] {
             spec.route.insert(Pair::new(0, 2), bad);
-            assert!(matches!(Machine::new(spec.clone()), Err(NuCoreError::BadRoute { .. })));
+            assert!(matches!(
+                Machine::new(spec.clone()),
+                Err(NuCoreError::BadRoute { .. })
+            ));
         }
     }
 

@@ -30,12 +30,14 @@
 //! is that of [`Program::bandwidth`] for its allocation; no allocation of fewer cores comes within
 //! 1e-4 of the maximum.
 
+mod build;
 mod completion;
 mod cut;
 mod demand;
 mod error;
 mod lookahead;
 mod machine;
+mod parts;
 mod problem;
 mod search;
 mod simplex;
@@ -45,6 +47,4 @@ pub use demand::Demand;
 pub use error::NuCoreError;
 pub use machine::{Machine, MachineSpec, Pair};
 pub use search::{Effort, EffortLimit};
-pub use solve::{
-    BandwidthPrediction, DramCharge, NodeAllocation, Program, RemoteFlow, Solution,
-};
+pub use solve::{BandwidthPrediction, DramCharge, NodeAllocation, Program, RemoteFlow, Solution};

@@ -35,6 +35,13 @@ pub(crate) struct Slot {
     pub(crate) table: usize,
 }
 
+impl Slot {
+    /// Its entries in a table over all slots.
+    pub(crate) const fn entries(&self) -> std::ops::Range<usize> {
+        self.table..self.table + self.most + 1
+    }
+}
+
 /// What a flow is, for reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FlowKind {
@@ -68,7 +75,7 @@ pub(crate) struct Node {
     pub(crate) slots: std::ops::Range<usize>,
 }
 
-/// A condition on the core counts alone: Σ gain[a] + constant ≥ 0.
+/// A condition on the core counts alone: Σ gain(a) + constant ≥ 0.
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
     pub(crate) constant: f64,
@@ -118,7 +125,9 @@ impl Problem {
 
     /// The entries of `table` for one slot.
     pub(crate) fn entries<'t>(&self, table: &'t [f64], slot: usize) -> &'t [f64] {
-        let Slot { table: at, most, .. } = self.slots[slot];
+        let Slot {
+            table: at, most, ..
+        } = self.slots[slot];
         &table[at..=at + most]
     }
 
@@ -130,10 +139,18 @@ impl Problem {
             let most = cores as usize;
             let first = slots.len();
             for app in 0..demands.len() {
-                slots.push(Slot { node, app, most, table });
+                slots.push(Slot {
+                    node,
+                    app,
+                    most,
+                    table,
+                });
                 table += most + 1;
             }
-            nodes.push(Node { cores: most, slots: first..slots.len() });
+            nodes.push(Node {
+                cores: most,
+                slots: first..slots.len(),
+            });
         }
         let mut drain = Vec::with_capacity(table);
         for slot in &slots {
@@ -152,137 +169,6 @@ impl Problem {
         }
     }
 
-    fn add_flows(&mut self, machine: &Machine, demands: &[Demand], charge: DramCharge) {
-        let spec = machine.spec();
-        let nodes = machine.nodes();
-        let apps = demands.len();
-        // Flows that a limit meets: eq. 11 counts remote flows, eq. 12 local ones as well.
-        let mut served_remote = vec![Vec::new(); nodes];
-        let mut served_local = vec![Vec::new(); nodes];
-        let mut over = vec![Vec::new(); nodes * nodes];
-
-        for (app, demand) in demands.iter().enumerate() {
-            for node in 0..nodes {
-                let table = &demand.local[node];
-                if table.iter().any(|&b| b > 0.0) {
-                    served_local[node].push(self.flows.len());
-                    self.flows.push(Flow {
-                        slot: node * apps + app,
-                        kind: FlowKind::Local,
-                        cap: table.clone(),
-                        rising: false,
-                    });
-                }
-            }
-            let reads = demand.reads.iter().map(|(&pair, &rate)| (pair, rate, pair.to, pair.from));
-            let writes = demand.writes.iter().map(|(&pair, &rate)| {
-                let memory = match charge {
-                    DramCharge::AsPrinted => pair.from,
-                    DramCharge::AtTheTarget => pair.to,
-                };
-                (pair, rate, pair.from, memory)
-            });
-            for (pair, rate, core_node, memory) in reads.chain(writes) {
-                let cores = machine.cores()[core_node];
-                if rate == 0.0 || cores == 0 {
-                    continue;
-                }
-                served_remote[memory].push(self.flows.len());
-                over[pair.from * nodes + pair.to].push(self.flows.len());
-                self.flows.push(Flow {
-                    slot: core_node * apps + app,
-                    kind: FlowKind::Remote(pair),
-                    cap: (0..=cores).map(|c| f64::from(c) * rate).collect(),
-                    rising: true,
-                });
-            }
-        }
-
-        for node in 0..nodes {
-            let alpha = spec.alpha[node];
-            if !served_remote[node].is_empty() {
-                let flows = served_remote[node].clone();
-                self.rows.push(Row { limit: alpha, flows, drained_by: Some(node) });
-            }
-            let mut flows = std::mem::take(&mut served_remote[node]);
-            flows.append(&mut served_local[node]);
-            self.rows.push(Row { limit: alpha, flows, drained_by: None });
-        }
-        self.add_links(machine, &over);
-    }
-
-    fn add_links(&mut self, machine: &Machine, over: &[Vec<usize>]) {
-        let spec = machine.spec();
-        let nodes = machine.nodes();
-        let own = |pair: Pair| over[pair.from * nodes + pair.to].as_slice();
-
-        // Load of a physical link: the pair's own flows and those of the routes over it (eq. 13,
-        // with the load kept apart from the pair's own traffic [readings, issue 4]).
-        let mut load = vec![Vec::new(); nodes * nodes];
-        for &pair in spec.physical.keys() {
-            load[pair.from * nodes + pair.to].extend_from_slice(own(pair));
-        }
-        for (&pair, route) in &spec.route {
-            if spec.physical.contains_key(&pair) {
-                continue;
-            }
-            for hop in route.windows(2) {
-                load[hop[0] * nodes + hop[1]].extend_from_slice(own(pair));
-            }
-            if let Some(&limit) = spec.virtual_one_way.get(&pair) {
-                self.push_link(limit, own(pair).to_vec());
-            }
-            // Once for the two directions: where the other one is no route, or comes later.
-            let other = pair.reversed();
-            let first = pair.from < pair.to || !spec.route.contains_key(&other);
-            if let (true, Some(&limit)) = (first, spec.virtual_both_ways.get(&pair.unordered())) {
-                self.push_link(limit, [own(pair), own(other)].concat());
-            }
-        }
-        let load = |pair: Pair| load[pair.from * nodes + pair.to].as_slice();
-        for (&pair, &limit) in &spec.physical {
-            self.push_link(limit, load(pair).to_vec());
-        }
-        for (&pair, &limit) in &spec.physical_both_ways {
-            self.push_link(limit, [load(pair), load(pair.reversed())].concat());
-        }
-    }
-
-    fn push_link(&mut self, limit: f64, flows: Vec<usize>) {
-        if !flows.is_empty() {
-            self.rows.push(Row { limit, flows, drained_by: None });
-        }
-    }
-
-    fn add_conditions(&mut self, machine: &Machine, demands: &[Demand]) {
-        // Eq. 11 without remote traffic: β·L_D ≤ α, or the program has no solution at all.
-        for (node, &alpha) in self.nodes.iter().zip(&machine.spec().alpha) {
-            let worst: f64 = node
-                .slots
-                .clone()
-                .map(|s| self.entries(&self.drain, s).iter().copied().fold(0.0, f64::max))
-                .sum();
-            if worst > alpha {
-                let mut gain = vec![0.0; self.table_len()];
-                for slot in &self.slots[node.slots.clone()] {
-                    for entry in slot.table..=slot.table + slot.most {
-                        gain[entry] = -self.drain[entry];
-                    }
-                }
-                self.conditions.push(Condition { constant: alpha, gain });
-            }
-        }
-        for (app, demand) in demands.iter().enumerate().filter(|(_, d)| d.least_cores > 0) {
-            let mut gain = vec![0.0; self.table_len()];
-            for slot in self.slots.iter().filter(|slot| slot.app == app) {
-                for cores in 0..=slot.most {
-                    gain[slot.table + cores] = cores as f64;
-                }
-            }
-            self.conditions.push(Condition { constant: -f64::from(demand.least_cores), gain });
-        }
-    }
-
     /// Removes what cannot bind.
     fn simplify(&mut self) {
         for row in &self.rows {
@@ -298,8 +184,11 @@ impl Problem {
                 }
             }
         }
-        let most: Vec<f64> =
-            self.flows.iter().map(|f| f.cap.iter().copied().fold(0.0, f64::max)).collect();
+        let most: Vec<f64> = self
+            .flows
+            .iter()
+            .map(|f| f.cap.iter().copied().fold(0.0, f64::max))
+            .collect();
         let mut rows = std::mem::take(&mut self.rows);
         rows.retain(|row| self.can_bind(row, &most));
         self.rows = rows;
@@ -308,7 +197,12 @@ impl Problem {
         for &flow in self.rows.iter().flat_map(|row| &row.flows) {
             limited[flow] = true;
         }
-        for (flow, _) in self.flows.iter().zip(&limited).filter(|(_, limited)| !**limited) {
+        for (flow, _) in self
+            .flows
+            .iter()
+            .zip(&limited)
+            .filter(|(_, limited)| !**limited)
+        {
             let table = self.slots[flow.slot].table;
             for (gain, cap) in self.free_gain[table..].iter_mut().zip(&flow.cap) {
                 *gain += cap;
@@ -334,18 +228,21 @@ impl Problem {
             return false;
         }
         let drained: f64 = slots
-            .map(|s| self.entries(&self.drain, s).iter().copied().fold(0.0, f64::max))
+            .map(|s| {
+                self.entries(&self.drain, s)
+                    .iter()
+                    .copied()
+                    .fold(0.0, f64::max)
+            })
             .sum();
         load > row.limit - drained
     }
 
     /// Keeps the flows marked; rows must name no other.
-    fn keep_flows(&mut self, keep: &[bool]) {
+    pub(crate) fn keep_flows(&mut self, keep: &[bool]) {
         let mut number = vec![usize::MAX; keep.len()];
-        let mut next = 0;
-        for (flow, _) in keep.iter().enumerate().filter(|(_, keep)| **keep) {
+        for (next, flow) in (0..keep.len()).filter(|&flow| keep[flow]).enumerate() {
             number[flow] = next;
-            next += 1;
         }
         let mut at = 0;
         self.flows.retain(|_| {
@@ -356,117 +253,85 @@ impl Problem {
             *flow = number[*flow];
         }
     }
+}
 
-    /// The parts that share no row, no condition and no cores, each a problem of its own.
-    pub(crate) fn parts(self) -> Vec<Self> {
-        let part_of = self.part_of_slots();
-        let count = part_of.iter().max().map_or(0, |last| last + 1);
-        if count <= 1 {
-            return vec![self];
-        }
-        (0..count).map(|part| self.part(&part_of, part)).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nucore::MachineSpec;
+
+    /// Four nodes in two linked pairs, all demand within a pair.
+    fn two_pairs() -> (Machine, Demand) {
+        let links = [(0, 1), (1, 0), (2, 3), (3, 2)];
+        let machine = Machine::new(MachineSpec {
+            nodes: 4,
+            cores: vec![2; 4],
+            physical: links.iter().map(|&(a, b)| (Pair::new(a, b), 1.0)).collect(),
+            alpha: vec![4.0; 4],
+            beta: vec![0.25; 4],
+            ..MachineSpec::default()
+        })
+        .unwrap();
+        let demand = Demand {
+            local: vec![vec![0.0, 3.0, 6.0]; 4],
+            reads: links.iter().map(|&(a, b)| (Pair::new(a, b), 1.0)).collect(),
+            ..Demand::default()
+        };
+        (machine, demand)
     }
 
-    /// Numbers the slots by connected part, in order of their first slot.
-    fn part_of_slots(&self) -> Vec<usize> {
-        let mut parent: Vec<usize> = (0..self.slots.len()).collect();
-        fn root(parent: &mut [usize], mut slot: usize) -> usize {
-            while parent[slot] != slot {
-                parent[slot] = parent[parent[slot]];
-                slot = parent[slot];
-            }
-            slot
-        }
-        let mut join = |slots: &mut dyn Iterator<Item = usize>| {
-            if let Some(first) = slots.next() {
-                for other in slots {
-                    let (a, b) = (root(&mut parent, first), root(&mut parent, other));
-                    parent[a.max(b)] = a.min(b);
-                }
-            }
-        };
-        for row in &self.rows {
-            let drained = row.drained_by.map_or(0..0, |node| self.nodes[node].slots.clone());
-            join(&mut row.flows.iter().map(|&f| self.flows[f].slot).chain(drained));
-        }
-        for node in &self.nodes {
-            join(&mut node.slots.clone());
-        }
-        for condition in &self.conditions {
-            join(&mut (0..self.slots.len()).filter(|&s| {
-                self.entries(&condition.gain, s).iter().any(|&gain| gain != 0.0)
-            }));
-        }
-
-        let mut number = vec![usize::MAX; self.slots.len()];
-        let mut next = 0;
-        (0..self.slots.len())
-            .map(|slot| {
-                let root = root(&mut parent, slot);
-                if number[root] == usize::MAX {
-                    number[root] = next;
-                    next += 1;
-                }
-                number[root]
-            })
-            .collect()
+    #[test]
+    fn what_shares_nothing_is_solved_apart() {
+        let (machine, demand) = two_pairs();
+        let parts = Problem::compiled(&machine, &[demand], DramCharge::AsPrinted).parts();
+        let nodes: Vec<Vec<usize>> = parts
+            .iter()
+            .map(|p| p.slots.iter().map(|s| s.node).collect())
+            .collect();
+        assert_eq!(nodes, [vec![0, 1], vec![2, 3]]);
     }
 
-    fn part(&self, part_of: &[usize], part: usize) -> Self {
-        let inside = |slot: usize| part_of[slot] == part;
-        let mut table = 0;
-        let mut slots = Vec::new();
-        let mut nodes = Vec::new();
-        // Nodes of the machine → nodes of the part. A node's slots are all in one part.
-        let mut node_number = vec![usize::MAX; self.nodes.len()];
-        for (at, node) in self.nodes.iter().enumerate() {
-            if node.slots.is_empty() || !inside(node.slots.start) {
-                continue;
-            }
-            node_number[at] = nodes.len();
-            let first = slots.len();
-            for &slot in &self.slots[node.slots.clone()] {
-                slots.push(Slot { table, ..slot });
-                table += slot.most + 1;
-            }
-            nodes.push(Node { cores: node.cores, slots: first..slots.len() });
-        }
-        let node_of_slot = (0..nodes.len()).flat_map(|n: usize| nodes[n].slots.clone().map(move |_| n)).collect();
-        let mut slot_number = vec![usize::MAX; self.slots.len()];
-        for (number, slot) in (0..self.slots.len()).filter(|&s| inside(s)).enumerate() {
-            slot_number[slot] = number;
-        }
-        let gather = |table: &[f64]| -> Vec<f64> {
-            (0..self.slots.len())
-                .filter(|&s| inside(s))
-                .flat_map(|s| self.entries(table, s).iter().copied())
-                .collect()
-        };
-        let keep: Vec<bool> = self.flows.iter().map(|f| inside(f.slot)).collect();
-        let mut problem = Self {
-            free_gain: gather(&self.free_gain),
-            drain: gather(&self.drain),
-            conditions: self
-                .conditions
-                .iter()
-                .map(|c| Condition { constant: c.constant, gain: gather(&c.gain) })
-                .filter(|c| c.gain.iter().any(|&gain| gain != 0.0))
-                .collect(),
-            rows: self
-                .rows
-                .iter()
-                .filter(|row| keep[row.flows[0]])
-                .map(|row| Row { drained_by: row.drained_by.map(|n| node_number[n]), ..row.clone() })
-                .collect(),
-            flows: self.flows.clone(),
-            slots,
-            nodes,
-            node_of_slot,
-        };
-        problem.keep_flows(&keep);
-        for flow in &mut problem.flows {
-            flow.slot = slot_number[flow.slot];
-        }
-        problem
+    #[test]
+    fn applications_on_the_same_cores_stay_together() {
+        let (machine, mut demand) = two_pairs();
+        demand.reads.clear();
+        let parts =
+            Problem::compiled(&machine, &[demand.clone(), demand], DramCharge::AsPrinted).parts();
+        assert_eq!(parts.len(), 4);
+        assert!(parts.iter().all(|p| p.slots.len() == 2));
+    }
+
+    #[test]
+    fn a_least_number_of_cores_ties_all_nodes() {
+        let (machine, mut demand) = two_pairs();
+        demand.least_cores = 1;
+        let parts = Problem::compiled(&machine, &[demand], DramCharge::AsPrinted).parts();
+        assert_eq!(parts.len(), 1);
+    }
+
+    #[test]
+    fn flows_are_capped_by_the_limits_they_run_into() {
+        let (machine, demand) = two_pairs();
+        let problem = Problem::compiled(&machine, &[demand], DramCharge::AsPrinted);
+        // A read of rate 1 over a link of 1 is full with one core.
+        let reads = problem
+            .flows
+            .iter()
+            .filter(|f| f.kind == FlowKind::Remote(Pair::new(0, 1)));
+        assert_eq!(
+            reads.map(|f| f.cap.clone()).collect::<Vec<_>>(),
+            [[0.0, 1.0, 1.0]]
+        );
+        // Then no link can bind any more; the memories still do.
+        assert!(problem.rows.iter().all(|row| row.limit == 4.0));
+    }
+
+    #[test]
+    fn a_private_demand_leaves_no_program_to_solve() {
+        let (machine, mut demand) = two_pairs();
+        demand.reads.clear();
+        let problem = Problem::compiled(&machine, &[demand], DramCharge::AsPrinted);
+        assert!(problem.rows.is_empty() && problem.flows.is_empty());
+        assert_eq!(problem.entries(&problem.free_gain, 0), [0.0, 3.0, 4.0]);
     }
 }

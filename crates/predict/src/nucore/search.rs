@@ -21,6 +21,7 @@
 //! to the rounding of sums of a few dozen numbers (1e-9 GB/s). A limit on the work keeps the time
 //! of a decision bounded.
 
+use crate::nucore::completion::Completion;
 use crate::nucore::cut::{Cut, Domain};
 use crate::nucore::lookahead::{Left, Lookahead};
 use crate::nucore::problem::Problem;
@@ -62,7 +63,10 @@ impl Default for EffortLimit {
     /// Far more than one application on any published machine needs; some tens of milliseconds at
     /// worst.
     fn default() -> Self {
-        Self { programs: 2_000, cut_tests: 10_000_000 }
+        Self {
+            programs: 2_000,
+            cut_tests: 10_000_000,
+        }
     }
 }
 
@@ -156,8 +160,35 @@ impl<'p> Search<'p> {
         let cut = self.bound(&everything)?;
         self.cuts.push(cut);
         self.prepare(self.problem.nodes.iter().map(|node| node.cores).sum());
+        self.climb()?;
         self.walk(0, self.all(None), Goal::Most)?;
         self.best.clone().ok_or(Stop::Infeasible)
+    }
+
+    /// Sets a high target before the walk: from the allocation that the latest cut likes best to
+    /// the one that its cut likes best, as long as the bandwidth rises.
+    fn climb(&mut self) -> Result<(), Stop> {
+        let mut completion = Completion::default();
+        loop {
+            let Some(cut) = self.cuts.last() else {
+                return Ok(());
+            };
+            completion.run(self.problem, &self.domain, &cut.gain, 0);
+            let cores = completion.best(self.problem, &self.domain, &cut.gain);
+            let allowed = self
+                .cuts
+                .iter()
+                .all(|cut| cut.at(self.problem, &cores) >= cut.need(self.target));
+            if !allowed {
+                return Ok(());
+            }
+            self.cores = cores;
+            let before = self.target;
+            self.leaf(Goal::Most)?;
+            if self.target == before {
+                return Ok(());
+            }
+        }
     }
 
     /// The best leaf that an interrupted stage 1 has seen.
@@ -201,8 +232,11 @@ impl<'p> Search<'p> {
                     .iter()
                     .map(Cut::from_condition)
                     .all(|c| c.at(self.problem, &cores) >= c.need(target));
-                let bandwidth =
-                    if allowed { self.evaluate(&cores)?.0 } else { f64::NEG_INFINITY };
+                let bandwidth = if allowed {
+                    self.evaluate(&cores)?.0
+                } else {
+                    f64::NEG_INFINITY
+                };
                 if bandwidth < target {
                     break;
                 }
@@ -215,12 +249,17 @@ impl<'p> Search<'p> {
     /// The bandwidth of given core counts, in all and by flow.
     pub(crate) fn evaluate(&mut self, cores: &[usize]) -> Result<(f64, Vec<f64>), Stop> {
         let cut = self.bound(&Domain::only(cores))?;
-        let flows = (0..self.problem.flows.len()).map(|flow| self.simplex.flow(flow)).collect();
+        let flows = (0..self.problem.flows.len())
+            .map(|flow| self.simplex.flow(flow))
+            .collect();
         Ok((cut.at(self.problem, cores), flows))
     }
 
     fn all(&self, total: Option<usize>) -> Left {
-        Left { node: self.problem.nodes.first().map_or(0, |node| node.cores), total }
+        Left {
+            node: self.problem.nodes.first().map_or(0, |node| node.cores),
+            total,
+        }
     }
 
     /// Solves the program of a box: every flow at its greatest cap, every drain at its least.
@@ -292,14 +331,20 @@ impl<'p> Search<'p> {
         for node in problem.nodes.iter().rev() {
             let (mut node_least, mut node_most) = (0, 0);
             for slot in node.slots.clone().rev() {
-                self.spans[slot] = Span { later_least, later_most, node_least, node_most };
+                self.spans[slot] = Span {
+                    later_least,
+                    later_most,
+                    node_least,
+                    node_most,
+                };
                 node_least += self.domain.least[slot];
                 node_most += self.domain.most[slot];
             }
             later_least += node_least;
             later_most += node_most.min(node.cores);
         }
-        self.lookahead.prepare(problem, &self.domain, total, &self.cuts, self.target);
+        self.lookahead
+            .prepare(problem, &self.domain, total, &self.cuts, self.target);
     }
 
     /// Tries all core counts of `slot` and, for each, of the later ones.
@@ -314,7 +359,9 @@ impl<'p> Search<'p> {
             .then(|| problem.nodes.get(node + 1).map_or(0, |next| next.cores));
         let most = self.domain.most[slot].min(left.node.saturating_sub(span.node_least));
         for cores in (self.domain.least[slot]..=most).rev() {
-            let Some(mut after) = hand_out(left, cores, span) else { continue };
+            let Some(mut after) = hand_out(left, cores, span) else {
+                continue;
+            };
             if self.effort.cut_tests >= self.limit.cut_tests {
                 return Err(Stop::Limit);
             }
@@ -339,14 +386,21 @@ impl<'p> Search<'p> {
         let cut = self.bound(&domain)?;
         let bandwidth = cut.at(self.problem, &self.cores);
         if bandwidth >= self.target {
-            self.best = Some(Leaf { cores: self.cores.clone(), bandwidth });
+            self.best = Some(Leaf {
+                cores: self.cores.clone(),
+                bandwidth,
+            });
             if goal == Goal::First {
                 return Ok(());
             }
             self.raise_target(bandwidth + ROUNDING);
         }
         self.add(cut);
-        if goal == Goal::Most { self.learn(domain) } else { Ok(()) }
+        if goal == Goal::Most {
+            self.learn(domain)
+        } else {
+            Ok(())
+        }
     }
 
     /// In stage 1 there is no number of cores to bound the walk. Frees slots from the last on as
@@ -355,8 +409,10 @@ impl<'p> Search<'p> {
         for slot in (0..self.problem.slots.len()).rev() {
             domain.least[slot] = self.domain.least[slot];
             domain.most[slot] = self.domain.most[slot];
-            let excluded =
-                self.cuts.iter().any(|cut| !cut.allows(self.problem, &domain, self.target));
+            let excluded = self
+                .cuts
+                .iter()
+                .any(|cut| !cut.allows(self.problem, &domain, self.target));
             if excluded {
                 continue;
             }
@@ -379,7 +435,13 @@ impl<'p> Search<'p> {
 
     fn add(&mut self, cut: Cut) {
         self.cuts.push(cut);
-        self.lookahead.add(self.problem, &self.domain, &self.cuts, self.target, &self.cores);
+        self.lookahead.add(
+            self.problem,
+            &self.domain,
+            &self.cuts,
+            self.target,
+            &self.cores,
+        );
     }
 }
 

@@ -176,7 +176,12 @@ impl Simplex {
                 if self.add_violated_rows() {
                     continue;
                 }
-                return Ok(self.cost.iter().zip(&self.nonbasic_value).map(|(c, x)| c * x).sum());
+                return Ok(self
+                    .cost
+                    .iter()
+                    .zip(&self.nonbasic_value)
+                    .map(|(c, x)| c * x)
+                    .sum());
             };
             steps += 1;
             if steps > 50 * patience {
@@ -218,7 +223,11 @@ impl Simplex {
             self.at_upper[column] = upper;
             self.nonbasic_value[column] = if upper { self.upper[variable] } else { 0.0 };
         }
-        for (value, row) in self.basic_value.iter_mut().zip(self.t.chunks_exact(flows.max(1))) {
+        for (value, row) in self
+            .basic_value
+            .iter_mut()
+            .zip(self.t.chunks_exact(flows.max(1)))
+        {
             *value = dot(row, &self.nonbasic_value);
         }
     }
@@ -231,10 +240,17 @@ impl Simplex {
         let mut found_variable = usize::MAX;
         for (row, (&variable, &value)) in self.basic.iter().zip(&self.basic_value).enumerate() {
             let over = value - self.upper[variable];
-            let under = if variable < self.packing.flows { -value } else { f64::NEG_INFINITY };
+            let under = if variable < self.packing.flows {
+                -value
+            } else {
+                f64::NEG_INFINITY
+            };
             let by = over.max(under);
-            let wins =
-                if in_order { by > FEASIBLE && variable < found_variable } else { by > worst };
+            let wins = if in_order {
+                by > FEASIBLE && variable < found_variable
+            } else {
+                by > worst
+            };
             if wins {
                 (worst, found, found_variable) = (by, Some((row, over > under)), variable);
             }
@@ -255,17 +271,29 @@ impl Simplex {
         candidates.clear();
         for (at, &entry) in self.t[row * flows..(row + 1) * flows].iter().enumerate() {
             let alpha = sign * entry;
-            let eligible = if self.at_upper[at] { alpha > PIVOT } else { alpha < -PIVOT };
+            let eligible = if self.at_upper[at] {
+                alpha > PIVOT
+            } else {
+                alpha < -PIVOT
+            };
             if eligible {
                 let size = alpha.abs();
-                candidates.push(Candidate { column: at, ratio: self.cost[at].abs() / size, size });
+                candidates.push(Candidate {
+                    column: at,
+                    ratio: self.cost[at].abs() / size,
+                    size,
+                });
             }
         }
         let mut entering = None;
         while let Some(best) = self.best_candidate(&candidates, in_order) {
             let Candidate { column, size, .. } = candidates.swap_remove(best);
             let variable = self.nonbasic[column];
-            let range = if variable < flows { self.upper[variable] } else { f64::INFINITY };
+            let range = if variable < flows {
+                self.upper[variable]
+            } else {
+                f64::INFINITY
+            };
             let after_flip = violation - size * range;
             if in_order || after_flip <= FEASIBLE {
                 entering = Some(column);
@@ -373,7 +401,11 @@ impl Simplex {
                 match self.place[flow] {
                     Place::Nonbasic(column) => self.scratch[column] += 1.0,
                     Place::Basic(at) => {
-                        add_scaled(&mut self.scratch, 1.0, &self.t[at * flows..(at + 1) * flows]);
+                        add_scaled(
+                            &mut self.scratch,
+                            1.0,
+                            &self.t[at * flows..(at + 1) * flows],
+                        );
                     }
                     Place::Absent => {}
                 }
@@ -446,7 +478,9 @@ mod tests {
                 *value = simplex.solve().unwrap();
                 let sum: f64 = (0..4).map(|f| simplex.flow(f)).sum();
                 assert!((sum - *value).abs() < 1e-9);
-                let dual: f64 = (0..3).map(|r| simplex.multiplier(r) * bounds[4 + r]).sum::<f64>()
+                let dual: f64 = (0..3)
+                    .map(|r| simplex.multiplier(r) * bounds[4 + r])
+                    .sum::<f64>()
                     + (0..4)
                         .map(|f| {
                             let covered: f64 = (0..3)
@@ -458,7 +492,10 @@ mod tests {
                         .sum::<f64>();
                 assert!((dual - *value).abs() < 1e-9);
             }
-            assert!((value[0] - value[1]).abs() < 1e-9, "{value:?} for {bounds:?}");
+            assert!(
+                (value[0] - value[1]).abs() < 1e-9,
+                "{value:?} for {bounds:?}"
+            );
         }
     }
 }

@@ -95,7 +95,11 @@ impl<'a> Program<'a> {
         for (app, demand) in demands.iter().enumerate() {
             demand.check(machine, app)?;
         }
-        Ok(Self { machine, demands, charge })
+        Ok(Self {
+            machine,
+            demands,
+            charge,
+        })
     }
 
     /// Solves all three stages.
@@ -149,7 +153,9 @@ impl<'a> Program<'a> {
             .map(|slot| allocation.0[slot.app][slot.node] as usize)
             .collect();
         let mut search = Search::new(&problem, EffortLimit::default());
-        let (total, flows) = search.evaluate(&cores).map_err(|stop| refused(stop, &search))?;
+        let (total, flows) = search
+            .evaluate(&cores)
+            .map_err(|stop| refused(stop, &search))?;
         for (flow, &bandwidth) in problem.flows.iter().zip(&flows) {
             let slot = problem.slots[flow.slot];
             match flow.kind {
@@ -165,7 +171,11 @@ impl<'a> Program<'a> {
                 bandwidth: GbPerSecond(bandwidth),
             })
             .collect();
-        Ok(BandwidthPrediction { total: GbPerSecond(total), local, remote })
+        Ok(BandwidthPrediction {
+            total: GbPerSecond(total),
+            local,
+            remote,
+        })
     }
 
     fn nobody(&self) -> NodeAllocation {
@@ -189,11 +199,18 @@ impl<'a> Program<'a> {
                     available: available.into(),
                 });
             }
-            let demand: f64 =
-                held.zip(self.demands).map(|(cores, d)| d.local[node][cores as usize]).sum();
+            let demand: f64 = held
+                .zip(self.demands)
+                .map(|(cores, d)| d.local[node][cores as usize])
+                .sum();
             let (alpha, beta) = (spec.alpha[node], spec.beta[node]);
             if beta * demand > alpha + ROUNDING {
-                return Err(NuCoreError::Overload { node, demand, beta, alpha });
+                return Err(NuCoreError::Overload {
+                    node,
+                    demand,
+                    beta,
+                    alpha,
+                });
             }
         }
         Ok(())
@@ -245,7 +262,9 @@ fn solve_part(
 fn refused(stop: Stop, search: &Search<'_>) -> NuCoreError {
     match stop {
         Stop::Infeasible => NuCoreError::Infeasible,
-        Stop::Numerics => NuCoreError::Numerics { pivots: search.effort.pivots },
+        Stop::Numerics => NuCoreError::Numerics {
+            pivots: search.effort.pivots,
+        },
         Stop::Limit => NuCoreError::Undecided {
             programs: search.effort.programs,
             cut_tests: search.effort.cut_tests,

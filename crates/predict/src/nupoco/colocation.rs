@@ -106,7 +106,11 @@ pub fn predict(
         exact(shares, service)?
     } else {
         let state = queue::solve_raw(crowd.customers, crowd.mean_rate(), service);
-        (state.utilisation, state.response, vec![state.response; shares.len()])
+        (
+            state.utilisation,
+            state.response,
+            vec![state.response; shares.len()],
+        )
     };
 
     let workloads: Vec<WorkloadPrediction> = shares
@@ -122,7 +126,10 @@ pub fn predict(
             }
         })
         .collect();
-    let cpu = workloads.iter().map(|w| f64::from(w.cores) * w.cpu.get()).sum::<f64>()
+    let cpu = workloads
+        .iter()
+        .map(|w| f64::from(w.cores) * w.cpu.get())
+        .sum::<f64>()
         / f64::from(machine.cores());
     Ok(Colocation {
         customers: crowd.customers,
@@ -155,7 +162,11 @@ impl Crowd {
     }
 
     pub(crate) fn mean_rate(self) -> f64 {
-        if self.customers == 0 { 0.0 } else { self.rates / f64::from(self.customers) }
+        if self.customers == 0 {
+            0.0
+        } else {
+            self.rates / f64::from(self.customers)
+        }
     }
 }
 
@@ -176,14 +187,24 @@ fn exact(shares: &[Share], service: f64) -> Result<(f64, f64, Vec<f64>), ModelEr
     let states = shares
         .iter()
         .filter(|s| requesting(s))
-        .fold(1u128, |states, s| states.saturating_mul(u128::from(s.cores) + 1));
+        .fold(1u128, |states, s| {
+            states.saturating_mul(u128::from(s.cores) + 1)
+        });
     if states > EXACT_STATE_LIMIT {
-        return Err(ModelError::TooManyStates { states, limit: EXACT_STATE_LIMIT });
+        return Err(ModelError::TooManyStates {
+            states,
+            limit: EXACT_STATE_LIMIT,
+        });
     }
     let mut classes = Vec::new();
     let mut stride = 1;
     for (share, s) in shares.iter().enumerate().filter(|(_, s)| requesting(s)) {
-        classes.push(Class { share, cores: s.cores, rate: s.rate.get(), stride });
+        classes.push(Class {
+            share,
+            cores: s.cores,
+            rate: s.rate.get(),
+            stride,
+        });
         stride *= s.cores as usize + 1;
     }
 
@@ -220,7 +241,11 @@ fn exact(shares: &[Share], service: f64) -> Result<(f64, f64, Vec<f64>), ModelEr
     for (class, response) in classes.iter().zip(response_of) {
         own_response[class.share] = response;
     }
-    let response = if utilisation > 0.0 { waiting / utilisation * service } else { service };
+    let response = if utilisation > 0.0 {
+        waiting / utilisation * service
+    } else {
+        service
+    };
     Ok((utilisation.min(1.0), response, own_response))
 }
 
@@ -234,11 +259,18 @@ mod tests {
     }
 
     fn share(cores: u32, rate: f64) -> Share {
-        Share { cores, rate: RequestsPerCycle::new(rate).unwrap() }
+        Share {
+            cores,
+            rate: RequestsPerCycle::new(rate).unwrap(),
+        }
     }
 
     fn reading() -> impl Strategy<Value = Reading> {
-        prop_oneof![Just(Reading::Requesting), Just(Reading::Assigned), Just(Reading::Exact)]
+        prop_oneof![
+            Just(Reading::Requesting),
+            Just(Reading::Assigned),
+            Just(Reading::Exact)
+        ]
     }
 
     #[test]

@@ -5,18 +5,19 @@
 //!
 //! Readings. The listing alone can leave a workload without a node; the text says that each gets
 //! at least one, so node k is first reserved for the k-th workload in order of arrival, then the
-//! greedy goes over the remaining nodes in order [N10]. NuUtil values closer than 1e-9 are equal
-//! and go to the workload that arrived first [N11]. A workload in a serial section gets one core,
-//! from the last node backwards, and takes no part in the greedy (its requests count) [N12]. With
+//! greedy goes over the remaining nodes in order (N10). NuUtil values closer than 1e-9 are equal
+//! and go to the workload that arrived first (N11). A workload in a serial section gets one core,
+//! from the last node backwards, and takes no part in the greedy (its requests count) (N12). With
 //! more workloads than nodes the paper's assumption is broken: cores are dealt one by one, round
-//! robin, node by node [N13].
+//! robin, node by node (N13).
 //!
 //! Invariants: every core is handed out at most once, and all of them when there is a parallel
 //! workload; every workload gets at least one core; the same input gives the same plan; the trace
 //! holds every candidate's NuUtil and the choice.
 
 use crate::error::ModelError;
-use crate::nupoco::network::{CoreMap, Flow, NumaModel};
+use crate::nupoco::network::{Flow, NumaModel};
+use crate::nupoco::numa::CoreMap;
 use crate::units::{NodeIndex, Utilisation, WorkloadIndex};
 use serde::Serialize;
 
@@ -90,7 +91,11 @@ pub fn plan(model: &NumaModel<'_>, sections: &[Section]) -> Result<DopPlan, Mode
     let mut free: Vec<u32> = (0..nodes).map(|n| machine.cores(NodeIndex(n))).collect();
     let all: u64 = free.iter().map(|&cores| u64::from(cores)).sum();
     if all < workloads as u64 {
-        return Err(ModelError::MoreWorkloadsThan { unit: "cores", workloads, units: all as usize });
+        return Err(ModelError::MoreWorkloadsThan {
+            unit: "cores",
+            workloads,
+            units: all as usize,
+        });
     }
 
     let mut cores = CoreMap::empty(nodes, workloads);
@@ -123,13 +128,22 @@ pub fn plan(model: &NumaModel<'_>, sections: &[Section]) -> Result<DopPlan, Mode
         }
         DopRule::WholeNodes
     };
-    Ok(DopPlan { rule, cores, owner, trace })
+    Ok(DopPlan {
+        rule,
+        cores,
+        owner,
+        trace,
+    })
 }
 
 /// One core each for the serial workloads, from the last node backwards [readings N12].
 fn place_serial(cores: &mut CoreMap, free: &mut [u32], sections: &[Section]) {
     let mut node = free.len();
-    for (workload, _) in sections.iter().enumerate().filter(|(_, s)| **s == Section::Serial) {
+    for (workload, _) in sections
+        .iter()
+        .enumerate()
+        .filter(|(_, s)| **s == Section::Serial)
+    {
         while node > 0 && free[node - 1] == 0 {
             node -= 1;
         }
@@ -170,7 +184,8 @@ impl<'a, 'm> Greedy<'a, 'm> {
 
     fn give(&mut self, node: usize, workload: WorkloadIndex, cores: u32) {
         self.cores.set(NodeIndex(node), workload, cores);
-        self.model.set_node(&mut self.flow, node, self.cores.node(NodeIndex(node)));
+        self.model
+            .set_node(&mut self.flow, node, self.cores.node(NodeIndex(node)));
     }
 
     fn step(&mut self, node: usize, cores: u32, candidates: &[WorkloadIndex]) -> DopStep {
@@ -183,33 +198,58 @@ impl<'a, 'm> Greedy<'a, 'm> {
             nu_util.push(Utilisation(value));
             self.cores.set(NodeIndex(node), candidate, 0);
         }
-        let chosen = nu_util.iter().position(|u| u.get() >= best - TIE).unwrap_or(0);
+        let chosen = nu_util
+            .iter()
+            .position(|u| u.get() >= best - TIE)
+            .unwrap_or(0);
         let choice = candidates[chosen];
         self.give(node, choice, cores);
-        DopStep { node: NodeIndex(node), candidates: candidates.to_vec(), nu_util, choice }
+        DopStep {
+            node: NodeIndex(node),
+            candidates: candidates.to_vec(),
+            nu_util,
+            choice,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nupoco::network::{Averaging, Locality, NumaMachine, NumaWorkload};
+    use crate::nupoco::network::Averaging;
+    use crate::nupoco::numa::{Locality, NumaMachine, NumaWorkload};
     use crate::units::{Cycles, RequestsPerCycle};
     use proptest::prelude::*;
 
     fn workload(rate: f64) -> NumaWorkload {
         let rate = RequestsPerCycle::new(rate).unwrap();
-        NumaWorkload { requests: rate, stalling_reads: rate, locality: Locality::Interleaved }
+        NumaWorkload {
+            requests: rate,
+            stalling_reads: rate,
+            locality: Locality::Interleaved,
+        }
     }
 
     fn machine(nodes: usize, cores: u32) -> NumaMachine {
-        NumaMachine::uniform(nodes, cores, Cycles::new(20.0).unwrap(), Cycles::new(10.0).unwrap())
-            .unwrap()
+        NumaMachine::uniform(
+            nodes,
+            cores,
+            Cycles::new(20.0).unwrap(),
+            Cycles::new(10.0).unwrap(),
+        )
+        .unwrap()
     }
 
-    fn run(machine: &NumaMachine, rates: &[f64], sections: &[Section]) -> Result<DopPlan, ModelError> {
+    fn run(
+        machine: &NumaMachine,
+        rates: &[f64],
+        sections: &[Section],
+    ) -> Result<DopPlan, ModelError> {
         let workloads: Vec<NumaWorkload> = rates.iter().copied().map(workload).collect();
-        plan(&NumaModel::new(machine, &workloads, Averaging::default()).unwrap(), sections)
+        plan(
+            &NumaModel::new(machine, &workloads, Averaging::default()).unwrap(),
+            sections,
+        )
     }
 
     use Section::{Parallel, Serial};
@@ -223,19 +263,32 @@ mod tests {
 
     #[test]
     fn a_serial_workload_gets_one_core_of_the_last_node() {
-        let plan = run(&machine(4, 4), &[0.0, 0.01, 0.01], &[Parallel, Serial, Parallel]).unwrap();
+        let plan = run(
+            &machine(4, 4),
+            &[0.0, 0.01, 0.01],
+            &[Parallel, Serial, Parallel],
+        )
+        .unwrap();
         assert_eq!(plan.cores.total(WorkloadIndex(1)), 1);
         assert_eq!(plan.cores.get(NodeIndex(3), WorkloadIndex(1)), 1);
         assert_eq!(plan.owner[0], Some(WorkloadIndex(0)));
         assert_eq!(plan.owner[1], Some(WorkloadIndex(2)));
         let last = plan.owner[3].unwrap();
         assert_eq!(plan.cores.get(NodeIndex(3), last), 3);
-        assert_eq!(plan.trace[0].candidates, [WorkloadIndex(0), WorkloadIndex(2)]);
+        assert_eq!(
+            plan.trace[0].candidates,
+            [WorkloadIndex(0), WorkloadIndex(2)]
+        );
     }
 
     #[test]
     fn serial_workloads_fill_the_last_node_then_the_one_before() {
-        let plan = run(&machine(3, 2), &[0.0; 4], &[Serial, Serial, Serial, Parallel]).unwrap();
+        let plan = run(
+            &machine(3, 2),
+            &[0.0; 4],
+            &[Serial, Serial, Serial, Parallel],
+        )
+        .unwrap();
         assert_eq!(plan.cores.node(NodeIndex(2)), [1, 1, 0, 0]);
         assert_eq!(plan.cores.node(NodeIndex(1)), [0, 0, 1, 1]);
         assert_eq!(plan.cores.node(NodeIndex(0)), [0, 0, 0, 2]);
@@ -280,10 +333,10 @@ mod tests {
                 Err(_) => prop_assert!((rates.len() as u64) > all),
                 Ok(plan) => {
                     let mut sum = 0;
-                    for w in 0..rates.len() {
+                    for (w, section) in sections.iter().enumerate() {
                         let total = plan.cores.total(WorkloadIndex(w));
                         prop_assert!(total >= 1);
-                        if sections[w] == Serial {
+                        if *section == Serial {
                             prop_assert_eq!(total, 1);
                         }
                         sum += total;

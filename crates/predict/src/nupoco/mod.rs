@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! queue ── smp ── colocation ── smp_policy      one memory controller (§3)
-//!   └───── network ── dop                       a NUMA machine (§4), Algorithm 1 (§5.2)
+//!   └─ numa ── network ── dop                   a NUMA machine (§4), Algorithm 1 (§5.2)
 //!          profile                              measured rates → model rates [readings N8]
 //!          swap                                 Algorithm 2 (§5.3)
 //! ```
@@ -10,6 +10,7 @@
 pub mod colocation;
 pub mod dop;
 pub mod network;
+pub mod numa;
 pub mod profile;
 pub mod queue;
 pub mod smp;

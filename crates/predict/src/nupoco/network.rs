@@ -9,9 +9,9 @@
 //! share averaged over all its cores, idle ones included, plus MCTUtil; NuUtil (eq. 7) is the sum
 //! over the nodes.
 //!
-//! Readings: sums run over the existing nodes [N5]; averages are over the nodes and cores with
-//! traffic, the literal average over all is [`Averaging::All`] [N6]; local access crosses no link
-//! [N7]; all requests load the queues, only read misses stall a core [N9].
+//! Readings: sums run over the existing nodes (N5); averages are over the nodes and cores with
+//! traffic, the literal average over all is [`Averaging::All`] (N6); all requests load the queues,
+//! only read misses stall a core (N9).
 //!
 //! Invariants: 0 ≤ NuUtil ≤ CPU nodes + memory nodes; a machine without work is idle; a machine of
 //! one node without a link is the model of §3.3 except that §4 sees its cores as one customer at
@@ -22,107 +22,10 @@
 //! Algorithm 1 evaluates the network for every candidate and has microseconds for it.
 
 use crate::error::ModelError;
+use crate::nupoco::numa::{CoreMap, NumaMachine, NumaWorkload, check_length};
 use crate::nupoco::queue::next_response;
-use crate::units::{Cycles, NodeIndex, RequestsPerCycle, Speedup, Utilisation, WorkloadIndex};
+use crate::units::{Cycles, NodeIndex, Speedup, Utilisation, WorkloadIndex};
 use serde::{Deserialize, Serialize};
-
-/// A node: cores, memory, or both.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct NumaNode {
-    /// Cores; zero for a node of memory only.
-    pub cores: u32,
-    /// Time in which its controller serves a request.
-    pub memory_service: Cycles,
-}
-
-/// A NUMA machine as the model sees it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct NumaMachine {
-    cores: Vec<u32>,
-    memory_service: Vec<f64>,
-    /// `link[i * nodes + m]`: service time of the link from CPU node i to memory node m.
-    link: Vec<f64>,
-}
-
-impl NumaMachine {
-    /// A machine of equal nodes and equal links.
-    ///
-    /// # Errors
-    /// [`ModelError::Empty`] for no node or no core.
-    pub fn uniform(
-        nodes: usize,
-        cores_per_node: u32,
-        memory_service: Cycles,
-        link: Cycles,
-    ) -> Result<Self, ModelError> {
-        let node = NumaNode { cores: cores_per_node, memory_service };
-        Self::new(&vec![node; nodes], &vec![vec![link; nodes]; nodes])
-    }
-
-    /// A machine of any nodes; `link[i][m]` is the time that the link from CPU node i to memory
-    /// node m takes for a request. The diagonal is not used [readings N7].
-    ///
-    /// # Errors
-    /// [`ModelError::Empty`] for no node or no core, [`ModelError::Length`] when `link` is not
-    /// square over the nodes.
-    pub fn new(nodes: &[NumaNode], link: &[Vec<Cycles>]) -> Result<Self, ModelError> {
-        let count = nodes.len();
-        if count == 0 {
-            return Err(ModelError::Empty { what: "node" });
-        }
-        if nodes.iter().all(|n| n.cores == 0) {
-            return Err(ModelError::Empty { what: "core" });
-        }
-        check_length("the link matrix", link.len(), count)?;
-        for row in link {
-            check_length("a row of the link matrix", row.len(), count)?;
-        }
-        let mut flat: Vec<f64> = link.iter().flatten().map(|cycles| cycles.get()).collect();
-        for i in 0..count {
-            flat[i * count + i] = 0.0;
-        }
-        Ok(Self {
-            cores: nodes.iter().map(|n| n.cores).collect(),
-            memory_service: nodes.iter().map(|n| n.memory_service.get()).collect(),
-            link: flat,
-        })
-    }
-
-    /// Nodes of the machine.
-    #[must_use]
-    pub fn nodes(&self) -> usize {
-        self.cores.len()
-    }
-
-    /// Cores of a node.
-    #[must_use]
-    pub fn cores(&self, node: NodeIndex) -> u32 {
-        self.cores[node.0]
-    }
-}
-
-/// Where the requests of a workload go.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub enum Locality {
-    /// Evenly to all memory nodes.
-    #[default]
-    Interleaved,
-    /// This share to the core's own node, the rest evenly to the others.
-    Local(f64),
-    /// These shares to the memory nodes, from wherever the core is.
-    Fixed(Vec<f64>),
-}
-
-/// A workload as profiled, per core and cycle of work (see [`crate::nupoco::profile`]).
-#[derive(Clone, PartialEq, Debug)]
-pub struct NumaWorkload {
-    /// All requests that load the memory.
-    pub requests: RequestsPerCycle,
-    /// Read misses of the last-level cache, which stall the core.
-    pub stalling_reads: RequestsPerCycle,
-    /// Where both go.
-    pub locality: Locality,
-}
 
 /// Which nodes and cores an average runs over [readings N6].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -133,56 +36,6 @@ pub enum Averaging {
     WithTraffic,
     /// A: all CPU nodes, and all cores of the node.
     All,
-}
-
-/// Cores of every node held by every workload.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct CoreMap {
-    workloads: usize,
-    cores: Vec<u32>,
-}
-
-impl CoreMap {
-    /// Nobody holds anything.
-    #[must_use]
-    pub fn empty(nodes: usize, workloads: usize) -> Self {
-        Self { workloads, cores: vec![0; nodes * workloads] }
-    }
-
-    /// Cores that `workload` holds on `node`.
-    #[must_use]
-    pub fn get(&self, node: NodeIndex, workload: WorkloadIndex) -> u32 {
-        self.cores[node.0 * self.workloads + workload.0]
-    }
-
-    /// Sets the cores that `workload` holds on `node`.
-    pub fn set(&mut self, node: NodeIndex, workload: WorkloadIndex, cores: u32) {
-        self.cores[node.0 * self.workloads + workload.0] = cores;
-    }
-
-    /// Cores of every workload on `node`.
-    #[must_use]
-    pub fn node(&self, node: NodeIndex) -> &[u32] {
-        &self.cores[node.0 * self.workloads..(node.0 + 1) * self.workloads]
-    }
-
-    /// Cores of `workload` on the whole machine.
-    #[must_use]
-    pub fn total(&self, workload: WorkloadIndex) -> u64 {
-        self.cores.iter().skip(workload.0).step_by(self.workloads).map(|&c| u64::from(c)).sum()
-    }
-
-    /// Nodes that it covers.
-    #[must_use]
-    pub fn nodes(&self) -> usize {
-        self.cores.len().checked_div(self.workloads).unwrap_or(0)
-    }
-
-    /// Workloads that it covers.
-    #[must_use]
-    pub const fn workloads(&self) -> usize {
-        self.workloads
-    }
 }
 
 /// What the network says of an allocation.
@@ -263,10 +116,10 @@ impl<'m> NumaModel<'m> {
         let mut requests = Vec::with_capacity(workloads.len() * nodes * nodes);
         let mut stalls = Vec::with_capacity(requests.capacity());
         for workload in workloads {
-            check_locality(&workload.locality, nodes)?;
+            workload.locality.check(nodes)?;
             for from in 0..nodes {
                 for to in 0..nodes {
-                    let share = share(&workload.locality, nodes, from, to);
+                    let share = workload.locality.share(nodes, from, to);
                     requests.push(workload.requests.get() * share);
                     stalls.push(workload.stalling_reads.get() * share);
                 }
@@ -321,18 +174,27 @@ impl<'m> NumaModel<'m> {
                     working[workload] += share;
                 }
             }
-            node_cpu.push(Utilisation(work / f64::from(self.machine.cores[node].max(1))));
+            node_cpu.push(Utilisation(
+                work / f64::from(self.machine.cores[node].max(1)),
+            ));
             response.push(flow.response.iter().map(|&r| Cycles::known(r)).collect());
         }
 
-        let node_system: Vec<Utilisation> =
-            node_cpu.iter().zip(&flow.memory).map(|(cpu, m)| Utilisation(cpu.get() + m)).collect();
+        let node_system: Vec<Utilisation> = node_cpu
+            .iter()
+            .zip(&flow.memory)
+            .map(|(cpu, m)| Utilisation(cpu.get() + m))
+            .collect();
         let workloads = (0..self.workloads)
             .map(|w| self.workload_prediction(map, WorkloadIndex(w), working[w]))
             .collect();
         Ok(NumaPrediction {
             memory: flow.memory.iter().map(|&m| Utilisation(m)).collect(),
-            memory_response: flow.memory_response.iter().map(|&r| Cycles::known(r)).collect(),
+            memory_response: flow
+                .memory_response
+                .iter()
+                .map(|&r| Cycles::known(r))
+                .collect(),
             response,
             node_cpu,
             nu_util: Utilisation(node_system.iter().map(|u| u.get()).sum()),
@@ -350,7 +212,11 @@ impl<'m> NumaModel<'m> {
         let cores = map.total(workload);
         let home = (0..self.machine.nodes()).find(|&n| map.get(NodeIndex(n), workload) > 0);
         let Some(home) = home else {
-            return NumaWorkloadPrediction { cores, cpu: Utilisation(1.0), speedup: Speedup(0.0) };
+            return NumaWorkloadPrediction {
+                cores,
+                cpu: Utilisation(1.0),
+                speedup: Speedup(0.0),
+            };
         };
         NumaWorkloadPrediction {
             cores,
@@ -380,7 +246,11 @@ impl<'m> NumaModel<'m> {
             check_length("the core map", map.nodes(), self.machine.nodes())?;
         }
         for (node, &available) in self.machine.cores.iter().enumerate() {
-            let got: u64 = map.node(NodeIndex(node)).iter().map(|&c| u64::from(c)).sum();
+            let got: u64 = map
+                .node(NodeIndex(node))
+                .iter()
+                .map(|&c| u64::from(c))
+                .sum();
             if got > available.into() {
                 return Err(ModelError::TooManyCores {
                     place: format!("node {node}"),
@@ -432,8 +302,10 @@ impl<'m> NumaModel<'m> {
                 }
             }
         }
-        for ((mean, rate), customers) in
-            flow.rate[at..at + nodes].iter_mut().zip(rate.iter()).zip(customers.iter())
+        for ((mean, rate), customers) in flow.rate[at..at + nodes]
+            .iter_mut()
+            .zip(rate.iter())
+            .zip(customers.iter())
         {
             *mean = if *rate > 0.0 { rate / customers } else { 0.0 };
         }
@@ -445,8 +317,11 @@ impl<'m> NumaModel<'m> {
         flow.arrivals.fill(0.0);
         flow.sources.fill(0.0);
         for node_rate in flow.node_rate.chunks_exact(nodes) {
-            for ((sum, sources), rate) in
-                flow.arrivals.iter_mut().zip(&mut flow.sources).zip(node_rate)
+            for ((sum, sources), rate) in flow
+                .arrivals
+                .iter_mut()
+                .zip(&mut flow.sources)
+                .zip(node_rate)
             {
                 *sum += rate;
                 *sources += if *rate > 0.0 { 1.0 } else { 0.0 };
@@ -461,7 +336,8 @@ impl<'m> NumaModel<'m> {
 
         flow.memory.fill(0.0);
         flow.idle.fill(1.0);
-        flow.memory_response.copy_from_slice(&self.machine.memory_service);
+        flow.memory_response
+            .copy_from_slice(&self.machine.memory_service);
         let most = flow.sources.iter().fold(0.0, |most: f64, &n| most.max(n)) as u32;
         for n in 1..=most {
             let n = f64::from(n);
@@ -470,11 +346,23 @@ impl<'m> NumaModel<'m> {
                 let offered = n * rate * service;
                 let sum = flow.idle[m] + offered;
                 let in_play = n <= flow.sources[m];
-                flow.memory[m] = if in_play { offered / sum } else { flow.memory[m] };
-                flow.idle[m] = if in_play { flow.idle[m] / sum } else { flow.idle[m] };
+                flow.memory[m] = if in_play {
+                    offered / sum
+                } else {
+                    flow.memory[m]
+                };
+                flow.idle[m] = if in_play {
+                    flow.idle[m] / sum
+                } else {
+                    flow.idle[m]
+                };
                 let next = next_response(n, rate, service, flow.memory_response[m]);
                 let in_play = n < flow.sources[m];
-                flow.memory_response[m] = if in_play { next } else { flow.memory_response[m] };
+                flow.memory_response[m] = if in_play {
+                    next
+                } else {
+                    flow.memory_response[m]
+                };
             }
         }
     }
@@ -509,7 +397,11 @@ impl<'m> NumaModel<'m> {
     pub(crate) fn core_utilisation(&self, flow: &Flow, workload: usize, node: usize) -> f64 {
         let nodes = self.machine.nodes();
         let stalls = &self.stalls[(workload * nodes + node) * nodes..][..nodes];
-        let wait: f64 = stalls.iter().zip(&flow.response).map(|(stall, r)| stall * r).sum();
+        let wait: f64 = stalls
+            .iter()
+            .zip(&flow.response)
+            .map(|(stall, r)| stall * r)
+            .sum();
         1.0 / (1.0 + wait)
     }
 
@@ -532,42 +424,11 @@ impl<'m> NumaModel<'m> {
     }
 }
 
-fn check_length(what: &'static str, got: usize, expected: usize) -> Result<(), ModelError> {
-    if got == expected { Ok(()) } else { Err(ModelError::Length { what, got, expected }) }
-}
-
-fn check_locality(locality: &Locality, nodes: usize) -> Result<(), ModelError> {
-    let check = |of, value: f64| {
-        if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(ModelError::Share { of, value }) }
-    };
-    match locality {
-        Locality::Interleaved => Ok(()),
-        Locality::Local(share) => check("the own node", *share),
-        Locality::Fixed(shares) => {
-            check_length("the list of shares over the memory nodes", shares.len(), nodes)?;
-            for share in shares {
-                check("a memory node", *share)?;
-            }
-            let sum: f64 = shares.iter().sum();
-            if (sum - 1.0).abs() <= 1e-6 { Ok(()) } else { Err(ModelError::ShareSum { sum }) }
-        }
-    }
-}
-
-fn share(locality: &Locality, nodes: usize, from: usize, to: usize) -> f64 {
-    match locality {
-        Locality::Interleaved => 1.0 / nodes as f64,
-        // With one node there is no other to send the rest to.
-        Locality::Local(_) if nodes == 1 => 1.0,
-        Locality::Local(share) if from == to => *share,
-        Locality::Local(share) => (1.0 - share) / (nodes - 1) as f64,
-        Locality::Fixed(shares) => shares[to],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nupoco::numa::{Locality, NumaNode};
+    use crate::units::RequestsPerCycle;
     use proptest::prelude::*;
 
     fn cycles(value: f64) -> Cycles {
@@ -599,9 +460,12 @@ mod tests {
     #[test]
     fn an_idle_machine_has_no_utilisation() {
         let machine = NumaMachine::uniform(4, 4, cycles(20.0), cycles(10.0)).unwrap();
-        let model =
-            NumaModel::new(&machine, &[workload(0.01, 0.01, Locality::Interleaved)], Averaging::default())
-                .unwrap();
+        let model = NumaModel::new(
+            &machine,
+            &[workload(0.01, 0.01, Locality::Interleaved)],
+            Averaging::default(),
+        )
+        .unwrap();
         let p = model.predict(&CoreMap::empty(4, 1)).unwrap();
         assert_eq!(p.nu_util.get(), 0.0);
         assert_eq!(p.response[0][1].get(), 30.0);
@@ -633,13 +497,22 @@ mod tests {
     #[test]
     fn a_memory_only_node_serves_and_computes_nothing() {
         let nodes = [
-            NumaNode { cores: 4, memory_service: cycles(20.0) },
-            NumaNode { cores: 0, memory_service: cycles(40.0) },
+            NumaNode {
+                cores: 4,
+                memory_service: cycles(20.0),
+            },
+            NumaNode {
+                cores: 0,
+                memory_service: cycles(40.0),
+            },
         ];
         let machine = NumaMachine::new(&nodes, &vec![vec![cycles(10.0); 2]; 2]).unwrap();
-        let model =
-            NumaModel::new(&machine, &[workload(0.01, 0.01, Locality::Interleaved)], Averaging::default())
-                .unwrap();
+        let model = NumaModel::new(
+            &machine,
+            &[workload(0.01, 0.01, Locality::Interleaved)],
+            Averaging::default(),
+        )
+        .unwrap();
         let mut map = CoreMap::empty(2, 1);
         map.set(NodeIndex(0), WorkloadIndex(0), 4);
         let p = model.predict(&map).unwrap();

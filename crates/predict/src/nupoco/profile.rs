@@ -47,7 +47,9 @@ pub fn on_one_controller(
     cores: u32,
     service: Cycles,
 ) -> Result<WorkRates, ModelError> {
-    convert(measured, |rate| Cycles::known(queue::solve_raw(cores, rate.get(), service.get()).response))
+    convert(measured, |rate| {
+        Cycles::known(queue::solve_raw(cores, rate.get(), service.get()).response)
+    })
 }
 
 /// Converts a profile with any model of the response time: `response` gives the mean response time
@@ -79,7 +81,10 @@ pub fn convert(
     let mut high = x;
     while predicted(high) < x {
         if high > 1e9 {
-            return Err(ModelError::Saturated { measured: x, limit: predicted(high) });
+            return Err(ModelError::Saturated {
+                measured: x,
+                limit: predicted(high),
+            });
         }
         low = high;
         high *= 2.0;
@@ -90,7 +95,11 @@ pub fn convert(
         if middle <= low || middle >= high {
             break;
         }
-        if predicted(middle) < x { low = middle } else { high = middle }
+        if predicted(middle) < x {
+            low = middle;
+        } else {
+            high = middle;
+        }
     }
     Ok(WorkRates {
         requests: RequestsPerCycle::known(high),
@@ -109,7 +118,10 @@ mod tests {
 
     #[test]
     fn what_stalls_nobody_stays_as_measured() {
-        let measured = Measured { requests: rate(0.02), stalling_reads: rate(0.0) };
+        let measured = Measured {
+            requests: rate(0.02),
+            stalling_reads: rate(0.0),
+        };
         let rates = on_one_controller(measured, 8, Cycles::new(50.0).unwrap()).unwrap();
         assert_eq!(rates.requests.get(), 0.02);
     }
@@ -118,7 +130,10 @@ mod tests {
     fn one_core_follows_the_closed_form() {
         // R = 50, x = λ/(1+50λ): λ = 0.01 is measured as 0.01/1.5.
         let x = rate(0.01 / 1.5);
-        let measured = Measured { requests: x, stalling_reads: x };
+        let measured = Measured {
+            requests: x,
+            stalling_reads: x,
+        };
         let rates = on_one_controller(measured, 1, Cycles::new(50.0).unwrap()).unwrap();
         assert!((rates.requests.get() - 0.01).abs() < 1e-15);
     }
@@ -126,7 +141,10 @@ mod tests {
     #[test]
     fn more_than_the_controller_serves_is_refused() {
         // 8 cores share 1/50 request per cycle: 0.0025 each.
-        let measured = Measured { requests: rate(0.003), stalling_reads: rate(0.003) };
+        let measured = Measured {
+            requests: rate(0.003),
+            stalling_reads: rate(0.003),
+        };
         let error = on_one_controller(measured, 8, Cycles::new(50.0).unwrap()).unwrap_err();
         assert!(
             error.to_string().starts_with(

@@ -37,7 +37,10 @@ pub struct QueueState {
 #[must_use]
 pub fn solve(customers: u32, rate: RequestsPerCycle, service: Cycles) -> QueueState {
     let state = solve_raw(customers, rate.get(), service.get());
-    QueueState { utilisation: Utilisation(state.utilisation), response: Cycles::known(state.response) }
+    QueueState {
+        utilisation: Utilisation(state.utilisation),
+        response: Cycles::known(state.response),
+    }
 }
 
 /// [`QueueState`] without units, for inner loops.
@@ -52,11 +55,17 @@ pub(crate) struct RawState {
 pub(crate) fn solve_raw(customers: u32, rate: f64, service: f64) -> RawState {
     let load = rate * service;
     if customers == 0 || load == 0.0 {
-        return RawState { utilisation: 0.0, response: service };
+        return RawState {
+            utilisation: 0.0,
+            response: service,
+        };
     }
     if !(load * f64::from(customers)).is_finite() {
         // Far past saturation: every core waits in the queue.
-        return RawState { utilisation: 1.0, response: f64::from(customers) * service };
+        return RawState {
+            utilisation: 1.0,
+            response: f64::from(customers) * service,
+        };
     }
     let mut idle = 1.0; // P0(n-1)
     let mut utilisation = 0.0; // U(n)
@@ -71,11 +80,17 @@ pub(crate) fn solve_raw(customers: u32, rate: f64, service: f64) -> RawState {
         }
         if idle == 0.0 {
             // P0 has underflowed: the server never rests, and eq. 3 with U = 1 is exact.
-            return RawState { utilisation: 1.0, response: f64::from(customers) * service - 1.0 / rate };
+            return RawState {
+                utilisation: 1.0,
+                response: f64::from(customers) * service - 1.0 / rate,
+            };
         }
         response = next_response(f64::from(n), rate, service, response);
     }
-    RawState { utilisation, response }
+    RawState {
+        utilisation,
+        response,
+    }
 }
 
 /// R(n+1) from R(n).
@@ -91,8 +106,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn raw(n: u32, rate: f64, service: f64) -> RawState {
-        let state = solve(n, RequestsPerCycle::new(rate).unwrap(), Cycles::new(service).unwrap());
-        RawState { utilisation: state.utilisation.get(), response: state.response.get() }
+        let state = solve(
+            n,
+            RequestsPerCycle::new(rate).unwrap(),
+            Cycles::new(service).unwrap(),
+        );
+        RawState {
+            utilisation: state.utilisation.get(),
+            response: state.response.get(),
+        }
     }
 
     /// Equation 4 as printed, by its sum; good for small n only.

@@ -72,7 +72,11 @@ pub fn compare(
 ) -> Result<Comparison, ModelError> {
     let cores = machine.cores();
     if cores < 2 {
-        return Err(ModelError::MoreWorkloadsThan { unit: "cores", workloads: 2, units: 1 });
+        return Err(ModelError::MoreWorkloadsThan {
+            unit: "cores",
+            workloads: 2,
+            units: 1,
+        });
     }
     let alone = [run_alone(machine, &jobs[0])?, run_alone(machine, &jobs[1])?];
     let batch = alone[0] + alone[1];
@@ -80,11 +84,22 @@ pub fn compare(
     let candidates = (1..cores)
         .map(|first| {
             let split = [first, cores - first];
-            let shares = [0, 1].map(|i| Share { cores: split[i], rate: jobs[i].rate });
+            let shares = [0, 1].map(|i| Share {
+                cores: split[i],
+                rate: jobs[i].rate,
+            });
             let model = colocation::predict(machine, &shares, reading)?;
             let (turnaround, total) = finish(jobs, alone, &model);
             let reduction_vs_batch = 1.0 - total / batch;
-            Ok((model, Outcome { split, total, turnaround, reduction_vs_batch }))
+            Ok((
+                model,
+                Outcome {
+                    split,
+                    total,
+                    turnaround,
+                    reduction_vs_batch,
+                },
+            ))
         })
         .collect::<Result<Vec<_>, ModelError>>()?;
 
@@ -105,9 +120,12 @@ fn run_alone(machine: &SmpMachine, job: &Job) -> Result<f64, ModelError> {
 
 /// Turnarounds and total: side by side until one ends, then the other alone on all cores.
 fn finish(jobs: &[Job; 2], alone: [f64; 2], model: &Colocation) -> ([f64; 2], f64) {
-    let side_by_side =
-        [0, 1].map(|i| jobs[i].time_on_one_core / model.workloads[i].speedup.get());
-    let (first, last) = if side_by_side[0] <= side_by_side[1] { (0, 1) } else { (1, 0) };
+    let side_by_side = [0, 1].map(|i| jobs[i].time_on_one_core / model.workloads[i].speedup.get());
+    let (first, last) = if side_by_side[0] <= side_by_side[1] {
+        (0, 1)
+    } else {
+        (1, 0)
+    };
     let left = 1.0 - side_by_side[first] / side_by_side[last];
     let mut turnaround = side_by_side;
     if left > 0.0 {
@@ -143,7 +161,12 @@ mod tests {
             rate: RequestsPerCycle::new(rate).unwrap(),
             time_on_one_core,
         };
-        compare(&machine, &[job(0.0, work[0]), job(0.01, work[1])], Reading::Requesting).unwrap()
+        compare(
+            &machine,
+            &[job(0.0, work[0]), job(0.01, work[1])],
+            Reading::Requesting,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -165,7 +188,10 @@ mod tests {
     #[test]
     fn one_core_cannot_be_split() {
         let machine = SmpMachine::new(1, Cycles::new(50.0).unwrap()).unwrap();
-        let job = Job { rate: RequestsPerCycle::ZERO, time_on_one_core: 1.0 };
+        let job = Job {
+            rate: RequestsPerCycle::ZERO,
+            time_on_one_core: 1.0,
+        };
         assert!(compare(&machine, &[job, job], Reading::Requesting).is_err());
     }
 

@@ -53,7 +53,10 @@ pub struct SwapRule {
 impl Default for SwapRule {
     /// The paper's: a factor of 2, two cores.
     fn default() -> Self {
-        Self { threshold: 2.0, cores: 2 }
+        Self {
+            threshold: 2.0,
+            cores: 2,
+        }
     }
 }
 
@@ -89,7 +92,9 @@ pub fn plan<N: Copy + Ord, W: Clone + Ord>(
 ) -> SwapPlan<N, W> {
     let mut list: Vec<&NodePressure<N, W>> = nodes.iter().collect();
     list.sort_by(|a, b| {
-        b.llc_accesses.total_cmp(&a.llc_accesses).then_with(|| a.node.cmp(&b.node))
+        b.llc_accesses
+            .total_cmp(&a.llc_accesses)
+            .then_with(|| a.node.cmp(&b.node))
     });
     let order = list.iter().map(|n| n.node).collect();
 
@@ -124,7 +129,11 @@ fn swap_between<N: Copy, W: Clone + Ord>(
 }
 
 fn exceeds(busy: f64, idle: f64, threshold: f64) -> bool {
-    if idle > 0.0 { busy / idle > threshold } else { busy > 0.0 }
+    if idle > 0.0 {
+        busy / idle > threshold
+    } else {
+        busy > 0.0
+    }
 }
 
 /// The resident with the least score; of equals the one whose workload sorts first.
@@ -133,7 +142,9 @@ fn first_least<W: Ord>(
     score: impl Fn(&Resident<W>) -> f64,
 ) -> Option<&Resident<W>> {
     residents.iter().min_by(|a, b| {
-        score(a).total_cmp(&score(b)).then_with(|| a.workload.cmp(&b.workload))
+        score(a)
+            .total_cmp(&score(b))
+            .then_with(|| a.workload.cmp(&b.workload))
     })
 }
 
@@ -170,19 +181,28 @@ mod tests {
     fn a_ratio_of_exactly_the_threshold_is_left_alone() {
         let idle = node(1, 10.0, &[("e", 8, 0.1, 10.0)]);
         assert!(swaps(&[node(0, 20.0, &[("f", 8, 0.5, 20.0)]), idle.clone()]).is_empty());
-        assert_eq!(swaps(&[node(0, 20.1, &[("f", 8, 0.5, 20.1)]), idle]).len(), 1);
+        assert_eq!(
+            swaps(&[node(0, 20.1, &[("f", 8, 0.5, 20.1)]), idle]).len(),
+            1
+        );
     }
 
     #[test]
     fn an_idle_node_without_accesses_swaps_with_any_busy_one() {
         let idle = node(1, 0.0, &[("e", 8, 0.1, 0.0)]);
-        assert_eq!(swaps(&[node(0, 1.0, &[("f", 8, 0.5, 1.0)]), idle.clone()]).len(), 1);
+        assert_eq!(
+            swaps(&[node(0, 1.0, &[("f", 8, 0.5, 1.0)]), idle.clone()]).len(),
+            1
+        );
         assert!(swaps(&[node(0, 0.0, &[("f", 8, 0.5, 0.0)]), idle]).is_empty());
     }
 
     #[test]
     fn the_same_workload_on_both_sides_is_left_alone() {
-        let nodes = [node(0, 9.0, &[("f", 8, 0.5, 9.0)]), node(1, 1.0, &[("f", 8, 0.5, 1.0)])];
+        let nodes = [
+            node(0, 9.0, &[("f", 8, 0.5, 9.0)]),
+            node(1, 1.0, &[("f", 8, 0.5, 1.0)]),
+        ];
         assert!(swaps(&nodes).is_empty());
     }
 
@@ -201,7 +221,10 @@ mod tests {
 
     #[test]
     fn a_side_with_one_core_swaps_one() {
-        let nodes = [node(0, 9.0, &[("f", 1, 0.5, 9.0)]), node(1, 1.0, &[("e", 8, 0.1, 1.0)])];
+        let nodes = [
+            node(0, 9.0, &[("f", 1, 0.5, 9.0)]),
+            node(1, 1.0, &[("e", 8, 0.1, 1.0)]),
+        ];
         assert_eq!(swaps(&nodes)[0].cores, 1);
     }
 

@@ -1,0 +1,232 @@
+//! What the NUMA network takes: a machine, workloads, and who holds which cores.
+//!
+//! A machine is nodes with cores, memory, or both, and links between them; times in cycles. A
+//! workload is its request rates per core and cycle of work, and where the requests go. A core map
+//! counts the cores that each workload holds on each node.
+//!
+//! Invariants: a machine has a node and a core; local access crosses no link [readings N7]; the
+//! shares of a workload's requests over the memory nodes add up to 1.
+
+use crate::error::ModelError;
+use crate::units::{Cycles, NodeIndex, RequestsPerCycle, WorkloadIndex};
+use serde::Serialize;
+
+/// A node: cores, memory, or both.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct NumaNode {
+    /// Cores; zero for a node of memory only.
+    pub cores: u32,
+    /// Time in which its controller serves a request.
+    pub memory_service: Cycles,
+}
+
+/// A NUMA machine as the model sees it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NumaMachine {
+    pub(crate) cores: Vec<u32>,
+    pub(crate) memory_service: Vec<f64>,
+    /// `link[i * nodes + m]`: service time of the link from CPU node i to memory node m.
+    pub(crate) link: Vec<f64>,
+}
+
+impl NumaMachine {
+    /// A machine of equal nodes and equal links.
+    ///
+    /// # Errors
+    /// [`ModelError::Empty`] for no node or no core.
+    pub fn uniform(
+        nodes: usize,
+        cores_per_node: u32,
+        memory_service: Cycles,
+        link: Cycles,
+    ) -> Result<Self, ModelError> {
+        let node = NumaNode {
+            cores: cores_per_node,
+            memory_service,
+        };
+        Self::new(&vec![node; nodes], &vec![vec![link; nodes]; nodes])
+    }
+
+    /// A machine of any nodes; `link[i][m]` is the time that the link from CPU node i to memory
+    /// node m takes for a request. The diagonal is not used [readings N7].
+    ///
+    /// # Errors
+    /// [`ModelError::Empty`] for no node or no core, [`ModelError::Length`] when `link` is not
+    /// square over the nodes.
+    pub fn new(nodes: &[NumaNode], link: &[Vec<Cycles>]) -> Result<Self, ModelError> {
+        let count = nodes.len();
+        if count == 0 {
+            return Err(ModelError::Empty { what: "node" });
+        }
+        if nodes.iter().all(|n| n.cores == 0) {
+            return Err(ModelError::Empty { what: "core" });
+        }
+        check_length("the link matrix", link.len(), count)?;
+        for row in link {
+            check_length("a row of the link matrix", row.len(), count)?;
+        }
+        let mut flat: Vec<f64> = link.iter().flatten().map(|cycles| cycles.get()).collect();
+        for i in 0..count {
+            flat[i * count + i] = 0.0;
+        }
+        Ok(Self {
+            cores: nodes.iter().map(|n| n.cores).collect(),
+            memory_service: nodes.iter().map(|n| n.memory_service.get()).collect(),
+            link: flat,
+        })
+    }
+
+    /// Nodes of the machine.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// Cores of a node.
+    #[must_use]
+    pub fn cores(&self, node: NodeIndex) -> u32 {
+        self.cores[node.0]
+    }
+}
+
+/// Where the requests of a workload go.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub enum Locality {
+    /// Evenly to all memory nodes.
+    #[default]
+    Interleaved,
+    /// This share to the core's own node, the rest evenly to the others.
+    Local(f64),
+    /// These shares to the memory nodes, from wherever the core is.
+    Fixed(Vec<f64>),
+}
+
+impl Locality {
+    /// Whether it is one for so many memory nodes.
+    pub(crate) fn check(&self, nodes: usize) -> Result<(), ModelError> {
+        let check = |of, value: f64| {
+            if (0.0..=1.0).contains(&value) {
+                Ok(())
+            } else {
+                Err(ModelError::Share { of, value })
+            }
+        };
+        match self {
+            Self::Interleaved => Ok(()),
+            Self::Local(share) => check("the own node", *share),
+            Self::Fixed(shares) => {
+                check_length(
+                    "the list of shares over the memory nodes",
+                    shares.len(),
+                    nodes,
+                )?;
+                for share in shares {
+                    check("a memory node", *share)?;
+                }
+                let sum: f64 = shares.iter().sum();
+                if (sum - 1.0).abs() <= 1e-6 {
+                    Ok(())
+                } else {
+                    Err(ModelError::ShareSum { sum })
+                }
+            }
+        }
+    }
+
+    /// Share of the requests of a core on node `from` that go to memory node `to`.
+    pub(crate) fn share(&self, nodes: usize, from: usize, to: usize) -> f64 {
+        match self {
+            Self::Interleaved => 1.0 / nodes as f64,
+            // With one node there is no other to send the rest to.
+            Self::Local(_) if nodes == 1 => 1.0,
+            Self::Local(share) if from == to => *share,
+            Self::Local(share) => (1.0 - share) / (nodes - 1) as f64,
+            Self::Fixed(shares) => shares[to],
+        }
+    }
+}
+
+/// A workload as profiled, per core and cycle of work (see [`crate::nupoco::profile`]).
+#[derive(Clone, PartialEq, Debug)]
+pub struct NumaWorkload {
+    /// All requests that load the memory.
+    pub requests: RequestsPerCycle,
+    /// Read misses of the last-level cache, which stall the core.
+    pub stalling_reads: RequestsPerCycle,
+    /// Where both go.
+    pub locality: Locality,
+}
+
+/// Cores of every node held by every workload.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct CoreMap {
+    workloads: usize,
+    pub(crate) cores: Vec<u32>,
+}
+
+impl CoreMap {
+    /// Nobody holds anything.
+    #[must_use]
+    pub fn empty(nodes: usize, workloads: usize) -> Self {
+        Self {
+            workloads,
+            cores: vec![0; nodes * workloads],
+        }
+    }
+
+    /// Cores that `workload` holds on `node`.
+    #[must_use]
+    pub fn get(&self, node: NodeIndex, workload: WorkloadIndex) -> u32 {
+        self.cores[node.0 * self.workloads + workload.0]
+    }
+
+    /// Sets the cores that `workload` holds on `node`.
+    pub fn set(&mut self, node: NodeIndex, workload: WorkloadIndex, cores: u32) {
+        self.cores[node.0 * self.workloads + workload.0] = cores;
+    }
+
+    /// Cores of every workload on `node`.
+    #[must_use]
+    pub fn node(&self, node: NodeIndex) -> &[u32] {
+        &self.cores[node.0 * self.workloads..(node.0 + 1) * self.workloads]
+    }
+
+    /// Cores of `workload` on the whole machine.
+    #[must_use]
+    pub fn total(&self, workload: WorkloadIndex) -> u64 {
+        self.cores
+            .iter()
+            .skip(workload.0)
+            .step_by(self.workloads)
+            .map(|&c| u64::from(c))
+            .sum()
+    }
+
+    /// Nodes that it covers.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.cores.len().checked_div(self.workloads).unwrap_or(0)
+    }
+
+    /// Workloads that it covers.
+    #[must_use]
+    pub const fn workloads(&self) -> usize {
+        self.workloads
+    }
+}
+
+pub(crate) fn check_length(
+    what: &'static str,
+    got: usize,
+    expected: usize,
+) -> Result<(), ModelError> {
+    if got == expected {
+        Ok(())
+    } else {
+        Err(ModelError::Length {
+            what,
+            got,
+            expected,
+        })
+    }
+}
