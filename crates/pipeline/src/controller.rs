@@ -152,8 +152,7 @@ impl Controller {
         let usable = self.usable(&observation);
         self.monitor
             .observe(&observation, &self.topology, &self.config.machine);
-        self.apps
-            .retain(|app, _| observation.apps.iter().any(|a| a.app == *app));
+        self.forget_those_that_left(&observation);
         let plan = if usable.is_empty() {
             self.stay(&observation)
         } else {
@@ -207,11 +206,11 @@ impl Controller {
         let allocation = self.allocation.allocate(&snapshot);
         let placement = self.mapping.place(&snapshot, &allocation);
 
-        let names: BTreeMap<AppId, &AppName> = observation
-            .apps
-            .iter()
-            .map(|a| (a.app, &a.spec.name))
-            .collect();
+        // Names are asked for only where CPUs changed hands.
+        let name = |app: AppId| -> Option<&AppName> {
+            let observed = observation.apps.iter().find(|a| a.app == app)?;
+            Some(&observed.spec.name)
+        };
         let mut free = usable.clone();
         let apps: Vec<PlannedApp> = allocation
             .shares
@@ -225,7 +224,7 @@ impl Controller {
                     name: observed.spec.name.clone(),
                     cpus: place.cpus,
                     strategy: place.strategy,
-                    sentence: share.explanation.sentence(&|app| names.get(&app).copied()),
+                    sentence: share.explanation.sentence(&name),
                     share,
                 }
             })
@@ -313,7 +312,19 @@ impl Controller {
                     times: 1,
                 });
             }
-            remembered.planned.clone_from(planned);
+            copy(planned, &mut remembered.planned);
+        }
+    }
+
+    fn forget_those_that_left(&mut self, observation: &Observation) {
+        let here = observation.apps.iter().map(|a| a.app);
+        let known = here
+            .clone()
+            .filter(|app| self.apps.contains_key(app))
+            .count();
+        if known < self.apps.len() {
+            let here: BTreeSet<AppId> = here.collect();
+            self.apps.retain(|app, _| here.contains(app));
         }
     }
 
@@ -395,10 +406,53 @@ impl Controller {
     }
 }
 
+/// Copies field by field, as `clone_from` of a derived `Clone` would allocate everything anew: this
+/// is done for every application in every step, and most of it stays as it was.
+fn copy(from: &PlannedApp, to: &mut PlannedApp) {
+    let PlannedApp {
+        app,
+        name,
+        cpus,
+        strategy,
+        share,
+        sentence,
+    } = from;
+    to.app = *app;
+    to.name.clone_from(name);
+    to.cpus.clone_from(cpus);
+    to.strategy = *strategy;
+    to.sentence.clone_from(sentence);
+    let Share {
+        app,
+        cpus,
+        sharing,
+        by_node,
+        fair,
+        floor,
+        spare,
+        norm_eff,
+        state,
+        explanation,
+    } = share;
+    let to = &mut to.share;
+    (to.app, to.cpus, to.sharing, to.fair) = (*app, *cpus, *sharing, *fair);
+    (to.floor, to.spare, to.norm_eff) = (*floor, *spare, *norm_eff);
+    to.by_node.clone_from(by_node);
+    to.state.clone_from(state);
+    to.explanation.before = explanation.before;
+    to.explanation.after = explanation.after;
+    to.explanation.reasons.clone_from(&explanation.reasons);
+}
+
 /// An observation with each application once, in case a broken one lists it twice.
 fn without_repeated_apps(observation: &Observation) -> Cow<'_, Observation> {
+    let apps = &observation.apps;
+    // Ids are given in ascending order, so that this is all there is to do.
+    if apps.is_sorted_by(|a, b| a.app < b.app) {
+        return Cow::Borrowed(observation);
+    }
     let mut seen = BTreeSet::new();
-    if observation.apps.iter().all(|a| seen.insert(a.app)) {
+    if apps.iter().all(|a| seen.insert(a.app)) {
         return Cow::Borrowed(observation);
     }
     let mut observation = observation.clone();
