@@ -82,7 +82,7 @@ pub(crate) fn signals_are_passed_on() -> Result<()> {
 pub(crate) fn a_missing_program_is_127_and_one_that_cannot_run_is_126() -> Result<()> {
     ensure_status(&run(&[], &["/no/such/program"])?, 127, "no such file")?;
     ensure_status(&run(&[], &["no-such-program"])?, 127, "not in PATH")?;
-    ensure_status(&run(&[], &["/etc/hostname"])?, 126, "not executable")?;
+    ensure_status(&run(&[], &["/etc/passwd"])?, 126, "not executable")?;
     ensure_status(&run(&[], &["/etc"])?, 126, "a folder")?;
     Ok(())
 }

@@ -4,9 +4,10 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::application::{Application, Runtime};
+use crate::application::{Application, Runtime, launch};
 use crate::daemon::{
-    APPS_UNIT, UNIT, app_groups, ensure_running, main_pid, property, systemctl, wait_for_another,
+    APPS_UNIT, UNIT, app_groups, ensure_running, main_pid, output_of, property, systemctl,
+    wait_for_another,
 };
 use crate::kernel::{self, online_cpus, wait_for};
 use crate::users::User;
@@ -63,7 +64,10 @@ fn ensure_new_ones_launch() -> Result<()> {
     })
 }
 
+/// The groups of applications that an earlier daemon started are removed, with the next launch at
+/// the latest.
 fn ensure_groups_vanish() -> Result<()> {
+    output_of(&mut launch(User::Root, &[], &["true"])?)?;
     wait_for("groups to be removed", || {
         let groups = app_groups()?;
         ensure!(groups.is_empty(), "there still is {groups:?}");

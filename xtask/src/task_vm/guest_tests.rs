@@ -21,7 +21,7 @@ const PACKAGES: [&str; 5] = [
     "mapperd",
     "mapper-launch",
     "mapperctl",
-    "omp-shim",
+    "mapper-omp-shim",
     "mapper-guest-tests",
 ];
 

@@ -12,8 +12,7 @@
 //! applications.
 //!
 //! Values are written through cgroups-rs. What it does not offer for version 2 is done here:
-//! enabling one controller and no other, the effective sets, `cgroup.events`, and an empty write
-//! (which gives all CPUs back, and which `write_all` would not even attempt).
+//! enabling one controller and no other, the effective sets and `cgroup.events`.
 //!
 //! Invariants: only groups that this enforcer made are written to or removed; a group is removed
 //! only when the kernel says that nobody is in it.
@@ -394,10 +393,16 @@ fn write(path: &Path, value: &str) -> Result<(), HostError> {
         })
 }
 
-/// Gives a group all CPUs of its parent: an empty list means just that.
+/// Gives a group all CPUs of its parent. An empty list would mean just that, but the kernel refuses
+/// it while the group has members (ENOSPC); so every CPU there can be is listed, of which the parent
+/// lets through its own.
 fn give_all(group: &Path) -> Result<(), HostError> {
-    write(&group.join("cpuset.cpus"), "\n")
+    let possible = read_small(Path::new(POSSIBLE_CPUS))?;
+    write(&group.join("cpuset.cpus"), possible.trim_end())
 }
+
+/// Lists the CPUs that can ever be online.
+const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
 
 /// What cgroups-rs could not write, with the full path and the error of the kernel.
 fn write_error(error: &cgroups_rs::fs::error::Error, path: PathBuf, value: String) -> HostError {
@@ -589,8 +594,8 @@ mod tests {
         fs::write(group.join("cpuset.cpus"), "3").unwrap();
         assert!(enforcer.is_populated(AppId(1)));
         enforcer.release(AppId(1), &CpuSet::first(8)).unwrap();
-        // Plain files are not truncated by a write; the kernel takes the empty line as all CPUs.
-        assert!(text(group.join("cpuset.cpus")).starts_with('\n'));
+        let possible = text(PathBuf::from(POSSIBLE_CPUS));
+        assert_eq!(text(group.join("cpuset.cpus")).trim(), possible.trim());
         assert_eq!(enforcer.left_over(), [group]);
     }
 
