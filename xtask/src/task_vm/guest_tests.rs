@@ -5,14 +5,14 @@
 //! prints a line for each rule that it checks.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::folder;
 use super::image::{self, output};
 use super::machine::Machine;
+use super::scratch::Scratch;
 use crate::task_setup::{self, Purpose};
 use crate::workspace;
 
@@ -61,7 +61,7 @@ pub(crate) fn run_guest_tests(
     let image = image::ensure(image::Cache::Use)?;
     let payload = Payload::stage(filter)?;
     let mut report = Report::default();
-    let outcome = machine.run(&image, &payload.path, |line| {
+    let outcome = machine.run(&image, payload.0.path(), |line| {
         report.read(line);
         on_line(line);
     })?;
@@ -106,19 +106,15 @@ impl Report {
     }
 }
 
-/// The folder that goes into the guest, removed at the end.
-struct Payload {
-    path: PathBuf,
-}
+/// The folder that goes into the guest.
+struct Payload(Scratch);
 
 impl Payload {
     fn stage(filter: &str) -> Result<Self> {
-        let payload = Self {
-            path: folder().join(format!("payload-{}", std::process::id())),
-        };
+        let payload = Self(Scratch::create("payload")?);
         build()?;
         let target = workspace::target_dir().join("release");
-        let tree = payload.path.join("tree");
+        let tree = payload.0.file("tree");
         for (file, installed, mode) in INSTALLED {
             install(&target.join(file), &tree.join(installed), mode)?;
         }
@@ -137,7 +133,7 @@ impl Payload {
             }
         }
         let sources = workspace::root().join("tests/guest/programs");
-        let programs = payload.path.join("programs");
+        let programs = payload.0.file("programs");
         fs::create_dir_all(&programs).with_context(|| format!("create {}", programs.display()))?;
         for (source, compiler, mode, name) in PROGRAMS {
             let built = programs.join(name);
@@ -154,16 +150,10 @@ impl Payload {
             "#!/bin/sh\ncp -r --preserve=mode tree/. / && systemctl daemon-reload &&\n\
              exec /usr/lib/mapper-tests/guest-tests '{filter}'\n"
         );
-        let run = payload.path.join("run.sh");
+        let run = payload.0.file("run.sh");
         fs::write(&run, script).with_context(|| format!("write {}", run.display()))?;
         output(Command::new("chmod").arg("755").arg(&run))?;
         Ok(payload)
-    }
-}
-
-impl Drop for Payload {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
     }
 }
 

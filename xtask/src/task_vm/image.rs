@@ -15,6 +15,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use super::folder;
+use super::scratch::Scratch;
 use crate::task_setup::{self, Purpose};
 
 /// The files of the recipe that go into the guest or work on it.
@@ -191,22 +192,20 @@ fn build(inputs: &Inputs, image: &Image) -> Result<()> {
     eprintln!("building the guest image (about a minute, once)");
     // Another process may be building the same image: each works in a folder of its own, and the
     // first to finish wins.
-    let work = folder().join(format!("build-{}", std::process::id()));
-    let recipe = work.join("recipe");
+    let work = Scratch::create("build")?;
+    let recipe = work.file("recipe");
     fs::create_dir_all(&recipe).with_context(|| format!("create {}", recipe.display()))?;
     for (name, text) in inputs.recipe {
         let path = recipe.join(name);
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
     }
-    let built = build_in(&work, &recipe, inputs);
-    if built.is_ok() {
-        fs::remove_dir_all(&recipe).with_context(|| format!("remove {}", recipe.display()))?;
-        if fs::rename(&work, image.folder()).is_err() && !image.disk().exists() {
-            bail!("rename {} to {}", work.display(), image.folder().display());
-        }
+    build_in(work.path(), &recipe, inputs)?;
+    fs::remove_dir_all(&recipe).with_context(|| format!("remove {}", recipe.display()))?;
+    if let Err(error) = fs::rename(work.path(), image.folder())
+        && !image.disk().exists()
+    {
+        return Err(error).with_context(|| format!("create {}", image.folder().display()));
     }
-    let _ = fs::remove_dir_all(&work);
-    built?;
     eprintln!("guest image built in {:.0?}", started.elapsed());
     Ok(())
 }

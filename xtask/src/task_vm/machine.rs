@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 
 use super::folder;
 use super::image::{Image, output};
+use super::scratch::Scratch;
 
 /// Memory of a NUMA node, in MiB.
 const NODE_MEMORY_MIB: u32 = 1024;
@@ -133,7 +134,7 @@ impl Machine {
         if !payload.join("run.sh").is_file() {
             bail!("{} has no run.sh for the guest to run", payload.display());
         }
-        let run = RunFolder::create()?;
+        let run = RunFolder(Scratch::create("run")?);
         output(
             Command::new("tar")
                 .arg("-cf")
@@ -186,7 +187,9 @@ impl Machine {
             cores,
             threads,
         } = self.sockets;
-        let mut command = Command::new("qemu-system-x86_64");
+        // Should this program be killed, the guest must not run on.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
         match self.accelerator {
             // Kernel 6.12 double-faults early with cx16 under QEMU 7.2; the vendor makes the guest
             // derive threads and one last-level cache for each socket.
@@ -320,20 +323,12 @@ fn stream(qemu: &mut Child, deadline: Instant, on_line: &mut impl FnMut(&str)) -
     }
 }
 
-/// The files of one run, removed at its end.
-struct RunFolder {
-    path: PathBuf,
-}
+/// The files of one run.
+struct RunFolder(Scratch);
 
 impl RunFolder {
-    fn create() -> Result<Self> {
-        let path = folder().join(format!("run-{}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
-        Ok(Self { path })
-    }
-
     fn file(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+        self.0.file(name)
     }
 
     fn console(&self) -> PathBuf {
@@ -356,11 +351,5 @@ impl RunFolder {
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(30)..].join("\n");
         format!("{tail}\n(all of it: {})", kept.display())
-    }
-}
-
-impl Drop for RunFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -22,6 +22,7 @@ use crate::workspace;
 mod guest_tests;
 mod image;
 mod machine;
+mod scratch;
 
 pub(crate) use guest_tests::run_guest_tests;
 pub(crate) use machine::Machine;

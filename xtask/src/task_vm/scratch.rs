@@ -1,0 +1,81 @@
+//! Folders of one run of this program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use super::folder;
+
+/// A folder that is removed when it is dropped. Should this process be killed, the next one that
+/// makes a folder for the same purpose removes it.
+pub(super) struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Makes an empty folder named after its purpose and this process.
+    pub(super) fn create(purpose: &str) -> Result<Self> {
+        remove_abandoned(&folder(), purpose);
+        let path = folder().join(format!("{purpose}-{}", std::process::id()));
+        fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
+        Ok(Self { path })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes the folders of processes that are gone. What cannot be removed is left.
+fn remove_abandoned(folder: &Path, purpose: &str) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| {
+            name.strip_prefix(purpose)?
+                .strip_prefix('-')?
+                .parse::<u32>()
+                .ok()
+        });
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_processes_that_are_gone_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let alive = format!("run-{}", std::process::id());
+        // No process has a number above 2^22.
+        for name in ["run-99999999", "run-x", "image-99999999", alive.as_str()] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        remove_abandoned(folder.path(), "run");
+        let mut left: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let mut expected = ["image-99999999", alive.as_str(), "run-x"];
+        expected.sort_unstable();
+        assert_eq!(left, expected);
+    }
+}
