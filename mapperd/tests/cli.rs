@@ -1,5 +1,7 @@
 //! What mapperd says to a command line or surroundings it cannot work with, and how it exits.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use assert_cmd::assert::OutputAssertExt;

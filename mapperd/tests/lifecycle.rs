@@ -1,5 +1,7 @@
 //! A daemon from start to stop, with programs coming and going.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{Daemon, Program, all_cpus, cpus_of, eventually, launch, launch_program};

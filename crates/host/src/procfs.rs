@@ -10,7 +10,7 @@
 
 use crate::HostError;
 use mapper_model::{CpuSet, ThreadId};
-use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -122,6 +122,18 @@ impl ProcFs {
         })
     }
 
+    /// Whether two processes run the same executable; false when that cannot be told.
+    #[must_use]
+    pub fn same_program(&self, one: u32, other: u32) -> bool {
+        let file = |pid: u32| {
+            let name = format!("{pid}/exe");
+            rustix::fs::statat(self.dir.as_fd(), name, AtFlags::empty())
+                .ok()
+                .map(|stat| [stat.st_dev, stat.st_ino])
+        };
+        file(one).is_some_and(|this| file(other) == Some(this))
+    }
+
     /// CPU time that one thread has used (for the number of a process: its first thread).
     ///
     /// # Errors
@@ -163,18 +175,29 @@ impl ProcFs {
         Ok(threads)
     }
 
+    /// The numbers of all processes, in no particular order.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn pids(&self) -> Result<Vec<u32>, HostError> {
+        let mut pids = Vec::with_capacity(256);
+        self.numbers(".", &mut |pid| pids.push(pid))?;
+        Ok(pids)
+    }
+
+    /// What `stat` says of these processes. Those that have ended are left out.
+    #[must_use]
+    pub fn stats(&self, pids: &[u32]) -> Vec<ProcessStat> {
+        pids.iter().filter_map(|pid| self.stat(*pid).ok()).collect()
+    }
+
     /// What `stat` says of every process, in no particular order. Processes that end meanwhile are
     /// left out.
     ///
     /// # Errors
     /// When the directory cannot be read.
     pub fn processes(&self) -> Result<Vec<ProcessStat>, HostError> {
-        let mut pids = Vec::with_capacity(256);
-        self.numbers(".", &mut |pid| pids.push(pid))?;
-        Ok(pids
-            .into_iter()
-            .filter_map(|pid| self.stat(pid).ok())
-            .collect())
+        Ok(self.stats(&self.pids()?))
     }
 
     fn status_field<T>(
@@ -392,6 +415,8 @@ mod tests {
         assert!(proc.threads(me).unwrap().contains(&ThreadId(me)));
         assert!(!proc.cpus_allowed(me).unwrap().is_empty());
         assert!(proc.newest_pid().unwrap() > 0);
+        assert!(proc.same_program(me, me));
+        assert!(!proc.same_program(me, u32::MAX));
     }
 
     proptest! {

@@ -14,15 +14,17 @@
 //! with a narrower mask has chosen it too (OpenMP runtimes pin their threads when they create them),
 //! unless the mask is one that this enforcer has just replaced.
 //!
-//! *Cost.* Looking at every process of the machine is needed only when a process or thread has been
-//! started since the last look, which the kernel's newest process number tells in one read; every
-//! [`FULL_LOOK`] intervals it is done anyway, as a number may wrap around to the same value.
+//! *Cost.* Numbers of processes and threads are given out in ascending order, and one read tells the
+//! newest. While it stays the same, nothing was started and nothing need be looked for; else only
+//! processes with larger numbers than the newest of the last look are new. All processes of the
+//! machine are looked at when numbers have wrapped around, when an application arrives, and every
+//! [`FULL_LOOK`] intervals, in case they have wrapped around unnoticed.
 //!
 //! *Limits.* Threads of programs that changed their user (set-uid) cannot be set by an ordinary
 //! user; this is logged once for each application. Which processes are found is told in
 //! [`super::tree`].
 
-use super::tree::ProcessTree;
+use super::tree::{Child, ProcessTree};
 use super::{Enforcer, EnforcerKind, Newcomer, Tasks, masks};
 use crate::procfs::ProcFs;
 use crate::{HostError, chain};
@@ -31,8 +33,8 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
-/// Intervals after which all processes are looked at even if none seems to have been started.
-const FULL_LOOK: u32 = 10;
+/// Intervals after which all processes are looked at in any case.
+const FULL_LOOK: u32 = 20;
 
 /// Looks after a change until no thread with an old mask is left. A program that creates threads
 /// faster than this is caught up with at the next interval.
@@ -44,8 +46,12 @@ pub struct AffinityEnforcer {
     proc: ProcFs,
     tree: ProcessTree,
     apps: BTreeMap<AppId, Confined>,
+    /// The newest process number at the last look.
     newest_pid: u32,
-    looks_skipped: u32,
+    /// Intervals until all processes are looked at; 0: at the next look.
+    full_look_in: u32,
+    /// Counts the looks that may have found something.
+    looks: u64,
 }
 
 #[derive(Debug, Default)]
@@ -54,10 +60,19 @@ struct Confined {
     cpus: CpuSet,
     threads: BTreeMap<ThreadId, Mask>,
     processes: Vec<u32>,
+    /// The look since which the threads have not been listed again.
+    listed_at: Option<u64>,
     /// Masks that threads may still have from before the last change. Forgotten as soon as a look
     /// finds every thread set.
     stale: Vec<CpuSet>,
     told_of_refusal: bool,
+}
+
+/// Whether the list of threads may have changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Listed {
+    AsBefore,
+    Anew,
 }
 
 /// What is known of the mask of one thread.
@@ -80,32 +95,44 @@ impl AffinityEnforcer {
             tree: ProcessTree::default(),
             apps: BTreeMap::new(),
             newest_pid: 0,
-            looks_skipped: 0,
+            full_look_in: 0,
+            looks: 0,
         })
     }
 
-    /// Looks at all processes, unless none can have been started since the last look.
+    /// Looks for processes that came and went.
     fn look_at_processes(&mut self) -> Result<(), HostError> {
+        // Read first: whatever is started from here on is newer, and found by the next look.
         let newest = self.proc.newest_pid()?;
-        if newest == self.newest_pid && self.looks_skipped < FULL_LOOK {
-            self.looks_skipped += 1;
+        let processes = if self.full_look_in == 0 || newest < self.newest_pid {
+            self.full_look_in = FULL_LOOK;
+            self.proc.processes()?
+        } else if newest == self.newest_pid {
+            return Ok(());
         } else {
-            self.tree.update(&self.proc.processes()?);
-            self.newest_pid = newest;
-            self.looks_skipped = 0;
-            let apps: Vec<AppId> = self.apps.keys().copied().collect();
-            for app in apps {
-                self.look_at_threads(app);
-            }
-        }
+            let mut pids = self.proc.pids()?;
+            pids.retain(|pid| *pid > self.newest_pid || self.tree.contains(*pid));
+            self.proc.stats(&pids)
+        };
+        let proc = &self.proc;
+        self.tree.update(&processes, &|child: Child| {
+            proc.same_program(child.pid, child.launcher)
+        });
+        self.newest_pid = newest;
+        self.looks += 1;
         Ok(())
     }
 
-    /// Lists the threads of an application and forgets those that ended.
-    fn look_at_threads(&mut self, app: AppId) {
+    /// Lists the threads of an application, if they have not been listed since the last look, and
+    /// forgets those that ended. Returns whether it did.
+    fn list_threads(&mut self, app: AppId) -> Listed {
         let Some(confined) = self.apps.get_mut(&app) else {
-            return;
+            return Listed::AsBefore;
         };
+        if confined.listed_at == Some(self.looks) {
+            return Listed::AsBefore;
+        }
+        confined.listed_at = Some(self.looks);
         let mut seen = Vec::new();
         confined.processes.clear();
         let members: Vec<u32> = self.tree.members(app).collect();
@@ -128,6 +155,7 @@ impl AffinityEnforcer {
                 own: None,
             });
         }
+        Listed::Anew
     }
 
     /// Sets every thread of an application that does not have the mask it should have. Returns how
@@ -194,17 +222,17 @@ impl AffinityEnforcer {
             let Some(confined) = self.apps.get_mut(&app) else {
                 return Ok(());
             };
-            if Self::settle(confined, app)? == 0 {
-                confined.stale.clear();
+            let had_to_set = Self::settle(confined, app)?;
+            // Whoever was started meanwhile.
+            if had_to_set > 0 {
+                self.look_at_processes()?;
+            }
+            if self.list_threads(app) == Listed::AsBefore {
+                if let Some(confined) = self.apps.get_mut(&app) {
+                    confined.stale.clear();
+                }
                 return Ok(());
             }
-            // Whoever was created meanwhile. Processes too, if a new one was started at all.
-            let newest = self.proc.newest_pid()?;
-            if newest != self.newest_pid {
-                self.tree.update(&self.proc.processes()?);
-                self.newest_pid = newest;
-            }
-            self.look_at_threads(app);
         }
         Ok(())
     }
@@ -239,15 +267,18 @@ impl Enforcer for AffinityEnforcer {
                 ..Confined::default()
             },
         );
-        self.look_at_threads(newcomer.app);
+        self.full_look_in = 0;
+        self.list_threads(newcomer.app);
         Ok(())
     }
 
     fn refresh(&mut self) -> Result<(), HostError> {
+        self.full_look_in = self.full_look_in.saturating_sub(1);
         self.look_at_processes()?;
         let apps: Vec<AppId> = self.apps.keys().copied().collect();
         let mut first_error = None;
         for app in apps {
+            self.list_threads(app);
             if let Err(error) = self.settle_all(app) {
                 first_error.get_or_insert(error);
             }
@@ -266,7 +297,8 @@ impl Enforcer for AffinityEnforcer {
             let before = std::mem::replace(&mut confined.cpus, cpus.clone());
             confined.stale.push(before);
         }
-        self.look_at_threads(app);
+        self.look_at_processes()?;
+        self.list_threads(app);
         self.settle_all(app)
     }
 
@@ -308,8 +340,9 @@ impl Enforcer for AffinityEnforcer {
             return false;
         }
         // A full look: the last processes may just have ended, or left orphans behind.
-        if let Ok(processes) = self.proc.processes() {
-            self.tree.update(&processes);
+        self.full_look_in = 0;
+        if let Err(error) = self.look_at_processes() {
+            tracing::warn!("processes not looked at: {}", chain(&error));
         }
         self.tree.members(app).next().is_some()
     }
@@ -323,8 +356,10 @@ impl Enforcer for AffinityEnforcer {
             let before = std::mem::replace(&mut confined.cpus, all.clone());
             confined.stale.push(before);
         }
-        self.look_at_threads(app);
-        let result = self.settle_all(app);
+        let result = self.look_at_processes().and_then(|()| {
+            self.list_threads(app);
+            self.settle_all(app)
+        });
         self.apps.remove(&app);
         self.tree.remove(app);
         result

@@ -9,7 +9,8 @@
 //! 2. its parent does, or
 //! 3. its parent is the launcher of the application and that launcher has nothing else to do (it
 //!    makes itself the reaper of orphans, so that children of processes that ended come back to it;
-//!    one that had other children when the application came, or launched two, is not such), or
+//!    one that had other children when the application came, or launched two, is not such; children
+//!    that run the launcher's own program are its helpers), or
 //! 4. the leader of its process group or session is, or was, a member: an orphan that went to the
 //!    system's reaper is found again by that.
 //!
@@ -38,6 +39,22 @@ struct Family {
     /// Ended members that led a process group or session, whose number stands for the application
     /// as long as anybody is in it.
     ended_leaders: Vec<u32>,
+}
+
+/// A child of a launcher.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Child {
+    pub(super) pid: u32,
+    pub(super) launcher: u32,
+}
+
+impl Child {
+    const fn of(process: &ProcessStat) -> Self {
+        Self {
+            pid: process.pid,
+            launcher: process.parent,
+        }
+    }
 }
 
 /// Whether the children of a launcher must be orphans of what it launched.
@@ -97,6 +114,13 @@ impl ProcessTree {
             .flat_map(|family| family.members.keys().copied())
     }
 
+    /// Whether a process is a member of any application.
+    pub(super) fn contains(&self, pid: u32) -> bool {
+        self.families
+            .values()
+            .any(|family| family.members.contains_key(&pid))
+    }
+
     /// Strikes a process that was found to have ended.
     pub(super) fn ended(&mut self, app: AppId, pid: u32) {
         if let Some(family) = self.families.get_mut(&app)
@@ -106,8 +130,10 @@ impl ProcessTree {
         }
     }
 
-    /// Brings the tree up to date with a look at all processes.
-    pub(super) fn update(&mut self, processes: &[ProcessStat]) {
+    /// Brings the tree up to date with a look at all processes, or at all members and those started
+    /// since the last look. After an application was added it must be all. `is_helper` says whether a child
+    /// of a launcher runs the same program as the launcher.
+    pub(super) fn update(&mut self, processes: &[ProcessStat], is_helper: &dyn Fn(Child) -> bool) {
         let own = std::process::id();
         let live: BTreeMap<u32, &ProcessStat> = processes
             .iter()
@@ -145,11 +171,13 @@ impl ProcessTree {
                     .map(|pid| (*pid, *app)),
             );
             if let Launcher::New(pid) = *launcher {
-                let other_child =
-                    |p: &&ProcessStat| p.parent == pid && !members.contains_key(&p.pid);
-                *launcher = match live.values().any(other_child) {
-                    true => Launcher::Busy(pid),
-                    false => Launcher::Dedicated(pid),
+                let busy = live.values().any(|p| {
+                    p.parent == pid && !members.contains_key(&p.pid) && !is_helper(Child::of(p))
+                });
+                *launcher = if busy {
+                    Launcher::Busy(pid)
+                } else {
+                    Launcher::Dedicated(pid)
                 };
             }
             if let Launcher::Dedicated(pid) = *launcher {
@@ -163,8 +191,11 @@ impl ProcessTree {
                 if owner.contains_key(&process.pid) || launchers.contains_key(&process.pid) {
                     continue;
                 }
-                let app = launchers
-                    .get(&process.parent)
+                let launcher = launchers.get(&process.parent);
+                if launcher.is_some() && is_helper(Child::of(process)) {
+                    continue;
+                }
+                let app = launcher
                     .or_else(|| owner.get(&process.parent))
                     .or_else(|| leaders.get(&process.group))
                     .or_else(|| leaders.get(&process.session));
@@ -217,6 +248,10 @@ mod tests {
         tree
     }
 
+    fn look(tree: &mut ProcessTree, processes: &[ProcessStat]) {
+        tree.update(processes, &|_| false);
+    }
+
     fn members(tree: &ProcessTree) -> Vec<u32> {
         tree.members(APP).collect()
     }
@@ -224,41 +259,63 @@ mod tests {
     #[test]
     fn all_generations_belong_and_strangers_and_the_launcher_do_not() {
         let mut tree = tree();
-        tree.update(&[
-            process(14, 13),
-            process(13, 12),
-            process(12, ROOT),
-            process(ROOT, LAUNCHER),
-            process(LAUNCHER, 5),
-            process(5, 1),
-            process(20, 5),
-        ]);
+        look(
+            &mut tree,
+            &[
+                process(14, 13),
+                process(13, 12),
+                process(12, ROOT),
+                process(ROOT, LAUNCHER),
+                process(LAUNCHER, 5),
+                process(5, 1),
+                process(20, 5),
+            ],
+        );
         assert_eq!(members(&tree), [ROOT, 12, 13, 14]);
     }
 
     #[test]
     fn an_orphan_that_falls_to_the_launcher_belongs_even_if_never_seen_before() {
         let mut tree = tree();
-        tree.update(&[process(LAUNCHER, 5), process(ROOT, LAUNCHER)]);
-        tree.update(&[process(LAUNCHER, 5), process(30, LAUNCHER)]);
+        look(&mut tree, &[process(LAUNCHER, 5), process(ROOT, LAUNCHER)]);
+        look(&mut tree, &[process(LAUNCHER, 5), process(30, LAUNCHER)]);
+        assert_eq!(members(&tree), [30]);
+    }
+
+    #[test]
+    fn a_helper_of_the_launcher_does_not_belong_and_does_not_keep_it_from_taking_orphans() {
+        let mut tree = tree();
+        let helper = process(40, LAUNCHER);
+        let is_helper = |child: Child| child.pid == 40 && child.launcher == LAUNCHER;
+        tree.update(&[process(ROOT, LAUNCHER), helper], &is_helper);
+        tree.update(&[process(30, LAUNCHER), helper], &is_helper);
         assert_eq!(members(&tree), [30]);
     }
 
     #[test]
     fn other_children_of_a_launcher_that_has_some_do_not_belong() {
         let mut first = tree();
-        first.update(&[process(ROOT, LAUNCHER), process(20, LAUNCHER)]);
-        first.update(&[process(ROOT, LAUNCHER), process(21, LAUNCHER)]);
+        look(
+            &mut first,
+            &[process(ROOT, LAUNCHER), process(20, LAUNCHER)],
+        );
+        look(
+            &mut first,
+            &[process(ROOT, LAUNCHER), process(21, LAUNCHER)],
+        );
         assert_eq!(members(&first), [ROOT]);
 
         let mut second = tree();
-        second.update(&[process(ROOT, LAUNCHER)]);
+        look(&mut second, &[process(ROOT, LAUNCHER)]);
         second.add(AppId(2), LAUNCHER, &process(12, LAUNCHER));
-        second.update(&[
-            process(ROOT, LAUNCHER),
-            process(12, LAUNCHER),
-            process(21, LAUNCHER),
-        ]);
+        look(
+            &mut second,
+            &[
+                process(ROOT, LAUNCHER),
+                process(12, LAUNCHER),
+                process(21, LAUNCHER),
+            ],
+        );
         assert_eq!(members(&second), [ROOT]);
         assert_eq!(second.members(AppId(2)).collect::<Vec<_>>(), [12]);
     }
@@ -271,14 +328,17 @@ mod tests {
             session,
             ..process(pid, 1)
         };
-        tree.update(&[
-            orphan(30, ROOT, 5),
-            orphan(31, 31, ROOT),
-            orphan(32, 32, 32),
-        ]);
+        look(
+            &mut tree,
+            &[
+                orphan(30, ROOT, 5),
+                orphan(31, 31, ROOT),
+                orphan(32, 32, 32),
+            ],
+        );
         assert_eq!(members(&tree), [30, 31]);
         // The leader stays known as long as somebody is in the group.
-        tree.update(&[orphan(33, ROOT, 5)]);
+        look(&mut tree, &[orphan(33, ROOT, 5)]);
         assert_eq!(members(&tree), [33]);
     }
 
@@ -294,7 +354,10 @@ mod tests {
             group: ROOT,
             ..process(41, 1)
         };
-        tree.update(&[stranger, child_of_stranger, in_group_of_stranger]);
+        look(
+            &mut tree,
+            &[stranger, child_of_stranger, in_group_of_stranger],
+        );
         assert_eq!(members(&tree), [] as [u32; 0]);
     }
 
@@ -305,7 +368,7 @@ mod tests {
             state: 'Z',
             ..process(ROOT, LAUNCHER)
         };
-        tree.update(&[process(LAUNCHER, 5), zombie]);
+        look(&mut tree, &[process(LAUNCHER, 5), zombie]);
         assert_eq!(members(&tree), [] as [u32; 0]);
     }
 
@@ -314,15 +377,18 @@ mod tests {
         for launcher in [0, 1, 2] {
             let mut tree = ProcessTree::default();
             tree.add(APP, launcher, &process(ROOT, launcher));
-            tree.update(&[
-                process(1, 0),
-                process(2, 0),
-                process(3, 2),
-                process(4, 1),
-                process(std::process::id(), ROOT),
-                process(ROOT, 1),
-                process(12, ROOT),
-            ]);
+            look(
+                &mut tree,
+                &[
+                    process(1, 0),
+                    process(2, 0),
+                    process(3, 2),
+                    process(4, 1),
+                    process(std::process::id(), ROOT),
+                    process(ROOT, 1),
+                    process(12, ROOT),
+                ],
+            );
             assert_eq!(members(&tree), [ROOT, 12], "launcher {launcher}");
         }
     }
@@ -339,7 +405,7 @@ mod tests {
             process(51, 50),
             process(52, 51),
         ];
-        tree.update(&all);
+        look(&mut tree, &all);
         assert_eq!(tree.members(inner).collect::<Vec<_>>(), [51, 52]);
         assert_eq!(members(&tree), [ROOT]);
     }
