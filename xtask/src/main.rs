@@ -6,6 +6,7 @@
 use clap::{Parser, Subcommand};
 
 mod private_daemon;
+mod task_bench;
 mod task_demo;
 mod task_measure;
 mod task_replay;
@@ -25,6 +26,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Measures the decision core against its targets
+    Bench(task_bench::Args),
     Demo(task_demo::Args),
     Measure(task_measure::Args),
     /// Takes the decisions of a recording again
@@ -40,6 +43,7 @@ enum Task {
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let done = match cli.task {
+        Task::Bench(args) => task_bench::run(&args),
         Task::Demo(args) => task_demo::run(&args),
         Task::Measure(args) => task_measure::run(&args),
         Task::Replay(args) => task_replay::run(&args),
