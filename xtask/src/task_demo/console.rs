@@ -137,6 +137,9 @@ pub(crate) fn tables(results: &Results) -> String {
         results.disturbance.stolen_cpus,
         results.machine.load_average_before,
     );
+    if let Some(caution) = results.caution() {
+        let _ = writeln!(text, "{caution}");
+    }
     text
 }
 
