@@ -1,0 +1,214 @@
+//! The whole loop with applications of known scaling: who ends with how many CPUs, and how quietly.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should say where"
+)]
+
+mod support;
+
+use mapper_model::topology::Shape;
+use mapper_model::{AppId, CpuRange, Reason, Resizing, Topology, Trigger};
+use support::{World, amdahl, config, flat, linear, peak};
+
+fn machine(sockets: u32, cores: u32, smt: u32) -> Topology {
+    Topology::regular(Shape {
+        sockets,
+        cores_per_socket: cores,
+        threads_per_core: smt,
+    })
+}
+
+fn world(sockets: u32, cores: u32, smt: u32) -> World {
+    World::new(config("mapper", "sam_mph"), machine(sockets, cores, smt))
+}
+
+#[test]
+fn a_linear_application_gets_what_one_that_does_not_scale_gives_up() {
+    for (sockets, cores, smt) in [(4, 10, 2), (1, 4, 1), (2, 8, 2), (1, 16, 1)] {
+        let mut w = world(sockets, cores, smt);
+        w.start([linear(), flat(30.0)]);
+        w.intervals(20);
+        let all = sockets * cores * smt;
+        assert_eq!(w.counts(), [all - 1, 1], "{:?}", w.sentences());
+        assert_eq!(w.intervals(60), 0, "and stays there");
+    }
+}
+
+#[test]
+fn applications_alike_stay_at_their_fair_shares_and_never_move() {
+    let mut w = world(4, 10, 2);
+    w.start([linear(), linear(), linear(), linear()]);
+    w.intervals(20);
+    assert_eq!(w.counts(), [20; 4]);
+    assert_eq!(w.intervals(200), 0);
+}
+
+#[test]
+fn an_application_that_peaks_ends_near_its_peak() {
+    let mut w = world(4, 10, 2);
+    w.start([linear(), peak(20)]);
+    w.intervals(40);
+    let counts = w.counts();
+    assert!(counts[1] <= 24, "{counts:?}: {:?}", w.sentences());
+    assert_eq!(w.intervals(60), 0);
+}
+
+#[test]
+fn noise_moves_the_allocation_by_no_more_than_a_step_and_seldom() {
+    // The noise-free run is the measure [the fixture's own numbers: 80 CPUs, step 4].
+    type Mix = fn() -> Vec<support::Curve>;
+    let mixes: [Mix; 3] = [
+        || vec![linear(), linear()],
+        || vec![linear(), flat(30.0)],
+        || vec![linear(), amdahl(0.05)],
+    ];
+    for (number, mix) in mixes.iter().enumerate() {
+        let mut quiet = world(4, 10, 2);
+        quiet.start(mix());
+        quiet.intervals(60);
+        let mut moves = 0;
+        let seeds = 10;
+        for seed in 1..=seeds {
+            let mut noisy = world(4, 10, 2);
+            noisy.noise = 0.05;
+            noisy.numbers = mapper_model::testing::Numbers::new(seed);
+            noisy.start(mix());
+            noisy.intervals(60);
+            moves += noisy.intervals(100);
+            for (a, b) in quiet.counts().iter().zip(noisy.counts()) {
+                assert!(
+                    a.abs_diff(b) <= 4,
+                    "mix {number}, seed {seed}: {:?} without noise, {:?} with",
+                    quiet.counts(),
+                    noisy.counts()
+                );
+            }
+        }
+        assert!(
+            u64::from(moves) * 20 < 100 * seeds,
+            "mix {number}: {moves} moves in {} intervals",
+            100 * seeds
+        );
+    }
+}
+
+#[test]
+fn a_broken_promise_is_undone_in_one_interval() {
+    // As fast with 10 CPUs as with 40, but below 10 it falls under every promise.
+    for cliff in [6, 10, 20, 30, 39] {
+        let mut w = world(4, 10, 2);
+        w.start([
+            linear(),
+            Box::new(move |cpus| if cpus >= cliff { 30.0 } else { 10.0 }),
+        ]);
+        let mut breaches = 0;
+        for _ in 0..60 {
+            let before = w.counts()[1];
+            w.interval();
+            if before < cliff {
+                breaches += 1;
+                assert!(w.counts()[1] >= cliff, "{cliff}: {:?}", w.sentences());
+            }
+        }
+        assert!(breaches <= 3, "{cliff}: tried {breaches} times");
+        assert!(w.counts()[1] >= cliff);
+    }
+}
+
+#[test]
+fn arrivals_get_their_fair_share_at_once_and_departures_are_used() {
+    let mut w = world(1, 4, 1);
+    w.start([linear()]);
+    assert_eq!(w.counts(), [4]);
+    w.intervals(10);
+    w.arrive(linear());
+    w.decide(Trigger::Membership);
+    assert_eq!(w.counts(), [2, 2]);
+    w.intervals(10);
+    w.leave(AppId(1));
+    w.intervals(20);
+    assert_eq!(w.counts(), [4]);
+}
+
+#[test]
+fn limits_and_the_wish_not_to_be_resized_are_kept() {
+    let mut w = world(1, 8, 1);
+    w.arrive_as(flat(3.0), |spec| {
+        spec.cpus = CpuRange::new(3, Some(5)).unwrap();
+    });
+    w.arrive_as(flat(3.0), |spec| spec.resizing = Resizing::Never);
+    w.arrive(linear());
+    w.decide(Trigger::Membership);
+    let fixed = w.counts()[1];
+    for _ in 0..40 {
+        w.interval();
+        let counts = w.counts();
+        assert!((3..=5).contains(&counts[0]), "{counts:?}");
+        assert_eq!(counts[1], fixed);
+    }
+}
+
+#[test]
+fn more_applications_than_cpus_share_and_split_again() {
+    for mapping in mapper_map::POLICIES {
+        let mut w = World::new(config("mapper", mapping.name), machine(1, 2, 1));
+        w.start((0..5).map(|_| linear()));
+        assert_eq!(w.counts(), [1; 5]);
+        assert_eq!(w.intervals(20), 0, "{}", mapping.name);
+        for id in 1..=3 {
+            w.leave(AppId(id));
+        }
+        assert_eq!(w.counts(), [1, 1]);
+        assert!(w.apps[0].effective.is_disjoint(&w.apps[1].effective));
+    }
+}
+
+#[test]
+fn cpus_that_go_offline_are_left_and_come_back_into_use() {
+    let mut w = world(2, 4, 2);
+    w.start([linear(), linear()]);
+    w.intervals(10);
+    let all = w.usable.clone();
+    w.usable = "0-3,8-9".parse().unwrap();
+    w.decide(Trigger::Membership);
+    assert!(w.apps.iter().all(|a| a.effective.is_subset(&w.usable)));
+    assert_eq!(w.counts().iter().sum::<u32>(), 6);
+    w.usable = all;
+    w.decide(Trigger::Membership);
+    w.intervals(20);
+    assert_eq!(w.counts().iter().sum::<u32>(), 16, "{:?}", w.sentences());
+}
+
+#[test]
+fn without_any_usable_cpu_everybody_stays() {
+    let mut w = world(1, 4, 1);
+    w.start([linear(), linear()]);
+    w.intervals(3);
+    let before = w.counts();
+    w.usable = "17".parse().unwrap();
+    w.interval();
+    assert!(w.last.actions.is_empty());
+    assert_eq!(w.counts(), before);
+}
+
+#[test]
+fn the_last_ten_decisions_are_told_with_curve_and_floor() {
+    let mut w = world(4, 10, 2);
+    w.start([linear(), flat(30.0)]);
+    w.intervals(40);
+    let told = w.controller.explain(AppId(2)).unwrap();
+    assert!(told.decisions.len() <= 10 && !told.decisions.is_empty());
+    assert!(told.curve.iter().any(|p| p.cpus == 40));
+    assert_eq!((told.fair, told.cpus.len()), (40, 1));
+    assert!(told.floor.is_some() && told.slack.is_some());
+    let tried = told.decisions.iter().any(|d| {
+        let mut reasons = d.explanation.reasons.iter();
+        reasons.any(|r| matches!(r, Reason::Exploring { .. }))
+    });
+    assert!(tried, "{:#?}", told.decisions);
+    assert!(w.controller.explain(AppId(9)).is_none());
+    let text = serde_json::to_string(&told).unwrap();
+    let read: mapper_pipeline::AppExplanation = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, told);
+}
