@@ -1,7 +1,10 @@
 //! The invariants of [`mapper_map::policy`], for every policy on machines and histories of all
 //! kinds.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should say where"
+)]
 
 use mapper_map::{MappingConfig, POLICIES};
 use mapper_model::testing::{Machine, Numbers, machines, usable};
@@ -296,6 +299,45 @@ proptest! {
                 }
                 held = sets(&placement);
             }
+        }
+    }
+
+    #[test]
+    fn no_core_is_shared_by_applications_while_whole_cores_are_enough(
+        sockets in 1u32..=4,
+        cores in 2u32..=16,
+        apps in 1u32..10,
+        seed in any::<u64>(),
+    ) {
+        let topology = Topology::regular(mapper_model::topology::Shape {
+            sockets,
+            cores_per_socket: cores,
+            threads_per_core: 2,
+        });
+        let world = World {
+            topology,
+            machine: MachineProfile::default(),
+            spec: AppSpec::named(AppName::new("any").unwrap()),
+        };
+        let numbers = &mut Numbers::new(seed);
+        let all = sockets * cores;
+        let apps = apps.min(all);
+        let mut left = all - apps;
+        let shares = (1..=u64::from(apps)).map(|app| {
+            let more = numbers.below(left + 1);
+            left -= more;
+            // Whole cores, sometimes with one CPU less.
+            share(AppId(app), 2 * (1 + more) - numbers.below(2), Sharing::Exclusive)
+        });
+        let moment = Moment {
+            usable: world.topology.cpus().clone(),
+            allocation: Allocation { shares: shares.collect(), ..Allocation::default() },
+            profiles: (1..=u64::from(apps)).map(|app| Profile::unknown(AppId(app))).collect(),
+        };
+        let placement = world.place("sam_mph", &moment, &[]);
+        for core in world.topology.cores() {
+            let owners = placement.apps.iter().filter(|a| !a.cpus.is_disjoint(core)).count();
+            prop_assert!(owners <= 1, "core {} has {} owners: {:?}", core, owners, placement);
         }
     }
 }
