@@ -13,6 +13,7 @@ mod task_replay;
 mod task_setup;
 mod task_test;
 mod task_tidy;
+mod task_vectors;
 mod task_vm;
 mod workspace;
 
@@ -37,6 +38,8 @@ enum Task {
     Test(task_test::Args),
     /// Checks rules of the source tree that no compiler checks
     Tidy(task_tidy::Args),
+    /// Holds the code to a folder of worked numbers
+    Vectors(task_vectors::Args),
     Vm(task_vm::Args),
 }
 
@@ -50,6 +53,7 @@ fn main() -> std::process::ExitCode {
         Task::Setup(args) => task_setup::run(&args),
         Task::Test(args) => task_test::run(&args),
         Task::Tidy(args) => task_tidy::run(&args),
+        Task::Vectors(args) => task_vectors::run(&args),
         Task::Vm(args) => task_vm::run(&args),
     };
     match done {

@@ -1,0 +1,147 @@
+//! Which checks a file of vectors needs, by how its name begins.
+//!
+//! Inputs that an adapter does not know are left out of account; if they matter, the result differs.
+//!
+//! To add a file, write an [`Answer`] for each of its groups in a module of its own and replace
+//! its [`Check::Pending`] below by [`Check::Groups`].
+
+use super::compare::{Tolerance, differences};
+use super::{cpr, nucore, nupoco, sam_mapping};
+use anyhow::Context as _;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// What is done with a file.
+pub(super) enum Check {
+    /// Every group is an array of cases, and each case is answered and compared.
+    Groups(&'static [Group]),
+    /// The file holds parameters.
+    Parameters,
+    /// The code that it checks, or its adapter, is yet to come; what is needed.
+    Pending(&'static str),
+}
+
+/// An array of cases.
+pub(super) struct Group {
+    /// Its key in the file.
+    pub(super) key: &'static str,
+    /// What computes the answer.
+    pub(super) answer: Answer,
+    /// How close numbers must be; whole numbers must be equal.
+    pub(super) tolerance: Tolerance,
+}
+
+/// Computes what the code makes of a case of a file.
+pub(super) type Answer = fn(file: &Value, case: &Value) -> anyhow::Result<Answered>;
+
+/// Expected and computed, in the same form. Keys that are not expected are not compared.
+pub(super) struct Answered {
+    pub(super) expected: Value,
+    pub(super) got: Value,
+}
+
+/// A case that was checked.
+pub(super) struct Outcome {
+    /// Its id, or its group and place.
+    pub(super) id: String,
+    /// What is wrong with it; nothing if it passed.
+    pub(super) failures: Vec<String>,
+}
+
+/// The longest prefix that fits decides.
+const REGISTRY: [(&str, Check); 14] = [
+    ("cpr", Check::Groups(cpr::GROUPS)),
+    (
+        "mapper_alloc",
+        Check::Pending("its adapter to crates/allocate"),
+    ),
+    ("nucore", Check::Groups(nucore::GROUPS)),
+    ("nupoco_alg1", Check::Groups(nupoco::ALGORITHM_1)),
+    ("nupoco_alg2", Check::Groups(nupoco::ALGORITHM_2)),
+    ("nupoco_coloc", Check::Groups(nupoco::COLOCATION)),
+    ("nupoco_multinode", Check::Groups(nupoco::NETWORK)),
+    ("nupoco_policies", Check::Groups(nupoco::POLICIES)),
+    ("nupoco_smp", Check::Groups(nupoco::SMP)),
+    ("sam_mapping", Check::Groups(sam_mapping::GROUPS)),
+    ("sim_apps", Check::Parameters),
+    ("sim_machines", Check::Parameters),
+    ("sim_steady", Check::Pending("crates/sim")),
+    ("targets_calibration", Check::Parameters),
+];
+
+/// The check for a file of this name.
+pub(super) fn check_for(name: &str) -> Option<&'static Check> {
+    static TABLE: [(&str, Check); 14] = REGISTRY;
+    let stem = name.strip_suffix(".json")?;
+    TABLE
+        .iter()
+        .filter(|(prefix, _)| stem.starts_with(prefix))
+        .max_by_key(|(prefix, _)| prefix.len())
+        .map(|(_, check)| check)
+}
+
+/// How the names of known files begin.
+pub(super) fn prefixes() -> Vec<&'static str> {
+    REGISTRY.iter().map(|(prefix, _)| *prefix).collect()
+}
+
+/// Checks all groups of a file.
+pub(super) fn check_groups(groups: &[Group], file: &Value) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    for (key, value) in file.as_object().into_iter().flatten() {
+        let Some(cases) = value.as_array() else {
+            continue;
+        };
+        let Some(group) = groups.iter().find(|group| group.key == key) else {
+            let failures = vec!["no check for this group".to_owned()];
+            outcomes.push(Outcome {
+                id: key.clone(),
+                failures,
+            });
+            continue;
+        };
+        for (at, case) in cases.iter().enumerate() {
+            let id = case["id"]
+                .as_str()
+                .map_or_else(|| format!("{key}[{at}]"), str::to_owned);
+            let failures = match (group.answer)(file, case) {
+                Ok(Answered { expected, got }) => differences(&expected, &got, group.tolerance),
+                Err(error) => vec![format!("{error:#}")],
+            };
+            outcomes.push(Outcome { id, failures });
+        }
+    }
+    for group in groups.iter().filter(|group| !file[group.key].is_array()) {
+        let failures = vec!["this group of cases is missing".to_owned()];
+        outcomes.push(Outcome {
+            id: group.key.to_owned(),
+            failures,
+        });
+    }
+    outcomes
+}
+
+/// The inputs of a case; an error names the place.
+pub(super) fn inputs<T: DeserializeOwned>(case: &Value) -> anyhow::Result<T> {
+    field(case, "inputs")
+}
+
+/// A part of a case; an error names the place.
+pub(super) fn field<T: DeserializeOwned>(case: &Value, key: &str) -> anyhow::Result<T> {
+    let value = case.get(key).with_context(|| format!("{key} is missing"))?;
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." {
+            key.to_owned()
+        } else {
+            format!("{key}.{path}")
+        };
+        anyhow::anyhow!("{place}: {}", error.into_inner())
+    })
+}
+
+/// What a case expects, beside what came out.
+pub(super) fn against_expect(case: &Value, got: Value) -> anyhow::Result<Answered> {
+    let expected = case.get("expect").context("expect is missing")?.clone();
+    Ok(Answered { expected, got })
+}
