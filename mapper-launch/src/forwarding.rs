@@ -45,15 +45,6 @@ pub(crate) enum Membership {
     Left,
 }
 
-/// Whether the program runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Motion {
-    /// It does.
-    Runs,
-    /// It is stopped, as by Ctrl-Z.
-    Stopped,
-}
-
 /// What is known of a signal that reached the launcher.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
@@ -75,12 +66,8 @@ pub(crate) enum Decision {
 }
 
 /// Decides about one signal.
-pub(crate) fn decide(arrival: Arrival, membership: Membership, motion: Motion) -> Decision {
+pub(crate) fn decide(arrival: Arrival, membership: Membership) -> Decision {
     use Decision::{Keep, PassOn};
-    // That the launcher runs again while the program does not must never last.
-    if arrival.signal == libc::SIGCONT && motion == Motion::Stopped {
-        return PassOn;
-    }
     match (arrival.origin, arrival.addressee) {
         (Origin::Program, _) => Keep,
         (Origin::Kernel | Origin::Outside, Addressee::Group) => match membership {
@@ -140,7 +127,7 @@ mod tests {
             origin,
             addressee,
         };
-        decide(arrival, place, Motion::Runs) == Decision::PassOn
+        decide(arrival, place) == Decision::PassOn
     }
 
     #[test]
@@ -170,19 +157,6 @@ mod tests {
             |addressee| passed_on(libc::SIGHUP, Origin::Kernel, addressee, Membership::Member);
         assert!(told(Addressee::Launcher));
         assert!(!told(Addressee::Group));
-    }
-
-    #[test]
-    fn a_stopped_program_is_continued_whoever_asks() {
-        for origin in [Origin::Kernel, Origin::Outside, Origin::Program] {
-            let arrival = Arrival {
-                signal: libc::SIGCONT,
-                origin,
-                addressee: Addressee::Group,
-            };
-            let decision = decide(arrival, Membership::Member, Motion::Stopped);
-            assert_eq!(decision, Decision::PassOn);
-        }
     }
 
     #[test]

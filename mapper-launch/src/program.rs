@@ -3,14 +3,16 @@
 //! A name without a slash is looked for in `PATH`. What is not there is *not found* (127); what is
 //! there but cannot be executed is *not executable* (126). Looking first lets the launcher fail
 //! before it asks for a place; the last word has `execve`, whose error number says which it was. A
-//! file without a format the kernel knows is given to `/bin/sh`, as shells and `execvp` do.
+//! text file without an interpreter is given to `/bin/sh`, as shells and `execvp` do.
 
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 use anyhow::Context;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access, execve};
 use std::convert::Infallible;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +20,7 @@ use std::path::{Path, PathBuf};
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Runs files of no format the kernel knows.
-const SHELL: &std::ffi::CStr = c"/bin/sh";
+const SHELL: &CStr = c"/bin/sh";
 
 /// A program ready to be executed.
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl Program {
         let mut obstacle = Errno::ENOENT;
         for candidate in &self.candidates {
             let error = match failed(execve(candidate, &self.words, environment)) {
-                Errno::ENOEXEC => {
+                Errno::ENOEXEC if is_text(candidate) => {
                     let mut words = vec![SHELL.to_owned(), candidate.clone()];
                     words.extend(self.words.iter().skip(1).cloned());
                     return failed(execve(SHELL, &words, environment));
@@ -99,6 +101,18 @@ impl Program {
     }
 }
 
+/// Whether a file may be a script: a shell makes nonsense of a program of another machine.
+fn is_text(file: &CStr) -> bool {
+    let mut start = Vec::new();
+    let file = Path::new(OsStr::from_bytes(file.to_bytes()));
+    let read = File::open(file).and_then(|file| file.take(256).read_to_end(&mut start));
+    let line = start
+        .split(|&byte| byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    read.is_ok() && !line.starts_with(b"\x7fELF") && !line.contains(&0)
+}
+
 fn failed(outcome: nix::Result<Infallible>) -> Errno {
     match outcome {
         Err(error) => error,
@@ -125,6 +139,7 @@ fn not_run(name: &OsStr, error: Errno) -> Failure {
             NOT_EXECUTABLE,
             "its arguments and environment are too long".to_owned(),
         ),
+        Errno::ENOEXEC => (NOT_EXECUTABLE, "not a program of this machine".to_owned()),
         error => (
             NOT_EXECUTABLE,
             format!("cannot be executed: {}", error.desc()),

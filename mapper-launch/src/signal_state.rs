@@ -5,7 +5,10 @@
 //! stay as they are: there are no handlers.
 
 use anyhow::Context;
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction};
+use nix::sys::signal::{
+    SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, raise, sigaction,
+};
+use std::ffi::c_int;
 
 /// Mask and dispositions as they were.
 #[derive(Debug)]
@@ -37,17 +40,21 @@ impl SignalState {
 
 /// Does to this process what a signal does by default, even if it was ignored. Returns when that
 /// is over: after a stop and its end, or at once where the kernel does nothing.
-pub(crate) fn suffer(signal: Signal) {
+pub(crate) fn suffer(signal: c_int) {
+    // Terminals send none of the real-time signals, which nix does not know.
+    let Ok(signal) = Signal::try_from(signal) else {
+        return;
+    };
     if signal == Signal::SIGSTOP {
-        let _ = nix::sys::signal::raise(signal);
+        let _ = raise(signal);
         return;
     }
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     // SAFETY: no handler is installed.
     let before = unsafe { sigaction(signal, &default) };
-    // The signal is blocked and waits; that is over when it is let through. Should any of this
+    // The signal is blocked and waits; its time comes when it is let through. Should any of this
     // fail, the process goes on.
-    let _ = nix::sys::signal::raise(signal);
+    let _ = raise(signal);
     let only = SigSet::from(signal);
     let _ = only.thread_unblock();
     let _ = only.thread_block();

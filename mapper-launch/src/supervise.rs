@@ -6,17 +6,17 @@
 //! [`forwarding`](crate::forwarding) decides. When the program stops, the launcher stops by the
 //! same signal, so that a shell sees its job stopped; the shell's SIGCONT goes to both.
 
-use crate::forwarding::{self, Addressee, Arrival, Decision, Motion, Origin};
+use crate::forwarding::{self, Addressee, Arrival, Decision, Origin};
 use crate::signal_state::suffer;
 use crate::started_with::TitleMemory;
 use crate::witness::{SignalBits, Witness};
 use anyhow::Context;
-use nix::errno::Errno;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, waitpid};
 use std::ffi::c_int;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -27,9 +27,9 @@ pub(crate) enum Ending {
     /// It exited with this status.
     Exited(u8),
     /// This signal ended it.
-    Killed(Signal),
+    Killed(c_int),
     /// The terminal sent this signal to launcher and program alike, and it ended the program.
-    KilledFromTerminal(Signal),
+    KilledFromTerminal(c_int),
 }
 
 impl Ending {
@@ -39,10 +39,19 @@ impl Ending {
             Self::Exited(status) => status,
             Self::Killed(signal) | Self::KilledFromTerminal(signal) => {
                 // Signal numbers end at 64.
-                u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
+                u8::try_from(128 + signal).unwrap_or(u8::MAX)
             }
         }
     }
+}
+
+/// Whether the program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Motion {
+    /// It does.
+    Runs,
+    /// This signal stopped it.
+    StoppedBy(c_int),
 }
 
 /// What was waited for.
@@ -162,14 +171,16 @@ impl Supervisor {
                 self.from_terminal = self.from_terminal.with(arrival.signal);
             }
         }
-        // Before anything is passed on, as a shell's SIGCONT has already reached the program.
-        let stopped_by = self.reap()?;
+        // Before anything is passed on: Ctrl-C may have ended the program already.
+        self.reap()?;
         for (arrival, info) in arrivals.into_iter().zip(&infos) {
             let membership = forwarding::membership(self.child);
-            if forwarding::decide(arrival, membership, self.motion) == Decision::PassOn {
+            if forwarding::decide(arrival, membership) == Decision::PassOn {
                 pass_on(self.child, info);
             }
         }
+        // What was passed on may have continued the program.
+        self.reap()?;
         // A signal that is still on its way to the launcher is judged when it comes.
         if to_group.is_some_and(|seen| !seen.is_empty() && seen.is_subset(explained)) {
             if let Some(spent) = self.witness.take() {
@@ -177,58 +188,49 @@ impl Supervisor {
             }
             self.watch_group();
         }
-        if let Some(signal) = stopped_by {
+        // Also if somebody continued the launcher, but not the program.
+        if let (Motion::StoppedBy(signal), None) = (self.motion, self.ending) {
             self.stop_too(signal);
         }
         Ok(())
     }
 
-    /// Takes note of every child that ended, stopped or goes on. Returns the signal by which the
-    /// program is stopped, if it is so since last time.
-    fn reap(&mut self) -> anyhow::Result<Option<Signal>> {
-        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
-        let mut stopped_by = None;
+    /// Takes note of every child that ended, stopped or goes on.
+    fn reap(&mut self) -> anyhow::Result<()> {
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
         while self.ending.is_none() {
-            let status = match waitpid(None, Some(flags)) {
-                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => break,
-                Err(Errno::EINTR) => continue,
-                status => status.context("wait for the program")?,
+            let (pid, status) = match waitpid(None, options) {
+                Ok(Some(changed)) => changed,
+                Ok(None) | Err(Errno::CHILD) => break,
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error).context("wait for the program"),
             };
-            match status {
-                // A witness that was killed; its number is free from now on.
-                ended if self.witness.as_ref().is_some_and(|w| w.has_ended(&ended)) => {
+            let ended = status.exited() || status.signaled();
+            if pid.as_raw_pid() != self.child.as_raw() {
+                // An orphan of the program, or a witness that was killed; its number is free now.
+                if ended && self.witness.as_ref().is_some_and(|witness| witness.is(pid)) {
                     self.witness = None;
                 }
-                // An orphan of the program.
-                of_other if of_other.pid() != Some(self.child) => {}
-                WaitStatus::Exited(_, code) => {
-                    // The kernel keeps eight bits.
-                    self.ending = Some(Ending::Exited(u8::try_from(code).unwrap_or(u8::MAX)));
-                }
-                WaitStatus::Signaled(_, signal, _) => {
-                    let terminal = self.from_terminal.contains(signal as c_int);
-                    self.ending = Some(if terminal {
-                        Ending::KilledFromTerminal(signal)
-                    } else {
-                        Ending::Killed(signal)
-                    });
-                }
-                WaitStatus::Stopped(_, signal) => {
-                    self.motion = Motion::Stopped;
-                    stopped_by = Some(signal);
-                }
-                WaitStatus::Continued(_) => {
-                    self.motion = Motion::Runs;
-                    stopped_by = None;
-                }
-                _ => {}
+            } else if let Some(code) = status.exit_status() {
+                // The kernel keeps eight bits.
+                self.ending = Some(Ending::Exited(u8::try_from(code).unwrap_or(u8::MAX)));
+            } else if let Some(signal) = status.terminating_signal() {
+                self.ending = Some(if self.from_terminal.contains(signal) {
+                    Ending::KilledFromTerminal(signal)
+                } else {
+                    Ending::Killed(signal)
+                });
+            } else if let Some(signal) = status.stopping_signal() {
+                self.motion = Motion::StoppedBy(signal);
+            } else if status.continued() {
+                self.motion = Motion::Runs;
             }
         }
-        Ok(stopped_by.filter(|_| self.ending.is_none()))
+        Ok(())
     }
 
     /// Stops as the program did. Returns when somebody continues the launcher.
-    fn stop_too(&self, signal: Signal) {
+    fn stop_too(&self, signal: c_int) {
         if let Some(witness) = &self.witness {
             witness.watch_stopped_program();
         }
@@ -241,7 +243,7 @@ fn wait(waited: &mut [PollFd<'_>], limit: Option<Duration>) -> anyhow::Result<()
     // Too long a limit for the kernel is none.
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     match poll(waited, limit.as_ref()) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error).context("wait for signals"),
     }
 }

@@ -16,7 +16,7 @@
 use crate::descriptors;
 use crate::started_with::TitleMemory;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::ffi::c_int;
@@ -108,9 +108,9 @@ impl Witness {
         let _ = File::from(wake).write_all(&[0]);
     }
 
-    /// Whether a status that was waited for says that this witness has ended.
-    pub(crate) fn has_ended(&self, status: &WaitStatus) -> bool {
-        matches!(status, WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..) if *pid == self.pid)
+    /// Whether this is its process.
+    pub(crate) fn is(&self, process: rustix::process::Pid) -> bool {
+        process.as_raw_pid() == self.pid.as_raw()
     }
 
     /// Ends it.
@@ -128,7 +128,10 @@ fn watch(sleep: OwnedFd, launcher: Pid, program: Pid) {
         while is_stopped(program) {
             std::thread::sleep(LOOK);
         }
-        let _ = kill(launcher, Signal::SIGCONT);
+        // Most often a shell has continued both.
+        if is_stopped(launcher) {
+            let _ = kill(launcher, Signal::SIGCONT);
+        }
     }
 }
 

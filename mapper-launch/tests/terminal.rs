@@ -1,0 +1,204 @@
+//! In front of a terminal nobody notices the launcher: Ctrl-C, Ctrl-Z, `fg` and `bg` do what they
+//! do without it. The shell is a real one with job control.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot go on shall panic
+
+mod support;
+
+use support::terminal::{CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal};
+use support::{LAUNCHER, Stage, children, eventually, probe, state};
+
+fn terminal(stage: &Stage) -> Terminal {
+    let mut base = stage.bare("bash");
+    base.env("L", format!("{LAUNCHER} --"))
+        .env("PROBE", probe())
+        .env("FIFO", stage.folder.path().join("fifo"));
+    Terminal::start(&base)
+}
+
+/// Starts something that prints "ready PID", and waits for it.
+fn start(terminal: &mut Terminal, line: &str) -> i32 {
+    terminal.types(&format!("{line}\n"));
+    terminal.sees("ready ");
+    terminal.sees("\n").trim().parse().unwrap()
+}
+
+/// Presses a key that ends the program, and lets it take effect: as long as the program is there,
+/// it may read what is typed next.
+fn end_by(terminal: &mut Terminal, key: &str, program: i32) {
+    terminal.types(key);
+    eventually("the program is gone", || state(program).is_none());
+}
+
+#[test]
+fn ctrl_c_ends_the_program_with_130() {
+    let stage = Stage::new();
+    let mut terminal = terminal(&stage);
+    let program = start(&mut terminal, "$L $PROBE default");
+    end_by(&mut terminal, CTRL_C, program);
+    terminal.types("echo status=$?.\n");
+    terminal.sees("status=130.");
+}
+
+#[test]
+fn ctrl_backslash_ends_the_program_with_131() {
+    let stage = Stage::new();
+    let mut terminal = terminal(&stage);
+    terminal.types("ulimit -c 0\n");
+    let program = start(&mut terminal, "$L $PROBE default");
+    end_by(&mut terminal, CTRL_BACKSLASH, program);
+    terminal.types("echo status=$?.\n");
+    terminal.sees("status=131.");
+}
+
+#[test]
+fn ctrl_c_reaches_a_program_that_handles_it_once() {
+    let stage = Stage::new();
+    let mut terminal = terminal(&stage);
+    let program = start(&mut terminal, "$L $PROBE signals");
+    for _ in 0..3 {
+        terminal.types(CTRL_C);
+        terminal.sees("signal 2 from 0 code 128");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // Any input ends the probe, which leaves it to the shell; nothing else was told in between.
+    terminal.types("\n");
+    eventually("the program is gone", || state(program).is_none());
+    terminal.types("echo status=$?.\n");
+    let rest = terminal.sees("status=0.");
+    assert!(!rest.contains("signal"), "{rest}");
+}
+
+#[test]
+fn ctrl_c_ends_a_whole_loop() {
+    let stage = Stage::new();
+    let mut terminal = terminal(&stage);
+    let program = start(
+        &mut terminal,
+        "for i in 1 2 3; do $L $PROBE default; done; echo after",
+    );
+    end_by(&mut terminal, CTRL_C, program);
+    terminal.types("echo status=$?.\n");
+    let between = terminal.sees("status=130.");
+    assert!(
+        !between.contains("ready") && !between.contains("after"),
+        "{between}"
+    );
+}
+
+#[test]
+fn ctrl_z_stops_the_job_and_fg_and_bg_continue_it() {
+    let stage = Stage::new();
+    let mut terminal = terminal(&stage);
+    let program = start(&mut terminal, "$L $PROBE default");
+    terminal.types(CTRL_Z);
+    terminal.sees("Stopped");
+    assert_eq!(state(program), Some('T'));
+    terminal.types("echo status=$?.\n");
+    terminal.sees("status=148.");
+
+    terminal.types("fg\n");
+    eventually("it runs again", || state(program) == Some('S'));
+    terminal.types(CTRL_Z);
+    terminal.sees("Stopped");
+
+    // In the background it reads from the terminal, which stops it again.
+    terminal.types("bg; sleep 0.2; jobs\n");
+    terminal.sees("Stopped");
+    terminal.types("fg\n");
+    eventually("it runs again", || state(program) == Some('S'));
+    end_by(&mut terminal, CTRL_C, program);
+    terminal.types("echo status=$?.\n");
+    terminal.sees("status=130.");
+}
+
+#[test]
+fn a_job_that_is_continued_runs_in_the_background() {
+    let stage = Stage::new();
+    let mut terminal = terminal(&stage);
+    terminal.types("$L sh -c 'echo ready $$; sleep 1; exit 7'\n");
+    terminal.sees("ready ");
+    let program: i32 = terminal.sees("\n").trim().parse().unwrap();
+    // A shell that is just starting a command cannot be stopped.
+    eventually("the command runs", || {
+        let name = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        children(program)
+            .iter()
+            .any(|pid| name(pid).is_ok_and(|name| name == "sleep\n"))
+    });
+    terminal.types(CTRL_Z);
+    terminal.sees("Stopped");
+    assert_eq!(state(program), Some('T'));
+    terminal.types("bg; wait %1; echo status=$?.\n");
+    terminal.sees("status=7.");
+}
+
+#[test]
+fn a_shell_that_kills_the_job_kills_it_once() {
+    let stage = Stage::new();
+    let mut terminal = terminal(&stage);
+    // An input that neither brings anything nor ends.
+    terminal.types("mkfifo $FIFO; $L $PROBE signals <>$FIFO &\n");
+    terminal.sees("ready ");
+    // Time for the witness.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    terminal.types("kill -USR1 %1\n");
+    terminal.sees("signal 10 ");
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    terminal.types("kill -TERM %1; sleep 0.2; echo over\n");
+    let between = terminal.sees("over");
+    assert_eq!(between.matches("signal 10").count(), 0, "{between}");
+    assert_eq!(between.matches("signal 15").count(), 1, "{between}");
+    terminal.types("kill -KILL %1; wait; echo gone\n");
+    terminal.sees("gone");
+}
+
+#[test]
+fn a_pipeline_with_the_launcher_in_it_stops_and_continues_as_a_whole() {
+    let stage = Stage::new();
+    let mut terminal = terminal(&stage);
+    let program = start(&mut terminal, "$L $PROBE default | cat");
+    terminal.types(CTRL_Z);
+    terminal.sees("Stopped");
+    assert_eq!(state(program), Some('T'));
+    terminal.types("fg\n");
+    eventually("it runs again", || state(program) == Some('S'));
+    end_by(&mut terminal, CTRL_C, program);
+    terminal.types("echo over=$((1+1))\n");
+    terminal.sees("over=2");
+}
+
+#[test]
+fn an_interactive_shell_can_be_launched() {
+    let stage = Stage::new();
+    let mut terminal = terminal(&stage);
+    terminal.types("$L bash --norc --noprofile -i\n");
+    terminal.types("echo inner=$((40+2))\n");
+    terminal.sees("inner=42");
+    // Job control works inside, and Ctrl-C ends what runs there, not the inner shell.
+    let program = start(&mut terminal, "$PROBE default");
+    terminal.types(CTRL_Z);
+    terminal.sees("Stopped");
+    assert_eq!(state(program), Some('T'));
+    terminal.types("fg\n");
+    eventually("it runs again", || state(program) == Some('S'));
+    end_by(&mut terminal, CTRL_C, program);
+    terminal.types("echo still=$((5*5))\n");
+    terminal.sees("still=25");
+    terminal.types("exit 3\n");
+    terminal.types("echo status=$?.\n");
+    terminal.sees("status=3.");
+}
+
+#[test]
+fn a_lost_terminal_ends_the_program() {
+    let stage = Stage::new();
+    let mut terminal = terminal(&stage);
+    // The launcher leads the session, in the shell's place.
+    let program = start(&mut terminal, "exec $L $PROBE default");
+    let mut leader = terminal.hangs_up();
+    leader.wait().unwrap();
+    eventually("the program is gone", || {
+        state(program).is_none_or(|state| state == 'Z')
+    });
+}
