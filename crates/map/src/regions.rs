@@ -218,13 +218,20 @@ impl Regions {
             });
         match one {
             Some(s) => sockets = vec![s],
-            None => sockets.sort_by_key(|&s| {
-                (
-                    Reverse(self.socket_room[s as usize]),
-                    Reverse(self.socket_affinity[s as usize]),
-                    s,
-                )
-            }),
+            None => {
+                let mut idle = vec![0; sockets.len()];
+                for (region, state) in regions.iter().zip(&board.regions) {
+                    idle[region.socket as usize] += state.idle;
+                }
+                sockets.sort_by_key(|&s| {
+                    (
+                        Reverse(self.socket_room[s as usize]),
+                        Reverse(self.socket_affinity[s as usize]),
+                        Reverse(idle[s as usize]),
+                        s,
+                    )
+                });
+            }
         }
         for socket in sockets {
             self.order.clear();
@@ -233,7 +240,12 @@ impl Regions {
             );
             let room = &self.room;
             self.order.sort_unstable_by_key(|&r| {
-                (Reverse(affinity[r as usize]), Reverse(room[r as usize]), r)
+                (
+                    Reverse(affinity[r as usize]),
+                    Reverse(room[r as usize]),
+                    Reverse(board.regions[r as usize].idle),
+                    r,
+                )
             });
             left = self.drain(board, left);
             if left == 0 {

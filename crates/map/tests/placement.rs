@@ -89,6 +89,7 @@ fn haswell() -> Topology {
 
 /// A machine with applications on it.
 struct Bench {
+    policy: &'static str,
     topology: Topology,
     usable: CpuSet,
     held: Vec<CpuSet>,
@@ -98,6 +99,7 @@ struct Bench {
 impl Bench {
     fn new(topology: Topology) -> Self {
         Self {
+            policy: "sam_mph",
             usable: topology.cpus().clone(),
             topology,
             held: Vec::new(),
@@ -156,7 +158,7 @@ impl Bench {
             machine: &MachineProfile::default(),
             apps: &views,
         };
-        let policy = (find("sam_mph").unwrap().build)(&MappingConfig::default());
+        let policy = (find(self.policy).unwrap().build)(&MappingConfig::default());
         self.placement = policy.place(&snapshot, &allocation);
         self.held = self.placement.apps.iter().map(|a| a.cpus.clone()).collect();
         self
@@ -235,6 +237,12 @@ fn a_busy_application_goes_to_more_sockets_rather_than_share_cores() {
     // But stays in one while there are cores.
     let b = placed(ivy_bridge(), &[(10, LU)]);
     assert_eq!((b.sockets_used(0), b.self_shared_cores(0)), (1, 0));
+}
+
+#[test]
+fn a_busy_application_leaves_others_alone_while_there_are_idle_cores() {
+    let b = placed(haswell(), &[(30, LU), (10, SGD)]);
+    assert_eq!(b.cores_in_common(0, 1), 0, "{:?}", b.placement);
 }
 
 #[test]
@@ -385,4 +393,50 @@ fn memory_bound_applications_leave_the_fast_cores_to_others() {
             .sum::<u32>()
     };
     assert_eq!((rank(0), rank(1)), (0, 8));
+}
+
+/// Holds `counts[s]` CPUs of each socket `s`.
+fn resident(topology: &Topology, counts: &[u32]) -> CpuSet {
+    let sockets = topology.sockets().iter().zip(counts);
+    sockets
+        .flat_map(|(socket, count)| socket.iter().take(*count as usize))
+        .collect()
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_sharing_application_gathers_as_the_residency_rule_says(
+        residency in proptest::collection::vec(0u32..=20, 4),
+        target in 1u32..=20,
+    ) {
+        let mut b = Bench::new(haswell());
+        b.held = vec![resident(&b.topology, &residency)];
+        b.place(&[(target, SGD)]);
+        let free: Vec<u32> = residency.iter().map(|r| 20 - r).collect();
+        proptest::prop_assert_eq!(
+            b.by_socket(0),
+            mapper_map::residency::colocate(&residency, &free, target)
+        );
+    }
+
+    #[test]
+    fn the_spread_policy_grows_and_gives_as_the_residency_rule_says(
+        residency in proptest::collection::vec(0u32..=20, 4),
+        target in 1u32..=80,
+    ) {
+        let mut b = Bench::new(haswell());
+        b.policy = "spread";
+        b.held = vec![resident(&b.topology, &residency)];
+        b.place(&[(target, ANY)]);
+        let free: Vec<u32> = residency.iter().map(|r| 20 - r).collect();
+        // Which of equal sockets comes first depends on idle cores, which the rule does not know.
+        let sorted = |mut counts: Vec<u32>| {
+            counts.sort_unstable();
+            counts
+        };
+        proptest::prop_assert_eq!(
+            sorted(b.by_socket(0)),
+            sorted(mapper_map::residency::spread(&residency, &free, target))
+        );
+    }
 }
