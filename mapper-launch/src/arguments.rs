@@ -26,11 +26,11 @@ struct CommandLine {
     weight: Weight,
 
     /// The fewest CPUs the program needs
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole_number)]
     min_cpus: u32,
 
     /// The most CPUs the program can use
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number)]
     max_cpus: Option<u32>,
 
     /// Keep the number of CPUs it starts with
@@ -101,6 +101,11 @@ impl FromStr for Threads {
             },
         }
     }
+}
+
+fn whole_number(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| "give a whole number from 1".into())
 }
 
 /// What to do when there is no daemon.

@@ -125,7 +125,9 @@ fn means_absent(error: Errno) -> bool {
 
 fn not_run(name: &OsStr, error: Errno) -> Failure {
     let (status, why) = match error {
-        Errno::ENOENT if name.as_bytes().contains(&b'/') => (NOT_FOUND, "no such file".to_owned()),
+        Errno::ENOENT if name.as_bytes().contains(&b'/') => {
+            (NOT_FOUND, "no such file; check the path".to_owned())
+        }
         Errno::ENOENT => (
             NOT_FOUND,
             "not found in PATH; give the program's path or add its folder to PATH".to_owned(),

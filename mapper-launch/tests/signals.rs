@@ -120,10 +120,8 @@ fn a_queued_value_comes_along() {
         sival_ptr: std::ptr::without_provenance_mut(4711),
     };
     // SAFETY: the value is never followed.
-    assert_eq!(
-        unsafe { libc::sigqueue(running.pid(), libc::SIGUSR1, value) },
-        0
-    );
+    let sent = unsafe { libc::sigqueue(running.pid(), libc::SIGUSR1, value) };
+    assert_eq!(sent, 0);
     let line = running.line();
     assert!(
         line.ends_with(&format!("code {} value 4711", libc::SI_QUEUE)),

@@ -68,10 +68,8 @@ impl Terminal {
         let shell = shell.spawn().unwrap();
         let keyboard = File::from(OwnedFd::from(keyboard));
         // SAFETY: sets a flag of a descriptor that is open.
-        assert_ne!(
-            unsafe { libc::fcntl(keyboard.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) },
-            -1
-        );
+        let set = unsafe { libc::fcntl(keyboard.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        assert_ne!(set, -1);
         let mut terminal = Self {
             shell,
             keyboard,

@@ -1,0 +1,277 @@
+//! What the launcher asks of the daemon, and what becomes of the program when there is none, when
+//! it says no, and when it dies.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot go on shall panic
+
+mod support;
+
+use mapper_control::fake::{Answer, Seen, grant};
+use mapper_control::schema::{ExitedRequest, RuntimeChoice};
+use mapper_control::{ErrorReply, Request};
+use mapper_model::{AppId, CpuSet, Resizing, TeamMode};
+use std::time::{Duration, Instant};
+use support::{Running, Stage, children, eventually, probe, run, told};
+
+fn refusing() -> Stage {
+    Stage::with_daemon(|_| {
+        Answer::Error(ErrorReply::Unavailable {
+            message: "no CPU is left".into(),
+        })
+    })
+}
+
+#[test]
+fn the_daemon_is_asked_for_what_the_command_line_says() {
+    let stage = Stage::new();
+    let flags = [
+        "--qos",
+        "0.7",
+        "--weight",
+        "2.5",
+        "--min-cpus",
+        "2",
+        "--max-cpus",
+        "3",
+        "--teams",
+        "follow",
+        "--no-resize",
+        "--name",
+        "fft",
+    ];
+    assert_eq!(
+        told(run(&mut stage.launch(&flags, &["sh", "-c", "exit 3"])).status),
+        "exit 3"
+    );
+    let seen = stage
+        .daemon()
+        .seen_when(|seen| seen.contains(&Seen::Closed));
+    let [
+        Seen::Call(Request::Launch(launch)),
+        Seen::Call(exited),
+        Seen::Closed,
+    ] = &seen[..]
+    else {
+        panic!("{seen:?}");
+    };
+    assert_eq!(launch.command, "sh -c exit 3");
+    assert_eq!(launch.runtime, RuntimeChoice::On);
+    let spec = &launch.spec;
+    assert_eq!(spec.name.as_str(), "fft");
+    assert_eq!((spec.qos.get(), spec.weight.get()), (0.7, 2.5));
+    assert_eq!((spec.cpus.min(), spec.cpus.max()), (2, Some(3)));
+    assert_eq!(
+        (spec.teams, spec.resizing),
+        (TeamMode::Follow, Resizing::Never)
+    );
+    let told = ExitedRequest {
+        app: AppId(7),
+        status: 3,
+    };
+    assert_eq!(exited, &Request::Exited(told));
+}
+
+#[test]
+fn the_daemon_is_asked_for_the_very_process_that_becomes_the_program() {
+    let stage = Stage::new();
+    let mut running = Running::start(&mut stage.launch(&[], &[probe(), "signals"]));
+    let program = running.ready();
+    let Seen::Call(Request::Launch(launch)) = &stage.daemon().seen()[0] else {
+        panic!("a launch");
+    };
+    assert_eq!(i32::try_from(launch.pid).unwrap(), program);
+    assert!(children(running.pid()).contains(&program));
+    // The lease lasts as long as the program.
+    assert!(!stage.daemon().seen().contains(&Seen::Closed));
+    running.end();
+    let seen = stage
+        .daemon()
+        .seen_when(|seen| seen.contains(&Seen::Closed));
+    assert!(seen.contains(&Seen::Closed));
+}
+
+#[test]
+fn the_program_does_not_start_before_it_has_its_place() {
+    let stage = Stage::with_daemon(|request| match request {
+        Request::Launch(launch) => {
+            let child = launch.pid;
+            // Blocked in a pipe, still the launcher's image, and not gone after a while.
+            std::thread::sleep(Duration::from_millis(100));
+            let name = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap();
+            assert_eq!(name, "mapper-launch\n");
+            Answer::Reply(grant(launch, &CpuSet::first(1), 1))
+        }
+        _ => Answer::HangUp,
+    });
+    let outcome = run(&mut stage.launch(&[], &["true"]));
+    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+}
+
+#[test]
+fn the_shimless_are_told_as_such() {
+    let stage = Stage::new();
+    run(&mut stage.launch(&["--teams", "follow", "--shim", "/no/shim.so"], &["true"]));
+    let Seen::Call(Request::Launch(launch)) = &stage.daemon().seen()[0] else {
+        panic!("a launch");
+    };
+    assert_eq!(launch.runtime, RuntimeChoice::Off);
+    assert_eq!(launch.spec.teams, TeamMode::Fixed);
+}
+
+#[test]
+fn without_a_daemon_the_launch_fails_unless_fallback_is_wanted() {
+    let stage = Stage::without_daemon();
+    let outcome = run(&mut stage.launch(&[], &["sh", "-c", "echo ran; exit 3"]));
+    assert_eq!(told(outcome.status), "exit 125");
+    assert_eq!(outcome.stdout, "");
+    assert!(
+        outcome.stderr.contains("no daemon there"),
+        "{}",
+        outcome.stderr
+    );
+
+    let outcome = run(&mut stage.launch(&["--fallback"], &["sh", "-c", "echo ran; exit 3"]));
+    assert_eq!(told(outcome.status), "exit 3");
+    assert_eq!(outcome.stdout, "ran\n");
+    assert!(
+        outcome.stderr.starts_with("mapper-launch: warning: "),
+        "{}",
+        outcome.stderr
+    );
+    assert!(
+        outcome.stderr.ends_with("; running unmanaged\n"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(outcome.stderr.lines().count(), 1);
+}
+
+#[test]
+fn a_fallback_program_takes_the_launchers_place() {
+    let stage = Stage::without_daemon();
+    let mut running = Running::start(&mut stage.launch(&["--fallback"], &[probe(), "signals"]));
+    assert_eq!(running.ready(), running.pid());
+}
+
+#[test]
+fn a_daemon_that_says_no_is_obeyed_unless_fallback_is_wanted() {
+    let stage = refusing();
+    let outcome = run(&mut stage.launch(&[], &["echo", "ran"]));
+    assert_eq!(told(outcome.status), "exit 125");
+    assert_eq!(outcome.stdout, "");
+    let socket = stage.socket().display().to_string();
+    assert_eq!(
+        outcome.stderr,
+        format!("mapper-launch: {socket}: no CPU is left\n")
+    );
+
+    let outcome = run(&mut stage.launch(
+        &["--fallback"],
+        &["sh", "-c", "echo $OMP_NUM_THREADS ran; exit 4"],
+    ));
+    assert_eq!(told(outcome.status), "exit 4");
+    assert_eq!(outcome.stdout, "ran\n");
+    assert_eq!(outcome.stderr.lines().count(), 1);
+}
+
+#[test]
+fn a_daemon_that_hangs_up_or_talks_nonsense_is_told_and_nothing_runs() {
+    for (answer, says) in [
+        (
+            (|| Answer::HangUp) as fn() -> Answer,
+            "closed the connection",
+        ),
+        (
+            || Answer::Bytes(b"hello\0".to_vec()),
+            "does not speak mapper's protocol",
+        ),
+        (
+            || Answer::Bytes(b"{\"parameters\":{\"protocol\":2}}\0".to_vec()),
+            "the daemon speaks protocol 2, this program protocol 1",
+        ),
+        (
+            || {
+                let bytes = br#"{"parameters":{"protocol":1,"app":1,"name":"a","cpus":"0","cpu_count":1,"machine_cpus":1,"token":"zz"}}"#;
+                Answer::Bytes([bytes.as_slice(), b"\0"].concat())
+            },
+            "page and token do not come together",
+        ),
+    ] {
+        let stage = Stage::with_daemon(move |_| answer());
+        let outcome = run(&mut stage.launch(&[], &["echo", "ran"]));
+        assert_eq!(told(outcome.status), "exit 125");
+        assert_eq!(outcome.stdout, "");
+        assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_daemon_that_dies_leaves_the_program_alone() {
+    let mut stage = Stage::new();
+    let mut launch = stage.launch(&[], &[probe(), "signals"]);
+    launch.stderr(std::process::Stdio::piped());
+    let mut running = Running::start(&mut launch);
+    running.ready();
+    let mut errors = running.child.stderr.take().unwrap();
+    drop(stage.daemon.take());
+    std::thread::sleep(Duration::from_millis(50));
+    // It still gets its signals, and its status is still told.
+    support::kill(running.pid(), libc::SIGUSR1);
+    assert!(running.line().starts_with("signal 10 "));
+    assert_eq!(told(running.end()), "exit 0");
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut errors, &mut said).unwrap();
+    assert_eq!(said, "");
+}
+
+#[test]
+fn orphans_stay_below_the_launcher_while_the_program_runs() {
+    let stage = Stage::new();
+    let script = "(sleep 30 >&- 2>&- & echo $!); read wait";
+    let mut running = Running::start(&mut stage.launch(&[], &["sh", "-c", script]));
+    let orphan: i32 = running.line().parse().unwrap();
+    let launcher = running.pid();
+    eventually("the orphan is adopted", || {
+        children(launcher).contains(&orphan)
+    });
+    support::kill(orphan, libc::SIGKILL);
+    eventually("the orphan is reaped", || support::state(orphan).is_none());
+    running.end();
+}
+
+/// The median time of a command.
+fn median_ms(mut command: impl FnMut() -> std::process::Command) -> f64 {
+    let mut times: Vec<f64> = (0..21)
+        .map(|_| {
+            let mut command = command();
+            let begun = Instant::now();
+            assert!(command.status().unwrap().success());
+            begun.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+#[test]
+fn a_launch_costs_less_than_15_ms() {
+    // A daemon that gathers arrivals for 5 ms.
+    let stage = Stage::with_daemon(|request| match request {
+        Request::Launch(launch) => {
+            std::thread::sleep(Duration::from_millis(5));
+            Answer::Reply(grant(launch, &CpuSet::first(2), 2))
+        }
+        _ => Answer::HangUp,
+    });
+    let mut costs = Vec::new();
+    // Other work on the machine can only make it look worse: the best of some tries counts.
+    for _ in 0..5 {
+        let launched = median_ms(|| stage.launch(&[], &["true"]));
+        let plain = median_ms(|| stage.bare("true"));
+        costs.push(launched - plain);
+        if launched - plain < 15.0 {
+            println!("launch overhead: {:.2} ms", launched - plain);
+            return;
+        }
+    }
+    panic!("milliseconds more than without the launcher: {costs:?}");
+}
