@@ -38,12 +38,17 @@ struct Attachment {
 static ATTACHMENT: AtomicPtr<Attachment> = AtomicPtr::new(null_mut());
 /// Process id; changes in the child of a fork.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// The sequence number to compare with what is known: the page's under `follow`, else one that never
+/// changes, so that both modes take the same path.
+static WATCHED: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NEVER_PUBLISHED).cast_mut());
+static NEVER_PUBLISHED: AtomicU32 = AtomicU32::new(high(NOTHING_KNOWN));
 /// The sequence number of the allocation last read (high half) and the team limit that follows from
-/// it (low half). Odd sequence numbers never match, so the first look reads the page.
+/// it (low half).
 static KNOWN_LIMIT: AtomicU64 = AtomicU64::new(NOTHING_KNOWN);
 /// Sequence number and team size last reported.
 static REPORTED: AtomicU64 = AtomicU64::new(u64::MAX);
-/// The value of `KNOWN_LIMIT` before the first look.
+/// The value of `KNOWN_LIMIT` before the first look: no limit, and an odd sequence number, which no
+/// allocation read has.
 const NOTHING_KNOWN: u64 = u64::MAX;
 
 /// No limit to the size of teams.
@@ -127,6 +132,7 @@ fn attach() {
         .compare_exchange(null_mut(), found, Ordering::AcqRel, Ordering::Acquire)
         .is_ok();
     if won && found != inert() {
+        watch();
         // SAFETY: the handlers are functions of this library, which is never unloaded while the
         // program runs, being preloaded. A failure to register means lost counts at worst.
         unsafe {
@@ -136,6 +142,16 @@ fn attach() {
     } else if !won && found != inert() {
         // SAFETY: made by `Box::into_raw` above and shown to nobody.
         drop(unsafe { Box::from_raw(found) });
+    }
+}
+
+/// Under `follow`, has the page's sequence number compared with what is known from now on.
+fn watch() {
+    if let Some(attachment) = attachment()
+        && attachment.teams == TeamMode::Follow
+    {
+        let sequence: *const AtomicU32 = attachment.page.sequence_word();
+        WATCHED.store(sequence.cast_mut(), Ordering::Relaxed);
     }
 }
 
@@ -194,36 +210,37 @@ unsafe extern "C" fn after_fork_in_child() {
     // SAFETY: getpid has no preconditions.
     let process: c_int = unsafe { libc::getpid() };
     PROCESS.store(process.unsigned_abs(), Ordering::Relaxed);
-    thread_state::current().slot.set(None);
+    let thread = thread_state::current();
+    thread.slot.set(None);
+    thread.settled_runtime.set(None);
+}
+
+/// The sequence number of the allocation; a constant unless teams follow it.
+#[inline(always)]
+pub(crate) fn sequence() -> u32 {
+    let watched = WATCHED.load(Ordering::Relaxed);
+    // SAFETY: it points to a static or into the page, which stays mapped for ever.
+    unsafe { &*watched }.load(Ordering::Relaxed)
 }
 
 /// How many threads the allocation allows a team.
 #[inline]
 pub(crate) fn team_limit() -> u32 {
-    let Some(attachment) = attachment() else {
-        return NO_LIMIT;
-    };
-    if attachment.teams != TeamMode::Follow {
-        return NO_LIMIT;
-    }
     let known = KNOWN_LIMIT.load(Ordering::Relaxed);
-    if high(known) == attachment.page.sequence() {
+    if high(known) == sequence() {
         low(known)
     } else {
-        read_limit(attachment)
+        read_limit()
     }
 }
 
 #[cold]
-fn read_limit(attachment: &Attachment) -> u32 {
-    let Some(read) = attachment.page.allocation() else {
+fn read_limit() -> u32 {
+    let known = KNOWN_LIMIT.load(Ordering::Relaxed);
+    let read = attachment().and_then(|attachment| attachment.page.allocation());
+    let Some(read) = read else {
         // The daemon died while it wrote: keep what was known.
-        let known = KNOWN_LIMIT.load(Ordering::Relaxed);
-        return if known == NOTHING_KNOWN {
-            NO_LIMIT
-        } else {
-            low(known)
-        };
+        return low(known);
     };
     let allocation = read.fields;
     let limit = match (
@@ -262,7 +279,9 @@ pub(crate) fn report_team(team_size: u32) {
 
 /// Reports a runtime that is in use.
 pub(crate) fn report_runtime(runtimes: Runtimes) {
-    if let Some(report) = report() {
+    if let Some(report) = report()
+        && report.runtimes.load(Ordering::Relaxed) & runtimes.bits() == 0
+    {
         report.runtimes.fetch_or(runtimes.bits(), Ordering::Relaxed);
         if environment::spinning_runtimes().intersects(runtimes) {
             report
@@ -280,7 +299,7 @@ pub(crate) fn report_max_threads(max_threads: u32) {
 }
 
 /// Reports why teams do not follow; the reason given last.
-#[inline]
+#[cold]
 pub(crate) fn report_teams_off(reason: TeamsOff) {
     if let Some(attachment) = attachment()
         && attachment.teams == TeamMode::Follow

@@ -79,10 +79,8 @@ macro_rules! next {
                 let runtime = runtime_of_caller(thread, Symbol::$name);
                 let run = real!(runtime, Symbol::$name, fn(*mut $type, *mut $type) -> bool);
                 progress::chunk_done(thread);
-                thread.in_runtime.set(true);
                 // SAFETY: the arguments are the caller's.
                 let more = unsafe { run(first, end) };
-                thread.in_runtime.set(false);
                 // SAFETY: the runtime filled in the bounds.
                 unsafe { note_chunk(thread, more, first, end) };
                 more
@@ -126,12 +124,10 @@ macro_rules! start {
                        *mut $type, *mut $type) -> bool
                 );
                 thread.stride_less_one.set(increment.bits().wrapping_sub(1));
-                thread.in_runtime.set(true);
                 // SAFETY: the arguments are the caller's.
                 let more = unsafe {
                     run($($before,)? from, to, increment, $($chunk,)? first, end)
                 };
-                thread.in_runtime.set(false);
                 // SAFETY: the runtime filled in the bounds.
                 unsafe { note_chunk(thread, more, first, end) };
                 more

@@ -20,34 +20,41 @@ use crate::thread_state::{self, ThreadState, note_caller};
 /// The function that gcc makes of a region's body.
 type Outlined = unsafe extern "C-unwind" fn(*mut c_void);
 
-/// A region that has been begun and is to be run by the real function.
-struct Call<'a> {
-    thread: &'a ThreadState,
-    runtime: &'static Runtime,
-    num_threads: c_uint,
-    open: OpenRegion,
+/// Where a region runs.
+#[inline(always)]
+fn runtime_of(thread: &ThreadState, function: Outlined, symbol: Symbol) -> &'static Runtime {
+    match runtime::of_caller(thread, function as usize) {
+        Some(runtime) => runtime,
+        None => runtime::missing(symbol),
+    }
 }
 
+/// Runs a region by `run`, which gets the size of the team to ask for.
 #[inline(always)]
-fn begin(symbol: Symbol, function: Outlined, asked: c_uint) -> Call<'static> {
-    let thread = thread_state::current();
+fn run_region<T>(
+    thread: &ThreadState,
+    runtime: &'static Runtime,
+    function: Outlined,
+    asked: c_uint,
+    run: impl Fn(c_uint) -> T,
+) -> T {
     let address = function as usize;
-    let Some(runtime) = runtime::of_caller(thread, address) else {
-        runtime::missing(symbol)
-    };
-    let started = region::begin(&Start {
+    if let Some(slot) = region::begin_routine(thread, runtime, address, asked) {
+        let result = run(asked);
+        region::end_routine(thread, slot);
+        return result;
+    }
+    let start = Start {
         thread,
         runtime,
         family: Family::Gomp,
         function: address,
         asked,
-    });
-    Call {
-        thread,
-        runtime,
-        num_threads: started.num_threads,
-        open: started.open,
-    }
+    };
+    let started = region::begin(&start);
+    let result = run(started.num_threads);
+    region::end(thread, &started.open);
+    result
 }
 
 /// The real function behind `symbol`, as the type that its exported twin has.
@@ -82,16 +89,17 @@ macro_rules! regions {
             num_threads: c_uint,
             $($argument: $type),*
         ) $(-> $result)? {
-            let call = begin(Symbol::$name, function, num_threads);
+            let thread = thread_state::current();
+            let runtime = runtime_of(thread, function, Symbol::$name);
             let run = real!(
-                call.runtime, Symbol::$name,
+                runtime, Symbol::$name,
                 fn(Outlined, *mut c_void, c_uint $(, $type)*) $(-> $result)?
             );
-            // SAFETY: the arguments are the caller's, save for the number of threads, which the
-            // interface leaves to the runtime whenever it was changed.
-            let result = unsafe { run(function, data, call.num_threads $(, $argument)*) };
-            region::end(call.thread, &call.open);
-            result
+            run_region(thread, runtime, function, num_threads, |team| {
+                // SAFETY: the arguments are the caller's, save for the size of the team, which the
+                // interface leaves to the runtime whenever it was changed.
+                unsafe { run(function, data, team $(, $argument)*) }
+            })
         }
     )*};
 }
@@ -145,23 +153,26 @@ macro_rules! loop_regions {
             $($chunk: $type,)?
             flags: c_uint,
         ) {
-            let call = begin(Symbol::$name, function, num_threads);
+            let thread = thread_state::current();
+            let runtime = runtime_of(thread, function, Symbol::$name);
             let run = real!(
-                call.runtime, Symbol::$name,
+                runtime, Symbol::$name,
                 fn(Outlined, *mut c_void, c_uint, c_long, c_long, c_long, $($type,)? c_uint)
             );
-            let team = call.num_threads;
-            if increment == 1 {
-                // SAFETY: as for the plain regions.
-                unsafe { run(function, data, team, start, end, increment, $($chunk,)? flags) };
-            } else {
-                let mut strided = StridedLoop { function, data, increment };
-                let data = (&raw mut strided).cast();
-                // SAFETY: as for the plain regions; `strided` outlives the region, at whose end all
-                // threads have returned.
-                unsafe { run(run_strided, data, team, start, end, increment, $($chunk,)? flags) };
-            }
-            region::end(call.thread, &call.open);
+            run_region(thread, runtime, function, num_threads, |team| {
+                if increment == 1 {
+                    // SAFETY: as for the plain regions.
+                    unsafe { run(function, data, team, start, end, increment, $($chunk,)? flags) };
+                } else {
+                    let mut strided = StridedLoop { function, data, increment };
+                    let data = (&raw mut strided).cast();
+                    // SAFETY: as for the plain regions; `strided` outlives the region, at whose end
+                    // all threads have returned.
+                    unsafe {
+                        run(run_strided, data, team, start, end, increment, $($chunk,)? flags)
+                    };
+                }
+            });
         }
     )*};
 }
@@ -190,16 +201,24 @@ macro_rules! legacy_regions {
             num_threads: c_uint,
             $($argument: $type),*
         ) {
-            let call = begin(Symbol::$name, function, num_threads);
+            let thread = thread_state::current();
+            let runtime = runtime_of(thread, function, Symbol::$name);
             let run = real!(
-                call.runtime, Symbol::$name,
+                runtime, Symbol::$name,
                 fn(Outlined, *mut c_void, c_uint $(, $type)*)
             );
+            let started = region::begin(&Start {
+                thread,
+                runtime,
+                family: Family::Gomp,
+                function: function as usize,
+                asked: num_threads,
+            });
             // SAFETY: as for the plain regions.
-            unsafe { run(function, data, call.num_threads $(, $argument)*) };
-            let open_regions = &call.thread.open_legacy_regions;
+            unsafe { run(function, data, started.num_threads $(, $argument)*) };
+            let open_regions = &thread.open_legacy_regions;
             open_regions.set(open_regions.get().saturating_add(1));
-            call.thread.stride_less_one.set($increment.wrapping_sub(1));
+            thread.stride_less_one.set($increment.wrapping_sub(1));
         }
     )*};
 }

@@ -13,8 +13,9 @@
 //! by `__kmpc_push_num_threads` just before. The shim announces its own size in the same way, unless
 //! the compiler did.
 //!
-//! *Loops.* `__kmpc_dispatch_next_*` hands out chunks, with inclusive bounds and the increment. libomp
-//! itself calls it for programs that gcc compiled, whose chunks are counted a level above.
+//! *Loops.* `__kmpc_dispatch_next_*` hands out chunks, with inclusive bounds and the increment. For
+//! programs that gcc compiled libomp calls it itself, with a location of its own; their loops are
+//! counted a level above, and their sections not at all.
 //!
 //! The caller is known by the location descriptor, which lies in the calling module.
 
@@ -233,7 +234,7 @@ macro_rules! dispatch_next {
                 runtime, Symbol::$name,
                 fn(*mut c_void, c_int, *mut c_int, *mut $bound, *mut $bound, *mut $stride) -> c_int
             );
-            let counted_above = thread.in_runtime.get();
+            let counted_above = runtime.calls_itself(location as usize);
             if !counted_above {
                 progress::chunk_done(thread);
             }

@@ -6,11 +6,16 @@
 //! asks for its next chunk has done the one before. So each thread remembers the size of its current
 //! chunk and counts it at its next call. The time is noted when a loop or a region ends, not at every
 //! chunk: a look at the clock costs as much as a small chunk, and the daemon sees the counters grow.
+//! The clock ticks only every few milliseconds; where many regions end between two ticks, most of
+//! them do not look at it.
 //!
 //! *Invariants.* A chunk costs one addition in the thread's own cache line, no look at the clock, no
 //! division unless the loop's increment is not one.
 
 use core::sync::atomic::Ordering;
+
+use mapper_abi::SlotClaim;
+use mapper_abi::layout::ThreadSlot;
 
 use crate::attachment;
 use crate::thread_state::ThreadState;
@@ -38,16 +43,33 @@ pub(crate) fn loop_done(thread: &ThreadState) {
 }
 
 /// A region that the thread began is done.
-#[inline]
-pub(crate) fn region_done(thread: &ThreadState) {
-    if let Some(claim) = attachment::slot(thread) {
-        claim.add(&claim.slot.regions, 1);
-        claim
-            .slot
-            .last_progress_ns
-            .store(coarse_now_ns(), Ordering::Relaxed);
+#[inline(always)]
+pub(crate) fn region_done(thread: &ThreadState, claim: SlotClaim<'_>) {
+    claim.add(&claim.slot.regions, 1);
+    match thread.regions_to_stamp.get().checked_sub(1) {
+        Some(fewer) => thread.regions_to_stamp.set(fewer),
+        None => stamp_region(thread, claim.slot),
     }
 }
+
+/// Notes the time, and decides after how many regions to do so again: after the next one, if the
+/// clock has ticked since the last time; else, regions being much shorter than a tick, twice as many
+/// as now.
+#[inline(never)]
+fn stamp_region(thread: &ThreadState, slot: &ThreadSlot) {
+    let now_ns = coarse_now_ns();
+    let ticked = slot.last_progress_ns.swap(now_ns, Ordering::Relaxed) != now_ns;
+    let skipped = if ticked {
+        0
+    } else {
+        (2 * thread.regions_skipped.get() + 1).min(MAX_SKIPPED)
+    };
+    thread.regions_skipped.set(skipped);
+    thread.regions_to_stamp.set(skipped);
+}
+
+/// Most regions that end without a look at the clock in between.
+const MAX_SKIPPED: u8 = 15;
 
 /// The iterations in a chunk from `first` up to, and without, `end`, both in units of the loop
 /// variable.

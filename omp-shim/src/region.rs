@@ -3,10 +3,16 @@
 //! *Invariants.* `begin` and `end` run on the thread that meets the construct. Between them the real
 //! runtime runs the region; everything `end` needs lies in the [`OpenRegion`] that `begin` returned,
 //! on the stack of the exported function.
+//!
+//! *The routine path.* Nearly all regions are begun by a thread that has begun others, outside any
+//! dispensed loop, with no size of their own, and under an allocation that suffices for the full team
+//! and has not changed. For these, [`begin_routine`] and [`end_routine`] do all there is to do: name
+//! the region and count it.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use mapper_abi::TeamsOff;
+use mapper_abi::layout::ThreadSlot;
+use mapper_abi::{SlotClaim, SlotSharing, TeamsOff};
 
 use crate::attachment;
 use crate::progress;
@@ -54,8 +60,43 @@ pub(crate) struct Started {
     pub(crate) open: OpenRegion,
 }
 
+/// Begins a region on the routine path, where it applies.
+#[inline(always)]
+pub(crate) fn begin_routine(
+    thread: &ThreadState,
+    runtime: &Runtime,
+    function: usize,
+    asked: u32,
+) -> Option<&'static ThreadSlot> {
+    let slot = thread.slot.get()?;
+    let routine = asked == 0
+        && thread
+            .settled_runtime
+            .get()
+            .is_some_and(|settled| core::ptr::eq(settled, runtime))
+        && thread.settled_sequence.get() == attachment::sequence()
+        && !thread.is_in_loop();
+    if !routine {
+        return None;
+    }
+    slot.region.store(function as u64, Ordering::Relaxed);
+    Some(slot)
+}
+
+/// Ends a region that [`begin_routine`] began.
+#[inline(always)]
+pub(crate) fn end_routine(thread: &ThreadState, slot: &'static ThreadSlot) {
+    progress::region_done(
+        thread,
+        SlotClaim {
+            slot,
+            sharing: SlotSharing::Own,
+        },
+    );
+}
+
 /// Decides on the team of a region and remembers what it interrupts.
-#[inline]
+#[inline(never)]
 pub(crate) fn begin(start: &Start<'_>) -> Started {
     let Start {
         thread,
@@ -74,32 +115,23 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
         };
     };
     claim.slot.region.store(function as u64, Ordering::Relaxed);
-    let first = !thread.has_begun.get();
-    if first || !is_last_runtime(thread, runtime) {
-        meet_runtime(start);
-    }
+    let known = is_home(thread, runtime);
+    let first = !known && meet_runtime(thread, runtime, family);
+    let initial_max = thread.initial_max_threads.get();
     let verdict = team::decide(Request {
         asked,
-        exact: exactness(thread),
+        exact: || exactness(thread),
         first,
-        initial_max: thread.initial_max_threads.get(),
+        initial_max,
         limit: attachment::team_limit(),
     });
     let num_threads = match verdict {
         Verdict::Full => {
-            let full = thread.initial_max_threads.get();
-            if attachment::is_news(full) && runtime.level(family) == 0 {
-                attachment::report_team(full);
-            }
+            full(start, claim.sharing);
             asked
         }
-        Verdict::Lower(size) if runtime.level(family) == 0 => {
-            if attachment::is_news(size) {
-                attachment::report_team(size);
-            }
-            size
-        }
-        Verdict::Lower(_) | Verdict::Untouched(None) => asked,
+        Verdict::Lower(size) => lower(runtime, family, size),
+        Verdict::Untouched(None) => asked,
         Verdict::Untouched(Some(reason)) => {
             attachment::report_teams_off(reason);
             asked
@@ -108,39 +140,72 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
     Started { num_threads, open }
 }
 
-/// Counts a region and goes back to what it interrupted.
-#[inline]
-pub(crate) fn end(thread: &ThreadState, open: &OpenRegion) {
-    thread.leave_region(open.outer_loop);
-    progress::region_done(thread);
+/// Lowers a team, if the region is an outermost one.
+fn lower(runtime: &Runtime, family: Family, size: u32) -> u32 {
+    if runtime.level(family) != 0 {
+        return 0;
+    }
+    if attachment::is_news(size) {
+        attachment::report_team(size);
+    }
+    size
 }
 
-/// The first region of a thread, or its first one in this runtime.
-#[cold]
-fn meet_runtime(start: &Start<'_>) {
+/// Reports that an outermost region has the team that the program would give it, and lets the regions
+/// that follow take the routine path once there is nothing to report any more.
+fn full(start: &Start<'_>, sharing: SlotSharing) {
     let Start {
         thread,
         runtime,
         family,
         ..
     } = *start;
-    if !is_last_runtime(thread, runtime) {
-        thread.last_runtime.set(Some(runtime));
-        attachment::report_runtime(family.runtimes());
+    let initial_max = thread.initial_max_threads.get();
+    if attachment::is_news(initial_max) {
+        if exactness(thread).is_none() && runtime.level(family) == 0 {
+            attachment::report_team(initial_max);
+        }
+    } else if attachment::team_limit() >= initial_max && sharing == SlotSharing::Own {
+        thread.settled_sequence.set(attachment::sequence());
+        thread.settled_runtime.set(Some(runtime));
     }
-    if !thread.has_begun.get() && runtime.level(family) == 0 {
-        thread.has_begun.set(true);
+}
+
+/// Counts a region and goes back to what it interrupted.
+#[inline(never)]
+pub(crate) fn end(thread: &ThreadState, open: &OpenRegion) {
+    thread.leave_region(open.outer_loop);
+    if let Some(claim) = attachment::slot(thread) {
+        progress::region_done(thread, claim);
+    }
+}
+
+/// The first region of a thread, its first one in this runtime, or one nested in another thread's.
+/// Returns whether it is the first of all that are not nested.
+#[cold]
+fn meet_runtime(thread: &ThreadState, runtime: &'static Runtime, family: Family) -> bool {
+    attachment::report_runtime(family.runtimes());
+    thread.last_runtime.set(Some(runtime));
+    if runtime.level(family) != 0 {
+        // Nothing to lower: without an initial size every allocation suffices.
+        return false;
+    }
+    let first = thread.home_runtime.replace(Some(runtime)).is_none();
+    if first {
         let max_threads = runtime.max_threads(family);
         thread.initial_max_threads.set(max_threads);
         attachment::report_max_threads(max_threads);
     }
+    first
 }
 
-fn is_last_runtime(thread: &ThreadState, runtime: &Runtime) -> bool {
+/// Whether the runtime is the one in which the thread began its last outermost region.
+#[inline(always)]
+fn is_home(thread: &ThreadState, runtime: &Runtime) -> bool {
     thread
-        .last_runtime
+        .home_runtime
         .get()
-        .is_some_and(|last| core::ptr::eq(last, runtime))
+        .is_some_and(|home| core::ptr::eq(home, runtime))
 }
 
 /// Why the program's teams are exact, if they are.

@@ -71,6 +71,8 @@ pub(crate) struct Runtime {
     levels: [Option<Query>; 2],
     /// `omp_get_max_threads`, likewise.
     max_threads: [Option<Query>; 2],
+    /// Where the library lies that offers clang's family.
+    kmpc_library: Option<Module>,
 }
 
 impl Runtime {
@@ -94,6 +96,14 @@ impl Runtime {
         query(&self.max_threads, family)
     }
 
+    /// Whether a call of clang's family with this location comes from the runtime itself.
+    #[inline]
+    pub(crate) fn calls_itself(&self, location: usize) -> bool {
+        self.kmpc_library
+            .as_ref()
+            .is_some_and(|library| library.contains(location))
+    }
+
     fn look_up(scope: Scope) -> Self {
         let functions = core::array::from_fn(|index| {
             Symbol::ALL
@@ -104,12 +114,19 @@ impl Runtime {
             functions,
             levels: [None; 2],
             max_threads: [None; 2],
+            kmpc_library: None,
         };
         for family in [Family::Gomp, Family::Kmpc] {
             let mark = runtime.function(family.mark());
-            if let Some(library) = Scope::of_library_at(mark as usize) {
+            let Some(module) = elf::module_containing(mark as usize) else {
+                continue;
+            };
+            if let Some(library) = Scope::of_library(&module) {
                 runtime.levels[family as usize] = library.query(Symbol::omp_get_level);
                 runtime.max_threads[family as usize] = library.query(Symbol::omp_get_max_threads);
+            }
+            if family == Family::Kmpc {
+                runtime.kmpc_library = Some(module);
             }
         }
         runtime
@@ -157,10 +174,6 @@ impl Scope {
         // SAFETY: `path` is a C string. With RTLD_NOLOAD nothing is loaded and no constructor runs.
         let handle = unsafe { libc::dlopen(module.path.as_ptr(), flags) };
         (!handle.is_null()).then_some(Self::Library(handle))
-    }
-
-    fn of_library_at(address: usize) -> Option<Self> {
-        Self::of_library(&elf::module_containing(address)?)
     }
 }
 

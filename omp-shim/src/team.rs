@@ -13,11 +13,12 @@ use mapper_abi::TeamsOff;
 
 /// What is known when a region begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub(crate) struct Request<E: FnOnce() -> Option<TeamsOff>> {
     /// `num_threads` as the compiler passes it: 0 for unspecified.
     pub(crate) asked: u32,
-    /// Why the program's teams are exact by an earlier call of its own.
-    pub(crate) exact: Option<TeamsOff>,
+    /// Says why the program's teams are exact by an earlier call of its own, if they are. Asked only
+    /// when the team would shrink, which is rare.
+    pub(crate) exact: E,
     /// It is the thread's first region.
     pub(crate) first: bool,
     /// The team that the program would use by itself.
@@ -38,45 +39,50 @@ pub(crate) enum Verdict {
 }
 
 /// Decides on a region.
-#[inline]
-pub(crate) fn decide(request: Request) -> Verdict {
+#[inline(always)]
+pub(crate) fn decide<E: FnOnce() -> Option<TeamsOff>>(request: Request<E>) -> Verdict {
     match request.asked {
-        0 => {}
+        0 if request.first || request.limit >= request.initial_max => Verdict::Full,
+        0 => match (request.exact)() {
+            None => Verdict::Lower(request.limit.max(1)),
+            reason => Verdict::Untouched(reason),
+        },
         // What compilers pass for a false `if` clause.
-        1 => return Verdict::Untouched(None),
-        _ => return Verdict::Untouched(Some(TeamsOff::Clause)),
+        1 => Verdict::Untouched(None),
+        _ => Verdict::Untouched(Some(TeamsOff::Clause)),
     }
-    if request.exact.is_some() {
-        return Verdict::Untouched(request.exact);
-    }
-    if request.first || request.limit >= request.initial_max {
-        return Verdict::Full;
-    }
-    Verdict::Lower(request.limit.max(1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PLAIN: Request = Request {
-        asked: 0,
-        exact: None,
-        first: false,
-        initial_max: 8,
-        limit: 3,
-    };
+    fn plain() -> Request<fn() -> Option<TeamsOff>> {
+        Request {
+            asked: 0,
+            exact: || None,
+            first: false,
+            initial_max: 8,
+            limit: 3,
+        }
+    }
 
     #[test]
     fn a_region_of_unspecified_size_gets_what_the_allocation_allows() {
-        assert_eq!(decide(PLAIN), Verdict::Lower(3));
-        assert_eq!(decide(Request { limit: 0, ..PLAIN }), Verdict::Lower(1));
+        assert_eq!(decide(plain()), Verdict::Lower(3));
+        assert_eq!(
+            decide(Request {
+                limit: 0,
+                ..plain()
+            }),
+            Verdict::Lower(1)
+        );
     }
 
     #[test]
     fn a_team_never_exceeds_what_the_program_would_use() {
         for limit in [8, 9, u32::MAX] {
-            assert_eq!(decide(Request { limit, ..PLAIN }), Verdict::Full);
+            assert_eq!(decide(Request { limit, ..plain() }), Verdict::Full);
         }
     }
 
@@ -85,7 +91,7 @@ mod tests {
         assert_eq!(
             decide(Request {
                 first: true,
-                ..PLAIN
+                ..plain()
             }),
             Verdict::Full
         );
@@ -93,18 +99,27 @@ mod tests {
 
     #[test]
     fn what_the_program_asks_for_is_exact() {
-        let clause = decide(Request { asked: 4, ..PLAIN });
+        let clause = decide(Request {
+            asked: 4,
+            ..plain()
+        });
         assert_eq!(clause, Verdict::Untouched(Some(TeamsOff::Clause)));
         assert_eq!(
-            decide(Request { asked: 1, ..PLAIN }),
+            decide(Request {
+                asked: 1,
+                ..plain()
+            }),
             Verdict::Untouched(None)
         );
         for reason in [TeamsOff::SetNumThreads, TeamsOff::SetDynamic] {
-            let verdict = decide(Request {
-                exact: Some(reason),
-                ..PLAIN
-            });
-            assert_eq!(verdict, Verdict::Untouched(Some(reason)));
+            let set = Request {
+                exact: || Some(reason),
+                asked: 0,
+                first: false,
+                initial_max: 8,
+                limit: 3,
+            };
+            assert_eq!(decide(set), Verdict::Untouched(Some(reason)));
         }
     }
 }

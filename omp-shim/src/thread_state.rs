@@ -25,25 +25,34 @@ pub(crate) struct ThreadState {
     pub(crate) caller: Cell<usize>,
     /// Iterations of the chunk being executed, not yet counted.
     pub(crate) pending: Cell<u64>,
-    /// Increment of the loop being executed, minus one, so that zero is the usual loop.
-    pub(crate) stride_less_one: Cell<i64>,
     /// Where the thread counts.
     pub(crate) slot: Cell<Option<&'static ThreadSlot>>,
+    /// Increment of the loop being executed, minus one, so that zero is the usual loop.
+    /// Not beside `pending`: the compiler would copy both as one, and a load of 16 bytes that were
+    /// stored as twice 8 waits until the stores have reached the cache.
+    pub(crate) stride_less_one: Cell<i64>,
     /// Whether others count there too.
     pub(crate) slot_is_shared: Cell<bool>,
-    /// Inside the real runtime on behalf of an exported function, which does the counting.
-    pub(crate) in_runtime: Cell<bool>,
-    /// The thread has begun an outermost region.
-    pub(crate) has_begun: Cell<bool>,
     /// The thread called `omp_set_num_threads` outside any region.
     pub(crate) has_set_num_threads: Cell<bool>,
     /// A `num_threads` clause was announced for the next libomp region.
     pub(crate) clause_announced: Cell<bool>,
+    /// Regions that may still end before the time is noted again.
+    pub(crate) regions_to_stamp: Cell<u8>,
+    /// How many ended so the last time.
+    pub(crate) regions_skipped: Cell<u8>,
     /// Regions begun by a legacy `GOMP_parallel_*start` and not ended yet.
     pub(crate) open_legacy_regions: Cell<u32>,
     /// `omp_get_max_threads()` before the thread's first outermost region.
     pub(crate) initial_max_threads: Cell<u32>,
-    /// The runtime of the region begun last.
+    /// The runtime of the outermost region begun last; none before the first.
+    pub(crate) home_runtime: Cell<Option<&'static Runtime>>,
+    /// The runtime in which regions take the routine path: the thread has a slot of its own, and the
+    /// allocation suffices for its full team.
+    pub(crate) settled_runtime: Cell<Option<&'static Runtime>>,
+    /// The sequence number of the allocation of which that is true.
+    pub(crate) settled_sequence: Cell<u32>,
+    /// The runtime that was met last, for calls whose origin is not known.
     pub(crate) last_runtime: Cell<Option<&'static Runtime>>,
     /// Lowest address of the module whose runtime was looked up last.
     pub(crate) route_start: Cell<usize>,
@@ -53,9 +62,12 @@ pub(crate) struct ThreadState {
     pub(crate) route_runtime: Cell<Option<&'static Runtime>>,
 }
 
+/// Size of the block, a whole number of cache lines.
+const BYTES: usize = 128;
+
 const _: () = {
     assert!(offset_of!(ThreadState, caller) == 0);
-    assert!(size_of::<ThreadState>() == 128);
+    assert!(size_of::<ThreadState>() == BYTES);
     assert!(align_of::<ThreadState>() == 64);
 };
 
@@ -65,9 +77,10 @@ core::arch::global_asm!(
     ".globl mapper_omp_thread",
     ".hidden mapper_omp_thread",
     ".type mapper_omp_thread,@object",
-    ".size mapper_omp_thread,128",
-    "mapper_omp_thread: .zero 128",
+    ".size mapper_omp_thread,{bytes}",
+    "mapper_omp_thread: .zero {bytes}",
     ".popsection",
+    bytes = const BYTES,
 );
 
 /// The state of the calling thread. The reference must not be kept across anything that may change
@@ -85,7 +98,7 @@ pub(crate) fn current() -> &'static ThreadState {
             options(nostack, readonly),
         );
     }
-    // SAFETY: the block is 128 bytes, aligned to 64, lives as long as the thread and starts zeroed,
+    // SAFETY: the block has `BYTES` bytes, is aligned to 64, lives as long as the thread and starts zeroed,
     // which is a valid `ThreadState`: integers, `false`, and `None` for optional references. The
     // reference can not be sent to another thread, since `Cell` is not `Sync`.
     unsafe { &*address }
@@ -112,6 +125,12 @@ impl ThreadState {
         };
         self.leave_region(LoopState::default());
         outer
+    }
+
+    /// Whether the thread is executing a chunk of a dispensed loop.
+    #[inline(always)]
+    pub(crate) fn is_in_loop(&self) -> bool {
+        self.pending.get() as i64 | self.stride_less_one.get() != 0
     }
 
     /// Puts back what [`enter_region`](Self::enter_region) saved.

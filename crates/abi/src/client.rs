@@ -105,7 +105,14 @@ impl ClientPage {
     #[inline]
     #[must_use]
     pub fn sequence(&self) -> u32 {
-        self.mapping.allocation.sequence.load(Ordering::Relaxed)
+        self.sequence_word().load(Ordering::Relaxed)
+    }
+
+    /// Where the sequence number lies, for those who look at it very often.
+    #[inline]
+    #[must_use]
+    pub fn sequence_word(&self) -> &AtomicU32 {
+        &self.mapping.allocation.sequence
     }
 
     /// The allocation; `None` when the daemon died while it wrote one.

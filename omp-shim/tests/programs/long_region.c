@@ -1,10 +1,10 @@
-/* One region that dispenses a chunk for every byte of input, so that a test can look in between. */
+/* One region whose chunks each wait for a byte of input, so that a test can look in between. */
 #include <stdio.h>
 #include <unistd.h>
 
 int main(void)
 {
-#pragma omp parallel for schedule(dynamic, 10) num_threads(1)
+#pragma omp parallel for schedule(dynamic, 10) num_threads(2)
     for (int i = 0; i < 100; i++) {
         char byte;
         if (i % 10 == 0) {

@@ -20,7 +20,12 @@ fn a_program_without_openmp_does_not_notice() {
         (&outcome.stdout, &outcome.stderr),
         (&plain.stdout, &plain.stderr)
     );
-    assert_eq!(outcome.stdout, "child 7 threads 1 descriptors 4 pages 0\n");
+    assert!(
+        outcome.stdout.starts_with("child 7 threads 1 "),
+        "{}",
+        outcome.stdout
+    );
+    assert!(outcome.stdout.ends_with(" pages 0\n"), "{}", outcome.stdout);
     let report = managed.page.report();
     assert!(!report.attached());
     assert_eq!(managed.page.progress().threads, 0);
