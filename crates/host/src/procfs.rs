@@ -41,6 +41,17 @@ pub struct ProcessStat {
     pub state: char,
     /// When it started, in clock ticks since boot: tells apart processes that had the same number.
     pub started_ticks: u64,
+    /// Whether it is the first thread of a process or a further one.
+    pub kind: TaskKind,
+}
+
+/// What a number in `/proc` stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskKind {
+    /// A process, by its first thread.
+    Process,
+    /// A further thread. `/proc` does not list it, but opens it.
+    Thread,
 }
 
 impl ProcessStat {
@@ -313,6 +324,11 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let (parent, group, session) = (id()?, id()?, id()?);
     // The start time is field 22 of `proc(5)`; the session was field 6.
     let started_ticks = fields.nth(15)?.parse().ok()?;
+    // The signal that its parent gets at its end, field 38: none for a further thread.
+    let kind = match fields.nth(15)?.parse::<i64>().ok()? {
+        -1 => TaskKind::Thread,
+        _ => TaskKind::Process,
+    };
     Some(ProcessStat {
         pid,
         parent,
@@ -320,6 +336,7 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
         session,
         state,
         started_ticks,
+        kind,
     })
 }
 
@@ -355,6 +372,7 @@ mod tests {
                 session: 4700,
                 state: 'S',
                 started_ticks: 987_654,
+                kind: TaskKind::Process,
             }
         );
     }
@@ -415,6 +433,18 @@ mod tests {
         assert!(proc.threads(me).unwrap().contains(&ThreadId(me)));
         assert!(!proc.cpus_allowed(me).unwrap().is_empty());
         assert!(proc.newest_pid().unwrap() > 0);
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            // SAFETY: the call takes no argument and cannot fail.
+            tell.send(unsafe { libc::gettid() } as u32).unwrap();
+            std::thread::park();
+        });
+        assert_eq!(
+            proc.stat(told.recv().unwrap()).unwrap().kind,
+            TaskKind::Thread
+        );
+        thread.thread().unpark();
+        assert_eq!(stat.kind, TaskKind::Process);
         assert!(proc.same_program(me, me));
         assert!(!proc.same_program(me, u32::MAX));
     }

@@ -36,6 +36,9 @@ use std::os::fd::OwnedFd;
 /// Intervals after which all processes are looked at in any case.
 const FULL_LOOK: u32 = 20;
 
+/// How many numbers are tried one by one before the list of all processes is cheaper.
+const TRIED: u32 = 128;
+
 /// Looks after a change until no thread with an old mask is left. A program that creates threads
 /// faster than this is caught up with at the next interval.
 const LOOKS: u32 = 16;
@@ -110,9 +113,7 @@ impl AffinityEnforcer {
         } else if newest == self.newest_pid {
             return Ok(());
         } else {
-            let mut pids = self.proc.pids()?;
-            pids.retain(|pid| *pid > self.newest_pid || self.tree.contains(*pid));
-            self.proc.stats(&pids)
+            self.proc.stats(&self.new_and_known(newest)?)
         };
         let proc = &self.proc;
         self.tree.update(&processes, &|child: Child| {
@@ -121,6 +122,22 @@ impl AffinityEnforcer {
         self.newest_pid = newest;
         self.looks += 1;
         Ok(())
+    }
+
+    /// The numbers of all members and of those that may have been started since the last look.
+    fn new_and_known(&self, newest: u32) -> Result<Vec<u32>, HostError> {
+        let new = self.newest_pid + 1..=newest;
+        let mut pids: Vec<u32> = if newest - self.newest_pid <= TRIED {
+            new.collect()
+        } else {
+            let mut pids = self.proc.pids()?;
+            pids.retain(|pid| new.contains(pid));
+            pids
+        };
+        pids.extend(self.tree.all_members());
+        pids.sort_unstable();
+        pids.dedup();
+        Ok(pids)
     }
 
     /// Lists the threads of an application, if they have not been listed since the last look, and

@@ -21,7 +21,7 @@
 //! left group and session and whose parent ended between two looks with no launcher to fall to, is
 //! lost: a limit of this way that control groups do not have.
 
-use crate::procfs::ProcessStat;
+use crate::procfs::{ProcessStat, TaskKind};
 use mapper_model::AppId;
 use std::collections::BTreeMap;
 
@@ -114,11 +114,11 @@ impl ProcessTree {
             .flat_map(|family| family.members.keys().copied())
     }
 
-    /// Whether a process is a member of any application.
-    pub(super) fn contains(&self, pid: u32) -> bool {
+    /// The live processes of all applications.
+    pub(super) fn all_members(&self) -> impl Iterator<Item = u32> + '_ {
         self.families
             .values()
-            .any(|family| family.members.contains_key(&pid))
+            .flat_map(|family| family.members.keys().copied())
     }
 
     /// Strikes a process that was found to have ended.
@@ -219,8 +219,12 @@ impl ProcessTree {
 
 /// Whether a process can be a member at all.
 fn may_belong(process: &ProcessStat, own: u32) -> bool {
-    // 1 is the first process, 2 the parent of the kernel's threads, whose own parent is 0.
-    process.pid > 2 && process.parent != 0 && process.parent != 2 && process.pid != own
+    // Threads belong to their process. 1 is the first process, 2 the parent of the kernel's threads, whose own parent is 0.
+    process.kind == TaskKind::Process
+        && process.pid > 2
+        && process.parent != 0
+        && process.parent != 2
+        && process.pid != own
 }
 
 #[cfg(test)]
@@ -239,6 +243,7 @@ mod tests {
             session: 5,
             state: 'S',
             started_ticks: u64::from(pid),
+            kind: TaskKind::Process,
         }
     }
 
