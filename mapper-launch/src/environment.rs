@@ -9,6 +9,7 @@
 //! | `OMP_NUM_THREADS` | CPUs at launch; with `follow` all it may ever get | set by the user |
 //! | `GOMP_SPINCOUNT` | [`SPIN_COUNT`] | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_BLOCKTIME` | [`BLOCK_TIME`] | it or `OMP_WAIT_POLICY` is set |
+//! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
 //! | `LD_PRELOAD` | the shim, before the user's | there is no page |
 //! | `MAPPER_PAGE`, `MAPPER_TOKEN`, `MAPPER_TEAMS` | for the shim | there is no page |
 
@@ -25,6 +26,19 @@ pub(crate) const SPIN_COUNT: &str = "3000";
 
 /// Milliseconds a thread of libomp spins before it sleeps.
 pub(crate) const BLOCK_TIME: &str = "0";
+
+/// libomp sets the affinity of each of its threads to the CPUs the program starts with, even when it
+/// is not to bind any. The kernel keeps such a wish: the thread would never run on a CPU that the
+/// program is given later. Only `disabled` makes libomp leave affinity alone.
+pub(crate) const AFFINITY: &str = "disabled";
+
+/// By these a user says where threads shall run.
+const BINDING: [&str; 4] = [
+    "KMP_AFFINITY",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "GOMP_CPU_AFFINITY",
+];
 
 /// An environment, entry by entry.
 #[derive(Clone, Debug)]
@@ -143,6 +157,9 @@ pub(crate) fn assignments(
     if unset(&["KMP_BLOCKTIME", "OMP_WAIT_POLICY"]) {
         set.push(Assignment::new("KMP_BLOCKTIME", BLOCK_TIME));
     }
+    if unset(&BINDING) {
+        set.push(Assignment::new("KMP_AFFINITY", AFFINITY));
+    }
     if let Some(runtime) = &granted.runtime {
         let preload = shim::preload(&runtime.shim, users.get("LD_PRELOAD"));
         set.push(Assignment::new("LD_PRELOAD", preload));
@@ -250,6 +267,17 @@ mod tests {
         let environment = set(wishes(TeamMode::Fixed, ""), &granted(), &policy);
         assert_eq!(environment.get("GOMP_SPINCOUNT"), None);
         assert_eq!(environment.get("KMP_BLOCKTIME"), None);
+        for entry in [
+            "KMP_AFFINITY=compact",
+            "OMP_PROC_BIND=true",
+            "OMP_PLACES=cores",
+        ] {
+            let (name, value) = entry.split_once('=').unwrap();
+            let environment = set(wishes(TeamMode::Fixed, ""), &granted(), &users(&[entry]));
+            assert_eq!(environment.get(name).unwrap(), value);
+            let affinity = environment.get("KMP_AFFINITY");
+            assert!(affinity.is_none_or(|value| value != AFFINITY), "{entry}");
+        }
     }
 
     #[test]
@@ -283,6 +311,7 @@ mod tests {
                 "OMP_NUM_THREADS=6",
                 "GOMP_SPINCOUNT=3000",
                 "KMP_BLOCKTIME=0",
+                "KMP_AFFINITY=disabled",
                 "MAPPER_PAGE=/proc/7/fd/5",
                 "MAPPER_TOKEN=00ff",
                 "MAPPER_TEAMS=follow",

@@ -1,3 +1,105 @@
 //! Shows and explains what mapperd does.
+//!
+//! Asks the daemon over its socket and prints the answer: a table for people, as wide as their
+//! terminal and in colour only there, or with `--json` the reply itself for programs. Nothing is
+//! computed here; what a view shows is in the reply.
+//!
+//! - [`arguments`]: the command line;
+//! - [`status_view`], [`explain_view`], [`policies_view`]: one view for each question;
+//! - [`table`], [`quantities`], [`plain_text`]: columns, numbers, and text nobody vouches for.
 
-fn main() {}
+mod arguments;
+mod explain_view;
+mod plain_text;
+mod policies_view;
+mod quantities;
+mod status_view;
+mod table;
+
+use anyhow::Context;
+use arguments::{Arguments, Form, Question};
+use clap::Parser;
+use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply, socket_path};
+use plain_text::Width;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long a daemon may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // That it cannot be said is no reason to fail in another way.
+            let _ = writeln!(io::stderr(), "mapperctl: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let socket = socket_path::socket_path(arguments.socket.as_deref());
+    let mut client = Client::connect(&socket, PATIENCE)?;
+    let width = Width::of_terminal();
+    let text = match &arguments.question {
+        Question::Status { json } => {
+            let status = client.status()?;
+            shown(Form::from(*json), &status, |status| {
+                status_view::view(status, width)
+            })?
+        }
+        Question::Explain { name, json } => {
+            let explained = client.explain(name).map_err(with_those_that_run)?;
+            shown(Form::from(*json), &explained, |reply| {
+                explain_view::view(reply, width)
+            })?
+        }
+        Question::Policies { json } => {
+            let policies = client.policies()?;
+            shown(Form::from(*json), &policies, |reply| {
+                policies_view::view(reply, width)
+            })?
+        }
+    };
+    print(&text)
+}
+
+fn shown<T: Serialize>(
+    form: Form,
+    reply: &T,
+    view: impl Fn(&T) -> String,
+) -> anyhow::Result<String> {
+    match form {
+        Form::Table => Ok(view(reply)),
+        Form::Json => {
+            let json = serde_json::to_string_pretty(reply).context("write the reply as JSON")?;
+            Ok(json + "\n")
+        }
+    }
+}
+
+/// Prints to standard output, without colours if that is no terminal. A reader that has seen
+/// enough (`mapperctl status | head`) is no failure.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("write to standard output"),
+    }
+}
+
+/// The error with the names that would have been known.
+fn with_those_that_run(error: ClientError) -> anyhow::Error {
+    let ClientErrorKind::Daemon(ErrorReply::UnknownApplication { running, .. }) = &error.kind
+    else {
+        return error.into();
+    };
+    if running.is_empty() {
+        return anyhow::anyhow!("{}; no application runs", error.kind);
+    }
+    let names: Vec<_> = running.iter().map(ToString::to_string).collect();
+    anyhow::anyhow!("{}; these run: {}", error.kind, names.join(", "))
+}

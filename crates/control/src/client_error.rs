@@ -12,8 +12,7 @@ use std::time::Duration;
 pub struct ClientError {
     /// The daemon's socket.
     pub socket: PathBuf,
-    /// What went wrong.
-    #[source]
+    /// What went wrong; told by this error itself and so not its source.
     pub kind: ClientErrorKind,
 }
 
@@ -67,7 +66,7 @@ pub enum ClientErrorKind {
     Daemon(ErrorReply),
     /// Anything else of the kernel's.
     #[error("{0}")]
-    Io(#[source] io::Error),
+    Io(io::Error),
 }
 
 impl ClientErrorKind {

@@ -1,0 +1,143 @@
+//! `mapperctl explain`: why one application has the CPUs it has.
+
+use crate::plain_text::{Width, wrapped};
+use crate::quantities::{counted, short, span};
+use crate::table::{Cell, Column, Table};
+use anstyle::Style;
+use mapper_control::schema::ExplainReply;
+
+/// The longest bar of a curve.
+const BAR: f64 = 30.0;
+
+/// The explanation as text.
+pub(crate) fn view(reply: &ExplainReply, width: Width) -> String {
+    let mut out = heading(reply, width);
+    if !reply.curve.is_empty() {
+        out.push('\n');
+        out.push_str(&curve(reply, width));
+    }
+    out.push('\n');
+    out.push_str(&decisions(reply, width));
+    out
+}
+
+fn heading(reply: &ExplainReply, width: Width) -> String {
+    let mut out = String::new();
+    let mut line = |label: &str, text: String| {
+        out.push_str(&wrapped(&format!("{label:<13}"), &text, width));
+    };
+    line("application", format!("{} (id {})", reply.name, reply.id));
+    line(
+        "CPUs",
+        format!(
+            "{} ({}), fair share {}",
+            reply.cpu_count, reply.cpus, reply.fair_cpus
+        ),
+    );
+    line(
+        "performance",
+        match &reply.performance {
+            Some(performance) => format!(
+                "{} {} by {}",
+                short(performance.value),
+                performance.unit,
+                performance.source
+            ),
+            None => "not measured in the last interval".to_owned(),
+        },
+    );
+    line(
+        "promise",
+        match (reply.floor, reply.slack) {
+            (None, _) => "not known yet, it is being measured".to_owned(),
+            (Some(floor), None) => format!("floor {}", short(floor)),
+            (Some(floor), Some(slack)) if slack < 0.0 => {
+                format!("floor {}, broken by {}", short(floor), short(-slack))
+            }
+            (Some(floor), Some(slack)) => format!(
+                "floor {}, kept by {}; could spare {}",
+                short(floor),
+                short(slack),
+                counted(reply.spare_cpus, "CPU")
+            ),
+        },
+    );
+    if let Some(efficiency) = reply.norm_eff {
+        line("efficiency", format!("{} (normalized)", short(efficiency)));
+    }
+    out
+}
+
+fn curve(reply: &ExplainReply, width: Width) -> String {
+    let mut table = Table::new([
+        Column::number("CPUS"),
+        Column::number("PERFORMANCE"),
+        Column::number("DEVIATION"),
+        Column::number("SAMPLES"),
+        Column::text("", 4),
+    ]);
+    let best = reply
+        .curve
+        .iter()
+        .map(|entry| entry.performance)
+        .fold(0.0, f64::max);
+    for entry in &reply.curve {
+        let share = if best > 0.0 {
+            entry.performance / best
+        } else {
+            0.0
+        };
+        // Between 0 and BAR, and small.
+        let length = (share * BAR).round().clamp(0.0, BAR) as usize;
+        let mark = if entry.cpus == reply.cpu_count {
+            " now"
+        } else {
+            ""
+        };
+        table.row(
+            [
+                entry.cpus.to_string().into(),
+                short(entry.performance).into(),
+                short(entry.deviation).into(),
+                format!("{:.1}", entry.samples).into(),
+                format!("{}{mark}", "▪".repeat(length)).into(),
+            ],
+            vec![],
+        );
+    }
+    table.render(width)
+}
+
+fn decisions(reply: &ExplainReply, width: Width) -> String {
+    if reply.decisions.is_empty() {
+        return "No decision has been taken about it yet.\n".to_owned();
+    }
+    let mut table = Table::new([
+        Column::number("DECISION"),
+        Column::number("AGO"),
+        Column::number("CPUS"),
+        Column::text("ON", 8),
+    ]);
+    for decision in &reply.decisions {
+        let counts = if decision.before == decision.after {
+            decision.after.to_string()
+        } else {
+            format!("{} → {}", decision.before, decision.after)
+        };
+        let changed = if decision.before == decision.after {
+            Style::new()
+        } else {
+            Style::new().bold()
+        };
+        table.row(
+            [
+                decision.tick.to_string().into(),
+                span(decision.age_ns).into(),
+                Cell::styled(counts, changed),
+                decision.cpus.to_string().into(),
+            ],
+            vec![decision.sentence.clone()],
+        );
+    }
+    table.render(width)
+}

@@ -1,0 +1,136 @@
+//! Text for a terminal: of bounded width, and never able to steer it.
+//!
+//! Names and command lines come from whoever started a program. Control characters in them, which
+//! a terminal would obey, are shown as `?`.
+
+use std::fmt::Write;
+
+/// Columns to write in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Width(usize);
+
+impl Width {
+    /// Where nothing else is known.
+    const DEFAULT: Self = Self(80);
+    /// Tables are not made narrower, and not wider.
+    const RANGE: std::ops::RangeInclusive<usize> = 60..=160;
+
+    /// A width within reason.
+    pub(crate) fn new(columns: usize) -> Self {
+        Self(columns.clamp(*Self::RANGE.start(), *Self::RANGE.end()))
+    }
+
+    /// `COLUMNS`, or what the terminal says.
+    pub(crate) fn of_terminal() -> Self {
+        let told = std::env::var("COLUMNS")
+            .ok()
+            .and_then(|text| text.parse().ok());
+        let measured = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+        told.or_else(measured).map_or(Self::DEFAULT, Self::new)
+    }
+
+    /// The number of columns.
+    pub(crate) const fn columns(self) -> usize {
+        self.0
+    }
+}
+
+/// How many columns a text takes: one for each character, which holds for what mapper writes.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// The text without characters that a terminal would obey.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+/// The text, cut to so many columns.
+pub(crate) fn cut(text: &str, limit: usize) -> String {
+    if columns(text) <= limit {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(limit.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+/// The text in lines that start with `first`, or below it with as much space, broken between
+/// words. A word that is longer than a line is broken where it must be.
+pub(crate) fn wrapped(first: &str, text: &str, width: Width) -> String {
+    let indent = columns(first);
+    let room = width.columns().saturating_sub(indent).max(10);
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let word = harmless(word);
+        let mut word = word.as_str();
+        loop {
+            let used = lines.last().map_or(0, |line| columns(line));
+            let gap = usize::from(used > 0);
+            let Some(line) = lines.last_mut() else { break };
+            if used + gap + columns(word) <= room {
+                line.extend(std::iter::repeat_n(' ', gap));
+                line.push_str(word);
+                break;
+            }
+            if used > 0 {
+                lines.push(String::new());
+                continue;
+            }
+            let end = word
+                .char_indices()
+                .nth(room)
+                .map_or(word.len(), |(end, _)| end);
+            line.push_str(&word[..end]);
+            word = &word[end..];
+            lines.push(String::new());
+        }
+    }
+    let mut out = String::new();
+    for (place, line) in lines.iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = if place == 0 {
+            writeln!(out, "{}", format!("{first}{line}").trim_end())
+        } else {
+            writeln!(out, "{:indent$}{line}", "")
+        };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_allowed_and_no_word_is_lost(
+            text in "[a-zäé→ \n\u{1b}\u{7}]{0,300}",
+            columns_wanted in 0usize..200,
+        ) {
+            let width = Width::new(columns_wanted);
+            let out = wrapped("label  ", &text, width);
+            for line in out.lines() {
+                prop_assert!(columns(line) <= width.columns(), "{line:?}");
+                prop_assert!(!line.contains(char::is_control));
+            }
+            let letters = |text: &str| -> String {
+                text.chars().filter(|c| !c.is_whitespace()).collect()
+            };
+            prop_assert_eq!(letters(&out), harmless(&letters(&format!("label{text}"))));
+        }
+
+        #[test]
+        fn a_cut_text_fits(text in ".{0,50}", limit in 1usize..40) {
+            prop_assert!(columns(&cut(&text, limit)) <= limit);
+        }
+    }
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal() {
+        assert_eq!(harmless("a\u{1b}[2Jb\u{9b}1m"), "a?[2Jb?1m");
+    }
+}

@@ -1,0 +1,148 @@
+//! `mapperctl status`: the daemon and the machine in a few lines, then the applications.
+
+use crate::plain_text::{Width, harmless, wrapped};
+use crate::quantities::{counted, short, short_or_dash, span};
+use crate::table::{Cell, Column, Table};
+use anstyle::{AnsiColor, Style};
+use mapper_control::schema::{AppStatus, RuntimeState, Selection, Status};
+
+/// The status as text.
+pub(crate) fn view(status: &Status, width: Width) -> String {
+    let mut out = heading(status, width);
+    out.push('\n');
+    if status.apps.is_empty() {
+        out.push_str("No application runs; start one with `mapper-launch -- PROGRAM`.\n");
+    } else {
+        out.push_str(&applications(&status.apps, width));
+    }
+    out
+}
+
+fn heading(status: &Status, width: Width) -> String {
+    let (daemon, machine) = (&status.daemon, &status.topology);
+    let mut out = String::new();
+    let mut line = |label: &str, text: String| {
+        out.push_str(&wrapped(&format!("{label:<10}"), &text, width));
+    };
+    line(
+        "daemon",
+        format!(
+            "mapperd {}, process {}, up {}, {} taken, one every {}",
+            daemon.version,
+            daemon.pid,
+            span(daemon.uptime_ns),
+            counted(
+                u32::try_from(daemon.decisions).unwrap_or(u32::MAX),
+                "decision"
+            ),
+            span(daemon.interval_ns),
+        ),
+    );
+    line(
+        "machine",
+        format!(
+            "{}, {}, {}, {} (by {}); to give out: {}; free: {}",
+            counted(machine.cpus, "CPU"),
+            counted(machine.cores, "core"),
+            counted(machine.sockets, "socket"),
+            counted(machine.nodes, "node"),
+            machine.source,
+            or_none(&machine.usable.to_string()),
+            or_none(&machine.free.to_string()),
+        ),
+    );
+    line(
+        "policies",
+        format!(
+            "{} (how many CPUs), {} (which)",
+            daemon.allocation, daemon.mapping
+        ),
+    );
+    line("enforcer", selection(&daemon.enforcer));
+    line("counters", selection(&daemon.counters));
+    out
+}
+
+fn or_none(list: &str) -> &str {
+    if list.is_empty() { "none" } else { list }
+}
+
+/// What is in use, and why nothing better.
+fn selection(selection: &Selection) -> String {
+    if selection.not_better.is_empty() {
+        return selection.name.clone();
+    }
+    format!(
+        "{}; nothing better, as {}",
+        selection.name,
+        selection.not_better.join("; ")
+    )
+}
+
+fn applications(apps: &[AppStatus], width: Width) -> String {
+    let mut table = Table::new([
+        Column::text("NAME", 10),
+        Column::number("CPUS"),
+        Column::text("ON", 8),
+        Column::number("FAIR"),
+        Column::number("QOS"),
+        Column::number("PERF"),
+        Column::number("FLOOR"),
+        Column::word("BOTTLENECK"),
+        Column::text("STATE", 8),
+    ]);
+    for app in apps {
+        table.row(
+            [
+                Cell::styled(app.name.as_str(), Style::new().bold()),
+                app.cpu_count.to_string().into(),
+                app.cpus.to_string().into(),
+                app.fair_cpus.to_string().into(),
+                app.qos.to_string().into(),
+                performance(app),
+                short_or_dash(app.floor).into(),
+                app.bottleneck.to_string().into(),
+                app.state.as_str().into(),
+            ],
+            vec![measured(app), app.sentence.clone()],
+        );
+    }
+    table.render(width)
+}
+
+/// The performance: red below the floor, green above.
+fn performance(app: &AppStatus) -> Cell {
+    let Some(performance) = &app.performance else {
+        return "-".into();
+    };
+    let colour = match app.floor {
+        Some(floor) if performance.value < floor => Some(AnsiColor::Red),
+        Some(_) => Some(AnsiColor::Green),
+        None => None,
+    };
+    let style = Style::new().fg_color(colour.map(Into::into));
+    Cell::styled(short(performance.value), style)
+}
+
+/// How it is measured, and what the runtime interface does for it.
+fn measured(app: &AppStatus) -> String {
+    let source = match &app.performance {
+        Some(performance) => format!("in {} by {}", performance.unit, performance.source),
+        None => "not measured yet".to_owned(),
+    };
+    let runtime = match app.runtime.state {
+        RuntimeState::Off => "off".to_owned(),
+        RuntimeState::Waiting => "not used by the program".to_owned(),
+        RuntimeState::Attached if app.runtime.runtimes.is_empty() => "attached".to_owned(),
+        RuntimeState::Attached => app.runtime.runtimes.join(" and "),
+    };
+    let mut text = format!(
+        "{source}; teams {}; runtime interface: {runtime}",
+        app.teams
+    );
+    for note in &app.runtime.notes {
+        text.push_str("; ");
+        text.push_str(note);
+    }
+    harmless(&text)
+}

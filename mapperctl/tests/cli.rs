@@ -1,0 +1,270 @@
+//! `mapperctl` as it is called: what it prints at which width, and what it says when it cannot.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot go on shall panic
+
+mod samples;
+
+use mapper_control::fake::{Answer, FakeDaemon};
+use mapper_control::{ErrorReply, Reply, Request};
+use mapper_model::AppName;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+struct Stage {
+    folder: TempDir,
+    _daemon: Option<FakeDaemon>,
+}
+
+impl Stage {
+    fn new(behave: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = FakeDaemon::start(&folder.path().join("mapper.sock"), behave).unwrap();
+        Self {
+            folder,
+            _daemon: Some(daemon),
+        }
+    }
+
+    /// A daemon with the sample applications.
+    fn busy() -> Self {
+        Self::new(|request| match request {
+            Request::Status => Answer::Reply(Reply::Status(Box::new(samples::status()))),
+            Request::Explain(asked) if asked.name == "md" => {
+                Answer::Reply(Reply::Explain(Box::new(samples::explain())))
+            }
+            Request::Explain(asked) => Answer::Error(ErrorReply::UnknownApplication {
+                message: format!("no application {:?} runs", asked.name),
+                running: ["md", "cg"].map(|name| AppName::new(name).unwrap()).into(),
+            }),
+            Request::Policies => Answer::Reply(Reply::Policies(samples::policies())),
+            _ => Answer::HangUp,
+        })
+    }
+
+    fn without_daemon() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            _daemon: None,
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("mapper.sock")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mapperctl"));
+        command
+            .args(arguments)
+            .env("MAPPER_SOCKET", self.socket())
+            .env_remove("COLUMNS")
+            .env_remove("NO_COLOR")
+            .env_remove("CLICOLOR")
+            .env_remove("CLICOLOR_FORCE")
+            .env("TERM", "xterm")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Standard output of a command that succeeds, at so many columns.
+    fn shows(&self, arguments: &[&str], columns: &str) -> String {
+        let output = self
+            .command(arguments)
+            .env("COLUMNS", columns)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(output.stderr.is_empty());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let limit: usize = columns.parse().unwrap();
+        for line in text.lines() {
+            assert!(line.chars().count() <= limit, "{line}");
+            assert_eq!(line.trim_end(), line);
+        }
+        text
+    }
+
+    /// Standard error of a command that fails.
+    fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        assert!(!output.status.success());
+        assert!(output.stdout.is_empty());
+        self.told(&output)
+    }
+
+    fn told(&self, output: &Output) -> String {
+        let folder = self.folder.path().to_str().unwrap();
+        String::from_utf8_lossy(&output.stderr).replace(folder, "FOLDER")
+    }
+}
+
+#[test]
+fn the_status_can_be_read_at_80_columns() {
+    insta::assert_snapshot!(Stage::busy().shows(&["status"], "80"));
+}
+
+#[test]
+fn the_status_can_be_read_at_120_columns() {
+    insta::assert_snapshot!(Stage::busy().shows(&["status"], "120"));
+}
+
+#[test]
+fn an_idle_daemon_says_how_to_start_something() {
+    let stage = Stage::new(|_| Answer::Reply(Reply::Status(Box::new(samples::idle()))));
+    insta::assert_snapshot!(stage.shows(&["status"], "80"));
+}
+
+#[test]
+fn the_json_is_the_daemons_reply() {
+    let text = Stage::busy().shows(&["status", "--json"], "1000");
+    assert_eq!(
+        serde_json::from_str::<mapper_control::schema::Status>(&text).unwrap(),
+        samples::status()
+    );
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn an_explanation_tells_curve_promise_and_decisions() {
+    insta::assert_snapshot!("explain_80", Stage::busy().shows(&["explain", "md"], "80"));
+    insta::assert_snapshot!(
+        "explain_120",
+        Stage::busy().shows(&["explain", "md"], "120")
+    );
+    let json = Stage::busy().shows(&["explain", "md", "--json"], "1000");
+    assert_eq!(
+        serde_json::from_str::<mapper_control::schema::ExplainReply>(&json).unwrap(),
+        samples::explain()
+    );
+}
+
+#[test]
+fn the_policies_are_listed() {
+    insta::assert_snapshot!(Stage::busy().shows(&["policies"], "80"));
+    let json = Stage::busy().shows(&["policies", "--json"], "1000");
+    assert_eq!(
+        serde_json::from_str::<mapper_control::schema::PoliciesReply>(&json).unwrap(),
+        samples::policies()
+    );
+}
+
+#[test]
+fn an_unknown_application_is_told_with_those_that_run() {
+    insta::assert_snapshot!(Stage::busy().fails(&["explain", "fft"]), @r#"mapperctl: no application "fft" runs; these run: md, cg"#);
+}
+
+#[test]
+fn without_a_daemon_it_says_so_and_how_to_start_one() {
+    let stage = Stage::without_daemon();
+    insta::assert_snapshot!(stage.fails(&["status"]), @"mapperctl: FOLDER/mapper.sock: no daemon there; start mapperd (`systemctl start mapperd` or `mapperd --user`) or give its socket with --socket");
+    drop(std::os::unix::net::UnixListener::bind(stage.socket()).unwrap());
+    insta::assert_snapshot!(stage.fails(&["status"]), @"mapperctl: FOLDER/mapper.sock: nobody listens there, the daemon has ended; start mapperd again or give its socket with --socket");
+}
+
+#[test]
+fn a_daemon_of_another_version_is_told_as_such() {
+    let stage = Stage::new(|_| Answer::Bytes(b"{\"parameters\":{\"protocol\":2}}\0".to_vec()));
+    insta::assert_snapshot!(stage.fails(&["status", "--json"]), @"mapperctl: FOLDER/mapper.sock: the daemon speaks protocol 2, this program protocol 1; install mapperd and its tools in the same version");
+}
+
+#[test]
+fn a_socket_one_may_not_use_is_told_as_such() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let stage = Stage::busy();
+    let set_mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(&stage.socket(), 0o000);
+    set_mode(stage.folder.path(), 0o755);
+    let mut command = stage.command(&["status"]);
+    // The kernel lets root connect to anything, so root has to be somebody else, who may not be
+    // allowed where the program was built.
+    if nix::unistd::geteuid().is_root() {
+        let copy = stage.folder.path().join("mapperctl");
+        std::fs::copy(env!("CARGO_BIN_EXE_mapperctl"), &copy).unwrap();
+        command = Command::new(&copy);
+        command.arg("status").env("MAPPER_SOCKET", stage.socket());
+        command.uid(65534).gid(65534);
+    }
+    let told = stage.told(&command.output().unwrap());
+    insta::assert_snapshot!(told, @"mapperctl: FOLDER/mapper.sock: permission denied; ask for access to that daemon or start your own with `mapperd --user`");
+}
+
+#[test]
+fn bad_command_lines_are_refused() {
+    let stage = Stage::without_daemon();
+    for line in [&[][..], &["stauts"], &["explain"], &["status", "--jsno"]] {
+        let output = stage.command(line).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line:?}");
+        assert!(output.stdout.is_empty());
+    }
+    insta::assert_snapshot!(stage.fails(&["stauts"]));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let stage = Stage::busy();
+    let mut running = stage
+        .command(&["status"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(running.stdout.take());
+    let output = running.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(output.stderr.is_empty());
+}
+
+/// What a terminal of some columns gets to see.
+fn on_terminal(stage: &Stage, columns: u16) -> String {
+    let size = nix::pty::Winsize {
+        ws_row: 24,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let pty = nix::pty::openpty(&size, None).unwrap();
+    let mut command = stage.command(&["status"]);
+    let mut running = command.stdout(pty.slave).spawn().unwrap();
+    // The command holds the terminal's other end.
+    drop(command);
+    let mut screen = std::fs::File::from(pty.master);
+    let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+    // Reading fails when the other end is closed.
+    while let Ok(count @ 1..) = screen.read(&mut buffer) {
+        text.extend_from_slice(&buffer[..count]);
+    }
+    assert!(running.wait().unwrap().success());
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn there_are_colours_on_a_terminal_and_nowhere_else() {
+    let stage = Stage::busy();
+    let text = on_terminal(&stage, 100);
+    assert!(text.contains("\u{1b}["), "{text}");
+    // The applications' own control characters never get there.
+    assert!(!text.contains("\u{1b}]"), "{text}");
+    assert!(!stage.shows(&["status"], "100").contains('\u{1b}'));
+}
+
+#[test]
+fn a_terminal_is_used_to_its_width() {
+    let stage = Stage::busy();
+    for columns in [80, 132] {
+        let text = on_terminal(&stage, columns);
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(
+            plain.replace('\r', ""),
+            stage.shows(&["status"], &columns.to_string())
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! Replies of a daemon that manages three applications.
+
+use mapper_control::PROTOCOL;
+use mapper_control::schema::*;
+use mapper_model::{
+    AppId, AppName, Bottleneck, CpuSet, PerformanceSource, Qos, Reason, TeamMode, Weight,
+};
+
+fn cpus(list: &str) -> CpuSet {
+    list.parse().unwrap()
+}
+
+fn performance(value: f64, source: PerformanceSource) -> PerformanceStatus {
+    PerformanceStatus {
+        value,
+        source,
+        unit: source.unit().into(),
+    }
+}
+
+fn app(id: u64, name: &str, list: &str) -> AppStatus {
+    let cpus = cpus(list);
+    AppStatus {
+        id: AppId(id),
+        name: AppName::new(name).unwrap(),
+        pid: 4000 + u32::try_from(id).unwrap(),
+        uid: 1000,
+        command: format!("./{name}"),
+        state: "steady".into(),
+        cpu_count: cpus.len(),
+        cpus,
+        fair_cpus: 16,
+        qos: Qos::default(),
+        weight: Weight::default(),
+        min_cpus: 1,
+        max_cpus: None,
+        floor: None,
+        performance: None,
+        bottleneck: Bottleneck::None,
+        teams: TeamMode::Fixed,
+        runtime: RuntimeStatus::default(),
+        reasons: vec![],
+        sentence: String::new(),
+    }
+}
+
+/// A daemon without applications.
+pub(crate) fn idle() -> Status {
+    Status {
+        protocol: PROTOCOL,
+        daemon: DaemonStatus {
+            version: "0.1.0".into(),
+            pid: 812,
+            uptime_ns: 11_530_000_000_000,
+            interval_ns: 1_000_000_000,
+            decisions: 11_530,
+            allocation: "mapper".into(),
+            mapping: "sam_mph".into(),
+            enforcer: Selection {
+                name: "cgroup v2 cpuset in /sys/fs/cgroup/mapper.slice".into(),
+                not_better: vec![],
+            },
+            counters: Selection {
+                name: "runtime progress and CPU time".into(),
+                not_better: vec![
+                    "hardware counters: perf_event_open: no such device (no PMU in this virtual machine)".into(),
+                ],
+            },
+        },
+        topology: TopologyStatus {
+            cpus: 48,
+            cores: 24,
+            sockets: 2,
+            nodes: 2,
+            usable: cpus("0-47"),
+            free: cpus("44-47"),
+            source: "hwloc".into(),
+        },
+        apps: vec![],
+    }
+}
+
+/// A daemon with three applications.
+pub(crate) fn status() -> Status {
+    let mut md = app(3, "md", "0-11,24-31");
+    md.floor = Some(1_050_000.0);
+    md.performance = Some(performance(1_234_567.0, PerformanceSource::Runtime));
+    md.bottleneck = Bottleneck::Sharing;
+    md.teams = TeamMode::Follow;
+    md.runtime = RuntimeStatus {
+        state: RuntimeState::Attached,
+        runtimes: vec!["libgomp".into()],
+        notes: vec![],
+    };
+    md.reasons = vec![
+        Reason::TookFrom {
+            giver: AppId(4),
+            cpus: 4,
+            giver_eff: 0.61,
+            own_eff: 0.94,
+        }
+        .into(),
+    ];
+    md.sentence = "16 → 20 CPUs: took 4 from `cg`, whose efficiency is 0.61 against 0.94".into();
+
+    let mut cg = app(4, "cg", "12-23");
+    cg.state = "exploring".into();
+    cg.floor = Some(0.9);
+    cg.performance = Some(performance(0.812, PerformanceSource::Ipc));
+    cg.bottleneck = Bottleneck::Memory;
+    cg.runtime.state = RuntimeState::Waiting;
+    cg.reasons = vec![
+        Reason::PromiseBroken {
+            performance: 0.812,
+            floor: 0.9,
+        }
+        .into(),
+    ];
+    cg.sentence = "12 CPUs: fell to 0.81 below its floor 0.90, so what it gave is undone".into();
+
+    let mut long = app(5, "a-program-with-a-rather-long-name", "32,34,36,38,40-43");
+    long.state = "measuring \u{1b}]0;owned\u{7} at its fair share".into();
+    long.sentence = "new, 8 CPUs: arrived, fair share 16; \u{1b}[2J".into();
+    long.reasons = vec![Reason::Arrived { fair: 16 }.into()];
+    long.runtime.notes = vec!["waiting spins, as OMP_WAIT_POLICY=active was set".into()];
+
+    let mut status = idle();
+    status.apps = vec![md, cg, long];
+    status
+}
+
+/// The first of them at length.
+pub(crate) fn explain() -> ExplainReply {
+    let point = |cpus, performance, deviation, samples| CurveEntry {
+        cpus,
+        performance,
+        deviation,
+        samples,
+    };
+    let decision = |tick, age_ns, before, after, list: &str, sentence: &str| DecisionEntry {
+        tick,
+        age_ns,
+        before,
+        after,
+        cpus: cpus(list),
+        reasons: vec![Reason::Steady.into()],
+        sentence: sentence.into(),
+    };
+    ExplainReply {
+        protocol: PROTOCOL,
+        id: AppId(3),
+        name: AppName::new("md").unwrap(),
+        cpus: cpus("0-11,24-31"),
+        cpu_count: 20,
+        fair_cpus: 16,
+        performance: Some(performance(1_234_567.0, PerformanceSource::Runtime)),
+        floor: Some(1_050_000.0),
+        slack: Some(184_567.0),
+        spare_cpus: 2,
+        norm_eff: Some(0.94),
+        curve: vec![
+            point(8, 702_000.0, 12_000.0, 4.0),
+            point(16, 1_180_000.0, 20_500.0, 2.5),
+            point(20, 1_234_567.0, 0.0, 1.0),
+        ],
+        decisions: vec![
+            decision(
+                11_500,
+                31_000_000_000,
+                0,
+                16,
+                "0-11,24-27",
+                "new, 16 CPUs: arrived, fair share 16",
+            ),
+            decision(
+                11_529,
+                1_000_000_000,
+                16,
+                20,
+                "0-11,24-31",
+                "16 → 20 CPUs: took 4 from `cg`, whose efficiency is 0.61 against 0.94",
+            ),
+            decision(11_530, 20_000_000, 20, 20, "0-11,24-31", "20 CPUs: steady"),
+        ],
+    }
+}
+
+/// Some policies.
+pub(crate) fn policies() -> PoliciesReply {
+    let entry = |name: &str, kind, summary: &str, source: &str, in_use| PolicyEntry {
+        name: name.into(),
+        kind,
+        summary: summary.into(),
+        source: source.into(),
+        in_use,
+    };
+    PoliciesReply {
+        protocol: PROTOCOL,
+        policies: vec![
+            entry(
+                "mapper",
+                PolicyKind::Allocation,
+                "steals CPUs for those that use them best, as long as every promise is kept; remembers what was tried",
+                "MAPPER §3.3",
+                true,
+            ),
+            entry(
+                "fair",
+                PolicyKind::Allocation,
+                "equal shares by weight",
+                "MAPPER §3.3 eq. 1",
+                false,
+            ),
+            entry(
+                "sam_mph",
+                PolicyKind::Mapping,
+                "keeps sharers together and spreads what needs memory bandwidth",
+                "SAM-MPH §3, MAPPER §3.4",
+                true,
+            ),
+        ],
+    }
+}
