@@ -41,6 +41,8 @@ pub struct ProcessStat {
     pub state: char,
     /// When it started, in clock ticks since boot: tells apart processes that had the same number.
     pub started_ticks: u64,
+    /// How many threads its process has.
+    pub threads: u32,
     /// Whether it is the first thread of a process or a further one.
     pub kind: TaskKind,
 }
@@ -55,10 +57,11 @@ pub enum TaskKind {
 }
 
 impl ProcessStat {
-    /// Whether it has ended and waits for its parent to notice.
+    /// Whether it has ended and waits for its parent to notice. A process whose first thread has
+    /// ended while others run is no such.
     #[must_use]
     pub const fn is_zombie(&self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x')
+        matches!(self.state, 'Z' | 'X' | 'x') && self.threads <= 1
     }
 }
 
@@ -322,8 +325,9 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
         )
     };
     let (parent, group, session) = (id()?, id()?, id()?);
-    // The start time is field 22 of `proc(5)`; the session was field 6.
-    let started_ticks = fields.nth(15)?.parse().ok()?;
+    // By the numbers of `proc(5)`: the session was field 6, the threads are 20, the start is 22.
+    let threads = fields.nth(13)?.parse::<i64>().ok()?.try_into().unwrap_or(0);
+    let started_ticks = fields.nth(1)?.parse().ok()?;
     // The signal that its parent gets at its end, field 38: none for a further thread.
     let kind = match fields.nth(15)?.parse::<i64>().ok()? {
         -1 => TaskKind::Thread,
@@ -336,6 +340,7 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
         session,
         state,
         started_ticks,
+        threads,
         kind,
     })
 }
@@ -372,9 +377,21 @@ mod tests {
                 session: 4700,
                 state: 'S',
                 started_ticks: 987_654,
+                threads: 5,
                 kind: TaskKind::Process,
             }
         );
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_still_lives() {
+        let ended = STAT.replace(") S ", ") Z ");
+        let (_dir, proc) = fixture(&[
+            ("1/stat", &ended),
+            ("2/stat", &ended.replace(" 20 0 5 0 ", " 20 0 1 0 ")),
+        ]);
+        assert!(!proc.stat(1).unwrap().is_zombie());
+        assert!(proc.stat(2).unwrap().is_zombie());
     }
 
     #[test]

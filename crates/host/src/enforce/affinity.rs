@@ -211,8 +211,12 @@ impl AffinityEnforcer {
                 Err(error) if error.is_gone() => return false,
                 Err(error) => first_refusal = first_refusal.take().or(Some(error)),
             }
-            // The kernel leaves out CPUs that it does not allow.
-            mask.in_force = masks::get(*tid).unwrap_or(now);
+            // The kernel leaves out CPUs that it does not allow. Without an answer the thread has
+            // just ended.
+            let Ok(in_force) = masks::get(*tid) else {
+                return false;
+            };
+            mask.in_force = in_force;
             true
         });
         match first_refusal {

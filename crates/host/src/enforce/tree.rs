@@ -243,6 +243,7 @@ mod tests {
             session: 5,
             state: 'S',
             started_ticks: u64::from(pid),
+            threads: 1,
             kind: TaskKind::Process,
         }
     }
