@@ -53,11 +53,11 @@ const TARGETS: &[Target] = &[
     target("map/80_cpus_4_apps", 20, "SAM-MPH 14 to 230 us"),
     target("map/1024_cpus_256_apps", 1000, ""),
     target(
-        "nupoco/algorithm_1_8_nodes_4_workloads",
+        "nupoco_algorithm_1/8_nodes_4_workloads",
         50,
         "NuPoCo 1.8 ms",
     ),
-    target("nupoco/algorithm_2_8_nodes", 10, "NuPoCo 1.5 ms"),
+    target("nupoco_algorithm_2/8_nodes", 10, "NuPoCo 1.5 ms"),
     target("nucore/*", 1000, "NuCore 20 ms"),
 ];
 
