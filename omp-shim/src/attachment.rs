@@ -93,7 +93,7 @@ fn claim_slot(thread: &ThreadState) -> Option<SlotClaim<'static>> {
     shielded(|| {
         attach();
         let attachment = attachment()?;
-        let claim = attachment.page.claim_slot(owner());
+        let claim = attachment.page.claim_slot(owner(), is_gone);
         thread.slot.set(Some(claim.slot));
         thread
             .slot_is_shared
@@ -102,6 +102,16 @@ fn claim_slot(thread: &ThreadState) -> Option<SlotClaim<'static>> {
         unsafe { libc::pthread_setspecific(attachment.thread_end, inert().cast()) };
         Some(claim)
     })
+}
+
+/// Whether a process has ended.
+fn is_gone(process: u32) -> bool {
+    let Ok(process) = libc::pid_t::try_from(process) else {
+        return true;
+    };
+    // SAFETY: signal 0 only asks whether the process exists; 0 and negative numbers mean groups.
+    let failed = process > 0 && unsafe { libc::kill(process, 0) } != 0;
+    failed && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 /// The calling thread as owner of a slot.
@@ -200,9 +210,8 @@ unsafe extern "C" fn at_thread_end(_: *mut c_void) {
 
 extern "C" fn at_exit() {
     if let Some(attachment) = attachment() {
-        attachment
-            .page
-            .release_process(PROCESS.load(Ordering::Relaxed));
+        let process = PROCESS.load(Ordering::Relaxed);
+        attachment.page.release_processes(|owner| owner == process);
     }
 }
 

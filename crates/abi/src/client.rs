@@ -127,21 +127,20 @@ impl ClientPage {
         &self.mapping.report
     }
 
-    /// A slot for the thread `owner`, which has none.
+    /// A slot for the thread `owner`, which has none. When none is left, those of processes that
+    /// `is_gone` names are used again: a process that is killed or ends by `_exit` gives nothing back.
     #[must_use]
-    pub fn claim_slot(&self, owner: SlotOwner) -> SlotClaim<'_> {
-        for _ in 0..CLAIM_ATTEMPTS {
-            let slot = if take_one(&self.mapping.report.slots_released) {
-                self.used_slots().iter().find(|slot| occupy(slot, owner))
-            } else {
-                self.next_slot().filter(|slot| occupy(slot, owner))
+    pub fn claim_slot(&self, owner: SlotOwner, is_gone: impl FnMut(u32) -> bool) -> SlotClaim<'_> {
+        let mut own = self.claim_own_slot(owner);
+        if own.is_none() {
+            self.release_processes(is_gone);
+            own = self.claim_own_slot(owner);
+        }
+        if let Some(slot) = own {
+            return SlotClaim {
+                slot,
+                sharing: SlotSharing::Own,
             };
-            if let Some(slot) = slot {
-                return SlotClaim {
-                    slot,
-                    sharing: SlotSharing::Own,
-                };
-            }
         }
         let [.., last] = &self.mapping.slots;
         occupy(last, owner);
@@ -153,6 +152,16 @@ impl ClientPage {
             slot: last,
             sharing: SlotSharing::Shared,
         }
+    }
+
+    fn claim_own_slot(&self, owner: SlotOwner) -> Option<&ThreadSlot> {
+        (0..CLAIM_ATTEMPTS).find_map(|_| {
+            if take_one(&self.mapping.report.slots_released) {
+                self.used_slots().iter().find(|slot| occupy(slot, owner))
+            } else {
+                self.next_slot().filter(|slot| occupy(slot, owner))
+            }
+        })
     }
 
     /// A slot that nobody had before, except the last.
@@ -179,11 +188,11 @@ impl ClientPage {
         }
     }
 
-    /// Gives back all slots of a process that ends.
-    pub fn release_process(&self, process: u32) {
+    /// Gives back all slots of the processes that `ends` names.
+    pub fn release_processes(&self, mut ends: impl FnMut(u32) -> bool) {
         for slot in self.used_slots() {
             let owner = slot.owner.load(Ordering::Relaxed);
-            if owner >> 32 == u64::from(process) && vacate(slot, owner) {
+            if owner != 0 && ends((owner >> 32) as u32) && vacate(slot, owner) {
                 self.mapping
                     .report
                     .slots_released

@@ -36,7 +36,7 @@ pub struct Progress {
     pub wait_ns: u64,
     /// Monotonic time of the last region or loop completed; 0 before the first, never in the future.
     pub last_progress_ns: u64,
-    /// Threads that hold a slot.
+    /// Threads that hold a slot; those of processes that were killed hold theirs until it is needed.
     pub threads: u32,
     /// Identity of the region started by the thread that completed a region or loop last; 0 when
     /// unknown.

@@ -312,7 +312,7 @@ fn progress_is_the_sum_over_all_threads_ever() {
     let writer = PageWriter::create().unwrap();
     let reader = writer.reader().unwrap();
     let client = open(&writer);
-    let claims = [1, 2, 3].map(|thread| client.claim_slot(owner(thread)));
+    let claims = [1, 2, 3].map(|thread| client.claim_slot(owner(thread), |_| false));
     for (thread, claim) in (1_u32..).zip(&claims) {
         assert_eq!(claim.sharing, SlotSharing::Own);
         claim.add(&claim.slot.regions, 2);
@@ -334,7 +334,7 @@ fn progress_is_the_sum_over_all_threads_ever() {
     );
     assert_eq!((progress.last_progress_ns, progress.region), (103, 3));
     // The next thread goes on in the slot that was given back.
-    let claim = client.claim_slot(owner(4));
+    let claim = client.claim_slot(owner(4), |_| false);
     assert_eq!(claim.slot.regions.load(Ordering::Relaxed), 2);
     claim.add(&claim.slot.regions, 1);
     let later = reader.progress(1000);
@@ -348,7 +348,7 @@ fn threads_that_find_no_slot_share_the_last_one_and_lose_nothing() {
     let reader = writer.reader().unwrap();
     let client = open(&writer);
     let claims: Vec<_> = (1..=SLOT_COUNT as u32 + 20)
-        .map(|thread| client.claim_slot(owner(thread)))
+        .map(|thread| client.claim_slot(owner(thread), |_| false))
         .collect();
     let shared: Vec<_> = claims
         .iter()
@@ -368,8 +368,16 @@ fn threads_that_find_no_slot_share_the_last_one_and_lose_nothing() {
             .contains(mapper_abi::ReportFlags::SLOTS_EXHAUSTED)
     );
     // Once the process is gone, others get slots of their own again.
-    client.release_process(7);
-    assert_eq!(client.claim_slot(owner(1)).sharing, SlotSharing::Own);
+    let gone = |process| process == 7;
+    assert_eq!(
+        client.claim_slot(owner(1), |_| false).sharing,
+        SlotSharing::Shared
+    );
+    assert_eq!(client.claim_slot(owner(1), gone).sharing, SlotSharing::Own);
+    assert_eq!(
+        client.claim_slot(owner(1), |_| false).sharing,
+        SlotSharing::Own
+    );
 }
 
 #[test]
@@ -382,7 +390,7 @@ fn threads_that_come_and_go_at_once_never_own_the_same_slot() {
             let client = &client;
             scope.spawn(move || {
                 for _ in 0..5_000 {
-                    let claim = client.claim_slot(owner(thread));
+                    let claim = client.claim_slot(owner(thread), |_| false);
                     assert_eq!(claim.sharing, SlotSharing::Own);
                     claim.add(&claim.slot.regions, 1);
                     client.release_slot(claim, owner(thread));

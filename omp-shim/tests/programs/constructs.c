@@ -11,6 +11,10 @@ static long regions, iterations;
 #define REGION() (regions++)
 #define ITERATION() __atomic_fetch_add(&iterations, 1, __ATOMIC_RELAXED)
 
+/* Bounds the compiler does not know: with known ones gcc makes loops of unsigned long long into loops
+ * of long. */
+static volatile unsigned long long ull_zero = 0, ull_seven = 7, ull_many = 999;
+
 /* Sums f over a loop of any kind. */
 #define LOOP(name, schedule, type, from, condition, step)                                            \
     static long long name(void)                                                                      \
@@ -31,18 +35,48 @@ LOOP(dynamic_stride, omp parallel for schedule(dynamic, 3) reduction(+ : sum), i
 LOOP(dynamic_down, omp parallel for schedule(dynamic, 3) reduction(+ : sum), int, 1000, > 0, i -= 3)
 LOOP(dynamic_long, omp parallel for schedule(dynamic, 5) reduction(+ : sum), long, -500, < 500, i += 2)
 LOOP(dynamic_unsigned, omp parallel for schedule(dynamic, 5) reduction(+ : sum), unsigned, 5, < 999, i += 3)
-LOOP(dynamic_ull, omp parallel for schedule(dynamic, 5) reduction(+ : sum), unsigned long long, 5, < 999, i += 3)
-LOOP(dynamic_ull_down, omp parallel for schedule(dynamic, 5) reduction(+ : sum), unsigned long long, 999, > 7, i -= 4)
+LOOP(dynamic_ull, omp parallel for schedule(dynamic, 5) reduction(+ : sum), unsigned long long, ull_zero + 5, < ull_many, i += 3)
+LOOP(dynamic_ull_down, omp parallel for schedule(dynamic, 5) reduction(+ : sum), unsigned long long, ull_many, > ull_seven, i -= 4)
 LOOP(monotonic, omp parallel for schedule(monotonic : dynamic, 4) reduction(+ : sum), int, 0, < 777, i++)
 LOOP(guided, omp parallel for schedule(guided) reduction(+ : sum), int, 0, < 3000, i++)
 LOOP(guided_stride, omp parallel for schedule(guided, 4) reduction(+ : sum), int, 0, < 3000, i += 7)
-LOOP(guided_ull, omp parallel for schedule(monotonic : guided, 4) reduction(+ : sum), unsigned long long, 0, < 3000, i += 7)
+LOOP(guided_ull, omp parallel for schedule(monotonic : guided, 4) reduction(+ : sum), unsigned long long, ull_zero, < ull_many, i += ull_seven)
 LOOP(runtime, omp parallel for schedule(runtime) reduction(+ : sum), int, 0, < 1234, i++)
 LOOP(runtime_stride, omp parallel for schedule(runtime) reduction(+ : sum), long, 0, < 1234, i += 5)
-LOOP(runtime_ull, omp parallel for schedule(runtime) reduction(+ : sum), unsigned long long, 0, < 1234, i += 5)
+LOOP(runtime_ull, omp parallel for schedule(runtime) reduction(+ : sum), unsigned long long, ull_zero, < ull_many, i += 5)
+LOOP(monotonic_ull, omp parallel for schedule(monotonic : dynamic, 4) reduction(+ : sum), unsigned long long, ull_zero, < ull_many, i++)
+LOOP(guided_any_ull, omp parallel for schedule(guided, 2) reduction(+ : sum), unsigned long long, ull_zero, < ull_many, i++)
+LOOP(runtime_monotonic_ull, omp parallel for schedule(monotonic : runtime) reduction(+ : sum), unsigned long long, ull_zero, < ull_many, i++)
+LOOP(runtime_nonmonotonic_ull, omp parallel for schedule(nonmonotonic : runtime) reduction(+ : sum), unsigned long long, ull_zero, < ull_many, i++)
 LOOP(runtime_monotonic, omp parallel for schedule(monotonic : runtime) reduction(+ : sum), int, 0, < 1234, i++)
 LOOP(runtime_nonmonotonic, omp parallel for schedule(nonmonotonic : runtime) reduction(+ : sum), int, 0, < 1234, i++)
 LOOP(empty, omp parallel for schedule(dynamic) reduction(+ : sum), int, 5, < 5, i++)
+
+/* Without a reduction gcc starts the region and the loop by one call, and the threads never say what
+ * the increment is. */
+#define COMBINED(schedule, from, condition, step)                                                    \
+    REGION();                                                                                        \
+    _Pragma(#schedule) for (long i = (from); i condition; step)                                      \
+    {                                                                                                \
+        ITERATION();                                                                                 \
+        __atomic_fetch_add(&sum, i * 3 + 1, __ATOMIC_RELAXED);                                       \
+    }
+
+static long long combined(void)
+{
+    static long long sum;
+    sum = 0;
+    COMBINED(omp parallel for schedule(dynamic, 3), 0, < 1001, i++)
+    COMBINED(omp parallel for schedule(dynamic, 3), 0, < 1001, i += 4)
+    COMBINED(omp parallel for schedule(guided, 3), 1001, > 0, i -= 4)
+    COMBINED(omp parallel for schedule(runtime), 0, < 1001, i += 4)
+    COMBINED(omp parallel for schedule(monotonic : dynamic, 3), 1001, > 0, i -= 7)
+    COMBINED(omp parallel for schedule(monotonic : guided, 3), 0, < 1001, i += 4)
+    COMBINED(omp parallel for schedule(monotonic : runtime), 0, < 1001, i += 4)
+    COMBINED(omp parallel for schedule(nonmonotonic : runtime), 0, < 1001, i += 4)
+    COMBINED(omp parallel for schedule(dynamic, 3), 0, < 1001, i++)
+    return sum;
+}
 
 /* Loops inside a region, with their own start functions, without barriers between them. */
 static long long inside(void)
@@ -56,13 +90,13 @@ static long long inside(void)
 #pragma omp for schedule(guided, 2) nowait
         for (long i = 400; i > 0; i -= 3) { ITERATION(); sum += i; }
 #pragma omp for schedule(dynamic, 2) nowait
-        for (unsigned long long i = 0; i < 400; i += 3) { ITERATION(); sum += (long long)i; }
+        for (unsigned long long i = ull_zero; i < ull_many; i += 3) { ITERATION(); sum += (long long)i; }
 #pragma omp for schedule(guided, 2)
-        for (unsigned long long i = 400; i > 3; i -= 3) { ITERATION(); sum += (long long)i; }
+        for (unsigned long long i = ull_many; i > ull_seven; i -= 3) { ITERATION(); sum += (long long)i; }
 #pragma omp for schedule(runtime)
         for (int i = 0; i < 400; i++) { ITERATION(); sum += i; }
 #pragma omp for schedule(runtime) nowait
-        for (unsigned long long i = 0; i < 400; i++) { ITERATION(); sum += (long long)i; }
+        for (unsigned long long i = ull_zero; i < ull_many; i++) { ITERATION(); sum += (long long)i; }
 #pragma omp for schedule(static)
         for (int i = 0; i < 400; i++) sum += i;
 #pragma omp for schedule(static, 3)
@@ -142,7 +176,7 @@ static long long nested(void)
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 1;
-    long long results[24], check = 0;
+    long long results[32], check = 0;
     for (int round = 0; round < rounds; round++) {
         int n = 0;
         results[n++] = dynamic_one();
@@ -163,6 +197,11 @@ int main(int argc, char **argv)
         results[n++] = runtime_monotonic();
         results[n++] = runtime_nonmonotonic();
         results[n++] = empty();
+        results[n++] = monotonic_ull();
+        results[n++] = guided_any_ull();
+        results[n++] = runtime_monotonic_ull();
+        results[n++] = runtime_nonmonotonic_ull();
+        results[n++] = combined();
         results[n++] = inside();
         results[n++] = sections();
         results[n++] = plain_and_static();

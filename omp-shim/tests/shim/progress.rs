@@ -42,37 +42,45 @@ fn progress_shows_within_a_long_region() {
 
 #[test]
 fn a_forked_child_counts_beside_its_parent() {
-    for (compiler, again) in [
-        (Compiler::Gcc, false),
-        (Compiler::Clang, false),
-        (Compiler::Clang, true),
-    ] {
+    for compiler in COMPILERS {
         let program = Program::new(compiler, "fork.c");
-        let arguments: &[&str] = if again { &["again"] } else { &[] };
-        let mut managed = program.managed().threads(2).args(arguments);
+        let mut managed = program.managed().threads(2);
         assert_eq!(
             managed.run().output(),
             "child 148500\nparent 99000\n",
             "{compiler:?}"
         );
-        let regions = 30 + 20 + if again { 20 } else { 0 };
         let progress = managed.page.progress();
         assert_eq!(
             (progress.regions, progress.iterations),
-            (regions, regions * 100),
+            (50, 5000),
             "{compiler:?}"
         );
     }
 }
 
 #[test]
-fn a_child_forked_between_regions_has_slots_of_its_own() {
-    // libgomp's child can only have teams of one thread then.
-    let program = Program::new(Compiler::Gcc, "fork.c");
-    let mut managed = program.managed().threads(1).args(&["again"]);
-    assert_eq!(managed.run().output(), "child 148500\nparent 99000\n");
-    let progress = managed.page.progress();
-    assert_eq!((progress.regions, progress.iterations), (70, 7000));
+fn a_child_forked_between_regions_has_a_slot_of_its_own() {
+    // With one thread: libgomp can start no team in such a child.
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "fork.c");
+        let mut dialogue = program.managed().threads(1).args(&["again"]).start();
+        assert_eq!(dialogue.hear(), "child 148500");
+        assert_eq!(dialogue.hear(), "both");
+        let progress = dialogue.page.progress();
+        assert_eq!(
+            (progress.regions, progress.iterations),
+            (60, 6000),
+            "{compiler:?}"
+        );
+        // The first child ended without giving its slot back.
+        assert_eq!(
+            progress.threads, 3,
+            "parent and child share a slot ({compiler:?})"
+        );
+        let page = dialogue.finish();
+        assert_eq!(page.progress().regions, 70, "{compiler:?}");
+    }
 }
 
 #[test]
@@ -87,6 +95,22 @@ fn slots_of_threads_that_ended_are_used_again() {
             (600, 6000),
             "{compiler:?}"
         );
+        let exhausted = managed
+            .page
+            .report()
+            .flags
+            .contains(ReportFlags::SLOTS_EXHAUSTED);
+        assert!(!exhausted, "{compiler:?}");
+    }
+}
+
+#[test]
+fn slots_of_processes_that_ended_without_a_word_are_used_again() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "children.c");
+        let mut managed = program.managed();
+        assert_eq!(managed.run().output(), "fine\n", "{compiler:?}");
+        assert_eq!(managed.page.progress().regions, 600, "{compiler:?}");
         let exhausted = managed
             .page
             .report()
