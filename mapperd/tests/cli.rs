@@ -22,6 +22,22 @@ fn fails(output: Output, status: i32, says: &[&str]) {
     }
 }
 
+fn stderr(flags: &[&str]) -> String {
+    String::from_utf8(run(flags).stderr).unwrap()
+}
+
+#[test]
+fn the_help_text_is_as_reviewed() {
+    let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
+    insta::assert_snapshot!("help", help);
+}
+
+#[test]
+fn what_is_said_of_a_bad_command_line_is_as_reviewed() {
+    insta::assert_snapshot!("bad_interval", stderr(&["--interval", "5ms"]));
+    insta::assert_snapshot!("unknown_flag", stderr(&["--fast"]));
+}
+
 #[test]
 fn a_bad_flag_value_is_named_with_what_is_accepted() {
     for (flags, says) in [
