@@ -16,7 +16,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{WaitOptions, waitpid};
+use rustix::process::{WaitOptions, wait as wait_for_child};
 use std::ffi::c_int;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -199,7 +199,7 @@ impl Supervisor {
     fn reap(&mut self) -> anyhow::Result<()> {
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
         while self.ending.is_none() {
-            let (pid, status) = match waitpid(None, options) {
+            let (pid, status) = match wait_for_child(options) {
                 Ok(Some(changed)) => changed,
                 Ok(None) | Err(Errno::CHILD) => break,
                 Err(Errno::INTR) => continue,

@@ -128,6 +128,17 @@ fn a_program_that_closes_every_descriptor_is_waited_for() {
 }
 
 #[test]
+fn a_program_that_leaves_its_process_group_or_session_is_waited_for() {
+    let stage = Stage::new();
+    let mut running = support::Running::start(&mut stage.launch(&[], &[probe(), "leave"]));
+    let program = running.ready();
+    assert_eq!(told(running.end()), "exit 0");
+    assert_eq!(support::state(program), None);
+    let outcome = run(&mut stage.launch(&[], &["setsid", "sh", "-c", "exit 8"]));
+    assert_eq!(told(outcome.status), "exit 8");
+}
+
+#[test]
 fn children_that_outlive_the_program_are_not_waited_for() {
     let stage = Stage::new();
     let leaves_one = "sleep 30 >/dev/null 2>&1 </dev/null & echo $!; exit 9";
