@@ -326,7 +326,7 @@ fn publish(plan: Plan, results: &Results) -> anyhow::Result<()> {
         println!("JSON: {}", json.write(&text)?.display());
     }
     if results.wrong_results > 0 {
-        bail!("{} wrong results", results.wrong_results);
+        bail!("wrong results: {}", results.wrong_results);
     }
     Ok(())
 }
@@ -399,6 +399,29 @@ mod tests {
             with("cg+montecarlo-libomp"),
             [Purpose::Build, Purpose::Clang]
         );
+    }
+
+    #[test]
+    fn a_wrong_result_fails_the_task_after_the_reports_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let html = folder.path().join("report.html");
+        let json = folder.path().join("results.json");
+        let files = [
+            "--html",
+            html.to_str().unwrap(),
+            "--json",
+            json.to_str().unwrap(),
+        ];
+        let mut results = evaluate::tests::example();
+        let error = publish(plan(&files).unwrap(), &results).unwrap_err();
+        assert_eq!(error.to_string(), "wrong results: 1");
+        let written = std::fs::read_to_string(&json).unwrap();
+        assert!(written.contains("\"wrong_results\": 1"), "{written}");
+        assert!(std::fs::read_to_string(&html).unwrap().contains("</html>"));
+
+        results.wrong_results = 0;
+        assert!(results.targets.iter().any(|target| !target.met));
+        publish(plan(&files).unwrap(), &results).unwrap();
     }
 
     #[test]
