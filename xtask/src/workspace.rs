@@ -5,7 +5,9 @@ use std::process::Command;
 
 /// The root of the checkout.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new("."))
 }
 
 /// The folder that cargo builds into: `CARGO_TARGET_DIR`, else `target` in the checkout.
