@@ -102,7 +102,9 @@ impl Client {
             return Err(self.failed(ClientErrorKind::NotVarlink(problem.into())));
         }
         // It goes into the environment of a program.
-        let is_hex = |token: &String| token.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_hex = |token: &String| {
+            !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
         if !reply.token.as_ref().is_none_or(is_hex) {
             let problem = "the page's token is not a hexadecimal number";
             return Err(self.failed(ClientErrorKind::NotVarlink(problem.into())));
@@ -313,4 +315,26 @@ fn open(path: &Path, patience: Duration) -> Result<OwnedFd, ClientErrorKind> {
 fn is_socket(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn random_replies_never_panic(message in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parameters(&message);
+        }
+
+        #[test]
+        fn damaged_replies_never_panic(place in any::<prop::sample::Index>(), byte in any::<u8>()) {
+            let whole = br#"{"error":"org.mapper.Control.UnknownApplication","parameters":{"message":"m","running":["a"]}}"#;
+            let mut message = whole.to_vec();
+            let place = place.index(message.len());
+            message[place] = byte;
+            let _ = parameters(&message);
+        }
+    }
 }

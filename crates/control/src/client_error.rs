@@ -68,21 +68,3 @@ pub enum ClientErrorKind {
     #[error("{0}")]
     Io(io::Error),
 }
-
-impl ClientErrorKind {
-    /// Whether there is no daemon to talk to, as opposed to one that says no.
-    #[must_use]
-    pub const fn is_unreachable(&self) -> bool {
-        matches!(
-            self,
-            Self::NotFound
-                | Self::Refused
-                | Self::NotASocket
-                | Self::PermissionDenied
-                | Self::PathTooLong
-                | Self::TimedOut(_)
-                | Self::Closed
-                | Self::Io(_)
-        )
-    }
-}

@@ -129,7 +129,6 @@ fn what_is_there_instead_of_a_daemon_is_told() {
     let long = connect(&long);
     assert!(matches!(long.kind, ClientErrorKind::PathTooLong), "{long}");
     for error in [missing, stale, text, long] {
-        assert!(error.kind.is_unreachable());
         let told = error.to_string();
         assert!(
             told.starts_with(&error.socket.display().to_string()),
@@ -205,7 +204,6 @@ fn another_version_is_told_as_such() {
         matches!(kind, ClientErrorKind::WrongProtocol(Some(3))),
         "{kind}"
     );
-    assert!(!kind.is_unreachable());
 }
 
 #[test]

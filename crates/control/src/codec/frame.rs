@@ -82,12 +82,6 @@ impl FrameDecoder {
             self.begun.reserve_exact(roomy - self.begun.len());
         }
     }
-
-    /// Whether a message has begun that is not complete.
-    #[must_use]
-    pub fn in_message(&self) -> bool {
-        !self.begun.is_empty()
-    }
 }
 
 /// A message as bytes, with its zero byte.

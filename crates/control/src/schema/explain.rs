@@ -78,8 +78,3 @@ pub struct DecisionEntry {
     /// The same in one plain sentence.
     pub sentence: String,
 }
-
-impl ExplainReply {
-    /// How many decisions a reply holds at most.
-    pub const MAX_DECISIONS: usize = 10;
-}
