@@ -99,7 +99,8 @@ fn make_directory(socket: &Path, audience: Audience) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error).with_context(|| {
             format!(
-                "create directory {} for the socket; create it, or name another --socket",
+                "create directory {} for the socket; create it, name another --socket, or run a \
+                 daemon of your own with --user",
                 dir.display()
             )
         }),

@@ -11,25 +11,35 @@
 //! Process Constraint"]), so a daemon that was started in it moves to a group `daemon` beside the
 //! applications.
 //!
-//! Values are written through cgroups-rs. What it does not offer for version 2 is done here:
-//! enabling one controller and no other, the effective sets and `cgroup.events`.
+//! Values are written through cgroups-rs. What it does not offer for version 2 is done here (`files`):
+//! enabling one controller and no other, the effective sets and `cgroup.events`. Where the root is,
+//! unless it is named, is found by `root`.
 //!
 //! Invariants: only groups that this enforcer made are written to or removed; a group is removed
 //! only when the kernel says that nobody is in it.
 //!
 //! [cgroup-v2.rst, "No Internal Process Constraint"]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
+mod files;
+mod root;
+
+pub use root::find_root;
+
+use self::files::{
+    Removed, collect_tasks, give_all, group_number, is_populated, make_dir, remove_if_empty, write,
+    write_error,
+};
+use self::root::{CGROUP2_MAGIC, hand_down_cpuset, missing};
 use super::{Enforcer, EnforcerKind, Newcomer, Tasks};
 use crate::procfs::{read_cpu_list, read_small};
-use crate::{HostError, Missing, chain};
+use crate::{HostError, chain};
 use cgroups_rs::CgroupPid;
 use cgroups_rs::fs::Controller;
 use cgroups_rs::fs::cpuset::CpuSetController;
-use mapper_model::{AppId, CpuSet, ThreadId};
+use mapper_model::{AppId, CpuSet};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -264,257 +274,12 @@ impl Enforcer for CgroupEnforcer {
     }
 }
 
-/// The magic number of cgroup v2 in `statfs(2)`.
-const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
-
-/// The group that mapper's units hold for the applications (`deploy/mapper-apps.service`), below the
-/// mount of the file system.
-const UNIT: &str = "mapper.slice/mapper-apps.service";
-
-/// Where to make groups, if nobody said: in the subtree that was delegated to this process; as root,
-/// in the group of mapper's own unit if that runs, else in `mapper.slice` at the top.
-///
-/// # Errors
-/// [`HostError::Missing`] says what the machine lacks and what would mend it.
-pub fn find_root() -> Result<PathBuf, HostError> {
-    let mounts = read_small(Path::new("/proc/self/mounts"))?;
-    let Some(mount) = cgroup2_mount(&mounts) else {
-        return Err(missing(
-            "no cgroup v2 file system is mounted".to_owned(),
-            "mount one at /sys/fs/cgroup",
-        ));
-    };
-    let controllers = read_small(&mount.join("cgroup.controllers"))?;
-    if !controllers.split_ascii_whitespace().any(|c| c == "cpuset") {
-        return Err(missing(
-            format!(
-                "the cpuset controller is not on cgroup v2 ({} offers: {})",
-                mount.display(),
-                if controllers.trim().is_empty() {
-                    "none"
-                } else {
-                    controllers.trim()
-                }
-            ),
-            "boot with systemd.unified_cgroup_hierarchy=1",
-        ));
-    }
-    let own = read_small(Path::new("/proc/self/cgroup"))?;
-    let own = own
-        .lines()
-        .find_map(|line| line.strip_prefix("0::/"))
-        .map(|path| mount.join(path));
-    if let Some(delegated) = own
-        .iter()
-        .flat_map(|own| own.ancestors().take(2))
-        .find(|group| is_delegated(group))
-    {
-        return Ok(delegated.to_owned());
-    }
-    if rustix::process::geteuid().is_root() {
-        let unit = mount.join(UNIT);
-        return Ok(if unit.is_dir() {
-            unit
-        } else {
-            mount.join("mapper.slice")
-        });
-    }
-    Err(missing(
-        "no subtree is delegated to this process".to_owned(),
-        "run mapperd as a service with Delegate=cpuset, or name a directory with --cgroup-root",
-    ))
-}
-
-/// Whether systemd marked a group as delegated.
-fn is_delegated(group: &Path) -> bool {
-    ["trusted.delegate", "user.delegate"].iter().any(|name| {
-        let mut value = [0u8; 8];
-        rustix::fs::getxattr(group, *name, &mut value[..])
-            .is_ok_and(|length| value.get(..length) == Some(b"1"))
-    })
-}
-
-fn cgroup2_mount(mounts: &str) -> Option<PathBuf> {
-    mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let (_device, path, kind) = (fields.next()?, fields.next()?, fields.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(path))
-    })
-}
-
-fn missing(why: String, mend: &str) -> HostError {
-    HostError::Missing(Missing {
-        what: "control groups",
-        why,
-        mend: mend.to_owned(),
-    })
-}
-
-/// Makes the cpuset controller available in the groups below a directory.
-fn hand_down_cpuset(dir: &Path) -> Result<(), HostError> {
-    let file = dir.join("cgroup.subtree_control");
-    if read_small(&file)?
-        .split_ascii_whitespace()
-        .any(|c| c == "cpuset")
-    {
-        return Ok(());
-    }
-    match write(&file, "+cpuset") {
-        Err(error) if error.errno() == Some(Errno::BUSY) => Err(missing(
-            format!(
-                "{} holds processes itself, so that nothing can be enabled below it",
-                dir.display()
-            ),
-            "name a directory without processes with --cgroup-root",
-        )),
-        result => result,
-    }
-}
-
-fn make_dir(path: &Path) -> Result<(), HostError> {
-    match std::fs::create_dir(path) {
-        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-            Err(HostError::file("create", path, source))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes a value with one system call, as the kernel's files want it.
-fn write(path: &Path, value: &str) -> Result<(), HostError> {
-    std::fs::OpenOptions::new()
-        .write(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(value.as_bytes()))
-        .map_err(|source| HostError::Write {
-            value: value.to_owned(),
-            path: path.to_owned(),
-            source,
-        })
-}
-
-/// Gives a group all CPUs of its parent. An empty list would mean just that, but the kernel refuses
-/// it while the group has members (ENOSPC); so every CPU there can be is listed, of which the parent
-/// lets through its own.
-fn give_all(group: &Path) -> Result<(), HostError> {
-    let possible = read_small(Path::new(POSSIBLE_CPUS))?;
-    write(&group.join("cpuset.cpus"), possible.trim_end())
-}
-
-/// Lists the CPUs that can ever be online.
-const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
-
-/// What cgroups-rs could not write, with the full path and the error of the kernel.
-fn write_error(error: &cgroups_rs::fs::error::Error, path: PathBuf, value: String) -> HostError {
-    let cause = std::error::Error::source(error)
-        .and_then(|cause| cause.downcast_ref::<io::Error>())
-        .map_or_else(
-            || io::Error::other(error.to_string()),
-            |cause| {
-                cause.raw_os_error().map_or_else(
-                    || io::Error::from(cause.kind()),
-                    io::Error::from_raw_os_error,
-                )
-            },
-        );
-    HostError::Write {
-        value,
-        path,
-        source: cause,
-    }
-}
-
-fn group_number(path: &Path) -> Option<u64> {
-    path.file_name()?
-        .to_str()?
-        .strip_prefix(PREFIX)?
-        .parse()
-        .ok()
-}
-
-fn is_populated(group: &Path) -> Result<bool, HostError> {
-    let path = group.join("cgroup.events");
-    let text = read_small(&path)?;
-    match text
-        .lines()
-        .find_map(|line| line.strip_prefix("populated "))
-    {
-        Some("0") => Ok(false),
-        Some("1") => Ok(true),
-        _ => Err(HostError::malformed(
-            &path,
-            "expected populated 0 or 1",
-            text.as_bytes(),
-        )),
-    }
-}
-
-enum Removed {
-    Yes,
-    StillPopulated,
-}
-
-fn remove_if_empty(group: &Path) -> Result<Removed, HostError> {
-    match is_populated(group) {
-        Ok(true) => return Ok(Removed::StillPopulated),
-        Ok(false) => {}
-        Err(error) if error.is_gone() => return Ok(Removed::Yes),
-        Err(error) => return Err(error),
-    }
-    remove_tree(group, DEPTH)
-}
-
-/// Removes a group and the empty ones that a program made below it.
-fn remove_tree(group: &Path, depth: u32) -> Result<Removed, HostError> {
-    if depth > 0 {
-        for below in groups_below(group) {
-            remove_tree(&below, depth - 1)?;
-        }
-    }
-    match std::fs::remove_dir(group) {
-        Ok(()) => Ok(Removed::Yes),
-        Err(source) => match Errno::from_io_error(&source) {
-            Some(Errno::NOENT) => Ok(Removed::Yes),
-            // Somebody came in between.
-            Some(Errno::BUSY) => Ok(Removed::StillPopulated),
-            _ => Err(HostError::file("remove", group, source)),
-        },
-    }
-}
-
-fn groups_below(group: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(group)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
-        .collect()
-}
-
-fn collect_tasks(group: &Path, depth: u32, tasks: &mut Tasks) {
-    let numbers = |file: &str| {
-        read_small(&group.join(file))
-            .unwrap_or_default()
-            .lines()
-            .filter_map(|line| line.parse::<u32>().ok())
-            .collect::<Vec<_>>()
-    };
-    tasks.processes.extend(numbers("cgroup.procs"));
-    tasks
-        .threads
-        .extend(numbers("cgroup.threads").into_iter().map(ThreadId));
-    if depth > 0 {
-        for below in groups_below(group) {
-            collect_tasks(&below, depth - 1, tasks);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::files::{POSSIBLE_CPUS, remove_tree};
+    use super::root::cgroup2_mount;
     use super::*;
-    use mapper_model::AppName;
+    use mapper_model::{AppName, ThreadId};
     use std::fs;
 
     /// A directory with the files that the kernel would show in a group. Plain files keep what is

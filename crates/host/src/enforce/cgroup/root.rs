@@ -1,0 +1,118 @@
+//! Where groups may be made, and making the place ready.
+//!
+//! In a subtree that was delegated to this process, if there is one; as root, in the group of
+//! mapper's own unit if that runs, else in `mapper.slice` at the top of the hierarchy. What is
+//! missing on a machine where none of this works is told with a remedy.
+
+use super::files::write;
+use crate::procfs::read_small;
+use crate::{HostError, Missing};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+
+/// The magic number of cgroup v2 in `statfs(2)`.
+pub(super) const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
+
+/// The group that mapper's units hold for the applications (`deploy/mapper-apps.service`), below the
+/// mount of the file system.
+const UNIT: &str = "mapper.slice/mapper-apps.service";
+
+/// Where to make groups, if nobody said: in the subtree that was delegated to this process; as root,
+/// in the group of mapper's own unit if that runs, else in `mapper.slice` at the top.
+///
+/// # Errors
+/// [`HostError::Missing`] says what the machine lacks and what would mend it.
+pub fn find_root() -> Result<PathBuf, HostError> {
+    let mounts = read_small(Path::new("/proc/self/mounts"))?;
+    let Some(mount) = cgroup2_mount(&mounts) else {
+        return Err(missing(
+            "no cgroup v2 file system is mounted".to_owned(),
+            "mount one at /sys/fs/cgroup",
+        ));
+    };
+    let controllers = read_small(&mount.join("cgroup.controllers"))?;
+    if !controllers.split_ascii_whitespace().any(|c| c == "cpuset") {
+        return Err(missing(
+            format!(
+                "the cpuset controller is not on cgroup v2 ({} offers: {})",
+                mount.display(),
+                if controllers.trim().is_empty() {
+                    "none"
+                } else {
+                    controllers.trim()
+                }
+            ),
+            "boot with systemd.unified_cgroup_hierarchy=1",
+        ));
+    }
+    let own = read_small(Path::new("/proc/self/cgroup"))?;
+    let own = own
+        .lines()
+        .find_map(|line| line.strip_prefix("0::/"))
+        .map(|path| mount.join(path));
+    if let Some(delegated) = own
+        .iter()
+        .flat_map(|own| own.ancestors().take(2))
+        .find(|group| is_delegated(group))
+    {
+        return Ok(delegated.to_owned());
+    }
+    if rustix::process::geteuid().is_root() {
+        let unit = mount.join(UNIT);
+        return Ok(if unit.is_dir() {
+            unit
+        } else {
+            mount.join("mapper.slice")
+        });
+    }
+    Err(missing(
+        "no subtree is delegated to this process".to_owned(),
+        "run mapperd as a service with Delegate=cpuset, or name a directory with --cgroup-root",
+    ))
+}
+
+/// Whether systemd marked a group as delegated.
+fn is_delegated(group: &Path) -> bool {
+    ["trusted.delegate", "user.delegate"].iter().any(|name| {
+        let mut value = [0u8; 8];
+        rustix::fs::getxattr(group, *name, &mut value[..])
+            .is_ok_and(|length| value.get(..length) == Some(b"1"))
+    })
+}
+
+pub(super) fn cgroup2_mount(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (_device, path, kind) = (fields.next()?, fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(path))
+    })
+}
+
+pub(super) fn missing(why: String, mend: &str) -> HostError {
+    HostError::Missing(Missing {
+        what: "control groups",
+        why,
+        mend: mend.to_owned(),
+    })
+}
+
+/// Makes the cpuset controller available in the groups below a directory.
+pub(super) fn hand_down_cpuset(dir: &Path) -> Result<(), HostError> {
+    let file = dir.join("cgroup.subtree_control");
+    if read_small(&file)?
+        .split_ascii_whitespace()
+        .any(|c| c == "cpuset")
+    {
+        return Ok(());
+    }
+    match write(&file, "+cpuset") {
+        Err(error) if error.errno() == Some(Errno::BUSY) => Err(missing(
+            format!(
+                "{} holds processes itself, so that nothing can be enabled below it",
+                dir.display()
+            ),
+            "name a directory without processes with --cgroup-root",
+        )),
+        result => result,
+    }
+}
