@@ -99,7 +99,7 @@ pub fn find(name: &str) -> Result<&'static PolicyEntry, UnknownPolicy> {
 
 /// A name that no mapping policy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("mapping {name:?}: no such policy; choose one of {}", names())]
+#[error("unknown mapping policy {name:?}: give one of {}", names())]
 pub struct UnknownPolicy {
     name: String,
 }

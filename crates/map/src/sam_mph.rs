@@ -12,7 +12,7 @@
 //! | compute | idle cores, else beside threads that are not busy |
 //! | unknown | on few regions, cores not shared with others |
 //!
-//! Everybody keeps its CPUs unless moving pays ([`place`](crate::place)). CPUs per node that the
+//! Everybody keeps its CPUs unless moving pays (module `place`). CPUs per node that the
 //! allocation decided come before all of this.
 //!
 //! On hybrid machines the faster cores go to those who choose first, except that applications bound
