@@ -97,6 +97,11 @@ impl FromStr for Sockets {
     }
 }
 
+/// How often a guest is started whose kernel fails before the payload begins. Seen under load: the
+/// emulator runs several processors at once, and a kernel that patches its own code while it boots
+/// sometimes meets a half-written instruction.
+const BOOTS: u32 = 3;
+
 /// A machine to run a payload on.
 pub(crate) struct Machine {
     pub(crate) sockets: Sockets,
@@ -147,13 +152,46 @@ impl Machine {
             .and_then(|file| file.set_len(RESULT_SIZE_BYTES))
             .with_context(|| format!("create {}", run.file("result.raw").display()))?;
 
+        for boot in 1..=BOOTS {
+            let mut began = false;
+            let status = self.boot(image, &run, |line| {
+                began = true;
+                on_line(line);
+            })?;
+            match status {
+                Some(status) => {
+                    return Ok(Outcome {
+                        status,
+                        elapsed: started.elapsed(),
+                    });
+                }
+                None if !began && boot < BOOTS => {
+                    eprintln!("the guest's kernel failed while booting; trying again");
+                }
+                None => break,
+            }
+        }
+        bail!(
+            "the guest stopped without a result; the end of its console:\n{}",
+            run.keep_console_tail()
+        )
+    }
+
+    /// Boots the guest once and waits until it powers off. The status of the payload, or `None`
+    /// when the guest stopped without leaving one.
+    fn boot(
+        &self,
+        image: &Image,
+        run: &RunFolder,
+        mut on_line: impl FnMut(&str),
+    ) -> Result<Option<u8>> {
         let mut qemu = self
-            .command(image, &run)
+            .command(image, run)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .context("start qemu-system-x86_64")?;
-        let finished = stream(&mut qemu, started + self.timeout, &mut on_line);
+        let finished = stream(&mut qemu, Instant::now() + self.timeout, &mut on_line);
         if !matches!(finished, Ok(Finished::PoweredOff)) {
             let _ = qemu.kill();
         }
@@ -167,18 +205,8 @@ impl Machine {
             Finished::PoweredOff if !status.success() => {
                 bail!("qemu-system-x86_64 failed ({status})")
             }
-            Finished::PoweredOff => {}
+            Finished::PoweredOff => Ok(run.payload_status()),
         }
-        let Some(status) = run.payload_status() else {
-            bail!(
-                "the guest stopped without a result; the end of its console:\n{}",
-                run.keep_console_tail()
-            );
-        };
-        Ok(Outcome {
-            status,
-            elapsed: started.elapsed(),
-        })
     }
 
     fn command(&self, image: &Image, run: &RunFolder) -> Command {
