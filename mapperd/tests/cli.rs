@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
+mod private_daemon;
 
 use assert_cmd::assert::OutputAssertExt;
-use common::{Daemon, eventually};
+use private_daemon::{Daemon, eventually};
 use std::os::unix::net::UnixListener;
 use std::process::Output;
 
@@ -190,7 +190,7 @@ fn control_groups_that_are_required_and_missing_are_an_error() {
 fn reserving_every_cpu_leaves_nothing_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
-    let all = common::all_cpus().to_string();
+    let all = private_daemon::all_cpus().to_string();
     let flags = [
         "--enforcer",
         "affinity",

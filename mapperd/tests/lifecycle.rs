@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
+mod private_daemon;
 
-use common::{Daemon, Program, all_cpus, cpus_of, eventually, launch, launch_program};
 use mapper_control::schema::ExitedRequest;
 use mapper_control::{ClientErrorKind, ErrorReply};
 use mapper_model::{AppId, CpuSet};
 use mapper_pipeline::{Changes, Comparison, Replay};
+use private_daemon::{Daemon, Program, all_cpus, cpus_of, eventually, launch, launch_program};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
@@ -308,7 +308,7 @@ fn what_was_recorded_is_decided_again_the_same() {
     eventually("some decisions", || daemon.status().daemon.decisions > 3);
     drop(running);
     daemon.stop();
-    let text = common::text(&file);
+    let text = private_daemon::text(&file);
     let mut lines = text.lines();
     let mut replay = Replay::start(lines.next().unwrap(), &Changes::default()).unwrap();
     let mut decisions = 0;
