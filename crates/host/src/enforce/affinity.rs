@@ -18,11 +18,11 @@
 //! newest. While it stays the same, nothing was started and nothing need be looked for; else only
 //! processes with larger numbers than the newest of the last look are new. All processes of the
 //! machine are looked at when numbers have wrapped around, when an application arrives, and every
-//! [`FULL_LOOK`] intervals, in case they have wrapped around unnoticed.
+//! twenty intervals, in case they have wrapped around unnoticed.
 //!
 //! *Limits.* Threads of programs that changed their user (set-uid) cannot be set by an ordinary
 //! user; this is logged once for each application. Which processes are found is told in
-//! [`super::tree`].
+//! `tree`.
 
 use super::tree::{Child, ProcessTree};
 use super::{Enforcer, EnforcerKind, Newcomer, Tasks, masks};

@@ -1,7 +1,7 @@
 //! What the machine looks like.
 //!
 //! A [`TopologySource`] gives a [`Topology`]: from hwloc on a real machine ([`hwloc`]), or from a
-//! file with a description of one ([`file`]), so that a daemon can be tried out on a machine nobody
+//! file with a description of one ([`mod@file`]), so that a daemon can be tried out on a machine nobody
 //! has at hand.
 
 pub mod file;
