@@ -23,11 +23,11 @@
 //! of unspecified size gets as many threads as the program has CPUs, with the exceptions that `team`
 //! lists. Without a page, or with one that is not believed, every call passes through.
 //!
-//! *Invariants.* The library has no constructor: a program that never calls OpenMP runs no
-//! instruction of it. The page is looked for at the first OpenMP call, not at start, for the same
-//! reason; what that needs (the environment, `/proc`) is still there then. Once a thread has made its first call, there is
-//! neither allocation nor lock nor system call on its way through the shim (the clock is read in the
-//! vDSO). No panic leaves an exported function: what could panic runs under
+//! *Invariants.* The library has no constructor of its own: a program that never calls OpenMP runs
+//! no instruction of it. For the same reason the page is looked for at the first OpenMP call, not at
+//! start; what that needs (the environment, `/proc`) is still there then. Once a thread has made its
+//! first call, there is neither allocation nor lock nor system call on its way through the shim (the
+//! clock is read in the vDSO). No panic leaves an exported function: what could panic runs under
 //! [`shield::shielded`], the rest is arithmetic that cannot. C++ exceptions and cancellation pass
 //! through, since the exported functions are `extern "C-unwind"`. The values that the program can
 //! ask for (`omp_get_max_threads` and its like) are never altered.
