@@ -48,6 +48,40 @@ pub struct AllocationConfig {
     pub history_veto: HistoryVeto,
     /// How many CPUs an application can spare [readings R3.19].
     pub spare_rule: SpareRule,
+    /// The memory system, for the policies that decide by a model of it.
+    pub memory: MemoryModel,
+}
+
+/// The memory system as the models of NuPoCo, Cooperative and NuCore take it. What is not given is
+/// derived from the machine profile's limit of last-level misses, which is 60 % of what a node's
+/// memory can serve.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemoryModel {
+    /// Time in which a node's memory controller serves a request, in clock cycles [NuPoCo §3.3;
+    /// readings N1]. Measured with a STREAM-like program.
+    pub service_cycles: Option<f64>,
+    /// Time a link between nodes takes for a request, in clock cycles [NuPoCo §4.2].
+    pub link_cycles: Option<f64>,
+    /// Share of an application's requests that go to the node they come from; without it they go
+    /// evenly to all nodes.
+    pub local_share: Option<f64>,
+    /// Bandwidth of a node's memory in GB/s, α of NuCore [NuCore §6.5].
+    pub node_gb_per_s: Option<f64>,
+    /// Part of a node's own demand that its memory keeps for it, β of NuCore [NuCore §6.5].
+    pub local_reserve: f64,
+}
+
+impl Default for MemoryModel {
+    fn default() -> Self {
+        Self {
+            service_cycles: None,
+            link_cycles: None,
+            local_share: None,
+            node_gb_per_s: None,
+            local_reserve: 0.25,
+        }
+    }
 }
 
 /// How a gain is told from noise.
@@ -124,6 +158,7 @@ impl Default for AllocationConfig {
             min_cpus: 1,
             history_veto: HistoryVeto::Obeyed,
             spare_rule: SpareRule::Linear,
+            memory: MemoryModel::default(),
         }
     }
 }

@@ -59,8 +59,8 @@ impl AllocationPolicy for Equal {
         for (entitled, watch) in entitled.iter_mut().zip(self.sections.iter()) {
             entitled.weight = 1.0;
             if watch.section() == Section::Serial && !entitled.fixed {
-                entitled.min = 1;
-                entitled.max = 1;
+                // One, or what it insists on.
+                entitled.max = entitled.min;
             }
         }
         let claims: Vec<Claim> = entitled.iter().map(Entitlement::claim).collect();

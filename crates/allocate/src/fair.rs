@@ -56,8 +56,9 @@ pub(crate) fn notes(
                     fair: entitled.fair,
                 });
             } else if held != target {
-                reasons.push(Reason::UsableChanged {
-                    usable: snapshot.usable.len(),
+                let (usable, apps) = (snapshot.usable.len(), snapshot.apps.len());
+                reasons.push(Reason::Model {
+                    rule: format!("its share of {usable} CPUs among {apps} applications"),
                 });
             }
             let range = app.spec.cpus;

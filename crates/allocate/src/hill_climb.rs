@@ -46,9 +46,12 @@ struct Climber {
     cpus: u32,
     epoch: u64,
     mode: Mode,
+    /// The way it goes on.
     heading: Direction,
-    /// Directions tried in vain since the last success.
-    failures: u32,
+    /// More CPUs are known to bring nothing.
+    up_in_vain: bool,
+    /// Fewer CPUs are known to bring nothing.
+    down_in_vain: bool,
     /// Samples at the present count.
     here: Estimate,
     rested: u32,
@@ -69,7 +72,8 @@ impl Climber {
             epoch: 0,
             mode: Mode::Measuring,
             heading: Direction::More,
-            failures: 0,
+            up_in_vain: false,
+            down_in_vain: false,
             here: Estimate::default(),
             rested: 0,
         }
@@ -78,16 +82,26 @@ impl Climber {
     /// Begins to be measured, as for the first time.
     fn start_over(&mut self) {
         self.mode = Mode::Measuring;
-        self.heading = Direction::More;
-        self.failures = 0;
         self.here = Estimate::default();
+        self.forget();
     }
 
-    fn turn_around(&mut self) {
-        self.heading = match self.heading {
-            Direction::More => Direction::Fewer,
-            Direction::Fewer | Direction::Stay => Direction::More,
-        };
+    /// Both ways may be tried again.
+    fn forget(&mut self) {
+        self.heading = Direction::More;
+        self.up_in_vain = false;
+        self.down_in_vain = false;
+    }
+
+    /// The way to try next, given whether there are CPUs to grow by; `Stay` at a peak.
+    fn next_heading(&self, can_grow: bool) -> Direction {
+        let up = can_grow && !self.up_in_vain;
+        match (up, !self.down_in_vain) {
+            (true, true) => self.heading,
+            (true, false) => Direction::More,
+            (false, true) => Direction::Fewer,
+            (false, false) => Direction::Stay,
+        }
     }
 }
 
@@ -187,13 +201,18 @@ impl HillClimb {
             Verdict::Undecided => note.reasons.push(Reason::Undecided { gain }),
             Verdict::Continue | Verdict::Keep => {
                 climber.mode = Mode::Resting;
-                climber.failures = 0;
+                // The other way lies what was just found to be worse.
+                climber.up_in_vain = cpus < before.cpus;
+                climber.down_in_vain = cpus > before.cpus;
                 note.reasons.push(Reason::Kept { gain });
             }
             Verdict::Revert => {
                 climber.mode = Mode::Resting;
-                climber.failures += 1;
-                climber.turn_around();
+                if cpus > before.cpus {
+                    climber.up_in_vain = true;
+                } else {
+                    climber.down_in_vain = true;
+                }
                 climber.here = Estimate::default();
                 let from = before.cpus;
                 if from > cpus {
@@ -241,10 +260,16 @@ impl HillClimb {
         if period.is_some_and(|p| climber.rested >= p.max(1))
             || app.profile.phase == PhaseChange::Changed
         {
-            climber.failures = 0;
+            climber.forget();
+            climber.rested = 0;
         }
-        // Neither way brought anything: a peak.
-        let Some(point) = app.profile.curve.at(cpus).filter(|_| climber.failures < 2) else {
+        let heading = climber.next_heading(free > 0 && cpus < owed.max);
+        let target = match heading {
+            Direction::More => (cpus + step.min(free)).min(owed.max),
+            Direction::Fewer => cpus.saturating_sub(step).max(owed.min).min(cpus),
+            Direction::Stay => cpus,
+        };
+        let Some(point) = app.profile.curve.at(cpus).filter(|_| target != cpus) else {
             return;
         };
         let before = Reference {
@@ -257,19 +282,7 @@ impl HillClimb {
                 Acceptance::Welch { .. } => point.estimate(),
             },
         };
-        if climber.heading == Direction::More && (free == 0 || cpus >= owed.max) {
-            climber.turn_around();
-            climber.failures += 1;
-        }
-        let target = match climber.heading {
-            Direction::More => (cpus + step.min(free)).min(owed.max),
-            Direction::Fewer | Direction::Stay => cpus.saturating_sub(step).max(owed.min),
-        };
-        if target == cpus || climber.failures >= 2 {
-            climber.failures += 1;
-            climber.turn_around();
-            return;
-        }
+        climber.heading = heading;
         climber.mode = Mode::Trying { before };
         climber.here = Estimate::default();
         climber.rested = 0;

@@ -11,9 +11,12 @@
 //! | [`fair`] | weighted fair shares | MAPPER §4.3 |
 //! | [`equal`] | the same number each | NuPoCo §7.3 |
 //! | [`hill_climb`] | hill climbing on performance alone | MAPPER §4.3 |
+//! | [`nupoco`] | whole nodes for the highest system utilisation | NuPoCo §5.2 |
+//! | [`max_speedup`] | clusters for the greatest sum of speedups | Cooperative §4.3 |
+//! | [`nucore`] | per node as many cores as its memory can feed | NuCore §5 |
 //! | [`scalability`] | hill climbing on CPU utilisation | C3PO as in NuPoCo §7.3 |
 //!
-//! [`shares`] holds the arithmetic of fair shares, [`entitlement`] what each application is owed,
+//! The three that decide by a model share the frame [`model_driven`]. [`shares`] holds the arithmetic of fair shares, [`entitlement`] what each application is owed,
 //! [`ledger`] the books in which CPUs change hands.
 
 pub mod config;
@@ -23,6 +26,10 @@ pub mod fair;
 pub mod hill_climb;
 pub mod ledger;
 pub mod mapper;
+pub mod max_speedup;
+pub mod model_driven;
+pub mod nucore;
+pub mod nupoco;
 pub mod policy;
 pub mod registry;
 pub mod roll;

@@ -2,7 +2,7 @@
 
 use crate::config::AllocationConfig;
 use crate::policy::AllocationPolicy;
-use crate::{equal, fair, hill_climb, mapper, scalability};
+use crate::{equal, fair, hill_climb, mapper, max_speedup, nucore, nupoco, scalability};
 
 /// One policy that can be selected by name.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +42,24 @@ pub static POLICIES: &[PolicyEntry] = &[
         summary: "each application climbs its own performance, blind to bottlenecks and to others",
         source: "MAPPER §4.3",
         build: |config| Box::new(hill_climb::HillClimb::new(config.clone())),
+    },
+    PolicyEntry {
+        name: nupoco::NAME,
+        summary: "whole nodes to whoever makes cores and memory busiest, by a queueing model",
+        source: "NuPoCo §5.2 Algorithm 1",
+        build: |config| Box::new(nupoco::Nupoco::new(config.clone())),
+    },
+    PolicyEntry {
+        name: max_speedup::NAME,
+        summary: "the greatest sum of predicted speedups",
+        source: "Cooperative §4.3 Algorithm 2",
+        build: |config| Box::new(max_speedup::MaxSpeedup::new(config.clone())),
+    },
+    PolicyEntry {
+        name: nucore::NAME,
+        summary: "on each node as many cores as its memory can feed, by an integer program",
+        source: "NuCore §5, §6",
+        build: |config| Box::new(nucore::Nucore::new(config.clone())),
     },
     PolicyEntry {
         name: scalability::NAME,

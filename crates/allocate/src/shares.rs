@@ -88,46 +88,35 @@ fn divide(contexts: u32, claims: &[Claim]) -> Vec<u32> {
     loop {
         let frozen: u32 = shares.iter().flatten().sum();
         let rest = contexts.saturating_sub(frozen);
-        let total: f64 = claims
-            .iter()
-            .zip(&shares)
-            .filter(|(_, s)| s.is_none())
-            .map(|(c, _)| c.weight)
-            .sum();
-        let bounded = |claim: &Claim| {
-            let share = portion(rest, claim.weight, total);
-            let upper = claim.max.max(1);
-            (share, share.clamp(claim.min.clamp(1, upper), upper))
+        let open = |shares: &[Option<u32>]| -> Vec<usize> {
+            (0..claims.len()).filter(|&i| shares[i].is_none()).collect()
+        };
+        let undecided = open(&shares);
+        let total: f64 = undecided.iter().map(|&i| claims[i].weight).sum();
+        let exact = |i: usize| f64::from(rest) * claims[i].weight / total;
+        let limits = |i: usize| {
+            let upper = claims[i].max.max(1);
+            (claims[i].min.clamp(1, upper), upper)
+        };
+        let bounded = |i: usize| {
+            let (lower, upper) = limits(i);
+            exact(i).clamp(f64::from(lower), f64::from(upper))
         };
         // Whether the limits ask for more than there is, or leave something over.
-        let excess: i64 = claims
-            .iter()
-            .zip(&shares)
-            .filter(|(_, s)| s.is_none())
-            .map(|(c, _)| {
-                let (share, bounded) = bounded(c);
-                i64::from(bounded) - i64::from(share)
-            })
-            .sum();
-        let before = shares.iter().flatten().count();
-        let decided: Vec<Option<u32>> = claims
-            .iter()
-            .zip(&shares)
-            .map(|(claim, frozen)| {
-                frozen.or_else(|| {
-                    let (share, bounded) = bounded(claim);
-                    let freeze = match excess.signum() {
-                        1 => bounded > share,
-                        -1 => bounded < share,
-                        _ => true,
-                    };
-                    freeze.then_some(bounded)
-                })
-            })
-            .collect();
-        shares = decided;
-        let after = shares.iter().flatten().count();
-        if after == shares.len() || after == before {
+        let excess: f64 = undecided.iter().map(|&i| bounded(i) - exact(i)).sum();
+        for &i in &undecided {
+            let (lower, upper) = limits(i);
+            if excess > ROUNDING && exact(i) < f64::from(lower) {
+                shares[i] = Some(lower);
+            } else if excess < -ROUNDING && exact(i) > f64::from(upper) {
+                shares[i] = Some(upper);
+            }
+        }
+        if open(&shares).len() == undecided.len() {
+            for &i in &undecided {
+                let (lower, upper) = limits(i);
+                shares[i] = Some(portion(rest, claims[i].weight, total).clamp(lower, upper));
+            }
             return shares.into_iter().map(|s| s.unwrap_or(1)).collect();
         }
     }

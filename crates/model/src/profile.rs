@@ -114,6 +114,9 @@ pub struct Rates {
     pub intra_socket_per_s: Option<f64>,
     /// Last-level cache misses per second, all threads.
     pub llc_misses_per_s: Option<f64>,
+    /// Last-level cache misses per unhalted cycle, over all threads.
+    #[serde(default)]
+    pub llc_misses_per_cycle: Option<f64>,
     /// Coherence events per unhalted cycle of the most active thread [SAM-MPH §3].
     pub sharing_per_cycle: Option<f64>,
 }

@@ -59,6 +59,11 @@ pub enum Reason {
         /// Relative gain that was seen.
         gain: f64,
     },
+    /// A change of phase, source or membership made the trial meaningless: back.
+    Interrupted {
+        /// The count it goes back to.
+        to: u32,
+    },
     /// The difference is not yet told from noise: it stays and is measured once more.
     Undecided {
         /// Relative gain seen so far.
@@ -201,6 +206,7 @@ impl Reason {
                 "back to {to}, as the change brought {:+.1} %",
                 gain * 100.0
             ),
+            Self::Interrupted { to } => write!(out, "back to {to}, as a change overtook the trial"),
             Self::Undecided { gain } => write!(
                 out,
                 "{:+.1} % so far, not yet told from noise",

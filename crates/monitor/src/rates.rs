@@ -169,6 +169,10 @@ pub fn between(
         inter_socket_per_s: per_second(inter),
         intra_socket_per_s: per_second(intra),
         llc_misses_per_s: per_second(totals.get(Event::LlcMisses)),
+        llc_misses_per_cycle: totals
+            .get(Event::LlcMisses)
+            .map(|misses| misses / cycles)
+            .filter(|rate| rate.is_finite()),
         sharing_per_cycle: most_active
             .as_ref()
             .filter(|_| coherence_known)

@@ -135,6 +135,7 @@ fn sane(profile: &Profile) {
             rates.inter_socket_per_s,
             rates.intra_socket_per_s,
             rates.llc_misses_per_s,
+            rates.llc_misses_per_cycle,
             rates.sharing_per_cycle,
         ] {
             fine("rate", rate);

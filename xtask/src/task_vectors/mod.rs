@@ -8,6 +8,7 @@
 
 mod compare;
 mod cpr;
+mod mapper_alloc;
 mod nucore;
 mod nupoco;
 mod registry;
@@ -195,6 +196,12 @@ mod tests {
             ("nupoco_alg1.json", "3.740941361", "3.740951361"),
             ("nupoco_alg2.json", "\"cores\": 2", "\"cores\": 1"),
             ("cpr.json", "62.31831058", "62.3184"),
+            ("mapper_alloc.json", "12.17560976", "12.1757"),
+            (
+                "mapper_alloc.json",
+                "\"verdict\": \"continue\"",
+                "\"verdict\": \"keep\"",
+            ),
             ("nucore.json", "\"total_bw\": 4.04", "\"total_bw\": 4.05"),
             ("nucore.json", "\"total_cores\": 19", "\"total_cores\": 18"),
         ] {

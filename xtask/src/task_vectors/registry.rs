@@ -6,14 +6,14 @@
 //! its [`Check::Pending`] below by [`Check::Groups`].
 
 use super::compare::{Tolerance, differences};
-use super::{cpr, nucore, nupoco, sam_mapping};
+use super::{cpr, mapper_alloc, nucore, nupoco, sam_mapping};
 use anyhow::Context as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// What is done with a file.
 pub(super) enum Check {
-    /// Every group is an array of cases, and each case is answered and compared.
+    /// Every group is an array of cases, or a single case, and each is answered and compared.
     Groups(&'static [Group]),
     /// The file holds parameters.
     Parameters,
@@ -21,7 +21,7 @@ pub(super) enum Check {
     Pending(&'static str),
 }
 
-/// An array of cases.
+/// An array of cases, or one case that is an object of its own.
 pub(super) struct Group {
     /// Its key in the file.
     pub(super) key: &'static str,
@@ -51,10 +51,7 @@ pub(super) struct Outcome {
 /// The longest prefix that fits decides.
 const REGISTRY: [(&str, Check); 14] = [
     ("cpr", Check::Groups(cpr::GROUPS)),
-    (
-        "mapper_alloc",
-        Check::Pending("its adapter to crates/allocate"),
-    ),
+    ("mapper_alloc", Check::Groups(mapper_alloc::GROUPS)),
     ("nucore", Check::Groups(nucore::GROUPS)),
     ("nupoco_alg1", Check::Groups(nupoco::ALGORITHM_1)),
     ("nupoco_alg2", Check::Groups(nupoco::ALGORITHM_2)),
@@ -89,10 +86,13 @@ pub(super) fn prefixes() -> Vec<&'static str> {
 pub(super) fn check_groups(groups: &[Group], file: &Value) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for (key, value) in file.as_object().into_iter().flatten() {
-        let Some(cases) = value.as_array() else {
-            continue;
+        let group = groups.iter().find(|group| group.key == key);
+        let cases = match (value, group) {
+            (Value::Array(cases), _) => cases.as_slice(),
+            (Value::Object(_), Some(_)) => std::slice::from_ref(value),
+            _ => continue,
         };
-        let Some(group) = groups.iter().find(|group| group.key == key) else {
+        let Some(group) = group else {
             let failures = vec!["no check for this group".to_owned()];
             outcomes.push(Outcome {
                 id: key.clone(),
@@ -103,7 +103,7 @@ pub(super) fn check_groups(groups: &[Group], file: &Value) -> Vec<Outcome> {
         for (at, case) in cases.iter().enumerate() {
             let id = case["id"]
                 .as_str()
-                .map_or_else(|| format!("{key}[{at}]"), str::to_owned);
+                .map_or_else(|| name(key, value, at), str::to_owned);
             let failures = match (group.answer)(file, case) {
                 Ok(Answered { expected, got }) => differences(&expected, &got, group.tolerance),
                 Err(error) => vec![format!("{error:#}")],
@@ -111,7 +111,8 @@ pub(super) fn check_groups(groups: &[Group], file: &Value) -> Vec<Outcome> {
             outcomes.push(Outcome { id, failures });
         }
     }
-    for group in groups.iter().filter(|group| !file[group.key].is_array()) {
+    let missing = |group: &&Group| !file[group.key].is_array() && !file[group.key].is_object();
+    for group in groups.iter().filter(missing) {
         let failures = vec!["this group of cases is missing".to_owned()];
         outcomes.push(Outcome {
             id: group.key.to_owned(),
@@ -119,6 +120,15 @@ pub(super) fn check_groups(groups: &[Group], file: &Value) -> Vec<Outcome> {
         });
     }
     outcomes
+}
+
+/// The name of a case without an id.
+fn name(group: &str, cases: &Value, at: usize) -> String {
+    if cases.is_array() {
+        format!("{group}[{at}]")
+    } else {
+        group.to_owned()
+    }
 }
 
 /// The inputs of a case; an error names the place.

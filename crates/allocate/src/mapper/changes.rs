@@ -25,7 +25,7 @@ impl Turn<'_> {
     /// others are cut only as far as that takes, and never below their own fair shares.
     pub(super) fn settle_membership(&mut self, usable_before: u32) {
         for place in 0..self.len() {
-            self.go_back(place);
+            self.interrupt(place);
             let surplus = self.count(place).saturating_sub(self.sheets[place].max);
             if surplus > 0 {
                 self.ledger.shift(Holder::App(place), Holder::Pool, surplus);

@@ -36,7 +36,7 @@ impl Turn<'_> {
             let first = self.members.at(place).epoch == 0;
             self.members.at_mut(place).epoch = profile.epoch;
             if !first {
-                self.go_back(place);
+                self.interrupt(place);
                 let fair = self.sheets[place].fair;
                 let now = self.count(place);
                 let member = self.members.at_mut(place);
@@ -133,7 +133,8 @@ impl Turn<'_> {
                 floor: breach.floor,
             },
         );
-        let mut owed = gift.map_or(0, |g| g.cpus);
+        let room = self.sheets[place].max.saturating_sub(cpus);
+        let mut owed = gift.map_or(0, |g| g.cpus).min(room);
         if let Some(gift) = gift
             && let Some(taker) = self.place_of(gift.taker)
             && !self.sheets[taker].fixed

@@ -31,7 +31,7 @@ impl Turn<'_> {
         let from = trial.before.cpus;
         if self.sheets[place].new_phase {
             // What it is compared with belongs to another phase.
-            self.go_back(place);
+            self.interrupt(place);
             return;
         }
         if self.sheets[place].fresh.is_none() {
@@ -51,7 +51,7 @@ impl Turn<'_> {
         trial.waited = 0;
         let trial = trial.clone();
         let Some(judgement) = self.judgement(place, &trial) else {
-            self.go_back(place);
+            self.interrupt(place);
             return;
         };
         self.conclude(place, from, judgement);
@@ -313,7 +313,9 @@ impl Turn<'_> {
         if self.sheets.iter().all(|s| s.want == 0) {
             return 0;
         }
-        let metrics: Vec<Metrics> = (0..self.len()).map(|place| self.metrics(place)).collect();
+        let metrics: Vec<Metrics> = (0..self.len())
+            .map(|place| self.kept_metrics(place))
+            .collect();
         let bidders: Vec<Bidder> = metrics
             .iter()
             .enumerate()

@@ -1,7 +1,7 @@
 //! One decision while it is being made: the books, and a sheet of notes for every application.
 
 use super::exploration::{self, Direction, Reference, Stride};
-use super::metrics::{FairReference, Metrics, MetricsRules, PointValue};
+use super::metrics::{self, FairReference, Metrics, MetricsRules, PointValue};
 use super::state::{Member, Mode, Source, Standing};
 use crate::config::{Acceptance, AllocationConfig, Initiative};
 use crate::entitlement;
@@ -32,6 +32,17 @@ pub(super) struct Sheet {
     /// It has given or taken in this decision, and is left alone for the rest of it.
     pub(super) moved: bool,
     pub(super) reasons: Vec<Reason>,
+    /// The scatter of its samples.
+    noise: Noise,
+    /// Its metrics, with the count they are for.
+    metrics: Option<KnownMetrics>,
+}
+
+/// Metrics at a count.
+#[derive(Clone, Copy, Debug)]
+struct KnownMetrics {
+    cpus: u32,
+    metrics: Metrics,
 }
 
 /// A decision while it is being made.
@@ -53,7 +64,9 @@ impl<'t> Turn<'t> {
     ) -> Self {
         let sheets = entitlement::entitlements(snapshot, config.min_cpus)
             .into_iter()
-            .map(|entitled| Sheet {
+            .zip(snapshot.apps)
+            .map(|(entitled, app)| Sheet {
+                noise: app.profile.curve.noise(),
                 fair: entitled.fair,
                 min: entitled.min,
                 max: entitled.max,
@@ -118,7 +131,7 @@ impl<'t> Turn<'t> {
 
     /// The scatter of an application's samples, where tests are made.
     pub(super) fn noise(&self, place: usize) -> Noise {
-        self.curve(place).noise()
+        self.sheets[place].noise
     }
 
     /// The scatter that estimates are corrected for; none by the printed rules.
@@ -146,17 +159,39 @@ impl<'t> Turn<'t> {
         Metrics::of(self.curve(place), self.count(place), &rules)
     }
 
+    /// The same, kept for as long as the count stays as it is.
+    pub(super) fn kept_metrics(&mut self, place: usize) -> Metrics {
+        let cpus = self.count(place);
+        match self.sheets[place].metrics {
+            Some(kept) if kept.cpus == cpus => kept.metrics,
+            _ => {
+                let metrics = self.metrics(place);
+                self.sheets[place].metrics = Some(KnownMetrics { cpus, metrics });
+                metrics
+            }
+        }
+    }
+
     /// What an application can spare now: nothing while it is measured, tries, holds off or is fixed;
     /// never below its limits or to a count at which its promise broke.
-    pub(super) fn spare(&self, place: usize, metrics: &Metrics) -> u32 {
+    pub(super) fn spare(&self, place: usize, known: &Metrics) -> u32 {
         let (sheet, member) = (&self.sheets[place], self.members.at(place));
         let cpus = self.count(place);
         if sheet.fixed || sheet.moved || member.holdoff > 0 || member.mode != Mode::Steady {
             return 0;
         }
-        let mut spare = metrics.spare.min(cpus.saturating_sub(sheet.min));
+        let mut spare = known.spare.min(cpus.saturating_sub(sheet.min));
         if member.broken_at > 0 && member.broken_at < cpus {
             spare = spare.min(cpus - member.broken_at - 1);
+        }
+        // Where the counts around already tell that the promise would break, equation 5 is too bold.
+        let breaks = |spare: u32| {
+            metrics::interpolated(self.curve(place), cpus - spare, self.value())
+                .zip(known.min_guaranteed)
+                .is_some_and(|(expected, floor)| expected < floor)
+        };
+        while spare > 0 && breaks(spare) {
+            spare -= 1;
         }
         spare
     }
@@ -225,6 +260,15 @@ impl<'t> Turn<'t> {
         self.ledger.free().saturating_sub(self.reserved())
     }
 
+    /// Ends a trial that means nothing any more.
+    pub(super) fn interrupt(&mut self, place: usize) {
+        if let Mode::Exploring(trial) = &self.members.at(place).mode {
+            let to = trial.before.cpus;
+            self.go_back(place);
+            self.say(place, Reason::Interrupted { to });
+        }
+    }
+
     /// Returns an application that tries another count to the one before. CPUs of an upward trial go
     /// back to where they came from.
     pub(super) fn go_back(&mut self, place: usize) {
@@ -283,7 +327,7 @@ impl<'t> Turn<'t> {
     pub(super) fn close(mut self) -> Allocation {
         let mut notes = Vec::with_capacity(self.len());
         for place in 0..self.len() {
-            let metrics = self.metrics(place);
+            let metrics = self.kept_metrics(place);
             let spare = self.spare(place, &metrics);
             let cpus = self.count(place);
             let member = self.members.at_mut(place);
@@ -306,7 +350,16 @@ impl<'t> Turn<'t> {
                     });
                     "measuring"
                 }
-                Mode::Exploring(_) => "exploring",
+                Mode::Exploring(trial) => {
+                    if reasons.is_empty() {
+                        reasons.push(Reason::Exploring {
+                            from: trial.before.cpus,
+                            to: cpus,
+                            bottleneck: member.bottleneck,
+                        });
+                    }
+                    "exploring"
+                }
                 Mode::Steady => {
                     if member.holdoff > 0 {
                         reasons.push(Reason::HoldingOff {

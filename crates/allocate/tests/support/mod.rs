@@ -10,8 +10,9 @@
 use mapper_allocate::{AllocationConfig, AllocationPolicy, find};
 use mapper_model::topology::Shape;
 use mapper_model::{
-    Allocation, AppId, AppName, AppObservation, AppSpec, AppView, CpuId, CpuSet, MachineProfile,
-    Observation, Profile, Reading, ReportedProgress, Sharing, Snapshot, Topology, Trigger,
+    Allocation, AppId, AppName, AppObservation, AppSpec, AppView, CounterValue, Counters, CpuId,
+    CpuSet, Event, MachineProfile, Observation, Profile, Reading, ReportedProgress, Sharing,
+    Snapshot, ThreadId, ThreadReading, Topology, Trigger,
 };
 use mapper_monitor::{Monitor, MonitorConfig};
 
@@ -25,7 +26,21 @@ pub struct App {
     pub spec: AppSpec,
     pub held: CpuSet,
     pub curve: Curve,
+    /// What its counters show, if it is counted.
+    pub counted: Option<Counted>,
+    /// CPUs it keeps busy, by what it holds, if its CPU time is known.
+    pub busy: Option<Curve>,
     done: f64,
+    used_ns: f64,
+}
+
+/// What an application's counters show.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// Last-level misses per unhalted cycle.
+    pub misses_per_cycle: f64,
+    /// Threads that run.
+    pub threads: u32,
 }
 
 pub struct World {
@@ -90,6 +105,34 @@ pub fn amdahl(serial: f64) -> Curve {
     Box::new(move |cpus, _| 1.0 / (serial + (1.0 - serial) / f64::from(cpus)))
 }
 
+/// Readings of threads that have run since the begin of time at a billion cycles a second.
+fn threads(counted: Option<Counted>, now_ns: u64) -> Vec<ThreadReading> {
+    let Some(counted) = counted else {
+        return Vec::new();
+    };
+    (1..=counted.threads)
+        .map(|tid| {
+            let mut counters = Counters::default();
+            let misses = (now_ns as f64 * counted.misses_per_cycle) as u64;
+            for (event, value) in [(Event::Cycles, now_ns), (Event::LlcMisses, misses)] {
+                counters.set(
+                    event,
+                    CounterValue {
+                        value,
+                        enabled_ns: now_ns,
+                        running_ns: now_ns,
+                    },
+                );
+            }
+            ThreadReading {
+                tid: ThreadId(tid),
+                started: 1,
+                counters,
+            }
+        })
+        .collect()
+}
+
 impl World {
     pub fn new(policy: &str, topology: Topology) -> Self {
         Self::with(policy, topology, &AllocationConfig::default())
@@ -123,6 +166,18 @@ impl World {
         self.arrive_as(curve, |_| {})
     }
 
+    /// Adds an application that is counted.
+    pub fn arrive_counted(&mut self, misses_per_cycle: f64, threads: u32) -> AppId {
+        let id = self.arrive(linear());
+        if let Some(app) = self.apps.last_mut() {
+            app.counted = Some(Counted {
+                misses_per_cycle,
+                threads,
+            });
+        }
+        id
+    }
+
     pub fn arrive_as(&mut self, curve: Curve, adjust: impl FnOnce(&mut AppSpec)) -> AppId {
         let id = AppId(self.next);
         self.next += 1;
@@ -133,7 +188,10 @@ impl World {
             spec,
             held: CpuSet::new(),
             curve,
+            counted: None,
+            busy: None,
             done: 0.0,
+            used_ns: 0.0,
         });
         self.decide(Trigger::Membership);
         id
@@ -153,6 +211,9 @@ impl World {
             if cpus > 0 {
                 let scatter = 1.0 + self.noise * self.random.normal();
                 app.done += ((app.curve)(cpus, self.tick) * scatter).max(0.0);
+                if let Some(busy) = &app.busy {
+                    app.used_ns += busy(cpus, self.tick) * SECOND as f64;
+                }
             }
         }
         self.decide(Trigger::Interval);
@@ -184,10 +245,12 @@ impl World {
                     spec: app.spec.clone(),
                     effective: app.held.clone(),
                     reading: Reading {
+                        threads: threads(app.counted, self.now_ns),
                         reported: Some(ReportedProgress::Work {
                             done: app.done,
                             at_ns: self.now_ns,
                         }),
+                        cpu_time_ns: app.busy.as_ref().map(|_| app.used_ns as u64),
                         ..Reading::default()
                     },
                 })

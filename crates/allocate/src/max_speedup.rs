@@ -1,0 +1,107 @@
+//! Max speedup: cores, in groups that share a cache, for the greatest sum of speedups
+//! [Cooperative §4.3 Algorithm 2].
+//!
+//! Each application gets a cluster of cores first, then each further cluster goes to the application
+//! with which the model of one memory controller predicts the greatest sum of all speedups. Scalable
+//! applications are favoured without bound; that is the paper's aim, and NuPoCo's criticism of it.
+//! The algorithm is [`mapper_predict::cooperative::greedy`].
+//!
+//! Clusters are last-level caches where there are enough of them, all equal; else groups of CPUs as
+//! small as can be afforded, as the paper goes down to cores when there are more applications than
+//! clusters.
+
+use crate::model_driven::nodes::Division;
+use crate::model_driven::{Inputs, ModelDriven, Planner};
+use crate::nupoco::work_rates;
+use crate::section::Section;
+use mapper_predict::cooperative::greedy::{self, ClusteredMachine};
+use mapper_predict::{Cycles, ModelError, RequestsPerCycle};
+
+/// The name it is selected by.
+pub const NAME: &str = "max_speedup";
+
+/// The policy.
+pub type MaxSpeedup = ModelDriven<SumOfSpeedups>;
+
+/// Cooperative's model and Algorithm 2.
+#[derive(Debug)]
+pub struct SumOfSpeedups;
+
+/// Work that a plan may take, in steps of the queue's recurrence (a nanosecond or two each).
+const AFFORDABLE: u64 = 10_000_000;
+
+impl Planner for SumOfSpeedups {
+    const NAME: &'static str = NAME;
+
+    fn plan(inputs: &Inputs<'_>) -> Result<Division, String> {
+        plan(inputs).map_err(|error| error.to_string())
+    }
+}
+
+fn plan(inputs: &Inputs<'_>) -> Result<Division, ModelError> {
+    let service = Cycles::new(inputs.memory.service_cycles)?;
+    let parallel: Vec<usize> = (0..inputs.candidates.len())
+        .filter(|&i| inputs.candidates[i].section == Section::Parallel)
+        .collect();
+    let rates: Vec<RequestsPerCycle> = parallel
+        .iter()
+        .map(|&i| Ok(work_rates(&inputs.candidates[i].measured, service)?.requests))
+        .collect::<Result<_, ModelError>>()?;
+    let serial = (inputs.candidates.len() - parallel.len()) as u32;
+    let cpus = inputs.cpus() - serial;
+    let size = cluster_size(inputs, cpus, parallel.len() as u32, serial);
+    let machine = ClusteredMachine {
+        clusters: (cpus / size) as usize,
+        cores_per_cluster: size,
+        service,
+    };
+    let plan = greedy::plan(&machine, &rates)?;
+
+    let mut counts = vec![1; inputs.candidates.len()];
+    let mut rules = vec!["a serial section gets one core".to_owned(); counts.len()];
+    for ((&place, &clusters), speedup) in parallel.iter().zip(&plan.clusters).zip(&plan.speedups) {
+        counts[place] = clusters * size;
+        rules[place] = format!(
+            "{clusters} of {} clusters of {size} for the greatest sum of speedups ({:.1} of {:.1})",
+            machine.clusters,
+            speedup.get(),
+            plan.sum
+        );
+    }
+    // CPUs that make no whole cluster go to the first of those with the most.
+    let most = parallel
+        .iter()
+        .copied()
+        .max_by_key(|&i| (counts[i], std::cmp::Reverse(i)));
+    if let Some(most) = most {
+        counts[most] += cpus % size;
+    }
+    Ok(Division {
+        counts,
+        by_node: None,
+        rules,
+    })
+}
+
+/// CPUs of a cluster: those of a last-level cache, or as few as can be afforded when there are not
+/// clusters enough.
+fn cluster_size(inputs: &Inputs<'_>, cpus: u32, apps: u32, serial: u32) -> u32 {
+    let equal = inputs.caches.windows(2).all(|pair| pair[0] == pair[1]);
+    let caches = inputs.caches.len() as u32;
+    if let (true, Some(&size)) = (equal, inputs.caches.first())
+        && serial == 0
+        && caches >= apps
+        && caches > 1
+    {
+        return size;
+    }
+    let apps = apps.max(1);
+    let largest = (cpus / apps).max(1);
+    // For each open cluster, each application is tried, at the cost of a walk over all CPUs.
+    let cost = |size: u32| {
+        u64::from((cpus / size).saturating_sub(apps)) * u64::from(apps) * u64::from(cpus + apps)
+    };
+    (1..=largest)
+        .find(|&size| cost(size) <= AFFORDABLE)
+        .unwrap_or(largest)
+}

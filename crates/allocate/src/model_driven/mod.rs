@@ -1,0 +1,405 @@
+//! The frame of the policies that decide by a model: profile, plan, keep the plan.
+//!
+//! NuPoCo, Cooperative and NuCore each measure an application once, put what they measured into a
+//! model, and divide the CPUs as the model says is best, instead of trying. What differs is the
+//! model ([`Planner`]); what is the same is here:
+//!
+//! ```text
+//! arrival ──► profiling, with fair shares ──► plan ──► kept until somebody comes or goes,
+//!                      ▲                                a phase or section changes, or CPUs do
+//!                      └────────────────────────────────────────┘
+//! ```
+//!
+//! Deviations from NuPoCo: a newcomer is profiled on its fair share and not on the whole machine,
+//! since CPUs are exclusive here and an interval is long; the rates come from last-level misses
+//! alone, so requests that stall and requests that only load the memory are not told apart
+//! [readings N9]. Without counters there is nothing to put into a model: then the policy says so and
+//! everybody has his fair share.
+
+pub mod nodes;
+pub mod profiled;
+
+use crate::config::{AllocationConfig, MemoryModel};
+use crate::entitlement::{self, Entitlement};
+use crate::fair;
+use crate::ledger::{self, Ledger, Note};
+use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
+use crate::roll::Roll;
+use crate::section::Section;
+use mapper_model::{
+    Allocation, CpuSet, MachineProfile, NodeShare, Reason, Snapshot, Topology, Trigger,
+};
+use nodes::{Division, Limits, NodeCapacity};
+use profiled::{Knowledge, Measured, News, Profiled};
+use serde::{Deserialize, Serialize};
+use std::marker::PhantomData;
+
+/// Bytes of a cache line.
+const LINE_BYTES: f64 = 64.0;
+/// Part of a node's memory bandwidth at which the machine profile's limit of misses lies.
+const LIMIT_PART: f64 = 0.6;
+/// How much longer a link takes for a request than a memory controller, where nothing is known: 10
+/// against 45 GB/s.
+const LINK_FACTOR: f64 = 4.5;
+
+/// An application that takes part in a plan.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Candidate {
+    /// What was measured.
+    pub measured: Measured,
+    /// Its section.
+    pub section: Section,
+    /// Its fair share.
+    pub fair: u32,
+    /// Its weight.
+    pub weight: f64,
+}
+
+/// The memory system, complete.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Memory {
+    /// Clock rate.
+    pub clock_hz: f64,
+    /// Service time of a memory controller.
+    pub service_cycles: f64,
+    /// Service time of a link.
+    pub link_cycles: f64,
+    /// Share of requests that stay on their node, where given.
+    pub local_share: Option<f64>,
+    /// Bandwidth of a node's memory.
+    pub node_gb_per_s: f64,
+    /// Part of a node's own demand that is kept for it.
+    pub local_reserve: f64,
+}
+
+impl Memory {
+    /// What is given, and the rest from the machine profile.
+    #[must_use]
+    pub fn of(model: &MemoryModel, machine: &MachineProfile) -> Self {
+        let requests_per_s = machine.llc_misses_per_s / LIMIT_PART;
+        let positive = |value: Option<f64>, otherwise: f64| {
+            value
+                .filter(|v| v.is_finite() && *v > 0.0)
+                .unwrap_or(otherwise)
+        };
+        let service_cycles = positive(
+            model.service_cycles,
+            positive(Some(machine.clock_hz / requests_per_s), 1.0),
+        );
+        Self {
+            clock_hz: machine.clock_hz,
+            service_cycles,
+            link_cycles: positive(model.link_cycles, LINK_FACTOR * service_cycles),
+            local_share: model.local_share.map(|share| share.clamp(0.0, 1.0)),
+            node_gb_per_s: positive(model.node_gb_per_s, requests_per_s * LINE_BYTES * 1e-9),
+            local_reserve: model.local_reserve.clamp(0.0, 1.0),
+        }
+    }
+
+    /// The bandwidth that one busy CPU asks for.
+    #[must_use]
+    pub fn gb_per_s(&self, measured: &Measured) -> f64 {
+        measured.misses_per_cycle * self.clock_hz * LINE_BYTES * 1e-9
+    }
+}
+
+/// What a plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// The applications.
+    pub candidates: &'a [Candidate],
+    /// The nodes and what they have to give.
+    pub nodes: &'a [NodeCapacity],
+    /// CPUs of each last-level cache that may be given.
+    pub caches: &'a [u32],
+    /// The memory system.
+    pub memory: Memory,
+}
+
+impl Inputs<'_> {
+    /// CPUs to divide.
+    #[must_use]
+    pub fn cpus(&self) -> u32 {
+        self.nodes.iter().map(|n| n.cpus).sum()
+    }
+}
+
+/// A model that divides CPUs.
+pub trait Planner: Send + std::fmt::Debug {
+    /// The name of the policy.
+    const NAME: &'static str;
+
+    /// Divides the CPUs among the applications, at least one each.
+    ///
+    /// # Errors
+    /// In words, why the model gives no answer; everybody then has his fair share.
+    fn plan(inputs: &Inputs<'_>) -> Result<Division, String>;
+}
+
+/// A policy that decides by the model `P`.
+#[derive(Debug)]
+pub struct ModelDriven<P> {
+    config: AllocationConfig,
+    state: State,
+    planner: PhantomData<P>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+struct State {
+    apps: Roll<Profiled>,
+    usable: CpuSet,
+    entitled: Vec<Entitlement>,
+    decided: Option<Decided>,
+}
+
+/// A plan in force.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Decided {
+    counts: Vec<u32>,
+    by_node: Vec<Option<Vec<NodeShare>>>,
+    rules: Vec<String>,
+    state: Phase,
+}
+
+/// What a plan rests on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Phase {
+    /// Somebody is still being measured: fair shares.
+    Profiling,
+    /// The model cannot be asked: fair shares.
+    Fallback,
+    /// The model decided.
+    Planned,
+}
+
+impl<P: Planner> ModelDriven<P> {
+    /// A policy that has decided nothing yet.
+    #[must_use]
+    pub fn new(config: AllocationConfig) -> Self {
+        Self {
+            config,
+            state: State::default(),
+            planner: PhantomData,
+        }
+    }
+
+    fn wanted(&self) -> u32 {
+        self.config.initial_intervals.max(1)
+    }
+
+    /// Decides anew.
+    fn decide(&self, snapshot: &Snapshot<'_>, entitled: &[Entitlement]) -> Decided {
+        let places: Vec<usize> = (0..entitled.len())
+            .filter(|&i| !entitled[i].fixed)
+            .collect();
+        let knowledge: Vec<Knowledge> = places
+            .iter()
+            .map(|&i| self.state.apps.at(i).knowledge(self.wanted()))
+            .collect();
+        if knowledge.contains(&Knowledge::Blind) {
+            let rule = "no last-level cache misses are counted, so there is no model: fair shares";
+            return Self::fair_shares(snapshot, entitled, Phase::Fallback, rule);
+        }
+        let candidates: Vec<Candidate> = places
+            .iter()
+            .zip(&knowledge)
+            .filter_map(|(&place, knowledge)| match knowledge {
+                Knowledge::Known(measured) => Some(Candidate {
+                    measured: *measured,
+                    section: self.state.apps.at(place).section(),
+                    fair: entitled[place].fair,
+                    weight: entitled[place].weight,
+                }),
+                Knowledge::Measuring | Knowledge::Blind => None,
+            })
+            .collect();
+        if candidates.len() < places.len() {
+            let rule = "profiling on fair shares";
+            return Self::fair_shares(snapshot, entitled, Phase::Profiling, rule);
+        }
+        self.ask(snapshot, entitled, &places, &candidates)
+            .unwrap_or_else(|why| {
+                let rule = format!("{why}: fair shares");
+                Self::fair_shares(snapshot, entitled, Phase::Fallback, &rule)
+            })
+    }
+
+    /// Asks the model.
+    fn ask(
+        &self,
+        snapshot: &Snapshot<'_>,
+        entitled: &[Entitlement],
+        places: &[usize],
+        candidates: &[Candidate],
+    ) -> Result<Decided, String> {
+        let mut fixed = CpuSet::new();
+        for (app, _) in snapshot
+            .apps
+            .iter()
+            .zip(entitled)
+            .filter(|(_, owed)| owed.fixed)
+        {
+            fixed.insert_all(app.held);
+        }
+        let nodes = nodes::capacities(snapshot, &fixed);
+        let open = snapshot.usable.difference(&fixed);
+        let inputs = Inputs {
+            candidates,
+            nodes: &nodes,
+            caches: &cache_capacities(snapshot.topology, &open),
+            memory: Memory::of(&self.config.memory, snapshot.machine),
+        };
+        if inputs.cpus() < candidates.len() as u32 || open.len() != inputs.cpus() {
+            return Err("too few CPUs beside those that must not be resized".to_owned());
+        }
+        let mut division = P::plan(&inputs)?;
+        if division.counts.len() != candidates.len()
+            || division.counts.iter().sum::<u32>() > inputs.cpus()
+        {
+            return Err("the model divided more than there is".to_owned());
+        }
+        let limits: Vec<Limits> = places
+            .iter()
+            .map(|&i| Limits {
+                min: entitled[i].min,
+                max: entitled[i].max,
+            })
+            .collect();
+        division.limit(&limits, &nodes);
+        let mut decided = Decided {
+            counts: entitled.iter().map(|owed| owed.fair).collect(),
+            by_node: vec![None; entitled.len()],
+            rules: vec![String::new(); entitled.len()],
+            state: Phase::Planned,
+        };
+        for (order, &place) in places.iter().enumerate() {
+            decided.counts[place] = division.counts[order];
+            decided.by_node[place] = division.node_shares(order, &nodes);
+            if let Some(rule) = division.rules.get_mut(order) {
+                decided.rules[place] = std::mem::take(rule);
+            }
+        }
+        Ok(decided)
+    }
+
+    fn fair_shares(
+        snapshot: &Snapshot<'_>,
+        entitled: &[Entitlement],
+        state: Phase,
+        rule: &str,
+    ) -> Decided {
+        Decided {
+            counts: fair::full_shares(snapshot.usable.len(), entitled),
+            by_node: vec![None; entitled.len()],
+            rules: vec![rule.to_owned(); entitled.len()],
+            state,
+        }
+    }
+}
+
+/// CPUs that each last-level cache has to give, without the caches that have none.
+fn cache_capacities(topology: &Topology, open: &CpuSet) -> Vec<u32> {
+    topology
+        .caches()
+        .iter()
+        .map(|cache| cache.overlap(open))
+        .filter(|cpus| *cpus > 0)
+        .collect()
+}
+
+impl<P: Planner> AllocationPolicy for ModelDriven<P> {
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+
+    fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
+        if !ledger::fits(snapshot) {
+            self.state = State::default();
+            return ledger::pool(snapshot);
+        }
+        let wanted = self.wanted();
+        let attendance = self
+            .state
+            .apps
+            .call(snapshot.apps.iter().map(|a| a.app), Profiled::default);
+        let mut news = attendance.changed();
+        if snapshot.trigger == Trigger::Interval {
+            for (profiled, app) in self.state.apps.iter_mut().zip(snapshot.apps) {
+                let here = |node: &&mapper_model::topology::Node| !node.cpus.is_disjoint(app.held);
+                let nodes = snapshot.topology.nodes().iter().filter(here).count() as u32;
+                news |= profiled.observe(app, nodes, wanted) == News::Something;
+            }
+        }
+        let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
+        let mut ledger = Ledger::open(snapshot);
+        let elsewhere = self.state.decided.as_ref().is_none_or(|decided| {
+            decided
+                .counts
+                .iter()
+                .enumerate()
+                .any(|(place, count)| place >= entitled.len() || *count != ledger.count(place))
+        });
+        if news
+            || elsewhere
+            || entitled != self.state.entitled
+            || *snapshot.usable != self.state.usable
+        {
+            self.state.decided = Some(self.decide(snapshot, &entitled));
+            self.state.usable = snapshot.usable.clone();
+        }
+        self.state.entitled = entitled;
+        let Some(decided) = &self.state.decided else {
+            return ledger.close(Vec::new());
+        };
+        ledger.settle(&decided.counts);
+        let notes = self
+            .state
+            .entitled
+            .iter()
+            .enumerate()
+            .map(|(place, owed)| {
+                let mut reasons = Vec::new();
+                if ledger.before(place) == 0 {
+                    reasons.push(Reason::Arrived { fair: owed.fair });
+                }
+                let profiled = self.state.apps.at(place);
+                if owed.fixed {
+                    reasons.push(Reason::NeverResized);
+                } else if decided.state == Phase::Profiling
+                    && profiled.knowledge(wanted) == Knowledge::Measuring
+                {
+                    reasons.push(Reason::Measuring {
+                        done: profiled.samples(),
+                        wanted,
+                    });
+                } else {
+                    let rule = decided.rules[place].clone();
+                    reasons.push(Reason::Model { rule });
+                }
+                Note {
+                    fair: owed.fair,
+                    state: match (decided.state, profiled.section()) {
+                        (Phase::Profiling, _) => "profiling",
+                        (Phase::Fallback, _) => "fair share",
+                        (Phase::Planned, Section::Serial) => "serial",
+                        (Phase::Planned, Section::Parallel) => "planned",
+                    },
+                    by_node: decided.by_node[place].clone(),
+                    reasons,
+                    ..Note::default()
+                }
+            })
+            .collect();
+        ledger.close(notes)
+    }
+
+    fn save(&self) -> PolicyState {
+        PolicyState::of(P::NAME, &self.state)
+    }
+
+    fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError> {
+        self.state = state.read(P::NAME)?;
+        Ok(())
+    }
+}

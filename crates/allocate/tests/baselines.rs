@@ -1,0 +1,121 @@
+//! The baseline policies in a closed loop.
+
+mod support;
+
+use mapper_allocate::AllocationConfig;
+use mapper_model::Weight;
+use support::{Curve, World, amdahl, flat, linear, machine};
+
+#[test]
+fn fair_shares_follow_weights_and_leave_nothing_over() {
+    let mut world = World::new("fair", machine(1, 10, 1));
+    world.arrive(linear());
+    world.arrive(linear());
+    world.arrive_as(linear(), |spec| spec.weight = Weight::new(2.0).unwrap());
+    assert_eq!(world.counts(), [3, 2, 5]);
+    assert_eq!(world.intervals(20), 0);
+}
+
+#[test]
+fn equal_shares_ignore_weights_and_leave_the_remainder() {
+    let mut world = World::new("equal", machine(1, 10, 1));
+    world.arrive(linear());
+    world.arrive(linear());
+    world.arrive_as(linear(), |spec| spec.weight = Weight::new(2.0).unwrap());
+    assert_eq!(world.counts(), [3, 3, 3]);
+    assert_eq!(world.last.free, 1);
+}
+
+#[test]
+fn a_climber_finds_its_peak_and_another_takes_what_it_left() {
+    // Best at 12 CPUs, worse with more.
+    let peak =
+        |cpus: u32, _: u64| f64::from(cpus.min(12)) - 0.5 * f64::from(cpus.saturating_sub(12));
+    let mut world = World::new("hill_climb", machine(2, 20, 1));
+    world.arrive(Box::new(peak));
+    world.arrive(linear());
+    assert_eq!(world.counts(), [20, 20]);
+    world.intervals(60);
+    let counts = world.counts();
+    assert!((11..=13).contains(&counts[0]), "{counts:?}");
+    assert!(counts[1] >= 26, "{counts:?}");
+    assert_eq!(world.intervals(60), 0);
+}
+
+#[test]
+fn a_climber_is_blind_to_what_others_could_do() {
+    // A flat one is at a peak everywhere: it gives up nothing.
+    let mut world = World::new("hill_climb", machine(2, 20, 1));
+    world.arrive(linear());
+    world.arrive(flat(5.0));
+    world.intervals(60);
+    assert_eq!(world.counts(), [20, 20]);
+}
+
+#[test]
+fn a_resting_climber_is_disturbed_only_when_asked_for() {
+    let run = |reexplore_every| {
+        let config = AllocationConfig {
+            reexplore_every,
+            ..AllocationConfig::default()
+        };
+        let mut world = World::with("hill_climb", machine(2, 20, 1), &config);
+        world.arrive(amdahl(0.1));
+        world.intervals(40);
+        world.intervals(60)
+    };
+    assert_eq!(run(None), 0);
+    assert!(run(Some(5)) > 0);
+}
+
+#[test]
+fn noise_does_not_move_a_climber_often() {
+    let mut moves = 0;
+    for seed in 1..=6 {
+        let mut world = World::new("hill_climb", machine(2, 20, 1)).noisy(0.05, seed);
+        world.arrive(linear());
+        world.arrive(linear());
+        world.intervals(60);
+        moves += world.intervals(100);
+    }
+    assert!(moves * 20 < 600, "{moves}");
+}
+
+/// Adds an application that keeps at most this many CPUs busy.
+fn arrive_busy(world: &mut World, most: f64) {
+    world.arrive(linear());
+    let busy: Curve = Box::new(move |cpus, _| f64::from(cpus).min(most));
+    if let Some(app) = world.apps.last_mut() {
+        app.busy = Some(busy);
+    }
+}
+
+#[test]
+fn cpus_go_to_whoever_keeps_them_busy() {
+    let mut world = World::new("scalability", machine(2, 20, 1));
+    arrive_busy(&mut world, 100.0);
+    arrive_busy(&mut world, 5.0);
+    world.intervals(60);
+    let counts = world.counts();
+    // Two CPUs more for one that is busy outweigh one less for the other.
+    assert!((4..=6).contains(&counts[1]), "{counts:?}");
+    assert_eq!(counts.iter().sum::<u32>(), 40);
+    assert_eq!(world.intervals(60), 0, "and it does not oscillate");
+}
+
+#[test]
+fn where_everybody_is_busy_nobody_moves() {
+    let mut world = World::new("scalability", machine(2, 20, 1));
+    arrive_busy(&mut world, 100.0);
+    arrive_busy(&mut world, 100.0);
+    assert_eq!(world.intervals(40), 0);
+    assert_eq!(world.counts(), [20, 20]);
+}
+
+#[test]
+fn without_cpu_times_there_is_nothing_to_climb_on() {
+    let mut world = World::new("scalability", machine(2, 20, 1));
+    world.arrive(linear());
+    arrive_busy(&mut world, 5.0);
+    assert_eq!(world.intervals(40), 0);
+}

@@ -1,0 +1,130 @@
+//! The policies that decide by a model, from counters to counts per node.
+
+mod support;
+
+use mapper_allocate::AllocationConfig;
+use mapper_allocate::config::MemoryModel;
+use mapper_model::{NodeShare, Reason};
+use support::{World, linear, machine};
+
+/// The memory system of the worked numbers of NuPoCo's Algorithm 1.
+fn config() -> AllocationConfig {
+    AllocationConfig {
+        memory: MemoryModel {
+            service_cycles: Some(20.0),
+            link_cycles: Some(10.0),
+            ..MemoryModel::default()
+        },
+        ..AllocationConfig::default()
+    }
+}
+
+fn world(policy: &str, sockets: u32, cores: u32) -> World {
+    World::with(policy, machine(sockets, cores, 1), &config())
+}
+
+fn nodes(world: &World, place: usize) -> Vec<(u32, u32)> {
+    world.last.shares[place]
+        .by_node
+        .iter()
+        .flatten()
+        .map(|NodeShare { node, cpus }| (node.0, *cpus))
+        .collect()
+}
+
+#[test]
+fn nupoco_gives_nodes_to_whoever_makes_the_machine_busiest() {
+    // Vector alg1-g0: one that computes, one that asks for 0.01 requests per cycle of work.
+    let mut world = world("nupoco", 4, 4);
+    world.arrive_counted(0.0, 8);
+    world.arrive_counted(0.006, 8);
+    assert_eq!(world.counts(), [8, 8], "fair shares while profiling");
+    world.intervals(3);
+    assert_eq!(world.states(), ["profiling", "profiling"]);
+    world.intervals(2);
+    assert_eq!(world.states(), ["planned", "planned"]);
+    assert_eq!(world.counts(), [4, 12]);
+    assert_eq!(nodes(&world, 0), [(0, 4)]);
+    assert_eq!(nodes(&world, 1), [(1, 4), (2, 4), (3, 4)]);
+    assert_eq!(world.intervals(50), 0, "the plan is kept");
+}
+
+#[test]
+fn a_serial_section_gets_one_core() {
+    for policy in ["nupoco", "max_speedup", "nucore", "equal"] {
+        let mut world = world(policy, 4, 4);
+        world.arrive_counted(0.0, 1);
+        world.arrive_counted(0.01, 8);
+        world.intervals(8);
+        assert_eq!(world.counts()[0], 1, "{policy}: {:?}", world.sentences());
+        assert!(world.counts()[1] > 8 || policy == "nucore", "{policy}");
+    }
+}
+
+#[test]
+fn without_counters_a_model_says_so_and_shares_are_fair() {
+    for policy in ["nupoco", "max_speedup", "nucore"] {
+        let mut world = world(policy, 2, 4);
+        world.arrive(linear());
+        world.arrive_counted(0.01, 8);
+        world.intervals(10);
+        assert_eq!(world.counts(), [4, 4], "{policy}");
+        for share in &world.last.shares {
+            let told = share.explanation.reasons.iter().any(
+                |r| matches!(r, Reason::Model { rule } if rule.contains("no last-level cache misses")),
+            );
+            assert!(told, "{policy}: {share:?}");
+        }
+    }
+}
+
+#[test]
+fn the_sum_of_speedups_favours_whoever_scales() {
+    let mut world = world("max_speedup", 8, 4);
+    world.arrive_counted(0.0, 8);
+    world.arrive_counted(0.002, 8);
+    world.arrive_counted(0.012, 8);
+    world.intervals(8);
+    assert_eq!(world.counts().iter().sum::<u32>(), 32);
+    assert_eq!(world.counts()[0], 24, "{:?}", world.sentences());
+}
+
+#[test]
+fn nucore_feeds_memories_with_the_fewest_cores_and_leaves_the_rest_to_computing() {
+    let mut world = World::with(
+        "nucore",
+        machine(4, 8, 1),
+        &AllocationConfig {
+            memory: MemoryModel {
+                node_gb_per_s: Some(20.0),
+                ..MemoryModel::default()
+            },
+            ..AllocationConfig::default()
+        },
+    );
+    // At 1.9 GHz and 64 bytes a line 0.05 misses per cycle are 6 GB/s: four cores fill a node.
+    world.arrive_counted(0.05, 8);
+    world.arrive_counted(0.0001, 8);
+    world.intervals(8);
+    assert_eq!(world.counts(), [16, 16], "{:?}", world.sentences());
+    assert_eq!(nodes(&world, 0), [(0, 4), (1, 4), (2, 4), (3, 4)]);
+
+    // Alone, it gets as many as its memories feed, and no more.
+    world.apps.pop();
+    world.intervals(2);
+    assert_eq!(world.counts(), [16]);
+    assert_eq!(world.last.free, 16);
+}
+
+#[test]
+fn more_applications_than_nodes_share_cores() {
+    for policy in ["nupoco", "max_speedup", "nucore"] {
+        let mut world = world(policy, 2, 8);
+        for misses in [0.0, 0.001, 0.002, 0.004, 0.01] {
+            world.arrive_counted(misses, 4);
+        }
+        world.intervals(10);
+        assert!(world.counts().iter().all(|c| *c >= 1), "{policy}");
+        assert_eq!(world.intervals(20), 0, "{policy}");
+    }
+}
