@@ -16,7 +16,7 @@ use anyhow::{Context as _, bail};
 
 use crate::task_setup::{self, Purpose};
 use crate::task_vm::{self, Machine};
-use crate::{task_tidy, workspace};
+use crate::{task_tidy, task_vectors, workspace};
 
 /// Lines of a failed stage's output that are shown; all of it is in its log.
 const SHOWN_LINES: usize = 150;
@@ -40,7 +40,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let logs = workspace::target_dir().join("test-logs");
     fs::create_dir_all(&logs).with_context(|| format!("create {}", logs.display()))?;
 
-    let mut stages = vec![Stage::Format, Stage::Lints, Stage::Tidy, Stage::Tests];
+    let mut stages = vec![
+        Stage::Format,
+        Stage::Lints,
+        Stage::Tidy,
+        Stage::Tests,
+        Stage::Vectors,
+    ];
     if !args.no_vm {
         stages.push(Stage::Guest);
     }
@@ -99,6 +105,7 @@ enum Stage {
     Lints,
     Tidy,
     Tests,
+    Vectors,
     Guest,
 }
 
@@ -109,6 +116,7 @@ impl Stage {
             Self::Lints => "lints",
             Self::Tidy => "tidy",
             Self::Tests => "tests",
+            Self::Vectors => "vectors",
             Self::Guest => "guest",
         }
     }
@@ -119,6 +127,7 @@ impl Stage {
             Self::Lints => "clippy",
             Self::Tidy => "tidy",
             Self::Tests => "unit, property and command line tests",
+            Self::Vectors => "worked numbers",
             Self::Guest => "guest tests",
         }
     }
@@ -150,6 +159,15 @@ impl Stage {
             Self::Tests => {
                 let verdict = run_cargo(&["test", "--workspace", "--no-fail-fast"], output)?;
                 Ok(Ran::of_tests(Counts::from_summaries(output), verdict))
+            }
+            Self::Vectors => {
+                let folder = task_vectors::check_folder(&workspace::root().join("tests/vectors"))?;
+                output.push_str(&folder.lines.join("\n"));
+                let counts = Counts {
+                    passed: folder.passed,
+                    failed: folder.failed + folder.unreadable,
+                };
+                Ok(Ran::of_tests(counts, Verdict::Passed))
             }
             Self::Guest => {
                 let guest = task_vm::run_guest_tests(&Machine::default(), "", |line| {

@@ -1,12 +1,16 @@
 //! CPU sets: whose CPUs are whose, and does every thread keep to them.
 
-use anyhow::{Result, ensure};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, ensure};
 use mapper_model::CpuSet;
 use nix::sys::signal::Signal;
 
 use crate::application::{Application, Runtime};
-use crate::daemon::status_of;
-use crate::kernel::{cpu_list, online_cpus, wait_for};
+use crate::daemon::{app_groups, status_of};
+use crate::kernel::{cpu_list, online_cpus, read, wait_for};
 use crate::users::User;
 
 /// No CPU is in two of the sets, each set has one, and there are no others than the machine's.
@@ -79,6 +83,74 @@ pub(crate) fn an_arrival_and_a_departure_change_the_allocation() -> Result<()> {
         ensure!(!freed.is_empty(), "nobody got any of {}", three[1]);
         Ok(())
     })
+}
+
+/// While applications come, go and are resized, no CPU is in two groups at any moment.
+pub(crate) fn no_cpu_is_ever_promised_twice() -> Result<()> {
+    let first = Application::start("first", User::Root, Runtime::Libgomp, &[])?;
+    let second = Application::start("second", User::Root, Runtime::Libomp, &[])?;
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| watch_for_overlaps(&over));
+        let outcome = applications_come_and_go();
+        over.store(true, Ordering::Relaxed);
+        let looks = watcher
+            .join()
+            .map_err(|_| anyhow!("the watcher broke off"))??;
+        outcome?;
+        ensure!(looks > 10, "looked only {looks} times");
+        Ok(())
+    })?;
+    first.cpus()?;
+    second.cpus()?;
+    Ok(())
+}
+
+fn applications_come_and_go() -> Result<()> {
+    for _ in 0..3 {
+        let third = Application::start("third", User::Root, Runtime::Libgomp, &[])?;
+        std::thread::sleep(Duration::from_millis(1500));
+        third.end(Signal::SIGTERM)?;
+    }
+    Ok(())
+}
+
+/// Compares all pairs of groups again and again; returns how often.
+fn watch_for_overlaps(over: &AtomicBool) -> Result<u32> {
+    let mut looks = 0;
+    while !over.load(Ordering::Relaxed) {
+        let groups = app_groups()?;
+        for (index, one) in groups.iter().enumerate() {
+            for other in &groups[..index] {
+                looks += 1;
+                // The two files cannot be read at the same moment. If the first says the same before
+                // and after the second is read, it said so in between too.
+                let seen = (confined_to(one), confined_to(other), confined_to(one));
+                if let (Some(before), Some(held), Some(after)) = seen
+                    && before == after
+                {
+                    ensure!(
+                        before.is_disjoint(&held),
+                        "{} has {before} while {} has {held}",
+                        one.display(),
+                        other.display()
+                    );
+                }
+            }
+        }
+    }
+    Ok(looks)
+}
+
+/// The CPUs a group is confined to; `None` if it is gone, or new and not confined yet: then its one
+/// process waits for its place.
+fn confined_to(group: &Path) -> Option<CpuSet> {
+    let written = read(group.join("cpuset.cpus")).ok()?;
+    if written.is_empty() {
+        None
+    } else {
+        cpu_list(&written).ok()
+    }
 }
 
 pub(crate) fn bounds_on_cpus_are_kept() -> Result<()> {

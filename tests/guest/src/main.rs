@@ -55,6 +55,7 @@ const TESTS: &[Test] = tests![
     launching::an_empty_group_is_removed,
     confinement::two_programs_get_disjoint_cpus_and_every_thread_obeys,
     confinement::an_arrival_and_a_departure_change_the_allocation,
+    confinement::no_cpu_is_ever_promised_twice,
     confinement::bounds_on_cpus_are_kept,
     permissions::an_unprivileged_user_launches,
     permissions::a_user_cannot_launch_for_anothers_process,

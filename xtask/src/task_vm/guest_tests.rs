@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::image::{self, output};
-use super::machine::Machine;
+use super::machine::{Machine, Progress, STARTED_AGAIN};
 use super::scratch::Scratch;
 use crate::task_setup::{self, Purpose};
 use crate::workspace;
@@ -61,9 +61,15 @@ pub(crate) fn run_guest_tests(
     let image = image::ensure(image::Cache::Use)?;
     let payload = Payload::stage(filter)?;
     let mut report = Report::default();
-    let outcome = machine.run(&image, payload.0.path(), |line| {
-        report.read(line);
-        on_line(line);
+    let outcome = machine.run(&image, payload.0.path(), |progress| match progress {
+        Progress::Line(line) => {
+            report.read(line);
+            on_line(line);
+        }
+        Progress::StartedAgain => {
+            report = Report::default();
+            on_line(STARTED_AGAIN);
+        }
     })?;
     on_line(&format!("guest ran for {:.0?}", outcome.elapsed));
     report.counts(outcome.status)

@@ -5,12 +5,10 @@
 //! is shown only if the guest fails to deliver. The exit status is read from a tar that the guest
 //! writes to the result disk, because QEMU's own status says nothing about the payload.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::str::FromStr;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use super::folder;
 use super::image::{Image, output};
 use super::scratch::Scratch;
+use super::sockets::Sockets;
 
 /// Memory of a NUMA node, in MiB.
 const NODE_MEMORY_MIB: u32 = 1024;
@@ -28,6 +27,15 @@ const RESULT_SIZE_BYTES: u64 = 256 << 20;
 
 /// Long enough for the guest tests on a busy machine.
 pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(900);
+
+/// What the kernel says when it has met an instruction half patched.
+const EMULATION_FAULT: &str = "Oops: int3";
+
+/// How to say that it happened.
+pub(super) const STARTED_AGAIN: &str = "# the guest's kernel failed; it is started again";
+
+/// How often the guest is started at most.
+const ATTEMPTS: u32 = 3;
 
 /// Services that would only delay the payload.
 const MASKED: [&str; 3] = [
@@ -44,63 +52,6 @@ pub(crate) enum Accelerator {
     /// `/dev/kvm`, for hosts where it can boot a stock kernel.
     Kvm,
 }
-
-/// The guest's processors: one NUMA node a socket, hardware threads of a core numbered adjacently.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sockets {
-    sockets: u32,
-    cores: u32,
-    threads: u32,
-}
-
-impl Sockets {
-    /// 4 sockets of 2 cores of 2 threads: enough for every level of sharing to occur.
-    pub(crate) const DEFAULT: Self = Self {
-        sockets: 4,
-        cores: 2,
-        threads: 2,
-    };
-
-    fn cpus_of_socket(self) -> u32 {
-        self.cores * self.threads
-    }
-
-    fn cpus(self) -> u32 {
-        self.sockets * self.cpus_of_socket()
-    }
-}
-
-impl fmt::Display for Sockets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}x{}", self.sockets, self.cores, self.threads)
-    }
-}
-
-impl FromStr for Sockets {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Option<Vec<u32>> = text
-            .split('x')
-            .map(|field| field.parse().ok().filter(|&number| number > 0))
-            .collect();
-        match numbers.as_deref() {
-            Some(&[sockets, cores, threads]) => Ok(Self {
-                sockets,
-                cores,
-                threads,
-            }),
-            _ => Err(format!(
-                "\"{text}\" is not SOCKETSxCORESxTHREADS, such as 4x2x2"
-            )),
-        }
-    }
-}
-
-/// How often a guest is started whose kernel fails before the payload begins. Seen under load: the
-/// emulator runs several processors at once, and a kernel that patches its own code while it boots
-/// sometimes meets a half-written instruction.
-const BOOTS: u32 = 3;
 
 /// A machine to run a payload on.
 pub(crate) struct Machine {
@@ -120,6 +71,23 @@ impl Default for Machine {
     }
 }
 
+/// What is heard of a run.
+pub(super) enum Progress<'a> {
+    /// A line that the payload wrote.
+    Line(&'a str),
+    /// The emulation failed: what was heard so far counts for nothing, the payload begins again.
+    StartedAgain,
+}
+
+/// What came of starting the guest once.
+enum Attempt {
+    Finished {
+        status: u8,
+    },
+    /// With the end of the console.
+    EmulationFault(String),
+}
+
 /// What came out of a run.
 pub(super) struct Outcome {
     pub(super) status: u8,
@@ -127,18 +95,48 @@ pub(super) struct Outcome {
 }
 
 impl Machine {
-    /// Runs `payload/run.sh` as root in a fresh copy of the image; `on_line` sees each line of its
-    /// output as it comes.
+    /// Runs `payload/run.sh` as root in a fresh copy of the image; `on_progress` hears of each line
+    /// of its output as it comes.
+    ///
+    /// Several processors are emulated at once. Now and then, under load, one meets an instruction
+    /// that the kernel has half patched, and the kernel stops with a trap that it knows nothing of,
+    /// mostly while it boots. That says nothing about the payload: it is run again, a few times.
     pub(super) fn run(
         &self,
         image: &Image,
         payload: &Path,
-        mut on_line: impl FnMut(&str),
+        mut on_progress: impl FnMut(Progress<'_>),
     ) -> Result<Outcome> {
         let started = Instant::now();
         if !payload.join("run.sh").is_file() {
             bail!("{} has no run.sh for the guest to run", payload.display());
         }
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.attempt(image, payload, &mut on_progress)? {
+                Attempt::Finished { status } => {
+                    return Ok(Outcome {
+                        status,
+                        elapsed: started.elapsed(),
+                    });
+                }
+                Attempt::EmulationFault(_) if attempts < ATTEMPTS => {
+                    on_progress(Progress::StartedAgain);
+                }
+                Attempt::EmulationFault(console) => bail!(
+                    "the guest's kernel failed {attempts} times; the end of its console:\n{console}"
+                ),
+            }
+        }
+    }
+
+    fn attempt(
+        &self,
+        image: &Image,
+        payload: &Path,
+        on_progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<Attempt> {
         let run = RunFolder(Scratch::create("run")?);
         output(
             Command::new("tar")
@@ -152,46 +150,17 @@ impl Machine {
             .and_then(|file| file.set_len(RESULT_SIZE_BYTES))
             .with_context(|| format!("create {}", run.file("result.raw").display()))?;
 
-        for boot in 1..=BOOTS {
-            let mut began = false;
-            let status = self.boot(image, &run, |line| {
-                began = true;
-                on_line(line);
-            })?;
-            match status {
-                Some(status) => {
-                    return Ok(Outcome {
-                        status,
-                        elapsed: started.elapsed(),
-                    });
-                }
-                None if !began && boot < BOOTS => {
-                    eprintln!("the guest's kernel failed while booting; trying again");
-                }
-                None => break,
-            }
-        }
-        bail!(
-            "the guest stopped without a result; the end of its console:\n{}",
-            run.keep_console_tail()
-        )
-    }
-
-    /// Boots the guest once and waits until it powers off. The status of the payload, or `None`
-    /// when the guest stopped without leaving one.
-    fn boot(
-        &self,
-        image: &Image,
-        run: &RunFolder,
-        mut on_line: impl FnMut(&str),
-    ) -> Result<Option<u8>> {
         let mut qemu = self
-            .command(image, run)
+            .command(image, &run)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .context("start qemu-system-x86_64")?;
-        let finished = stream(&mut qemu, Instant::now() + self.timeout, &mut on_line);
+        let mut began = false;
+        let finished = stream(&mut qemu, Instant::now() + self.timeout, |line| {
+            began = true;
+            on_progress(Progress::Line(line));
+        });
         if !matches!(finished, Ok(Finished::PoweredOff)) {
             let _ = qemu.kill();
         }
@@ -205,8 +174,18 @@ impl Machine {
             Finished::PoweredOff if !status.success() => {
                 bail!("qemu-system-x86_64 failed ({status})")
             }
-            Finished::PoweredOff => Ok(run.payload_status()),
+            Finished::PoweredOff => {}
         }
+        if let Some(status) = run.payload_status() {
+            return Ok(Attempt::Finished { status });
+        }
+        if !began || run.console_text().contains(EMULATION_FAULT) {
+            return Ok(Attempt::EmulationFault(run.keep_console_tail()));
+        }
+        bail!(
+            "the guest stopped without a result; the end of its console:\n{}",
+            run.keep_console_tail()
+        )
     }
 
     fn command(&self, image: &Image, run: &RunFolder) -> Command {
@@ -327,7 +306,7 @@ enum Finished {
 }
 
 /// Hands on the payload's output until QEMU closes it, that is, until the guest is off.
-fn stream(qemu: &mut Child, deadline: Instant, on_line: &mut impl FnMut(&str)) -> Result<Finished> {
+fn stream(qemu: &mut Child, deadline: Instant, mut on_line: impl FnMut(&str)) -> Result<Finished> {
     let stdout = qemu
         .stdout
         .take()
@@ -344,7 +323,10 @@ fn stream(qemu: &mut Child, deadline: Instant, on_line: &mut impl FnMut(&str)) -
     });
     loop {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(line) => on_line(String::from_utf8_lossy(&line).trim_end_matches('\r')),
+            Ok(line) => {
+                let line = String::from_utf8_lossy(&line);
+                on_line(line.trim_end_matches('\r'));
+            }
             Err(RecvTimeoutError::Disconnected) => return Ok(Finished::PoweredOff),
             Err(RecvTimeoutError::Timeout) => return Ok(Finished::TimedOut),
         }
@@ -370,12 +352,16 @@ impl RunFolder {
         output(&mut tar).ok()?.trim().parse().ok()
     }
 
+    fn console_text(&self) -> String {
+        let text = fs::read(self.console()).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
     /// The end of the console, which is kept beside the image for a closer look.
     fn keep_console_tail(&self) -> String {
         let kept = folder().join("console.log");
         let _ = fs::copy(self.console(), &kept);
-        let text = fs::read(self.console()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        let text = self.console_text();
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(30)..].join("\n");
         format!("{tail}\n(all of it: {})", kept.display())

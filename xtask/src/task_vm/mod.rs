@@ -23,10 +23,12 @@ mod guest_tests;
 mod image;
 mod machine;
 mod scratch;
+mod sockets;
 
 pub(crate) use guest_tests::run_guest_tests;
 pub(crate) use machine::Machine;
-use machine::{Accelerator, Sockets};
+use machine::{Accelerator, Progress, STARTED_AGAIN};
+use sockets::Sockets;
 
 /// Builds, runs and tests in a QEMU guest with 4 sockets, systemd and cgroup v2.
 #[derive(clap::Args)]
@@ -100,7 +102,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let image = image::ensure(image::Cache::Use)?;
             let outcome = machine
                 .machine()
-                .run(&image, payload, |line| println!("{line}"))?;
+                .run(&image, payload, |progress| match progress {
+                    Progress::Line(line) => println!("{line}"),
+                    Progress::StartedAgain => println!("{STARTED_AGAIN}"),
+                })?;
             eprintln!(
                 "guest: exit status {} after {:.0?}",
                 outcome.status, outcome.elapsed
