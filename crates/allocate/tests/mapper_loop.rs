@@ -4,7 +4,7 @@ mod support;
 
 use mapper_allocate::{AllocationConfig, find};
 use mapper_model::{CpuRange, Qos, Resizing, Weight};
-use support::{Curve, World, amdahl, flat, linear, machine};
+use support::{Counted, Curve, World, amdahl, flat, linear, machine};
 
 /// 80 CPUs as in the paper.
 fn paper_machine() -> mapper_model::Topology {
@@ -300,4 +300,72 @@ fn a_state_of_another_policy_is_refused_by_name() {
         error.contains("\"fair\"") && error.contains("\"mapper\""),
         "{error}"
     );
+}
+
+#[test]
+fn a_program_that_shares_data_is_tried_on_whole_sockets_down_to_one() {
+    // The curve of SGD alone [MAPPER §4.4]: the fewer sockets, the better, down to one.
+    let sgd = |cpus: u32, _: u64| match cpus {
+        61.. => 30.0,
+        41..=60 => 30.2,
+        21..=40 => 30.6,
+        20 => 31.2,
+        _ => 1.4 * f64::from(cpus),
+    };
+    let mut world = World::new("mapper", paper_machine());
+    world.arrive(Box::new(sgd));
+    world.apps[0].counted = Some(Counted {
+        misses_per_cycle: 0.0,
+        coherence_per_cycle: 1.2e-3,
+        threads: 80,
+    });
+    let mut seen = Vec::new();
+    for _ in 0..30 {
+        world.interval();
+        seen.extend(world.counts());
+    }
+    seen.dedup();
+    assert_eq!(seen, [80, 60, 40, 20]);
+    assert_eq!(world.intervals(60), 0);
+}
+
+#[test]
+fn a_program_that_fills_the_memory_tries_fewer_cpus_unasked() {
+    let mut world = World::new("mapper", paper_machine());
+    world.arrive(Box::new(|cpus, _| f64::from(cpus.min(60))));
+    world.apps[0].counted = Some(Counted {
+        misses_per_cycle: 0.05,
+        coherence_per_cycle: 0.0,
+        threads: 80,
+    });
+    world.intervals(40);
+    let counts = world.counts();
+    assert!((56..=64).contains(&counts[0]), "{counts:?}");
+    assert_eq!(world.intervals(60), 0);
+}
+
+#[test]
+fn cpus_that_a_program_says_it_can_spare_are_taken_whatever_its_efficiency() {
+    let mut world = World::new("mapper", paper_machine());
+    world.arrive(linear());
+    world.arrive(linear());
+    world.intervals(20);
+    assert_eq!(world.counts(), [40, 40]);
+    world.apps[1].spare = Some(10);
+    world.intervals(1);
+    world.apps[1].spare = None;
+    world.intervals(20);
+    let counts = world.counts();
+    assert!(counts[0] > 40 && counts[1] >= 30, "{counts:?}");
+}
+
+#[test]
+fn by_the_printed_rules_two_that_were_seen_at_one_count_only_never_move() {
+    // Both have a normalized efficiency of 1 there; this is why demand makes others try fewer.
+    let config = AllocationConfig::paper();
+    let mut world = World::with("mapper", paper_machine(), &config);
+    world.arrive(amdahl(0.05));
+    world.arrive(linear());
+    assert_eq!(world.intervals(80), 0);
+    assert_eq!(world.counts(), [40, 40]);
 }

@@ -18,7 +18,7 @@
 //! | [`exploration`] | direction, step and verdict of trying another count |
 //! | [`stealing`] | one round of CPUs changing hands |
 //! | [`membership`] | arrival and departure |
-//! | `state`, `turn`, `changes`, `promise`, `trials` | the state machine that plays them together |
+//! | `state`, `turn`, `changes`, `promise`, `trials`, `wishes` | the state machine that plays them together |
 //!
 //! The order within a decision: take in the samples; membership, if it changed (then nothing is
 //! tried); broken promises; verdicts; wishes; the round; trials on demand. With
@@ -40,6 +40,7 @@ mod state;
 pub mod stealing;
 mod trials;
 mod turn;
+mod wishes;
 
 use crate::config::AllocationConfig;
 use crate::ledger;

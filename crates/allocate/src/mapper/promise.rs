@@ -96,7 +96,8 @@ impl Turn<'_> {
         let sample = self.sheets[place].fresh?;
         let member = self.members.at(place);
         let gave = !member.gifts.is_empty() || self.count(place) < self.sheets[place].fair;
-        if !gave || matches!(member.mode, Mode::Exploring(_)) {
+        // Whoever says that it has CPUs to spare is not kept from its promised performance by others.
+        if !gave || self.declared(place) > 0 || matches!(member.mode, Mode::Exploring(_)) {
             return None;
         }
         let floor = self.metrics(place).min_guaranteed?;

@@ -172,11 +172,28 @@ impl<'t> Turn<'t> {
         }
     }
 
-    /// What an application can spare now: nothing while it is measured, tries, holds off or is fixed;
+    /// CPUs that an application says it does not need now.
+    pub(super) fn declared(&self, place: usize) -> u32 {
+        let sheet = &self.sheets[place];
+        if sheet.fixed || matches!(self.members.at(place).mode, Mode::Exploring(_)) {
+            return 0;
+        }
+        let beyond_limit = self.count(place).saturating_sub(sheet.min);
+        self.app(place)
+            .profile
+            .spare_cpus
+            .map_or(0, |cpus| cpus.min(beyond_limit))
+    }
+
+    /// What an application can spare now: what it says itself, if it does; nothing while it is measured, tries, holds off or is fixed;
     /// never below its limits or to a count at which its promise broke.
     pub(super) fn spare(&self, place: usize, known: &Metrics) -> u32 {
         let (sheet, member) = (&self.sheets[place], self.members.at(place));
         let cpus = self.count(place);
+        let declared = self.declared(place);
+        if declared > 0 && !sheet.moved {
+            return declared;
+        }
         if sheet.fixed || sheet.moved || member.holdoff > 0 || member.mode != Mode::Steady {
             return 0;
         }

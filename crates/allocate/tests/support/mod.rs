@@ -28,6 +28,8 @@ pub struct App {
     pub curve: Curve,
     /// What its counters show, if it is counted.
     pub counted: Option<Counted>,
+    /// CPUs it says it can spare.
+    pub spare: Option<u32>,
     /// CPUs it keeps busy, by what it holds, if its CPU time is known.
     pub busy: Option<Curve>,
     done: f64,
@@ -39,6 +41,8 @@ pub struct App {
 pub struct Counted {
     /// Last-level misses per unhalted cycle.
     pub misses_per_cycle: f64,
+    /// Modified lines found in another socket per unhalted cycle.
+    pub coherence_per_cycle: f64,
     /// Threads that run.
     pub threads: u32,
 }
@@ -114,7 +118,12 @@ fn threads(counted: Option<Counted>, now_ns: u64) -> Vec<ThreadReading> {
         .map(|tid| {
             let mut counters = Counters::default();
             let misses = (now_ns as f64 * counted.misses_per_cycle) as u64;
-            for (event, value) in [(Event::Cycles, now_ns), (Event::LlcMisses, misses)] {
+            let coherence = (now_ns as f64 * counted.coherence_per_cycle) as u64;
+            for (event, value) in [
+                (Event::Cycles, now_ns),
+                (Event::LlcMisses, misses),
+                (Event::RemoteHitModified, coherence),
+            ] {
                 counters.set(
                     event,
                     CounterValue {
@@ -172,6 +181,7 @@ impl World {
         if let Some(app) = self.apps.last_mut() {
             app.counted = Some(Counted {
                 misses_per_cycle,
+                coherence_per_cycle: 0.0,
                 threads,
             });
         }
@@ -189,6 +199,7 @@ impl World {
             held: CpuSet::new(),
             curve,
             counted: None,
+            spare: None,
             busy: None,
             done: 0.0,
             used_ns: 0.0,
@@ -251,6 +262,7 @@ impl World {
                             at_ns: self.now_ns,
                         }),
                         cpu_time_ns: app.busy.as_ref().map(|_| app.used_ns as u64),
+                        spare_cpus: app.spare,
                         ..Reading::default()
                     },
                 })
