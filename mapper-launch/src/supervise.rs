@@ -71,6 +71,8 @@ pub(crate) struct Supervisor {
     child: Pid,
     signals: SignalFd,
     witness: Option<Witness>,
+    /// Signals to the group that came while one witness took over from another.
+    in_between: SignalBits,
     title: TitleMemory,
     motion: Motion,
     from_terminal: SignalBits,
@@ -84,6 +86,7 @@ impl Supervisor {
             child,
             signals,
             witness: None,
+            in_between: SignalBits::default(),
             title,
             motion: Motion::Runs,
             from_terminal: SignalBits::default(),
@@ -162,7 +165,8 @@ impl Supervisor {
         while let Some(info) = self.signals.read_signal().context("read the signalfd")? {
             infos.push(info);
         }
-        let to_group = self.witness.as_ref().map(Witness::seen);
+        let seen = self.witness.as_ref().map(Witness::seen);
+        let to_group = seen.map(|seen| seen.union(self.in_between));
         let arrivals: Vec<_> = infos.iter().map(|info| arrival(info, to_group)).collect();
         let mut explained = SignalBits::default();
         for arrival in &arrivals {
@@ -181,18 +185,27 @@ impl Supervisor {
         }
         // What was passed on may have continued the program.
         self.reap()?;
+        self.in_between = self.in_between.without(explained);
         // A signal that is still on its way to the launcher is judged when it comes.
-        if to_group.is_some_and(|seen| !seen.is_empty() && seen.is_subset(explained)) {
-            if let Some(spent) = self.witness.take() {
-                spent.end();
-            }
-            self.watch_group();
+        if seen.is_some_and(|seen| !seen.is_empty() && seen.without(explained).is_empty()) {
+            self.renew_witness(explained);
         }
         // Also if somebody continued the launcher, but not the program.
         if let (Motion::StoppedBy(signal), None) = (self.motion, self.ending) {
             self.stop_too(signal);
         }
         Ok(())
+    }
+
+    /// Has a fresh witness take over from one that has seen the `explained` signals. The old one
+    /// stays until the new one is there.
+    fn renew_witness(&mut self, explained: SignalBits) {
+        let fresh = Witness::start(self.title, self.child);
+        if let Some(spent) = std::mem::replace(&mut self.witness, fresh) {
+            let late = spent.seen().without(explained);
+            self.in_between = self.in_between.union(late);
+            spent.end();
+        }
     }
 
     /// Takes note of every child that ended, stopped or goes on.

@@ -46,14 +46,19 @@ impl SignalBits {
         self.0 & Self(0).with(signal).0 != 0
     }
 
+    /// The signals of either set.
+    pub(crate) const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The signals that are not in `other`.
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Whether no signal is.
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
-    }
-
-    /// Whether all of these are in `other`.
-    pub(crate) const fn is_subset(self, other: Self) -> bool {
-        self.0 & !other.0 == 0
     }
 }
 

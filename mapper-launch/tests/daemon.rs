@@ -240,7 +240,7 @@ fn orphans_stay_below_the_launcher_while_the_program_runs() {
 
 /// The median time of a command.
 fn median_ms(mut command: impl FnMut() -> std::process::Command) -> f64 {
-    let mut times: Vec<f64> = (0..21)
+    let mut times: Vec<f64> = (0..15)
         .map(|_| {
             let mut command = command();
             let begun = Instant::now();

@@ -266,7 +266,7 @@ impl Machine {
             .arg(image.initrd())
             .arg("-append")
             .arg(format!(
-                "root=/dev/vda rw console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable \
+                "root=/dev/vda rw console=ttyS0 quiet maxcpus=1 panic=-1 mitigations=off tsc=reliable \
                  systemd.unified_cgroup_hierarchy=1 systemd.show_status=no{masked}"
             ));
         drive(&mut command, "root", &image.disk(), "snapshot=on");
