@@ -108,6 +108,11 @@ struct MAPPER_ALIGNED(128) mapper_report_block {
   uint32_t slots_claimed;
   // Slots below `slots_claimed` that their threads gave back.
   uint32_t slots_released;
+  // Futex word that parked threads wait on: counted up and woken by the daemon after each new
+  // allocation, and by the application's own threads when a loop is exhausted.
+  uint32_t doorbell;
+  // CPUs, of those it has, that the application's parallel regions do not need; 0 for none.
+  uint32_t spare_cpus;
 };
 
 // What one thread has done. Written by its owner; by several threads, with atomic additions, when

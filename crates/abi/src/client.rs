@@ -115,6 +115,13 @@ impl ClientPage {
         &self.mapping.allocation.sequence
     }
 
+    /// Where the number of CPUs lies, likewise; 0 before the first decision.
+    #[inline]
+    #[must_use]
+    pub fn cpu_count_word(&self) -> &AtomicU32 {
+        &self.mapping.allocation.cpu_count
+    }
+
     /// The allocation; `None` when the daemon died while it wrote one.
     #[must_use]
     pub fn allocation(&self) -> Option<Stamped<Allocation>> {

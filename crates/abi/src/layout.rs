@@ -101,6 +101,11 @@ pub struct ReportBlock {
     pub slots_claimed: AtomicU32,
     /// Slots below `slots_claimed` that their threads gave back.
     pub slots_released: AtomicU32,
+    /// Futex word that parked threads wait on: counted up and woken by the daemon after each new
+    /// allocation, and by the application's own threads when a loop is exhausted.
+    pub doorbell: AtomicU32,
+    /// CPUs, of those it has, that the application's parallel regions do not need; 0 for none.
+    pub spare_cpus: AtomicU32,
 }
 
 /// What one thread has done. Written by its owner; by several threads, with atomic additions, when

@@ -25,6 +25,7 @@
 
 pub mod allocation;
 pub mod client;
+pub mod doorbell;
 pub mod error;
 pub mod layout;
 mod mapping;

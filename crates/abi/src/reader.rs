@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 
 use crate::allocation::Generation;
 use crate::error::PageError;
-use crate::layout::{SLOT_COUNT, ThreadSlot};
+use crate::layout::{MAX_CPUS, SLOT_COUNT, ThreadSlot};
 use crate::mapping::{Access, Mapping};
 use crate::report::{ReportFlags, RuntimeReport, Runtimes, TeamsOff};
 use crate::token::Token;
@@ -110,6 +110,10 @@ impl PageReader {
             applied: Generation::from_sequence(report.applied_sequence.load(Ordering::Relaxed)),
             team_size: report.team_size.load(Ordering::Relaxed),
             max_threads: report.max_threads.load(Ordering::Relaxed),
+            spare_cpus: report
+                .spare_cpus
+                .load(Ordering::Relaxed)
+                .min(MAX_CPUS as u32),
         }
     }
 

@@ -70,6 +70,8 @@ pub struct RuntimeReport {
     pub team_size: u32,
     /// The team the program would use by itself; 0 before its first region.
     pub max_threads: u32,
+    /// CPUs, of those it has, that its regions do not need.
+    pub spare_cpus: u32,
 }
 
 impl RuntimeReport {

@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::allocation::{Allocation, Generation};
+use crate::doorbell;
 use crate::error::PageError;
 use crate::layout::{PAGE_BYTES, PAGE_MAGIC, PAGE_VERSION};
 use crate::mapping::{Access, Mapping, create_sealed_memfd};
@@ -54,9 +55,11 @@ impl PageWriter {
         })
     }
 
-    /// Tells the application. It sees either the allocation before or this one.
+    /// Tells the application, and wakes those of its threads that wait for news. It sees either the
+    /// allocation before or this one.
     pub fn publish(&mut self, allocation: &Allocation) -> Generation {
         self.sequence = self.mapping.allocation.publish(self.sequence, allocation);
+        doorbell::ring(&self.mapping.report.doorbell);
         Generation::from_sequence(self.sequence)
     }
 

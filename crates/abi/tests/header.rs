@@ -33,7 +33,7 @@ fn offset_assertions() -> String {
         [sequence, cpu_count, team_mode, max_team, node_mask, cpu_mask]);
     check!(ReportBlock as "mapper_report_block", size_of::<ReportBlock>(),
         [runtimes, flags, teams_off, applied_sequence, team_size, max_threads, slots_claimed,
-         slots_released]);
+         slots_released, doorbell, spare_cpus]);
     check!(ThreadSlot as "mapper_thread_slot", size_of::<ThreadSlot>(),
         [owner, regions, iterations, wait_ns, last_progress_ns, region]);
     check!(Page as "mapper_page", size_of::<Page>(),
