@@ -7,7 +7,7 @@
 //! | variable | value | unless |
 //! |---|---|---|
 //! | `OMP_NUM_THREADS` | CPUs at launch; with `follow` all it may ever get | set by the user |
-//! | `GOMP_SPINCOUNT` | [`SPIN_COUNT`] | it or `OMP_WAIT_POLICY` is set |
+//! | `GOMP_SPINCOUNT` | [as many turns](SpinTurns) as fit into a short time | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_BLOCKTIME` | [`BLOCK_TIME`] | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
 //! | `LD_PRELOAD` | the shim, before the user's | there is no page |
@@ -15,17 +15,16 @@
 
 use crate::arguments::Threads;
 use crate::shim;
+use crate::waiting::SpinTurns;
 use mapper_model::{CpuRange, TeamMode};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Turns a thread of libgomp spins at a barrier before it sleeps. Enough for threads that have a
-/// CPU each, little enough for threads that share one.
-pub(crate) const SPIN_COUNT: &str = "3000";
-
-/// Milliseconds a thread of libomp spins before it sleeps.
-pub(crate) const BLOCK_TIME: &str = "0";
+/// Milliseconds a thread of libomp spins before it sleeps, the least above none. It yields its CPU
+/// as it spins, so spinning costs little where threads share a CPU, and sleeping at once costs half
+/// as much again where each has its own.
+pub(crate) const BLOCK_TIME: &str = "1";
 
 /// libomp sets the affinity of each of its threads to the CPUs the program starts with, even when it
 /// is not to bind any. The kernel keeps such a wish: the thread would never run on a CPU that the
@@ -143,6 +142,7 @@ impl Environment {
 pub(crate) fn assignments(
     wishes: TeamWishes,
     granted: &Granted,
+    spin_turns: SpinTurns,
     users: &Environment,
 ) -> Vec<Assignment> {
     let unset = |names: &[&str]| names.iter().all(|name| users.get(name).is_none());
@@ -152,7 +152,7 @@ pub(crate) fn assignments(
         set.push(Assignment::new("OMP_NUM_THREADS", threads));
     }
     if unset(&["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"]) {
-        set.push(Assignment::new("GOMP_SPINCOUNT", SPIN_COUNT));
+        set.push(Assignment::new("GOMP_SPINCOUNT", spin_turns.to_string()));
     }
     if unset(&["KMP_BLOCKTIME", "OMP_WAIT_POLICY"]) {
         set.push(Assignment::new("KMP_BLOCKTIME", BLOCK_TIME));
@@ -216,7 +216,7 @@ mod tests {
 
     fn set(wishes: TeamWishes, granted: &Granted, users: &Environment) -> Environment {
         let mut environment = users.clone();
-        for assignment in assignments(wishes, granted, users) {
+        for assignment in assignments(wishes, granted, SpinTurns::measured(), users) {
             environment.apply(assignment);
         }
         environment
@@ -252,7 +252,7 @@ mod tests {
             assert_eq!(environment.get(name), None);
         }
         // Waiting matters all the same.
-        assert_eq!(environment.get("GOMP_SPINCOUNT").unwrap(), SPIN_COUNT);
+        assert!(environment.get("GOMP_SPINCOUNT").is_some());
     }
 
     #[test]
@@ -298,7 +298,8 @@ mod tests {
             "A=2",
             "OMP_NUM_THREADSX=1",
         ]);
-        let after = set(wishes(TeamMode::Follow, ""), &granted(), &before);
+        let mut after = set(wishes(TeamMode::Follow, ""), &granted(), &before);
+        after.apply(Assignment::new("GOMP_SPINCOUNT", "400").unwrap());
         let text: Vec<_> = after.entries.iter().map(|e| e.to_str().unwrap()).collect();
         assert_eq!(
             text,
@@ -309,8 +310,8 @@ mod tests {
                 "A=2",
                 "OMP_NUM_THREADSX=1",
                 "OMP_NUM_THREADS=6",
-                "GOMP_SPINCOUNT=3000",
-                "KMP_BLOCKTIME=0",
+                "GOMP_SPINCOUNT=400",
+                "KMP_BLOCKTIME=1",
                 "KMP_AFFINITY=disabled",
                 "MAPPER_PAGE=/proc/7/fd/5",
                 "MAPPER_TOKEN=00ff",

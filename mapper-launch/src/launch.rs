@@ -10,6 +10,7 @@ use crate::shim;
 use crate::signal_state::{SignalState, suffer};
 use crate::started_with::{StartedWith, TitleMemory};
 use crate::supervise::{Ending, Event, Supervisor};
+use crate::waiting::SpinTurns;
 use anyhow::Context;
 use mapper_control::schema::{ExitedRequest, LaunchRequest, RuntimeChoice};
 use mapper_control::{Client, ClientError, Launched, socket_path};
@@ -220,7 +221,7 @@ fn assignments(
         teams: wishes.spec.teams,
         cpus: wishes.spec.cpus,
     };
-    environment::assignments(wishes, &granted, environment)
+    environment::assignments(wishes, &granted, SpinTurns::measured(), environment)
 }
 
 /// What to exit with. When the terminal's signal ended the program, it ends the launcher in the

@@ -9,7 +9,7 @@
 //! - [`started_with`] keeps what the process was started with, before anything can change it;
 //! - [`arguments`] reads the command line, [`program`] finds the program;
 //! - [`launch`] runs the sequence, with [`child`] (fork, wait, exec), [`environment`] (what the
-//!   program gets to know) and [`signal_state`] (what must not be lost on the way);
+//!   program gets to know), [`waiting`] (how long its threads spin at barriers) and [`signal_state`] (what must not be lost on the way);
 //! - [`supervise`] stays with the program; [`forwarding`] decides which signals to pass on, with
 //!   the help of [`witness`].
 //!
@@ -28,6 +28,7 @@ mod shim;
 mod signal_state;
 mod started_with;
 mod supervise;
+mod waiting;
 mod witness;
 
 pub use launch::run;

@@ -187,7 +187,8 @@ fn the_environment_gains_what_openmp_and_the_shim_need() {
     let plain = environment(stage.bare("env").env("LD_PRELOAD", "libm.so.6"));
     let shim = support::shim().to_str().unwrap();
     assert_eq!(found["OMP_NUM_THREADS"], "3");
-    assert_eq!(found["GOMP_SPINCOUNT"], "3000");
+    let turns: u32 = found["GOMP_SPINCOUNT"].parse().unwrap();
+    assert!((200..=3_000).contains(&turns), "{turns}");
     assert_eq!(found["LD_PRELOAD"], format!("{shim}:libm.so.6"));
     assert_eq!(found["MAPPER_TOKEN"], "00c0ffee00c0ffee");
     assert_eq!(found["MAPPER_TEAMS"], "follow");

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use mapper_abi::Runtimes;
 
-/// Spin counts of libgomp up to this are harmless enough: under 100 µs of spinning at a barrier, where
-/// ten times as much has been measured to slow a confined program tenfold.
+/// Spin counts of libgomp up to this are harmless enough: the most that the launcher sets. A hundred
+/// times as much, the default, has been measured to slow a confined program fiftyfold.
 const HARMLESS_SPIN_COUNT: u64 = 3_000;
 /// Block times of libomp up to this are harmless.
 const HARMLESS_BLOCK_TIME_MS: u64 = 1;

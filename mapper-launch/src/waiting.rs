@@ -1,0 +1,92 @@
+//! How long a thread that waits at a barrier spins before it sleeps.
+//!
+//! *Problem.* A thread that finds the others not there yet can spin, which is quickest when each of
+//! them has a CPU, or sleep, which leaves its CPU to the one it waits for. libgomp decides once, at
+//! start, and spins for milliseconds; a program that is confined to fewer CPUs afterwards loses that
+//! at each barrier.
+//!
+//! *Approach.* Spin about as long as it takes to sleep and be woken, [`SPIN_TIME`]: who waits longer
+//! than that loses at most as much again, who waits less never sleeps. libgomp counts turns of its
+//! loop instead of time, and a turn (one load, one `pause`) takes 4 ns on some processors and 60 ns
+//! on others, so a turn is timed here, on the processor that the program is about to run on. What was
+//! measured is in `docs/adr/0003-waiting.md`.
+
+use std::hint::{black_box, spin_loop};
+use std::time::{Duration, Instant};
+
+/// How long to spin: some two sleeps and wake-ups of a thread.
+const SPIN_TIME: Duration = Duration::from_micros(10);
+/// Fewer turns are never set: a program that owns its CPUs would sleep at each barrier.
+const LEAST_TURNS: u32 = 200;
+/// More turns are never set: the shim reports programs that spin longer as unfit to be shrunk.
+const MOST_TURNS: u32 = 3_000;
+/// Turns in a sample, and samples. Only the fastest counts: the others were interrupted.
+const SAMPLE_TURNS: u32 = 200;
+const SAMPLES: u32 = 5;
+
+/// Turns of libgomp's waiting loop before a thread sleeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SpinTurns(u32);
+
+impl SpinTurns {
+    /// As many as fit into [`SPIN_TIME`] on this processor. Takes some 30 µs.
+    pub(crate) fn measured() -> Self {
+        let fastest = (0..SAMPLES).map(|_| sample()).min();
+        Self::fitting(fastest.unwrap_or_default())
+    }
+
+    /// As many as fit into [`SPIN_TIME`], within bounds, if [`SAMPLE_TURNS`] take this long.
+    fn fitting(sample: Duration) -> Self {
+        let turns = SPIN_TIME.as_nanos() * u128::from(SAMPLE_TURNS) / sample.as_nanos().max(1);
+        let turns = u32::try_from(turns).unwrap_or(u32::MAX);
+        Self(turns.clamp(LEAST_TURNS, MOST_TURNS))
+    }
+}
+
+impl std::fmt::Display for SpinTurns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The time of [`SAMPLE_TURNS`] turns.
+fn sample() -> Duration {
+    let word = 0_u32;
+    let begun = Instant::now();
+    for _ in 0..SAMPLE_TURNS {
+        black_box(&word);
+        spin_loop();
+    }
+    begun.elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turns_if_one_takes(turn_ns: u64) -> u32 {
+        let sample = Duration::from_nanos(turn_ns * u64::from(SAMPLE_TURNS));
+        SpinTurns::fitting(sample).0
+    }
+
+    #[test]
+    fn turns_fill_the_spin_time() {
+        assert_eq!(turns_if_one_takes(25), 400);
+        assert_eq!(turns_if_one_takes(4), 2_500);
+    }
+
+    #[test]
+    fn turns_stay_within_bounds_on_any_clock() {
+        assert_eq!(turns_if_one_takes(0), MOST_TURNS);
+        assert_eq!(turns_if_one_takes(1), MOST_TURNS);
+        assert_eq!(turns_if_one_takes(1_000_000), LEAST_TURNS);
+    }
+
+    #[test]
+    fn a_turn_is_timed_in_next_to_no_time() {
+        let begun = Instant::now();
+        let turns = SpinTurns::measured();
+        assert!(begun.elapsed() < Duration::from_millis(50));
+        assert!((LEAST_TURNS..=MOST_TURNS).contains(&turns.0));
+    }
+}
