@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const SPIN_TIME: Duration = Duration::from_micros(10);
 /// Fewer turns are never set: a program that owns its CPUs would sleep at each barrier.
 const LEAST_TURNS: u32 = 200;
-/// More turns are never set: the shim reports programs that spin longer as unfit to be shrunk.
+/// More turns are never set: of programs that spin longer the shim says that they suffer when shrunk.
 const MOST_TURNS: u32 = 3_000;
 /// Turns in a sample, and samples. Only the fastest counts: the others were interrupted.
 const SAMPLE_TURNS: u32 = 200;
