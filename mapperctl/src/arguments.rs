@@ -39,6 +39,8 @@ pub(crate) enum Question {
         #[arg(long)]
         json: bool,
     },
+    /// Have the daemon read its configuration again, without touching applications
+    Reload,
 }
 
 /// How an answer is printed.

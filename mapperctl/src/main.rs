@@ -5,7 +5,7 @@
 //! computed here; what a view shows is in the reply.
 //!
 //! - [`arguments`]: the command line;
-//! - [`status_view`], [`explain_view`], [`policies_view`]: one view for each question;
+//! - [`status_view`], [`explain_view`], [`policies_view`], [`reload_view`]: one view for each question;
 //! - [`table`], [`quantities`], [`plain_text`]: columns, numbers, and text nobody vouches for.
 
 mod arguments;
@@ -13,6 +13,7 @@ mod explain_view;
 mod plain_text;
 mod policies_view;
 mod quantities;
+mod reload_view;
 mod status_view;
 mod table;
 
@@ -63,6 +64,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 policies_view::view(reply, width)
             })?
         }
+        Question::Reload => reload_view::view(&client.reload()?),
     };
     print(&text)
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Gives parallel applications CPUs so that each keeps its promised performance.
 ///
 /// What is given here comes before the configuration file.
-#[derive(Parser, Debug)]
+#[derive(Parser, Clone, Debug)]
 #[command(
     name = "mapperd",
     version,
@@ -26,7 +26,8 @@ pub(crate) struct Args {
     /// Listen here [default: /run/mapper/mapper.sock, with --user $XDG_RUNTIME_DIR/mapper/mapper.sock]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// Read settings from this file
+    /// Read settings from this file [default: /etc/mapper/mapper.toml, with --user
+    /// $XDG_CONFIG_HOME/mapper/mapper.toml, if there is one]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Time between two decisions, from 20ms to 10s [default: 1s]
@@ -53,6 +54,16 @@ pub(crate) struct Args {
     /// Write every observation and plan to this file, one JSON line each
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Keep here what outlives a restart [default: $STATE_DIRECTORY, with --user
+    /// $XDG_RUNTIME_DIR/mapper/state]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Read the settings, say whether they are right, and do nothing else
+    #[arg(long)]
+    pub(crate) check_config: bool,
+    /// Print the JSON schema of the configuration file, and do nothing else
+    #[arg(long)]
+    pub(crate) config_schema: bool,
 }
 
 fn allocation_policy(name: &str) -> Result<String, mapper_allocate::UnknownPolicy> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// Below, the cost of reading and moving threads exceeds what better decisions bring; above, a
 /// program of a minute's length would hardly see one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Interval(Duration);
 
@@ -58,6 +58,12 @@ impl TryFrom<String> for Interval {
 
     fn try_from(text: String) -> Result<Self, BadInterval> {
         text.parse()
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -19,6 +19,7 @@
 //! a daemon already listens on the socket.
 
 mod args;
+mod config_file;
 mod interval;
 mod launch;
 mod logging;
@@ -26,6 +27,7 @@ mod message;
 mod page;
 mod paths;
 mod record;
+mod reload;
 mod selection;
 mod server;
 mod service;
@@ -50,10 +52,24 @@ const ALREADY_RUNNING: u8 = 3;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
+    if args.config_schema {
+        return match config_file::ConfigFile::schema() {
+            Ok(schema) => {
+                print!("{schema}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => fail(&error, 1),
+        };
+    }
+    let only_check = args.check_config;
     let settings = match Settings::gather(args) {
         Ok(settings) => settings,
         Err(error) => return fail(&error, 1),
     };
+    if only_check {
+        println!("the settings are right");
+        return ExitCode::SUCCESS;
+    }
     logging::start();
     match run(settings) {
         Ok(()) => ExitCode::SUCCESS,
@@ -80,7 +96,9 @@ fn run(settings: Settings) -> anyhow::Result<()> {
 }
 
 async fn serve(settings: Settings) -> anyhow::Result<()> {
-    // The socket comes first: whether this daemon may run at all is decided there.
+    // Before anybody can find this daemon: until then SIGHUP would end it.
+    let signals = service::Signals::listen()?;
+    // The socket comes next: whether this daemon may run at all is decided there.
     let socket = paths::listen(&settings.socket, settings.audience)?;
     let topology = selection::topology()?;
     let counters = selection::counters(settings.counters)?;
@@ -92,7 +110,6 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         .as_deref()
         .map(|path| record::Recorder::create(path, &controller))
         .transpose()?;
-    let stop = service::StopSignals::listen()?;
     let watchdog = service::Watchdog::from_environment();
     let (sender, inbox) = message::channel();
     let usable_cpus = UsableCpus::system(settings.reserve.clone());
@@ -114,7 +131,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let accepting = tokio::spawn(server::accept(socket.listener()?, sender));
     tracing::info!(socket = %socket.path().display(), "ready");
     service::ready(&format!("listening on {}", socket.path().display()));
-    daemon.run(inbox, stop, watchdog).await;
+    daemon.run(inbox, signals, watchdog).await;
     accepting.abort();
     Ok(())
 }

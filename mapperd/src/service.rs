@@ -55,30 +55,77 @@ impl Watchdog {
     }
 }
 
-/// The signals that end the daemon in order: that of the service manager, Ctrl-C, and the end of the
-/// terminal it was started from.
+/// Says that the configuration is being read.
+pub(crate) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::debug!("service manager not notified: {error}"),
+    }
+}
+
+/// Says that reading the configuration is over.
+pub(crate) fn reloaded(status: &str) {
+    ready(status);
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    /// An orderly stop; the name of the signal.
+    Stop(&'static str),
+    /// To read the configuration again.
+    Reload,
+}
+
+/// The signals that ask for something: SIGTERM and SIGINT for a stop; SIGHUP to read the
+/// configuration again, unless it comes because the terminal is gone that the daemon was started
+/// from: then it is a stop.
 #[derive(Debug)]
-pub(crate) struct StopSignals {
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
+    terminal: Terminal,
 }
 
-impl StopSignals {
+/// Whether the daemon was started from a terminal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Terminal {
+    AtStart,
+    Never,
+}
+
+impl Signals {
     pub(crate) fn listen() -> anyhow::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("watch for SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("watch for SIGINT")?,
             hang_up: signal(SignalKind::hangup()).context("watch for SIGHUP")?,
+            terminal: if has_terminal() {
+                Terminal::AtStart
+            } else {
+                Terminal::Never
+            },
         })
     }
 
-    /// Waits for one of them and names it.
-    pub(crate) async fn received(&mut self) -> &'static str {
+    /// Waits for one of them.
+    pub(crate) async fn received(&mut self) -> Asked {
         tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.hang_up.recv() => "SIGHUP",
+            _ = self.terminate.recv() => Asked::Stop("SIGTERM"),
+            _ = self.interrupt.recv() => Asked::Stop("SIGINT"),
+            _ = self.hang_up.recv() => {
+                if self.terminal == Terminal::AtStart && !has_terminal() {
+                    Asked::Stop("SIGHUP of the terminal")
+                } else {
+                    Asked::Reload
+                }
+            }
         }
     }
+}
+
+/// Whether this process has a controlling terminal that is still there.
+fn has_terminal() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
 }

@@ -1,18 +1,21 @@
 //! What the daemon is told: command line, then configuration file, then defaults.
 
 use crate::args::Args;
+use crate::config_file::{ConfigFile, Parsed};
 use crate::interval::Interval;
 use crate::selection::EnforcerChoice;
-use anyhow::{Context, bail};
-use mapper_allocate::AllocationConfig;
+use anyhow::bail;
 use mapper_control::socket_path::{SYSTEM_SOCKET, Surroundings};
 use mapper_host::counters::Choice as CounterChoice;
-use mapper_map::MappingConfig;
-use mapper_model::{CpuSet, MachineProfile};
-use mapper_monitor::MonitorConfig;
+use mapper_model::CpuSet;
 use mapper_pipeline::PipelineConfig;
-use serde::Deserialize;
 use std::path::{Path, PathBuf};
+
+/// The system daemon's configuration.
+const SYSTEM_CONFIG: &str = "/etc/mapper/mapper.toml";
+
+/// A user's, below `XDG_CONFIG_HOME`.
+const USER_CONFIG: &str = "mapper/mapper.toml";
 
 /// Who may connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,60 +37,41 @@ pub(crate) struct Settings {
     pub(crate) counters: CounterChoice,
     pub(crate) reserve: CpuSet,
     pub(crate) record: Option<PathBuf>,
+    /// Where is kept what outlives a restart; without it nothing is.
+    pub(crate) state_dir: Option<PathBuf>,
     pub(crate) pipeline: PipelineConfig,
-}
-
-/// The configuration file.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct File {
-    interval: Option<Interval>,
-    allocation: Option<String>,
-    mapping: Option<String>,
-    enforcer: Option<EnforcerChoice>,
-    cgroup_root: Option<PathBuf>,
-    counters: Option<Parsed<CounterChoice>>,
-    socket: Option<PathBuf>,
-    reserve: Option<CpuSet>,
-    record: Option<PathBuf>,
-    /// How readings are judged.
-    monitor: MonitorConfig,
-    /// Settings of the allocation policy.
-    allocate: AllocationConfig,
-    /// Settings of the mapping policy.
-    map: MappingConfig,
-    /// Thresholds of the machine.
-    machine: MachineProfile,
-}
-
-/// A value that is written in the file as on the command line.
-#[derive(Clone, Copy, Debug)]
-struct Parsed<T>(T);
-
-impl<'de, T> Deserialize<'de> for Parsed<T>
-where
-    T: std::str::FromStr<Err: std::fmt::Display>,
-{
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map(Self).map_err(serde::de::Error::custom)
-    }
+    /// The command line, to read everything again.
+    sources: Args,
 }
 
 impl Settings {
+    /// Reads everything again, as at the start.
+    pub(crate) fn gather_again(&self) -> anyhow::Result<Self> {
+        Self::gather(self.sources.clone())
+    }
+
     /// Reads the configuration file and adds what the command line and the environment say.
     pub(crate) fn gather(args: Args) -> anyhow::Result<Self> {
-        let file = match &args.config {
-            Some(path) => File::read(path)?,
-            None => File::default(),
+        let file = match config_path(&args) {
+            Some(path) => ConfigFile::read(&path)?,
+            None => ConfigFile::default(),
         };
+        Self::merge(args, file)
+    }
+
+    /// What the command line says, else what the file says, else the defaults.
+    pub(crate) fn merge(args: Args, file: ConfigFile) -> anyhow::Result<Self> {
+        let sources = args.clone();
         let defaults = PipelineConfig::default();
         let pipeline = PipelineConfig {
             allocation: args
                 .allocation
-                .or(file.allocation)
+                .or(file.allocation.map(|Parsed(name)| name.0))
                 .unwrap_or(defaults.allocation),
-            mapping: args.mapping.or(file.mapping).unwrap_or(defaults.mapping),
+            mapping: args
+                .mapping
+                .or(file.mapping.map(|Parsed(name)| name.0))
+                .unwrap_or(defaults.mapping),
             monitor: file.monitor,
             allocate: file.allocate,
             map: file.map,
@@ -118,8 +102,27 @@ impl Settings {
                 .unwrap_or_default(),
             reserve: args.reserve.or(file.reserve).unwrap_or_default(),
             record: args.record.or(file.record),
+            state_dir: args
+                .state_dir
+                .or(file.state_dir)
+                .or_else(|| default_state_dir(audience)),
             pipeline,
+            sources,
         })
+    }
+}
+
+/// Where systemd or the user's environment keeps state. Without either nothing outlives a restart.
+fn default_state_dir(audience: Audience) -> Option<PathBuf> {
+    let from = |variable| std::env::var_os(variable).filter(|dir| !dir.is_empty());
+    // Several are separated by colons; the unit has one.
+    if let Some(directory) = from("STATE_DIRECTORY") {
+        return Some(directory.into());
+    }
+    match audience {
+        Audience::Everybody => None,
+        // It is worth nothing after a reboot, which is how long this directory lasts.
+        Audience::Owner => Some(Path::new(&from("XDG_RUNTIME_DIR")?).join("mapper/state")),
     }
 }
 
@@ -136,21 +139,22 @@ fn default_socket(audience: Audience) -> anyhow::Result<PathBuf> {
     }
 }
 
-impl File {
-    fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("read configuration {}", path.display()))?;
-        let file: Self =
-            toml::from_str(&text).with_context(|| format!("configuration {}", path.display()))?;
-        let names = || format!("configuration {}", path.display());
-        if let Some(name) = &file.allocation {
-            mapper_allocate::find(name).with_context(names)?;
-        }
-        if let Some(name) = &file.mapping {
-            mapper_map::find(name).with_context(names)?;
-        }
-        Ok(file)
+/// The file to read: the one named, else that of the system or the user if there is one.
+fn config_path(args: &Args) -> Option<PathBuf> {
+    if let Some(path) = &args.config {
+        return Some(path.clone());
     }
+    let path = if args.user {
+        let home = std::env::var_os("XDG_CONFIG_HOME")
+            .filter(|dir| !dir.is_empty())
+            .map(PathBuf::from)
+            .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".config")))?;
+        home.join(USER_CONFIG)
+    } else {
+        PathBuf::from(SYSTEM_CONFIG)
+    };
+    // One that cannot be looked at is there, and reading it tells what is wrong.
+    path.try_exists().unwrap_or(true).then_some(path)
 }
 
 #[cfg(test)]
@@ -196,7 +200,7 @@ mod tests {
             ("counters = \"perf\"\n", &["line 1", "\"perf\"", "hardware"]),
             (
                 "allocation = \"best\"\n",
-                &["mapper.toml", "\"best\"", "fair"],
+                &["line 1", "mapper.toml", "\"best\"", "fair"],
             ),
         ] {
             let error = format!("{:#}", gather(text, &[]).unwrap_err());

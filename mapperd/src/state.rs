@@ -21,7 +21,7 @@ use crate::launch::Pending;
 use crate::message::{Answer, Inbox, Message, Peer, Sender, Served};
 use crate::page::{self, Page};
 use crate::record::Recorder;
-use crate::service::{self, StopSignals, Watchdog};
+use crate::service::{self, Asked, Signals, Watchdog};
 use crate::settings::Settings;
 use crate::watch::Watches;
 use mapper_control::schema::{ExitedRequest, Selection};
@@ -142,16 +142,19 @@ impl Daemon {
     }
 
     /// Lives until a signal says stop.
-    pub(crate) async fn run(mut self, mut inbox: Inbox, mut stop: StopSignals, watchdog: Watchdog) {
+    pub(crate) async fn run(mut self, mut inbox: Inbox, mut signals: Signals, watchdog: Watchdog) {
         let mut sign = Box::pin(watchdog.sign());
         loop {
             // Timers come before messages, so that a flood of calls cannot hold decisions up.
             tokio::select! {
                 biased;
-                signal = stop.received() => {
-                    tracing::info!("{signal}: stopping");
-                    break;
-                }
+                signal = signals.received() => match signal {
+                    Asked::Stop(name) => {
+                        tracing::info!("{name}: stopping");
+                        break;
+                    }
+                    Asked::Reload => self.reload_for_signal(),
+                },
                 () = at(self.timing.gathered) => self.admit_gathered(),
                 () = at(self.timing.next_interval) => self.interval_passed(),
                 () = &mut sign => sign.set(watchdog.sign()),
@@ -189,11 +192,12 @@ impl Daemon {
         }
     }
 
-    fn answer(&mut self, _peer: Peer, request: Request) -> Answer {
+    fn answer(&mut self, peer: Peer, request: Request) -> Answer {
         match request {
             Request::Status => Ok(Served::plain(Reply::Status(Box::new(self.status())))),
             Request::Explain(asked) => self.explain(&asked.name),
             Request::Policies => Ok(Served::plain(Reply::Policies(self.policies()))),
+            Request::Reload => self.reload_for(peer),
             Request::Exited(ExitedRequest { app, status }) => {
                 tracing::debug!(app = app.0, status, "launcher reports the end");
                 self.end_if_empty(app);
@@ -245,6 +249,13 @@ impl Daemon {
         // programs that come and go all the time must not put off decisions for ever.
         self.timing.next_interval = Some((now + interval).min(last + 2 * interval));
         service::status(&format!("{} applications", self.apps.len()));
+    }
+
+    /// The length of the interval has changed: a new one begins.
+    pub(crate) fn restart_interval(&mut self) {
+        let now = Instant::now();
+        self.timing.last_interval = Some(now);
+        self.timing.next_interval = Some(now + self.parts.settings.interval.duration());
     }
 
     fn orphans(&self) -> Vec<AppId> {

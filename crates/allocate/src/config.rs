@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of the allocation policies.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct AllocationConfig {
     /// Intervals an application is measured at its fair share before anything is tried
@@ -56,6 +57,7 @@ pub struct AllocationConfig {
 /// derived from the machine profile's limit of last-level misses, which is 60 % of what a node's
 /// memory can serve.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryModel {
     /// Time in which a node's memory controller serves a request, in clock cycles [NuPoCo §3.3;
@@ -86,6 +88,7 @@ impl Default for MemoryModel {
 
 /// How a gain is told from noise.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Acceptance {
     /// The mean of the last two samples is compared, as printed [MAPPER §3.3].
@@ -101,6 +104,7 @@ pub enum Acceptance {
 
 /// What growth must bring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RequiredGain {
     /// The threshold, whatever the step.
@@ -111,6 +115,7 @@ pub enum RequiredGain {
 
 /// When other counts are tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Initiative {
     /// When performance per CPU or the bottleneck changed, and periodically [MAPPER Algorithm 1].
@@ -121,6 +126,7 @@ pub enum Initiative {
 
 /// Whether known violations limit gifts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryVeto {
     /// Never give up to or beyond a count known to break the promise.
@@ -131,6 +137,7 @@ pub enum HistoryVeto {
 
 /// How many CPUs can be spared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SpareRule {
     /// Equation 5, which takes performance as linear in the count.

@@ -7,7 +7,7 @@ use crate::error_reply::ErrorReply;
 use crate::request::{Call, Expects, Request};
 use crate::schema::{
     ExitedRequest, ExplainReply, ExplainRequest, LaunchReply, LaunchRequest, PoliciesReply,
-    ServiceInfo, Status,
+    ReloadReply, ServiceInfo, Status,
 };
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -128,6 +128,14 @@ impl Client {
             expects: Expects::Nothing,
         };
         self.send(&call)
+    }
+
+    /// Has the daemon read its configuration again.
+    ///
+    /// # Errors
+    /// [`ClientError`], with what is wrong with the file: the daemon goes on with what it had.
+    pub fn reload(&mut self) -> Result<ReloadReply, ClientError> {
+        self.call(Request::Reload)
     }
 
     /// What the daemon does now.

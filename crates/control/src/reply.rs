@@ -5,7 +5,8 @@ use crate::error_reply::ErrorReply;
 use crate::interface::{INTERFACE, INTERFACE_DESCRIPTION, SERVICE_DESCRIPTION, SERVICE_INTERFACE};
 use crate::request::Request;
 use crate::schema::{
-    ExplainReply, InterfaceDescription, LaunchReply, PoliciesReply, ServiceInfo, Status,
+    ExplainReply, InterfaceDescription, LaunchReply, PoliciesReply, ReloadReply, ServiceInfo,
+    Status,
 };
 use serde::Serialize;
 
@@ -23,6 +24,8 @@ pub enum Reply {
     Explain(Box<ExplainReply>),
     /// To `Policies`.
     Policies(PoliciesReply),
+    /// To `Reload`.
+    Reload(ReloadReply),
     /// To `GetInfo`.
     Info(ServiceInfo),
     /// To `GetInterfaceDescription`.
@@ -67,7 +70,8 @@ impl Reply {
             | Request::Exited(_)
             | Request::Status
             | Request::Explain(_)
-            | Request::Policies => None,
+            | Request::Policies
+            | Request::Reload => None,
         }
     }
 }

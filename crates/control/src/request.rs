@@ -22,6 +22,8 @@ pub enum Request {
     Explain(ExplainRequest),
     /// The policies there are.
     Policies,
+    /// The configuration is to be read again.
+    Reload,
     /// What this service is.
     GetInfo,
     /// What an interface offers.
@@ -108,6 +110,7 @@ impl Call {
             Request::Status => encode_call(method::STATUS, None::<()>, oneway),
             Request::Explain(p) => encode_call(method::EXPLAIN, Some(p), oneway),
             Request::Policies => encode_call(method::POLICIES, None::<()>, oneway),
+            Request::Reload => encode_call(method::RELOAD, None::<()>, oneway),
             Request::GetInfo => encode_call(method::GET_INFO, None::<()>, oneway),
             Request::GetInterfaceDescription(p) => {
                 encode_call(method::GET_INTERFACE_DESCRIPTION, Some(p), oneway)
@@ -127,6 +130,7 @@ impl Request {
             method::STATUS => Ok(Self::Status),
             method::EXPLAIN => Ok(Self::Explain(read(name, parameters)?)),
             method::POLICIES => Ok(Self::Policies),
+            method::RELOAD => Ok(Self::Reload),
             method::GET_INFO => Ok(Self::GetInfo),
             method::GET_INTERFACE_DESCRIPTION => {
                 Ok(Self::GetInterfaceDescription(read(name, parameters)?))
@@ -210,6 +214,7 @@ mod tests {
             Request::Status,
             Request::Explain(ExplainRequest { name: "fft".into() }),
             Request::Policies,
+            Request::Reload,
             Request::GetInfo,
             Request::GetInterfaceDescription(GetInterfaceDescription {
                 interface: INTERFACE.into(),
@@ -293,7 +298,7 @@ mod tests {
 
         #[test]
         fn damaged_calls_never_panic(
-            which in 0usize..7,
+            which in 0usize..8,
             place in any::<prop::sample::Index>(),
             byte in any::<u8>(),
         ) {

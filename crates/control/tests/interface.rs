@@ -219,6 +219,7 @@ fn requests() -> Vec<Request> {
         Request::Status,
         Request::Explain(ExplainRequest { name: "fft".into() }),
         Request::Policies,
+        Request::Reload,
     ]
 }
 
@@ -333,6 +334,14 @@ fn replies() -> BTreeMap<&'static str, Reply> {
                     source: "MAPPER".into(),
                     in_use: true,
                 }],
+            }),
+        ),
+        (
+            "Reload",
+            Reply::Reload(ReloadReply {
+                protocol: PROTOCOL,
+                changed: vec!["interval: 1s → 2s".into()],
+                needs_restart: vec!["socket: a → b".into()],
             }),
         ),
     ])

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of the mapping policies.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MappingConfig {
     /// What moving one CPU of an application has to bring, in thousandths of the speed of one

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The thresholds used when applications are characterised and placed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MachineProfile {
     /// Nominal clock rate.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// How sure a test must be, one-sided: above 0.5 and below 1.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "f64"))]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Confidence(f64);
 

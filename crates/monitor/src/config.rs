@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of the monitor.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MonitorConfig {
     /// Weight of the newest sample in the running mean of a curve point once many are known,
@@ -30,6 +31,7 @@ pub struct MonitorConfig {
 
 /// How a new phase is told from noise.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum PhaseTest {
     /// One reading beyond the threshold is a new phase: the rule as MAPPER prints it.

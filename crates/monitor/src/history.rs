@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 /// Whether the occurrences must exceed the threshold or only reach it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Strictness {
     /// More than the threshold: 7 of 10 with the paper's 6.

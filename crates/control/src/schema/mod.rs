@@ -11,12 +11,14 @@
 mod explain;
 mod launch;
 mod policies;
+mod reload;
 mod service;
 mod status;
 
 pub use explain::{CurveEntry, DecisionEntry, ExplainReply, ExplainRequest};
 pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, RuntimeChoice};
 pub use policies::{PoliciesReply, PolicyEntry, PolicyKind};
+pub use reload::ReloadReply;
 pub use service::{GetInterfaceDescription, InterfaceDescription, ServiceInfo};
 pub use status::{
     AppStatus, DaemonStatus, PerformanceStatus, RuntimeState, RuntimeStatus, Selection, Status,

@@ -1,0 +1,434 @@
+//! The configuration file: what may stand in it, and what is wrong with one.
+//!
+//! One TOML file. Whatever is not given there has a default; `deploy/mapper.toml` lists every key
+//! with its default and its meaning, and `deploy/mapper.schema.json` is the same as a JSON schema,
+//! for editors. Both are held to this code by tests.
+//!
+//! A file is taken as a whole or not at all, so that a typing error in one line cannot leave a
+//! daemon with half of what the operator meant. The error names the file, the line and the key.
+
+use crate::interval::Interval;
+use crate::selection::EnforcerChoice;
+use anyhow::{Context, anyhow};
+use mapper_allocate::AllocationConfig;
+use mapper_host::counters::Choice as CounterChoice;
+use mapper_map::MappingConfig;
+use mapper_model::{CpuSet, MachineProfile};
+use mapper_monitor::MonitorConfig;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
+
+/// The configuration of mapperd.
+///
+/// What the command line says comes before what stands here.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(title = "mapper.toml")]
+pub(crate) struct ConfigFile {
+    /// Time between two decisions, from 20ms to 10s, such as "1s" or "250ms".
+    #[schemars(with = "Option<String>")]
+    pub(crate) interval: Option<Interval>,
+    /// Policy that decides how many CPUs each application gets; `mapperctl policies` lists them.
+    #[schemars(with = "Option<String>")]
+    pub(crate) allocation: Option<Parsed<AllocationName>>,
+    /// Policy that decides which CPUs; `mapperctl policies` lists them.
+    #[schemars(with = "Option<String>")]
+    pub(crate) mapping: Option<Parsed<MappingName>>,
+    /// How CPUs are confined: "auto", "cgroup" or "affinity".
+    #[schemars(with = "Option<String>")]
+    pub(crate) enforcer: Option<EnforcerChoice>,
+    /// Make control groups in this directory.
+    pub(crate) cgroup_root: Option<PathBuf>,
+    /// What is measured: "auto", "hardware" or "software".
+    #[schemars(with = "Option<String>")]
+    pub(crate) counters: Option<Parsed<CounterChoice>>,
+    /// The control socket.
+    pub(crate) socket: Option<PathBuf>,
+    /// CPUs that are never given out, such as "0-1".
+    #[schemars(with = "Option<String>")]
+    pub(crate) reserve: Option<CpuSet>,
+    /// Write every observation and plan to this file, one JSON line each.
+    pub(crate) record: Option<PathBuf>,
+    /// Where is kept what outlives a restart of the daemon.
+    pub(crate) state_dir: Option<PathBuf>,
+    /// How readings are judged.
+    pub(crate) monitor: MonitorConfig,
+    /// Settings of the allocation policy.
+    pub(crate) allocate: AllocationConfig,
+    /// Settings of the mapping policy.
+    pub(crate) map: MappingConfig,
+    /// Thresholds of the machine.
+    pub(crate) machine: MachineProfile,
+}
+
+/// A value that is written in the file as on the command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Parsed<T>(pub(crate) T);
+
+impl<'de, T> Deserialize<'de> for Parsed<T>
+where
+    T: std::str::FromStr<Err: fmt::Display>,
+{
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The name of an allocation policy that exists.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct AllocationName(pub(crate) String);
+
+impl std::str::FromStr for AllocationName {
+    type Err = mapper_allocate::UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        mapper_allocate::find(name).map(|_| Self(name.to_owned()))
+    }
+}
+
+/// The name of a mapping policy that exists.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct MappingName(pub(crate) String);
+
+impl std::str::FromStr for MappingName {
+    type Err = mapper_map::UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        mapper_map::find(name).map(|_| Self(name.to_owned()))
+    }
+}
+
+impl ConfigFile {
+    /// Reads a file.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("read configuration {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("configuration {}", path.display()))
+    }
+
+    /// Takes a text apart and looks at every number in it.
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+        let file: Self = toml::from_str(text)?;
+        match file.first_outside_its_range() {
+            None => Ok(file),
+            Some(bad) => Err(anyhow!("{}{bad}", place(text, bad.key))),
+        }
+    }
+
+    /// A number that no policy can work with.
+    fn first_outside_its_range(&self) -> Option<Outside> {
+        let (monitor, allocate, map) = (&self.monitor, &self.allocate, &self.map);
+        let (memory, machine) = (&self.allocate.memory, &self.machine);
+        let share = |value: f64| value > 0.0 && value <= 1.0;
+        let above_zero = |value: f64| value.is_finite() && value > 0.0;
+        let given = |value: Option<f64>| value.is_none_or(above_zero);
+        let shown = |value: Option<f64>| value.unwrap_or_default();
+        [
+            Outside::unless(
+                share(monitor.fading),
+                &["monitor", "fading"],
+                monitor.fading,
+                SHARE,
+            ),
+            Outside::unless(
+                share(monitor.phase_threshold),
+                &["monitor", "phase_threshold"],
+                monitor.phase_threshold,
+                SHARE,
+            ),
+            Outside::unless(
+                (0.0..=1.0).contains(&allocate.threshold),
+                &["allocate", "threshold"],
+                allocate.threshold,
+                "give a share from 0 to 1, such as 0.05",
+            ),
+            Outside::unless(
+                (0.0..1.0).contains(&allocate.tolerance),
+                &["allocate", "tolerance"],
+                allocate.tolerance,
+                "give a share from 0 to below 1, such as 0.05",
+            ),
+            Outside::unless(
+                allocate.min_cpus >= 1,
+                &["allocate", "min_cpus"],
+                allocate.min_cpus,
+                "give at least 1",
+            ),
+            Outside::unless(
+                given(memory.service_cycles),
+                &["allocate", "memory", "service_cycles"],
+                shown(memory.service_cycles),
+                ABOVE_ZERO,
+            ),
+            Outside::unless(
+                given(memory.link_cycles),
+                &["allocate", "memory", "link_cycles"],
+                shown(memory.link_cycles),
+                ABOVE_ZERO,
+            ),
+            Outside::unless(
+                given(memory.node_gb_per_s),
+                &["allocate", "memory", "node_gb_per_s"],
+                shown(memory.node_gb_per_s),
+                ABOVE_ZERO,
+            ),
+            Outside::unless(
+                memory.local_share.is_none_or(|v| (0.0..=1.0).contains(&v)),
+                &["allocate", "memory", "local_share"],
+                shown(memory.local_share),
+                "give a share from 0 to 1",
+            ),
+            Outside::unless(
+                (0.0..=1.0).contains(&memory.local_reserve),
+                &["allocate", "memory", "local_reserve"],
+                memory.local_reserve,
+                "give a share from 0 to 1",
+            ),
+            Outside::unless(
+                map.swap_threshold.is_finite() && map.swap_threshold > 1.0,
+                &["map", "swap_threshold"],
+                map.swap_threshold,
+                "give a number above 1",
+            ),
+            Outside::unless(
+                above_zero(machine.clock_hz),
+                &["machine", "clock_hz"],
+                machine.clock_hz,
+                "give a frequency in hertz, such as 2.4e9",
+            ),
+            Outside::unless(
+                above_zero(machine.sharing_high_per_cycle),
+                &["machine", "sharing_high_per_cycle"],
+                machine.sharing_high_per_cycle,
+                ABOVE_ZERO,
+            ),
+            Outside::unless(
+                above_zero(machine.sharing_medium_per_cycle),
+                &["machine", "sharing_medium_per_cycle"],
+                machine.sharing_medium_per_cycle,
+                ABOVE_ZERO,
+            ),
+            Outside::unless(
+                above_zero(machine.ipc_high),
+                &["machine", "ipc_high"],
+                machine.ipc_high,
+                ABOVE_ZERO,
+            ),
+            Outside::unless(
+                above_zero(machine.spc_same_core),
+                &["machine", "spc_same_core"],
+                machine.spc_same_core,
+                ABOVE_ZERO,
+            ),
+            Outside::unless(
+                above_zero(machine.llc_misses_per_s),
+                &["machine", "llc_misses_per_s"],
+                machine.llc_misses_per_s,
+                ABOVE_ZERO,
+            ),
+            Outside::unless(
+                (1..=1000).contains(&machine.history_intervals),
+                &["machine", "history_intervals"],
+                machine.history_intervals,
+                "give 1 to 1000",
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .next()
+    }
+
+    /// The JSON schema of the file, as `deploy/mapper.schema.json` holds it.
+    pub(crate) fn schema() -> anyhow::Result<String> {
+        let mut schema = schemars::schema_for!(Self);
+        // The defaults are told in one place, the commented file.
+        without_default(&mut schema);
+        Ok(serde_json::to_string_pretty(&schema).context("write the schema")? + "\n")
+    }
+}
+
+fn without_default(schema: &mut schemars::Schema) {
+    schema.remove("default");
+    schemars::transform::transform_subschemas(&mut without_default, schema);
+}
+
+const SHARE: &str = "give a share above 0 and up to 1";
+const ABOVE_ZERO: &str = "give a number above 0";
+
+/// A number outside its range.
+#[derive(Debug)]
+struct Outside {
+    key: &'static [&'static str],
+    value: f64,
+    mend: &'static str,
+}
+
+impl Outside {
+    fn unless(
+        fine: bool,
+        key: &'static [&'static str],
+        value: impl Into<f64>,
+        mend: &'static str,
+    ) -> Option<Self> {
+        (!fine).then(|| Self {
+            key,
+            value: value.into(),
+            mend,
+        })
+    }
+}
+
+impl fmt::Display for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}: {}", self.key.join("."), self.value, self.mend)
+    }
+}
+
+/// `line 3: `, where the file sets a key.
+fn place(text: &str, key: &[&str]) -> String {
+    let Ok(document) = DeTable::parse(text) else {
+        return String::new();
+    };
+    let mut table = document.get_ref();
+    let mut offset = None;
+    for part in key {
+        let Some((name, value)) = table.iter().find(|(name, _)| name.get_ref() == part) else {
+            break;
+        };
+        offset = Some(name.span().start);
+        let DeValue::Table(below) = value.get_ref() else {
+            break;
+        };
+        table = below;
+    }
+    let before = offset.and_then(|offset| text.get(..offset));
+    before.map_or_else(String::new, |before| {
+        format!("line {}: ", before.matches('\n').count() + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+    use clap::Parser;
+    use mapper_pipeline::PipelineConfig;
+    use std::collections::BTreeSet;
+
+    fn deployed(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../deploy")
+            .join(name)
+    }
+
+    /// The shipped file with every `#key = value` taken in.
+    fn with_every_default() -> String {
+        let text = std::fs::read_to_string(deployed("mapper.toml")).unwrap();
+        let is_setting = |line: &str| {
+            line.strip_prefix('#')
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))
+        };
+        text.lines()
+            .map(|line| if is_setting(line) { &line[1..] } else { line })
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    #[test]
+    fn a_number_outside_its_range_is_named_with_line_and_key() {
+        for (text, says) in [
+            (
+                "[monitor]\nfading = 0.0\n",
+                "line 2: monitor.fading = 0: give a share",
+            ),
+            (
+                "interval = \"1s\"\n\n[machine]\n# hertz\nclock_hz = -1.0\n",
+                "line 5: machine.clock_hz = -1",
+            ),
+            (
+                "allocate = { memory = { local_share = 2.0 } }",
+                "line 1: allocate.memory.local_share = 2",
+            ),
+            (
+                "[machine]\nclock_hz = nan\n",
+                "line 2: machine.clock_hz = NaN",
+            ),
+        ] {
+            let error = format!("{:#}", ConfigFile::parse(text).unwrap_err());
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_shipped_file_changes_nothing() {
+        let text = std::fs::read_to_string(deployed("mapper.toml")).unwrap();
+        let parsed: toml::Table = toml::from_str(&text).unwrap();
+        let set: Vec<_> = parsed.values().filter(|value| !value.is_table()).collect();
+        assert!(set.is_empty(), "{set:?}");
+        let args = crate::args::Args::parse_from(["mapperd"]);
+        let shipped = Settings::merge(args, ConfigFile::parse(&text).unwrap()).unwrap();
+        assert_eq!(shipped.pipeline, PipelineConfig::default());
+    }
+
+    #[test]
+    fn the_shipped_file_tells_the_defaults() {
+        let file = ConfigFile::parse(&with_every_default()).unwrap();
+        let args = || crate::args::Args::parse_from(["mapperd"]);
+        let told = Settings::merge(args(), file).unwrap();
+        let default = Settings::merge(args(), ConfigFile::default()).unwrap();
+        assert_eq!(told.pipeline, default.pipeline);
+        assert_eq!(told.interval, default.interval);
+        assert_eq!(told.enforcer, default.enforcer);
+        assert_eq!(told.counters, default.counters);
+        assert_eq!(told.socket, default.socket);
+        assert_eq!(told.reserve, default.reserve);
+    }
+
+    #[test]
+    fn the_shipped_file_names_every_key() {
+        fn keys(
+            schema: &serde_json::Value,
+            root: &serde_json::Value,
+            found: &mut BTreeSet<String>,
+        ) {
+            if let Some(name) = schema["$ref"].as_str() {
+                let place = name.trim_start_matches('#');
+                return keys(root.pointer(place).unwrap(), root, found);
+            }
+            for (name, below) in schema["properties"].as_object().into_iter().flatten() {
+                found.insert(name.clone());
+                keys(below, root, found);
+                keys(&below["items"], root, found);
+            }
+        }
+        let schema: serde_json::Value =
+            serde_json::from_str(&ConfigFile::schema().unwrap()).unwrap();
+        let mut all = BTreeSet::new();
+        keys(&schema, &schema, &mut all);
+        assert!(all.len() > 30, "{all:?}");
+        let text = std::fs::read_to_string(deployed("mapper.toml")).unwrap();
+        let words: BTreeSet<&str> = text
+            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+            .collect();
+        let missing: Vec<_> = all.iter().filter(|key| !words.contains(&***key)).collect();
+        assert!(missing.is_empty(), "not in deploy/mapper.toml: {missing:?}");
+    }
+
+    #[test]
+    fn the_published_schema_is_current() {
+        let path = deployed("mapper.schema.json");
+        let current = ConfigFile::schema().unwrap();
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            std::fs::write(&path, &current).unwrap();
+        }
+        let published = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            published == current,
+            "deploy/mapper.schema.json is not current: UPDATE_SCHEMA=1 cargo test -p mapperd schema"
+        );
+    }
+}
