@@ -59,6 +59,7 @@ const TARGETS: &[Target] = &[
     ),
     target("nupoco_algorithm_2/8_nodes", 10, "NuPoCo 1.5 ms"),
     target("nucore/*", 1000, "NuCore 20 ms"),
+    target("sim_fixed_point/*", 50, ""),
 ];
 
 impl Target {

@@ -2,11 +2,11 @@
 //!
 //! Inputs that an adapter does not know are left out of account; if they matter, the result differs.
 //!
-//! To add a file, write an [`Answer`] for each of its groups in a module of its own and replace
-//! its [`Check::Pending`] below by [`Check::Groups`].
+//! To add a file, write an [`Answer`] for each of its groups in a module of its own and enter it
+//! below.
 
 use super::compare::{Tolerance, differences};
-use super::{cpr, mapper_alloc, nucore, nupoco, sam_mapping};
+use super::{cpr, mapper_alloc, nucore, nupoco, sam_mapping, sim_steady};
 use anyhow::Context as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,8 +17,6 @@ pub(super) enum Check {
     Groups(&'static [Group]),
     /// The file holds parameters.
     Parameters,
-    /// The code that it checks, or its adapter, is yet to come; what is needed.
-    Pending(&'static str),
 }
 
 /// An array of cases, or one case that is an object of its own.
@@ -62,7 +60,7 @@ const REGISTRY: [(&str, Check); 14] = [
     ("sam_mapping", Check::Groups(sam_mapping::GROUPS)),
     ("sim_apps", Check::Parameters),
     ("sim_machines", Check::Parameters),
-    ("sim_steady", Check::Pending("crates/sim")),
+    ("sim_steady", Check::Groups(sim_steady::GROUPS)),
     ("targets_calibration", Check::Parameters),
 ];
 

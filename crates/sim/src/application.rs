@@ -1,0 +1,289 @@
+//! An application as the model knows it: what its threads do, how they synchronise, and its phases.
+//!
+//! The parameters are per thread and per instruction, independent of the machine. A program is a
+//! cycle of a serial part and a parallel one; the lengths are shares of its running time alone on
+//! the whole machine under plain Linux, which is the unit of progress: a program that has done
+//! `standalone_s` seconds of that has done its work once. [`Behaviour`] is what the performance
+//! function takes: the parameters of one part.
+
+use serde::{Deserialize, Serialize};
+
+/// The threads for which the stall cycles of sharing are given.
+const SHARING_REFERENCE_THREADS: f64 = 20.0;
+
+/// What describes an application, as read from a file. Short names are those of the vectors.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AppModel {
+    /// Instructions per cycle of a thread that has its core to itself and misses nothing.
+    pub ipc0: f64,
+    /// By how much a busy sibling slows the core part down.
+    #[serde(rename = "th")]
+    pub smt_slowdown: f64,
+    /// Misses per 1000 instructions when the cache has room for all, and when it has none.
+    #[serde(rename = "mpki")]
+    pub misses_per_kilo: [f64; 2],
+    /// Working set of each thread.
+    #[serde(rename = "wsp")]
+    pub working_set_mb: f64,
+    /// Working set that all threads share.
+    #[serde(rename = "wss")]
+    pub shared_set_mb: f64,
+    /// Misses of a thread that overlap.
+    #[serde(rename = "mlp")]
+    pub overlapping_misses: f64,
+    /// Share of the misses that the own node serves; the others go evenly to the other nodes.
+    #[serde(rename = "loc")]
+    pub local_share: f64,
+    /// All misses go to this node, whatever the local share says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home_node: Option<u32>,
+    /// Stall cycles per instruction for sharing, with 20 threads that are all on other sockets.
+    #[serde(rename = "E")]
+    pub sharing_stalls: f64,
+    /// Stall cycles of one coherence event between sockets.
+    #[serde(rename = "spc")]
+    pub stalls_per_event: f64,
+    /// How sharing grows with the number of threads: an exponent.
+    #[serde(rename = "chi")]
+    pub sharing_growth: f64,
+    /// Serial share of the running time alone on the whole machine.
+    #[serde(rename = "st")]
+    pub serial_share: f64,
+    /// Time between barriers on the whole machine; without it there are none.
+    #[serde(rename = "tau", default, skip_serializing_if = "Option::is_none")]
+    pub barrier_s: Option<f64>,
+    /// Whether threads wait at barriers by spinning.
+    #[serde(default)]
+    pub spin: bool,
+    /// Threads it starts; without it one for each context of the machine.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// Share of the time a thread can run.
+    #[serde(default = "one")]
+    pub duty: f64,
+    /// Stages joined by queues: threads wait for work, not for each other.
+    #[serde(rename = "pipe", default)]
+    pub pipeline: bool,
+    /// Running time alone on the whole machine under plain Linux.
+    #[serde(default = "default_standalone")]
+    pub standalone_s: f64,
+    /// Whether it is an OpenMP program, whose runtime can follow an allocation.
+    #[serde(default)]
+    pub openmp: bool,
+    /// Phases of the parallel part, in order; none: it is all alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+    /// It serves requests rather than work off a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<Service>,
+}
+
+const fn one() -> f64 {
+    1.0
+}
+
+const fn default_standalone() -> f64 {
+    40.0
+}
+
+/// A phase of the parallel part.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Share of the parallel part's time.
+    pub share: f64,
+    /// Times the stall cycles for sharing.
+    #[serde(default = "one")]
+    pub sharing: f64,
+    /// Times the misses.
+    #[serde(default = "one")]
+    pub misses: f64,
+    /// Instructions per cycle instead of the application's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipc0: Option<f64>,
+}
+
+/// How an application serves requests.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "metric", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Service {
+    /// Requests arrive at random; the time that 99 of 100 do not exceed counts.
+    Latency {
+        /// Requests per second.
+        arrivals_per_s: f64,
+        /// CPU time of a request alone on the machine.
+        demand_s: f64,
+        /// The 99th percentile alone on the machine.
+        tail_s: f64,
+    },
+    /// Something outside limits it to what it does alone on the machine.
+    Throughput,
+}
+
+/// A description of an application that cannot be.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[error("application {app:?}: {what} is {value}: give {mend}")]
+pub struct AppError {
+    app: String,
+    what: &'static str,
+    value: f64,
+    mend: &'static str,
+}
+
+/// The parameters of one part, as the performance function takes them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Behaviour {
+    /// Cycles of an instruction on a core of its own without misses.
+    pub core_cycles: f64,
+    /// By how much a busy sibling slows that down.
+    pub smt_slowdown: f64,
+    /// Misses per instruction when the cache has room for all, and when it has none.
+    pub misses: [f64; 2],
+    /// Working set of each thread.
+    pub working_set_mb: f64,
+    /// Working set that all threads share.
+    pub shared_set_mb: f64,
+    /// Misses of a thread that overlap.
+    pub overlapping_misses: f64,
+    /// Share of the misses that the own node serves.
+    pub local_share: f64,
+    /// All misses go to this node instead.
+    pub home_node: Option<usize>,
+    sharing_stalls: f64,
+    /// Stall cycles of one coherence event between sockets.
+    pub stalls_per_event: f64,
+    sharing_growth: f64,
+}
+
+impl Behaviour {
+    /// Stall cycles per instruction when this many threads share and all others are remote.
+    #[must_use]
+    pub fn sharing_stalls(&self, threads: f64) -> f64 {
+        if threads > 1.0 && self.sharing_stalls > 0.0 {
+            self.sharing_stalls * (threads / SHARING_REFERENCE_THREADS).powf(self.sharing_growth)
+        } else {
+            0.0
+        }
+    }
+}
+
+impl AppModel {
+    /// What holds throughout the parallel part, its phases apart.
+    #[must_use]
+    pub fn behaviour(&self) -> Behaviour {
+        Behaviour {
+            core_cycles: 1.0 / self.ipc0,
+            smt_slowdown: self.smt_slowdown,
+            misses: self.misses_per_kilo.map(|misses| misses / 1000.0),
+            working_set_mb: self.working_set_mb,
+            shared_set_mb: self.shared_set_mb,
+            overlapping_misses: self.overlapping_misses,
+            local_share: self.local_share,
+            home_node: self.home_node.map(|node| node as usize),
+            sharing_stalls: self.sharing_stalls,
+            stalls_per_event: self.stalls_per_event,
+            sharing_growth: self.sharing_growth,
+        }
+    }
+
+    /// What holds in a phase.
+    #[must_use]
+    pub fn in_phase(&self, phase: &Phase) -> Behaviour {
+        let mut behaviour = self.behaviour();
+        behaviour.sharing_stalls *= phase.sharing;
+        behaviour.misses = behaviour.misses.map(|misses| misses * phase.misses);
+        if let Some(ipc0) = phase.ipc0 {
+            behaviour.core_cycles = 1.0 / ipc0;
+        }
+        behaviour
+    }
+
+    /// Checks every number.
+    ///
+    /// # Errors
+    /// [`AppError`] names the application, the number and what would do.
+    pub fn check(&self, app: &str) -> Result<(), AppError> {
+        let fail = |what, value, mend| {
+            Err(AppError {
+                app: app.to_owned(),
+                what,
+                value,
+                mend,
+            })
+        };
+        for (what, value) in [
+            ("ipc0", self.ipc0),
+            ("mlp", self.overlapping_misses),
+            ("spc", self.stalls_per_event),
+            ("standalone_s", self.standalone_s),
+            ("tau", self.barrier_s.unwrap_or(1.0)),
+            ("duty", self.duty),
+        ] {
+            if !(value > 0.0 && value.is_finite()) {
+                return fail(what, value, "a positive number");
+            }
+        }
+        for (what, value) in [
+            ("th", self.smt_slowdown),
+            ("mpki", self.misses_per_kilo[0]),
+            ("mpki", self.misses_per_kilo[1]),
+            ("wsp", self.working_set_mb),
+            ("wss", self.shared_set_mb),
+            ("E", self.sharing_stalls),
+            ("chi", self.sharing_growth),
+        ] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return fail(what, value, "0 or more");
+            }
+        }
+        for (what, value) in [
+            ("loc", self.local_share),
+            ("st", self.serial_share),
+            ("duty", self.duty),
+        ] {
+            if !(0.0..=1.0).contains(&value) {
+                return fail(what, value, "0 to 1");
+            }
+        }
+        if self.threads.is_some_and(|n| n == 0 || n > 4096) {
+            let value = f64::from(self.threads.unwrap_or(0));
+            return fail("n", value, "1 to 4096 threads, or leave it out");
+        }
+        if !self.phases.is_empty() {
+            let sum: f64 = self.phases.iter().map(|p| p.share).sum();
+            if (sum - 1.0).abs() > 1e-6 || self.phases.iter().any(|p| p.share <= 0.0) {
+                return fail(
+                    "sum of the phases' shares",
+                    sum,
+                    "positive shares that make 1",
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::presets;
+
+    #[test]
+    fn sharing_grows_with_the_threads_and_needs_two() {
+        let behaviour = presets::app("SGD").unwrap().behaviour();
+        assert_eq!(behaviour.sharing_stalls(1.0), 0.0);
+        let at = |threads| behaviour.sharing_stalls(threads);
+        assert!((at(40.0) / at(20.0) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_application_that_cannot_be_is_refused_with_the_value() {
+        let mut app = presets::app("ALS").unwrap();
+        app.phases[0].share = 0.9;
+        let told = app.check("mine").unwrap_err().to_string();
+        assert!(told.contains("\"mine\"") && told.contains("1.5"), "{told}");
+        app.ipc0 = 0.0;
+        let told = app.check("mine").unwrap_err().to_string();
+        assert!(told.contains("ipc0 is 0"), "{told}");
+    }
+}

@@ -1,0 +1,26 @@
+//! A model of a multi-socket machine and the applications of the papers.
+//!
+//! Nobody needs a four-socket machine to see what a policy does: the model runs the very code that
+//! the daemon runs, on the machines and applications of the papers, and what it says is held against
+//! what they report. **It is a model**: it shows how policies compare under stated assumptions, and
+//! is no evidence that any of them would gain the same on hardware.
+//!
+//! It is fluid: between two events (a phase of an application ends, a policy decides) everybody
+//! runs at a constant speed. [`performance`] gives the speeds for who runs where ([`occupancy`]);
+//! the parameters of [`machine`]s and [`application`]s are [`presets`] or the user's.
+//!
+//! Pure: no clock, no files, all randomness from one seed. The same inputs give the same results to
+//! the last bit.
+
+pub mod application;
+pub mod constants;
+pub mod machine;
+pub mod occupancy;
+pub mod performance;
+pub mod presets;
+
+pub use application::AppModel;
+pub use constants::Constants;
+pub use machine::{Machine, MachineSpec};
+pub use occupancy::Occupancy;
+pub use performance::{Solution, Speed, solve};

@@ -1,0 +1,198 @@
+//! Who runs where: for each context and application the share of time in which one of its threads
+//! runs there.
+//!
+//! Two schedulers make it. Plain Linux treats all threads alike and spreads them evenly
+//! ([`Occupancy::pool`], a mean field); within CPU sets of its own every application is spread over
+//! its set ([`Occupancy::confine`]).
+//!
+//! Invariant: no share is negative, and those of a context add up to no more than 1.
+
+use crate::machine::Machine;
+use mapper_model::CpuSet;
+
+/// Shares of time by context and application.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Occupancy {
+    apps: usize,
+    /// One row of `apps` values for each context.
+    shares: Vec<f64>,
+}
+
+impl Occupancy {
+    /// Nobody runs.
+    #[must_use]
+    pub fn idle(machine: &Machine, apps: usize) -> Self {
+        Self {
+            apps,
+            shares: vec![0.0; machine.contexts() as usize * apps],
+        }
+    }
+
+    /// Plain Linux with this many runnable threads of each application: every thread gets the same
+    /// time, empty cores are filled before second contexts, and all spread evenly.
+    #[must_use]
+    pub fn pool(machine: &Machine, runnable: &[f64]) -> Self {
+        let mut occupancy = Self::idle(machine, runnable.len());
+        let total: f64 = runnable.iter().sum();
+        if total <= 0.0 {
+            return occupancy;
+        }
+        let (cores, contexts) = (machine.cores() as usize, machine.contexts() as usize);
+        let first = (total / cores as f64).min(1.0);
+        let second = if contexts > cores {
+            ((total - cores as f64) / (contexts - cores) as f64).clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
+        for context in 0..contexts {
+            let busy = if context < cores { first } else { second };
+            for (app, threads) in runnable.iter().enumerate() {
+                occupancy.shares[context * runnable.len() + app] = busy * threads / total;
+            }
+        }
+        occupancy
+    }
+
+    /// Confines an application with this many runnable threads to a set. With fewer threads than
+    /// contexts they sit on one core after the other, sockets in turn, second contexts last.
+    /// Contexts that others run on too are shared by halves, thirds and so on with
+    /// [`Occupancy::divide`].
+    pub fn confine(&mut self, machine: &Machine, app: usize, runnable: f64, set: &CpuSet) {
+        if runnable >= f64::from(set.len()) {
+            for cpu in set {
+                self.add(cpu.index(), app, 1.0);
+            }
+            return;
+        }
+        let mut left = runnable;
+        for context in seats(machine, set) {
+            if left <= 0.0 {
+                break;
+            }
+            self.add(context, app, left.min(1.0));
+            left -= 1.0;
+        }
+    }
+
+    /// Spreads an application evenly over a set.
+    pub fn spread(&mut self, app: usize, runnable: f64, set: &CpuSet) {
+        let share = (runnable / f64::from(set.len().max(1))).min(1.0);
+        for cpu in set {
+            self.add(cpu.index(), app, share);
+        }
+    }
+
+    /// Brings contexts that are asked for more than their time back to it.
+    pub fn divide(&mut self) {
+        for row in self.shares.chunks_exact_mut(self.apps.max(1)) {
+            let total: f64 = row.iter().sum();
+            if total > 1.0 {
+                row.iter_mut().for_each(|share| *share /= total);
+            }
+        }
+    }
+
+    fn add(&mut self, context: usize, app: usize, share: f64) {
+        if let Some(place) = self.shares.get_mut(context * self.apps + app) {
+            *place += share;
+        }
+    }
+
+    /// How many applications it tells of.
+    #[must_use]
+    pub const fn apps(&self) -> usize {
+        self.apps
+    }
+
+    /// The shares of a context, one for each application.
+    #[must_use]
+    pub fn row(&self, context: usize) -> &[f64] {
+        self.shares
+            .get(context * self.apps..(context + 1) * self.apps)
+            .unwrap_or(&[])
+    }
+
+    /// Average number of running threads of an application.
+    #[must_use]
+    pub fn running(&self, app: usize) -> f64 {
+        self.shares.iter().skip(app).step_by(self.apps.max(1)).sum()
+    }
+}
+
+/// The contexts of a set in the order in which Linux fills them.
+fn seats(machine: &Machine, set: &CpuSet) -> Vec<usize> {
+    let mut taken_in_core = vec![0u32; machine.cores() as usize];
+    let mut taken_in_socket = vec![[0u32; 2]; machine.nodes()];
+    let mut seats: Vec<(u32, u32, usize)> = Vec::with_capacity(set.len() as usize);
+    for cpu in set {
+        let context = cpu.index();
+        if context >= machine.contexts() as usize {
+            continue;
+        }
+        let core = &mut taken_in_core[context % machine.cores() as usize];
+        let round = *core;
+        *core += 1;
+        let socket = &mut taken_in_socket[machine.socket_of(context)][round.min(1) as usize];
+        seats.push((round, *socket, context));
+        *socket += 1;
+    }
+    seats.sort_unstable();
+    seats.into_iter().map(|(.., context)| context).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets;
+    use proptest::prelude::*;
+
+    fn machine() -> Machine {
+        presets::machine("hsw80").unwrap()
+    }
+
+    #[test]
+    fn linux_fills_cores_before_second_contexts() {
+        let occupancy = Occupancy::pool(&machine(), &[20.0, 40.0]);
+        assert!((occupancy.row(0)[0] - 1.0 / 3.0).abs() < 1e-12);
+        assert!((occupancy.row(40)[1] - 0.5 * 2.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn linux_gives_every_thread_the_same_time() {
+        let occupancy = Occupancy::pool(&machine(), &[322.0, 80.0]);
+        let ratio = occupancy.running(0) / occupancy.running(1);
+        assert!((ratio - 322.0 / 80.0).abs() < 1e-9);
+        assert!((occupancy.running(0) + occupancy.running(1) - 80.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn few_threads_in_a_set_sit_on_cores_of_their_own_in_turn_over_the_sockets() {
+        let mut occupancy = Occupancy::idle(&machine(), 1);
+        // Cores 0 and 10 with both contexts, on two sockets.
+        occupancy.confine(&machine(), 0, 2.5, &"0,10,40,50".parse().unwrap());
+        let at = |context: usize| occupancy.row(context)[0];
+        assert_eq!([at(0), at(10), at(40), at(50)], [1.0, 1.0, 0.5, 0.0]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_context_runs_for_more_than_all_of_its_time(
+            runnable in prop::collection::vec(0.0..400.0_f64, 1..5),
+            from in 0..60_u32,
+        ) {
+            let machine = machine();
+            let mut confined = Occupancy::idle(&machine, runnable.len());
+            let set: CpuSet = format!("{from}-{}", from + 19).parse().unwrap();
+            for (app, threads) in runnable.iter().enumerate() {
+                confined.confine(&machine, app, *threads, &set);
+            }
+            confined.divide();
+            for occupancy in [Occupancy::pool(&machine, &runnable), confined] {
+                for context in 0..80 {
+                    prop_assert!(occupancy.row(context).iter().all(|share| *share >= 0.0));
+                    prop_assert!(occupancy.row(context).iter().sum::<f64>() <= 1.0 + 1e-9);
+                }
+            }
+        }
+    }
+}

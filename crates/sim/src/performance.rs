@@ -1,0 +1,509 @@
+//! The performance function: how fast every application runs, given who runs where.
+//!
+//! A thread needs, for each useful instruction, cycles in the core, cycles for misses of the
+//! last-level cache and cycles for sharing data with other threads:
+//!
+//! * core: more when the sibling context is busy and not itself stalled;
+//! * memory: misses, more of them when the working sets on a socket exceed its cache, each costing
+//!   the latency to its node, with queueing at that node's memory and on the links between;
+//! * sharing: a cost per instruction that grows with the number of threads and shrinks with
+//!   nearness, with queueing on the links.
+//!
+//! Queueing depends on the traffic, which depends on the speeds. The fixed point is found by damped
+//! iteration. Contexts that are in the same situation (socket, own and sibling's occupation) are
+//! computed once, so the cost depends on how many different situations there are.
+//!
+//! Invariants: every rate is finite and not negative; the utilisation of a memory stays below 1.
+
+use crate::application::Behaviour;
+use crate::constants::Constants;
+use crate::machine::{LINE_BYTES, Machine};
+use crate::occupancy::Occupancy;
+
+/// Iterations of the vectors; fewer when nothing changes any more.
+const ITERATIONS: usize = 150;
+/// Weight of the new value in an iteration.
+const STEP: f64 = 0.3;
+/// Relative change below which the fixed point is reached.
+const CONVERGED: f64 = 1e-9;
+/// What remains of a server's time at most: bounds the queue.
+const LEAST_IDLE: f64 = 0.02;
+/// Lines that a coherence event between sockets moves.
+const LINES_PER_EVENT: f64 = 1.5;
+/// Cycles of an event between sockets to which queueing on links is related.
+const EVENT_CYCLES: f64 = 250.0;
+
+/// How fast an application runs.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Speed {
+    /// Useful instructions per second, all threads.
+    pub instructions_per_s: f64,
+    /// Unhalted cycles per second, all threads.
+    pub cycles_per_s: f64,
+    /// Cycles per second stalled for memory and for sharing.
+    pub stalls_per_s: f64,
+    /// Last-level cache misses per second.
+    pub misses_per_s: f64,
+    /// Coherence events between sockets, per second.
+    pub inter_socket_per_s: f64,
+    /// Coherence events between cores of a socket, per second.
+    pub intra_socket_per_s: f64,
+}
+
+impl Speed {
+    /// Useful instructions per unhalted cycle; 0 when nothing runs.
+    #[must_use]
+    pub fn ipc(&self) -> f64 {
+        if self.cycles_per_s > 0.0 {
+            self.instructions_per_s / self.cycles_per_s
+        } else {
+            0.0
+        }
+    }
+}
+
+/// The fixed point.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Solution {
+    /// One entry for each application.
+    pub apps: Vec<Speed>,
+    /// Share of the time in which each node's memory is busy.
+    pub memory_utilisation: Vec<f64>,
+}
+
+/// Contexts in the same situation.
+struct Group {
+    socket: usize,
+    contexts: f64,
+    /// The context that stands for them.
+    first: usize,
+    entries: std::ops::Range<usize>,
+    /// The group of the siblings.
+    sibling: Option<usize>,
+}
+
+/// An application on the contexts of a group.
+struct Entry {
+    app: usize,
+    group: usize,
+    share: f64,
+    /// Misses per instruction.
+    misses: f64,
+    /// Stalls per instruction for partners on other sockets, when links are idle.
+    inter: f64,
+    /// Stalls per instruction for partners on the own socket.
+    intra: f64,
+    /// Coherence events per instruction, between sockets and within one.
+    events: [f64; 2],
+    /// Share of its time that the core works: from the last iteration.
+    active: f64,
+    core: f64,
+    cycles: f64,
+}
+
+/// Computes how fast everybody runs. `apps` are in the order of the occupancy.
+#[must_use]
+pub fn solve(
+    machine: &Machine,
+    constants: &Constants,
+    apps: &[Behaviour],
+    occupancy: &Occupancy,
+) -> Solution {
+    let mut solver = Solver::new(machine, constants, apps, occupancy);
+    for _ in 0..ITERATIONS {
+        if solver.iterate() < CONVERGED {
+            break;
+        }
+    }
+    solver.solution()
+}
+
+struct Solver<'a> {
+    machine: &'a Machine,
+    constants: &'a Constants,
+    apps: &'a [Behaviour],
+    groups: Vec<Group>,
+    entries: Vec<Entry>,
+    /// Share of an application's misses on a socket (row) that goes to a node (column), by app.
+    shares: Vec<f64>,
+    /// Applications that run on a socket: pairs of app and socket.
+    present: Vec<(usize, usize)>,
+    memory_s: Vec<f64>,
+    link_s: Vec<f64>,
+    utilisation: Vec<f64>,
+    /// Scratch: latency between nodes, latency by app and socket, misses by app and socket,
+    /// events by socket, load by link, threads waiting at a node.
+    latency: Vec<f64>,
+    miss_s: Vec<f64>,
+    missing: Vec<f64>,
+    events: Vec<f64>,
+    link_load: Vec<f64>,
+    waiting: Vec<f64>,
+}
+
+impl<'a> Solver<'a> {
+    fn new(
+        machine: &'a Machine,
+        constants: &'a Constants,
+        apps: &'a [Behaviour],
+        occupancy: &Occupancy,
+    ) -> Self {
+        let nodes = machine.nodes();
+        let running = Running::of(machine, occupancy, apps.len());
+        let miss_rates = miss_rates(machine, apps, &running);
+        let (groups, mut entries) = grouped(machine, occupancy, apps.len());
+        let stalls: Vec<f64> = apps
+            .iter()
+            .zip(&running.total)
+            .map(|(app, threads)| app.sharing_stalls(*threads))
+            .collect();
+        for at in 0..entries.len() {
+            let Entry { app, group, .. } = entries[at];
+            let Group {
+                socket, sibling, ..
+            } = groups[group];
+            let beside = sibling.map_or(0.0, |sibling| {
+                entries[groups[sibling].entries.clone()]
+                    .iter()
+                    .filter(|other| other.app == app)
+                    .map(|other| other.share)
+                    .sum()
+            });
+            let threads = running.total[app];
+            let places = Partners::of(threads, running.on_socket[app * nodes + socket], beside);
+            let entry = &mut entries[at];
+            entry.misses = miss_rates[app * nodes + socket];
+            let stalls = stalls[app];
+            entry.inter = stalls * places.other_sockets;
+            entry.intra = stalls
+                * (constants.intra_socket * places.own_socket
+                    + constants.within_core * places.own_core);
+            entry.events = [places.other_sockets, places.own_socket]
+                .map(|share| stalls * share / apps[app].stalls_per_event);
+        }
+        let present = (0..apps.len())
+            .flat_map(|app| (0..nodes).map(move |socket| (app, socket)))
+            .filter(|(app, socket)| running.on_socket[app * nodes + socket] > 0.0)
+            .collect();
+        Self {
+            shares: destinations(machine, apps),
+            present,
+            memory_s: vec![LINE_BYTES / machine.spec.memory_bytes_per_s; nodes],
+            link_s: machine.link_service_s().to_vec(),
+            utilisation: vec![0.0; nodes],
+            latency: vec![0.0; nodes * nodes],
+            miss_s: vec![0.0; apps.len() * nodes],
+            missing: vec![0.0; apps.len() * nodes],
+            events: vec![0.0; nodes],
+            link_load: vec![0.0; machine.link_service_s().len()],
+            waiting: vec![0.0; nodes],
+            machine,
+            constants,
+            apps,
+            groups,
+            entries,
+        }
+    }
+
+    /// One iteration; returns the largest relative change.
+    fn iterate(&mut self) -> f64 {
+        self.find_latencies();
+        let change = self.find_speeds();
+        self.find_loads();
+        change.max(self.find_response_times())
+    }
+
+    fn find_latencies(&mut self) {
+        let nodes = self.machine.nodes();
+        let spec = &self.machine.spec;
+        for from in 0..nodes {
+            for node in 0..nodes {
+                // The line comes from the node to the socket.
+                let route = self.machine.route(node, from);
+                let links: f64 = route.links().map(|link| self.link_s[link]).sum();
+                self.latency[from * nodes + node] = spec.latency_s
+                    + f64::from(route.hops()) * spec.remote_latency_s
+                    + self.memory_s[node]
+                    + links;
+            }
+        }
+        for &(app, socket) in &self.present {
+            let shares = &self.shares[(app * nodes + socket) * nodes..][..nodes];
+            let latencies = &self.latency[socket * nodes..][..nodes];
+            self.miss_s[app * nodes + socket] =
+                shares.iter().zip(latencies).map(|(s, l)| s * l).sum();
+        }
+    }
+
+    /// Cycles per instruction of every entry; returns the largest relative change.
+    fn find_speeds(&mut self) -> f64 {
+        let nodes = self.machine.nodes();
+        let clock = self.machine.spec.clock_hz;
+        // Over all entries of the matrix of nodes, of which the diagonal never carries anything.
+        let idle = LINE_BYTES / self.machine.spec.link_bytes_per_s;
+        let pairs = (nodes * nodes) as f64;
+        let mean_link_s =
+            (self.link_s.iter().sum::<f64>() + (pairs - self.link_s.len() as f64) * idle) / pairs;
+        let queueing = 1.0 + mean_link_s * clock / EVENT_CYCLES;
+        self.missing.fill(0.0);
+        self.events.fill(0.0);
+        let mut change: f64 = 0.0;
+        for at in 0..self.entries.len() {
+            let entry = &self.entries[at];
+            let group = &self.groups[entry.group];
+            let app = &self.apps[entry.app];
+            let rivals: f64 = group.sibling.map_or(0.0, |sibling| {
+                self.entries[self.groups[sibling].entries.clone()]
+                    .iter()
+                    .map(|rival| rival.share * rival.active)
+                    .sum()
+            });
+            let core = app.core_cycles * (1.0 + app.smt_slowdown * rivals.min(1.0));
+            let place = entry.app * nodes + group.socket;
+            let memory = entry.misses * clock * self.miss_s[place] / app.overlapping_misses;
+            let cycles = core + memory + entry.inter * queueing + entry.intra;
+            let rate = group.contexts * entry.share * clock / cycles;
+            self.missing[place] += rate * entry.misses;
+            self.events[group.socket] += rate * entry.events[0];
+            let before = entry.cycles;
+            change = change.max((cycles - before).abs() / cycles);
+            let entry = &mut self.entries[at];
+            entry.core = core;
+            entry.cycles = cycles;
+        }
+        // The siblings see each other as they were in the iteration before.
+        for entry in &mut self.entries {
+            entry.active = entry.core / entry.cycles;
+        }
+        change
+    }
+
+    fn find_loads(&mut self) {
+        let nodes = self.machine.nodes();
+        self.utilisation.fill(0.0);
+        self.waiting.fill(0.0);
+        self.link_load.fill(0.0);
+        for &(app, socket) in &self.present {
+            let missing = self.missing[app * nodes + socket];
+            for node in 0..nodes {
+                let load = missing * self.shares[(app * nodes + socket) * nodes + node];
+                self.utilisation[node] += load;
+                self.waiting[node] +=
+                    load * self.latency[socket * nodes + node] / self.apps[app].overlapping_misses;
+                for link in self.machine.route(node, socket).links() {
+                    self.link_load[link] += load;
+                }
+            }
+        }
+        if nodes > 1 {
+            for (socket, events) in self.events.iter().enumerate() {
+                let lines = LINES_PER_EVENT * events / (nodes - 1) as f64;
+                if lines > 0.0 {
+                    for node in (0..nodes).filter(|&node| node != socket) {
+                        for link in self.machine.route(node, socket).links() {
+                            self.link_load[link] += lines;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves response times towards what the loads make of them; returns the largest change.
+    fn find_response_times(&mut self) -> f64 {
+        let mut change: f64 = 0.0;
+        let loss = self.constants.row_buffer_loss;
+        for node in 0..self.machine.nodes() {
+            let streams = (self.waiting[node] - 1.0).max(0.0) / self.constants.row_buffer_threads;
+            let service = LINE_BYTES
+                / (self.machine.spec.memory_bytes_per_s * (1.0 - loss * streams.min(1.0)));
+            let busy = self.utilisation[node] * service;
+            self.utilisation[node] = busy.min(1.0);
+            change = change.max(towards(&mut self.memory_s[node], service, busy));
+        }
+        for (link, service) in self.machine.link_service_s().iter().enumerate() {
+            let busy = self.link_load[link] * service;
+            change = change.max(towards(&mut self.link_s[link], *service, busy));
+        }
+        change
+    }
+
+    fn solution(self) -> Solution {
+        let clock = self.machine.spec.clock_hz;
+        let mut apps = vec![Speed::default(); self.apps.len()];
+        for entry in &self.entries {
+            let group = &self.groups[entry.group];
+            let cycles = group.contexts * entry.share * clock;
+            let rate = cycles / entry.cycles;
+            let speed = &mut apps[entry.app];
+            speed.instructions_per_s += rate;
+            speed.cycles_per_s += cycles;
+            speed.stalls_per_s += cycles - rate * entry.core;
+            speed.misses_per_s += rate * entry.misses;
+            speed.inter_socket_per_s += rate * entry.events[0];
+            speed.intra_socket_per_s += rate * entry.events[1];
+        }
+        Solution {
+            apps,
+            memory_utilisation: self.utilisation,
+        }
+    }
+}
+
+/// One damped step of a response time; returns its relative change.
+fn towards(response_s: &mut f64, service_s: f64, busy: f64) -> f64 {
+    let target = service_s / (1.0 - busy).max(LEAST_IDLE);
+    let step = STEP * (target - *response_s);
+    *response_s += step;
+    step.abs() / *response_s
+}
+
+/// Average running threads.
+struct Running {
+    /// By application and socket.
+    on_socket: Vec<f64>,
+    /// By application.
+    total: Vec<f64>,
+}
+
+impl Running {
+    fn of(machine: &Machine, occupancy: &Occupancy, apps: usize) -> Self {
+        let nodes = machine.nodes();
+        let mut on_socket = vec![0.0; apps * nodes];
+        for context in 0..machine.contexts() as usize {
+            let socket = machine.socket_of(context);
+            for (app, share) in occupancy.row(context).iter().enumerate() {
+                on_socket[app * nodes + socket] += share;
+            }
+        }
+        let total = on_socket.chunks_exact(nodes).map(|s| s.iter().sum());
+        Self {
+            total: total.collect(),
+            on_socket,
+        }
+    }
+}
+
+/// Misses per instruction by application and socket.
+fn miss_rates(machine: &Machine, apps: &[Behaviour], running: &Running) -> Vec<f64> {
+    let nodes = machine.nodes();
+    let mut rates = vec![0.0; apps.len() * nodes];
+    for socket in 0..nodes {
+        let here = |app: usize| running.on_socket[app * nodes + socket];
+        let demand: f64 = apps
+            .iter()
+            .enumerate()
+            .filter(|(app, _)| here(*app) > 0.0)
+            .map(|(app, a)| a.shared_set_mb + a.working_set_mb * here(app))
+            .sum();
+        let overflow = (1.0 - machine.spec.llc_mb / demand.max(1e-12)).max(0.0);
+        for (app, behaviour) in apps.iter().enumerate() {
+            let [low, high] = behaviour.misses;
+            rates[app * nodes + socket] = low + (high - low) * overflow;
+        }
+    }
+    rates
+}
+
+/// Which share of the misses on a socket goes to which node, by application.
+fn destinations(machine: &Machine, apps: &[Behaviour]) -> Vec<f64> {
+    let nodes = machine.nodes();
+    let mut shares = Vec::with_capacity(apps.len() * nodes * nodes);
+    for app in apps {
+        for socket in 0..nodes {
+            for node in 0..nodes {
+                shares.push(match app.home_node {
+                    _ if nodes == 1 => 1.0,
+                    Some(home) => f64::from(u8::from(home.min(nodes - 1) == node)),
+                    None if node == socket => app.local_share,
+                    None => (1.0 - app.local_share) / (nodes - 1) as f64,
+                });
+            }
+        }
+    }
+    shares
+}
+
+/// Where the partners of a thread are, as shares of all of them.
+struct Partners {
+    own_core: f64,
+    own_socket: f64,
+    other_sockets: f64,
+}
+
+impl Partners {
+    /// Everybody shares with everybody: `threads` in all, `here` of them on the socket, `beside` on
+    /// the sibling context.
+    fn of(threads: f64, here: f64, beside: f64) -> Self {
+        let others = threads - 1.0;
+        if others <= 0.0 {
+            return Self {
+                own_core: 0.0,
+                own_socket: 0.0,
+                other_sockets: 0.0,
+            };
+        }
+        let own_core = (beside / others).min(1.0);
+        let own_socket = ((here - 1.0 - beside).max(0.0) / others).min(1.0 - own_core);
+        Self {
+            own_core,
+            own_socket,
+            other_sockets: 1.0 - own_core - own_socket,
+        }
+    }
+}
+
+/// Puts contexts in the same situation together.
+fn grouped(machine: &Machine, occupancy: &Occupancy, apps: usize) -> (Vec<Group>, Vec<Entry>) {
+    let contexts = machine.contexts() as usize;
+    let mut groups: Vec<Group> = Vec::new();
+    let mut entries = Vec::new();
+    let mut group_of = Vec::with_capacity(contexts);
+    let idle = vec![0.0; apps];
+    let beside = |context: usize| {
+        machine
+            .sibling_of(context)
+            .map_or(idle.as_slice(), |sibling| occupancy.row(sibling))
+    };
+    for context in 0..contexts {
+        let socket = machine.socket_of(context);
+        let row = occupancy.row(context);
+        let same = |group: &Group| {
+            group.socket == socket
+                && occupancy.row(group.first) == row
+                && beside(group.first) == beside(context)
+        };
+        if let Some(at) = groups.iter().rposition(same) {
+            groups[at].contexts += 1.0;
+            group_of.push(at);
+            continue;
+        }
+        let begin = entries.len();
+        for (app, &share) in row.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+            entries.push(Entry {
+                app,
+                group: groups.len(),
+                share,
+                misses: 0.0,
+                inter: 0.0,
+                intra: 0.0,
+                events: [0.0; 2],
+                active: 0.7,
+                core: 1.0,
+                cycles: f64::INFINITY,
+            });
+        }
+        group_of.push(groups.len());
+        groups.push(Group {
+            socket,
+            contexts: 1.0,
+            first: context,
+            entries: begin..entries.len(),
+            sibling: None,
+        });
+    }
+    for group in &mut groups {
+        group.sibling = machine.sibling_of(group.first).map(|s| group_of[s]);
+    }
+    (groups, entries)
+}
