@@ -42,6 +42,9 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// changes, so that both modes take the same path.
 static WATCHED: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NEVER_PUBLISHED).cast_mut());
 static NEVER_PUBLISHED: AtomicU32 = AtomicU32::new(high(NOTHING_KNOWN));
+/// The number of CPUs: the page's once attached.
+static CPU_COUNT: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NOTHING_DECIDED).cast_mut());
+static NOTHING_DECIDED: AtomicU32 = AtomicU32::new(0);
 /// The sequence number of the allocation last read (high half) and the team limit that follows from
 /// it (low half).
 static KNOWN_LIMIT: AtomicU64 = AtomicU64::new(NOTHING_KNOWN);
@@ -155,8 +158,13 @@ fn attach() {
     }
 }
 
-/// Under `follow`, has the page's sequence number compared with what is known from now on.
+/// Has the page's number of CPUs looked at from now on and, under `follow`, its sequence number
+/// compared with what is known.
 fn watch() {
+    if let Some(attachment) = attachment() {
+        let cpu_count: *const AtomicU32 = attachment.page.cpu_count_word();
+        CPU_COUNT.store(cpu_count.cast_mut(), Ordering::Relaxed);
+    }
     if let Some(attachment) = attachment()
         && attachment.teams == TeamMode::Follow
     {
@@ -230,6 +238,24 @@ pub(crate) fn sequence() -> u32 {
     let watched = WATCHED.load(Ordering::Relaxed);
     // SAFETY: it points to a static or into the page, which stays mapped for ever.
     unsafe { &*watched }.load(Ordering::Relaxed)
+}
+
+/// How many CPUs the program has now; 0 when nothing has been decided.
+#[inline(always)]
+pub(crate) fn cpu_count() -> u32 {
+    let count = CPU_COUNT.load(Ordering::Relaxed);
+    // SAFETY: it points to a static or into the page, which stays mapped for ever.
+    unsafe { &*count }.load(Ordering::Relaxed)
+}
+
+/// The bell that rings when the allocation changes.
+pub(crate) fn bell() -> Option<&'static AtomicU32> {
+    report().map(|report| &report.doorbell)
+}
+
+/// Iterations and regions that all threads that share the page have completed so far.
+pub(crate) fn completions() -> u64 {
+    attachment().map_or(0, |attachment| attachment.page.completions())
 }
 
 /// How many threads the allocation allows a team.

@@ -13,6 +13,8 @@
 //! | `libgomp_regions`, `libgomp_loops`, `libomp`, `settings` | the exported functions |
 //! | `region` | what happens at the start and the end of a parallel region |
 //! | `team` | how many threads a region may have: a pure decision |
+//! | `crew` | the threads of a region, as they know of each other |
+//! | `parking` | threads without a CPU leave dispensed loops to the others |
 //! | `progress` | counting chunks and regions |
 //! | `attachment` | the page shared with the daemon: found, mapped, forked, given back |
 //! | `runtime`, `symbols`, `elf` | which real function a call is meant for |
@@ -36,11 +38,13 @@
 compile_error!("libmapper_omp supports x86_64 Linux only: its entry stubs are written in assembly");
 
 mod attachment;
+mod crew;
 mod elf;
 mod environment;
 mod libgomp_loops;
 mod libgomp_regions;
 mod libomp;
+mod parking;
 mod progress;
 mod region;
 mod runtime;

@@ -10,6 +10,7 @@
 use core::ffi::{c_long, c_ulonglong, c_void};
 
 use crate::libgomp_regions::real;
+use crate::parking::{self, Dispensed};
 use crate::progress;
 use crate::runtime::{self, Runtime};
 use crate::symbols::Symbol;
@@ -79,6 +80,7 @@ macro_rules! next {
                 let runtime = runtime_of_caller(thread, Symbol::$name);
                 let run = real!(runtime, Symbol::$name, fn(*mut $type, *mut $type) -> bool);
                 progress::chunk_done(thread);
+                parking::before_chunk(thread);
                 // SAFETY: the arguments are the caller's.
                 let more = unsafe { run(first, end) };
                 // SAFETY: the runtime filled in the bounds.
@@ -91,7 +93,7 @@ macro_rules! next {
 }
 
 macro_rules! start {
-    ($type:ty: $($name:ident($($before:ident: $flag:ty)?; $($chunk:ident)?);)*) => {$(
+    ($type:ty: $($name:ident($($before:ident: $flag:ty)?; $($chunk:ident)?) $kind:ident;)*) => {$(
         /// Begins a loop by the real function of the same name.
         ///
         /// # Safety
@@ -124,6 +126,7 @@ macro_rules! start {
                        *mut $type, *mut $type) -> bool
                 );
                 thread.stride_less_one.set(increment.bits().wrapping_sub(1));
+                parking::before_loop(thread, runtime, Dispensed::$kind);
                 // SAFETY: the arguments are the caller's.
                 let more = unsafe {
                     run($($before,)? from, to, increment, $($chunk,)? first, end)
@@ -165,21 +168,21 @@ next! { c_ulonglong:
 }
 
 start! { c_long:
-    GOMP_loop_dynamic_start(; chunk);
-    GOMP_loop_guided_start(; chunk);
-    GOMP_loop_nonmonotonic_dynamic_start(; chunk);
-    GOMP_loop_nonmonotonic_guided_start(; chunk);
-    GOMP_loop_runtime_start(;);
-    GOMP_loop_nonmonotonic_runtime_start(;);
-    GOMP_loop_maybe_nonmonotonic_runtime_start(;);
+    GOMP_loop_dynamic_start(; chunk) Always;
+    GOMP_loop_guided_start(; chunk) Always;
+    GOMP_loop_nonmonotonic_dynamic_start(; chunk) Always;
+    GOMP_loop_nonmonotonic_guided_start(; chunk) Always;
+    GOMP_loop_runtime_start(;) IfScheduled;
+    GOMP_loop_nonmonotonic_runtime_start(;) IfScheduled;
+    GOMP_loop_maybe_nonmonotonic_runtime_start(;) IfScheduled;
 }
 
 start! { c_ulonglong:
-    GOMP_loop_ull_dynamic_start(up: bool; chunk);
-    GOMP_loop_ull_guided_start(up: bool; chunk);
-    GOMP_loop_ull_nonmonotonic_dynamic_start(up: bool; chunk);
-    GOMP_loop_ull_nonmonotonic_guided_start(up: bool; chunk);
-    GOMP_loop_ull_runtime_start(up: bool;);
-    GOMP_loop_ull_nonmonotonic_runtime_start(up: bool;);
-    GOMP_loop_ull_maybe_nonmonotonic_runtime_start(up: bool;);
+    GOMP_loop_ull_dynamic_start(up: bool; chunk) Always;
+    GOMP_loop_ull_guided_start(up: bool; chunk) Always;
+    GOMP_loop_ull_nonmonotonic_dynamic_start(up: bool; chunk) Always;
+    GOMP_loop_ull_nonmonotonic_guided_start(up: bool; chunk) Always;
+    GOMP_loop_ull_runtime_start(up: bool;) IfScheduled;
+    GOMP_loop_ull_nonmonotonic_runtime_start(up: bool;) IfScheduled;
+    GOMP_loop_ull_maybe_nonmonotonic_runtime_start(up: bool;) IfScheduled;
 }

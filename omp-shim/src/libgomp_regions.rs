@@ -5,13 +5,15 @@
 //! return address would not do, since gcc may turn the call into a jump.
 //!
 //! *Combined loops* (`GOMP_parallel_loop_dynamic` and others) start the threads inside the loop, which
-//! then call only `GOMP_loop_*_next` and never say what the loop's increment is. When it is not one,
-//! the outlined function is started through a small one that notes the increment for each thread. The
+//! then call only `GOMP_loop_*_next` and never say what the loop's increment is. The threads start
+//! through a small function that notes it, and which crew they are part of ([`crate::crew`]). The
 //! legacy form has no place for that; there, iterations are counted in units of the loop variable by
-//! all threads but the first.
+//! all threads but the first, and no thread is parked.
 
 use core::ffi::{c_long, c_uint, c_void};
 
+use crate::crew::{self, Beginning, Crew};
+use crate::parking::{self, Dispensed};
 use crate::region::{self, OpenRegion, Start};
 use crate::runtime::{self, Family, Runtime};
 use crate::symbols::Symbol;
@@ -29,18 +31,31 @@ fn runtime_of(thread: &ThreadState, function: Outlined, symbol: Symbol) -> &'sta
     }
 }
 
-/// Runs a region by `run`, which gets the size of the team to ask for.
+/// What a region is started with.
+#[derive(Clone, Copy)]
+struct Body {
+    function: Outlined,
+    data: *mut c_void,
+}
+
+/// Runs a region by `run`, which gets the size of the team to ask for and what to start it with.
 #[inline(always)]
 fn run_region<T>(
     thread: &ThreadState,
     runtime: &'static Runtime,
-    function: Outlined,
+    body: Body,
+    beginning: Beginning,
     asked: c_uint,
-    run: impl Fn(c_uint) -> T,
+    run: impl Fn(c_uint, Body) -> T,
 ) -> T {
-    let address = function as usize;
+    let address = body.function as usize;
+    let mut crew = Crew::new(address, body.data, runtime, Family::Gomp, beginning);
+    let member = Body {
+        function: crew::run_member,
+        data: (&raw mut crew).cast(),
+    };
     if let Some(slot) = region::begin_routine(thread, runtime, address, asked) {
-        let result = run(asked);
+        let result = run(asked, member);
         region::end_routine(thread, slot);
         return result;
     }
@@ -52,7 +67,7 @@ fn run_region<T>(
         asked,
     };
     let started = region::begin(&start);
-    let result = run(started.num_threads);
+    let result = run(started.num_threads, member);
     region::end(thread, &started.open);
     result
 }
@@ -95,10 +110,12 @@ macro_rules! regions {
                 runtime, Symbol::$name,
                 fn(Outlined, *mut c_void, c_uint $(, $type)*) $(-> $result)?
             );
-            run_region(thread, runtime, function, num_threads, |team| {
+            let body = Body { function, data };
+            run_region(thread, runtime, body, Beginning::Body, num_threads, |team, body| {
                 // SAFETY: the arguments are the caller's, save for the size of the team, which the
-                // interface leaves to the runtime whenever it was changed.
-                unsafe { run(function, data, team $(, $argument)*) }
+                // interface leaves to the runtime whenever it was changed, and for the function,
+                // which calls the caller's.
+                unsafe { run(body.function, body.data, team $(, $argument)*) }
             })
         }
     )*};
@@ -113,31 +130,8 @@ regions! {
     );
 }
 
-/// What the threads of a combined loop get instead of the outlined function and its data.
-struct StridedLoop {
-    function: Outlined,
-    data: *mut c_void,
-    increment: c_long,
-}
-
-unsafe extern "C-unwind" fn run_strided(strided: *mut c_void) {
-    // SAFETY: `strided` is the `StridedLoop` on the stack of the thread that met the construct, which
-    // waits there until all threads are done.
-    let StridedLoop {
-        function,
-        data,
-        increment,
-    } = unsafe { strided.cast::<StridedLoop>().read() };
-    let thread = thread_state::current();
-    let outer = thread.enter_region();
-    thread.stride_less_one.set(increment.wrapping_sub(1));
-    // SAFETY: as the runtime would have called it.
-    unsafe { function(data) };
-    thread_state::current().leave_region(outer);
-}
-
 macro_rules! loop_regions {
-    ($($name:ident($($chunk:ident: $type:ty)?);)*) => {$(
+    ($($name:ident($($chunk:ident: $type:ty)?) $kind:ident;)*) => {$(
         /// Runs a combined region and loop by the real function of the same name.
         ///
         /// # Safety
@@ -159,18 +153,14 @@ macro_rules! loop_regions {
                 runtime, Symbol::$name,
                 fn(Outlined, *mut c_void, c_uint, c_long, c_long, c_long, $($type,)? c_uint)
             );
-            run_region(thread, runtime, function, num_threads, |team| {
-                if increment == 1 {
-                    // SAFETY: as for the plain regions.
-                    unsafe { run(function, data, team, start, end, increment, $($chunk,)? flags) };
-                } else {
-                    let mut strided = StridedLoop { function, data, increment };
-                    let data = (&raw mut strided).cast();
-                    // SAFETY: as for the plain regions; `strided` outlives the region, at whose end
-                    // all threads have returned.
-                    unsafe {
-                        run(run_strided, data, team, start, end, increment, $($chunk,)? flags)
-                    };
+            let body = Body { function, data };
+            let beginning = parking::combined_loop(runtime, Dispensed::$kind, increment);
+            run_region(thread, runtime, body, beginning, num_threads, |team, body| {
+                // SAFETY: as for the plain regions.
+                unsafe {
+                    run(
+                        body.function, body.data, team, start, end, increment, $($chunk,)? flags
+                    );
                 }
             });
         }
@@ -178,13 +168,13 @@ macro_rules! loop_regions {
 }
 
 loop_regions! {
-    GOMP_parallel_loop_dynamic(chunk: c_long);
-    GOMP_parallel_loop_guided(chunk: c_long);
-    GOMP_parallel_loop_nonmonotonic_dynamic(chunk: c_long);
-    GOMP_parallel_loop_nonmonotonic_guided(chunk: c_long);
-    GOMP_parallel_loop_runtime();
-    GOMP_parallel_loop_nonmonotonic_runtime();
-    GOMP_parallel_loop_maybe_nonmonotonic_runtime();
+    GOMP_parallel_loop_dynamic(chunk: c_long) Always;
+    GOMP_parallel_loop_guided(chunk: c_long) Always;
+    GOMP_parallel_loop_nonmonotonic_dynamic(chunk: c_long) Always;
+    GOMP_parallel_loop_nonmonotonic_guided(chunk: c_long) Always;
+    GOMP_parallel_loop_runtime() IfScheduled;
+    GOMP_parallel_loop_nonmonotonic_runtime() IfScheduled;
+    GOMP_parallel_loop_maybe_nonmonotonic_runtime() IfScheduled;
 }
 
 macro_rules! legacy_regions {
@@ -214,6 +204,8 @@ macro_rules! legacy_regions {
                 function: function as usize,
                 asked: num_threads,
             });
+            // Its loops are not to be taken for those of a region around it.
+            thread.crew.set(None);
             // SAFETY: as for the plain regions.
             unsafe { run(function, data, started.num_threads $(, $argument)*) };
             let open_regions = &thread.open_legacy_regions;

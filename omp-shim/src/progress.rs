@@ -18,6 +18,7 @@ use mapper_abi::SlotClaim;
 use mapper_abi::layout::ThreadSlot;
 
 use crate::attachment;
+use crate::parking;
 use crate::thread_state::ThreadState;
 
 /// The thread came back for more: the chunk it had is done.
@@ -36,6 +37,7 @@ pub(crate) fn chunk_done(thread: &ThreadState) {
 pub(crate) fn loop_done(thread: &ThreadState) {
     thread.pending.set(0);
     thread.stride_less_one.set(0);
+    parking::loop_over(thread);
     if let Some(slot) = thread.slot.get() {
         slot.last_progress_ns
             .store(coarse_now_ns(), Ordering::Relaxed);

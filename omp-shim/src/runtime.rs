@@ -62,6 +62,12 @@ impl Family {
 }
 
 type Query = unsafe extern "C-unwind" fn() -> c_int;
+type ScheduleQuery = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int);
+
+/// Values of `omp_sched_t`.
+const SCHEDULE_DYNAMIC: c_int = 2;
+const SCHEDULE_GUIDED: c_int = 3;
+const MONOTONIC: c_int = c_int::MIN;
 
 /// The real functions, as one module sees them.
 #[derive(Debug)]
@@ -71,6 +77,10 @@ pub(crate) struct Runtime {
     levels: [Option<Query>; 2],
     /// `omp_get_max_threads`, likewise.
     max_threads: [Option<Query>; 2],
+    /// `omp_get_thread_num`, likewise.
+    thread_nums: [Option<Query>; 2],
+    /// `omp_get_schedule`, likewise.
+    schedules: [Option<ScheduleQuery>; 2],
     /// Where the library lies that offers clang's family.
     kmpc_library: Option<Module>,
 }
@@ -96,6 +106,23 @@ impl Runtime {
         query(&self.max_threads, family)
     }
 
+    /// The calling thread's number in its team.
+    #[inline]
+    pub(crate) fn thread_num(&self, family: Family) -> u32 {
+        query(&self.thread_nums, family)
+    }
+
+    /// Whether loops with `schedule(runtime)` are dispensed in chunks now.
+    pub(crate) fn dispenses_runtime_loops(&self, family: Family) -> bool {
+        let Some(Some(schedule)) = self.schedules.get(family as usize) else {
+            return false;
+        };
+        let (mut kind, mut chunk) = (0, 0);
+        // SAFETY: the function fills in both.
+        unsafe { schedule(&raw mut kind, &raw mut chunk) };
+        matches!(kind & !MONOTONIC, SCHEDULE_DYNAMIC | SCHEDULE_GUIDED)
+    }
+
     /// Whether a call of clang's family with this location comes from the runtime itself.
     #[inline]
     pub(crate) fn calls_itself(&self, location: usize) -> bool {
@@ -114,6 +141,8 @@ impl Runtime {
             functions,
             levels: [None; 2],
             max_threads: [None; 2],
+            thread_nums: [None; 2],
+            schedules: [None; 2],
             kmpc_library: None,
         };
         for family in [Family::Gomp, Family::Kmpc] {
@@ -124,6 +153,13 @@ impl Runtime {
             if let Some(library) = Scope::of_library(&module) {
                 runtime.levels[family as usize] = library.query(Symbol::omp_get_level);
                 runtime.max_threads[family as usize] = library.query(Symbol::omp_get_max_threads);
+                runtime.thread_nums[family as usize] = library.query(Symbol::omp_get_thread_num);
+                let schedule = library.find(Symbol::omp_get_schedule.name());
+                // SAFETY: a function of that name has this type in every runtime; null becomes
+                // `None`.
+                runtime.schedules[family as usize] = unsafe {
+                    core::mem::transmute::<*mut c_void, Option<ScheduleQuery>>(schedule)
+                };
             }
             if family == Family::Kmpc {
                 runtime.kmpc_library = Some(module);

@@ -105,6 +105,8 @@ symbols! {
         __kmpc_global_thread_num
         omp_get_level
         omp_get_max_threads
+        omp_get_schedule
+        omp_get_thread_num
     }
 }
 

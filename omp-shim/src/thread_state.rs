@@ -13,9 +13,11 @@
 
 use core::cell::Cell;
 use core::mem::{align_of, offset_of, size_of};
+use core::ptr::NonNull;
 
 use mapper_abi::layout::ThreadSlot;
 
+use crate::crew::Crew;
 use crate::runtime::Runtime;
 
 /// The calling thread's state.
@@ -41,6 +43,9 @@ pub(crate) struct ThreadState {
     pub(crate) regions_to_stamp: Cell<u8>,
     /// How many ended so the last time.
     pub(crate) regions_skipped: Cell<u8>,
+    /// The thread's number in its team while it is in a dispensed loop; else 0, the number of the
+    /// thread that is never parked.
+    pub(crate) rank: Cell<u32>,
     /// Regions begun by a legacy `GOMP_parallel_*start` and not ended yet.
     pub(crate) open_legacy_regions: Cell<u32>,
     /// `omp_get_max_threads()` before the thread's first outermost region.
@@ -60,6 +65,10 @@ pub(crate) struct ThreadState {
     pub(crate) route_len: Cell<usize>,
     /// Its runtime.
     pub(crate) route_runtime: Cell<Option<&'static Runtime>>,
+    /// The crew that it is part of.
+    pub(crate) crew: Cell<Option<NonNull<Crew>>>,
+    /// Dispensed loops that it has begun in this region.
+    pub(crate) loops_begun: Cell<u32>,
 }
 
 /// Size of the block, a whole number of cache lines.

@@ -208,6 +208,17 @@ impl ClientPage {
         }
     }
 
+    /// Iterations and regions completed by all threads, for a look whether anything moves.
+    #[must_use]
+    pub fn completions(&self) -> u64 {
+        let claimed = self.mapping.report.slots_claimed.load(Ordering::Acquire) as usize;
+        let slots = self.mapping.slots.iter().take(claimed);
+        slots.fold(0, |sum, slot| {
+            sum.wrapping_add(slot.iterations.load(Ordering::Relaxed))
+                .wrapping_add(slot.regions.load(Ordering::Relaxed))
+        })
+    }
+
     /// The slots that were handed out, without the shared one.
     fn used_slots(&self) -> &[ThreadSlot] {
         let claimed = self.mapping.report.slots_claimed.load(Ordering::Acquire) as usize;

@@ -1,0 +1,205 @@
+//! The threads of one parallel region, as they know of each other.
+//!
+//! *Problem.* Levers that act within a region need to know which threads work on the same loop: a
+//! thread that has no CPU may sleep while others do its share of a loop, and must be told when they
+//! are done. The runtimes do not say which team a thread belongs to.
+//!
+//! *Approach.* The thread that begins a region puts a [`Crew`] into its own frame and has every
+//! thread start through a small function that notes where it lies. The frame outlives the region,
+//! at whose end all threads have returned.
+//!
+//! *Loops are numbered.* All threads of a team meet the same loops in the same order, each at its own
+//! pace, so that "loop 3 of this region" means the same to all. Numbers are given to loops that are
+//! dispensed in chunks, when a thread begins them.
+//!
+//! *Invariants.* A thread's crew is `None` outside regions and in regions that were not begun through
+//! the shim. Inside nested regions a thread's rank is 0 and no loop is counted: only outermost teams
+//! are acted upon.
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::runtime::{Family, Runtime};
+use crate::thread_state::{self, LoopState, ThreadState};
+
+/// What the threads of a region share.
+#[repr(C, align(64))]
+pub(crate) struct Crew {
+    /// The outlined function, and what it is called with.
+    function: usize,
+    data: *mut c_void,
+    /// Where the region runs.
+    pub(crate) runtime: &'static Runtime,
+    /// Which interface it came through.
+    pub(crate) family: Family,
+    /// Number of the loop that the threads are in from the start: 1 where the region is a loop,
+    /// else 0.
+    first_loop: u32,
+    /// What the increment of that loop is, minus one.
+    stride_less_one: i64,
+    /// The last loop of which a thread has found that there is no more of it.
+    exhausted: AtomicU32,
+    /// How many of them are parked.
+    parked: AtomicU32,
+}
+
+/// What a thread was part of before it entered a region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outer {
+    crew: Option<NonNull<Crew>>,
+    loops_begun: u32,
+    rank: u32,
+    outer_loop: LoopState,
+}
+
+/// A loop that the threads begin in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Beginning {
+    /// None: the region has a body, in which there may be loops.
+    Body,
+    /// The region is a loop with this increment, whose chunks the runtime dispenses.
+    Loop(i64),
+    /// The region is a loop with this increment, of which each thread has its own part.
+    StaticLoop(i64),
+}
+
+impl Crew {
+    /// The crew of a region that is about to start.
+    #[inline(always)]
+    pub(crate) const fn new(
+        function: usize,
+        data: *mut c_void,
+        runtime: &'static Runtime,
+        family: Family,
+        beginning: Beginning,
+    ) -> Self {
+        let (first_loop, stride_less_one) = match beginning {
+            Beginning::Body => (0, 0),
+            Beginning::Loop(increment) => (1, increment.wrapping_sub(1)),
+            Beginning::StaticLoop(increment) => (0, increment.wrapping_sub(1)),
+        };
+        Self {
+            function,
+            data,
+            runtime,
+            family,
+            first_loop,
+            stride_less_one,
+            exhausted: AtomicU32::new(0),
+            parked: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether the calling thread is in an outermost region, so that what it meets is the crew's. Not
+    /// every region nested in one is seen to begin: a false `if` clause makes libomp's invisible.
+    #[inline]
+    pub(crate) fn is_outermost(&self) -> bool {
+        self.runtime.level(self.family) == 1
+    }
+
+    /// Whether a thread has found that loop or a later one exhausted.
+    pub(crate) fn is_exhausted(&self, number: u32) -> bool {
+        self.exhausted.load(Ordering::SeqCst) >= number
+    }
+
+    /// Notes that a thread found the loop exhausted. Returns whether it is the first to say so while
+    /// others are parked.
+    #[inline]
+    pub(crate) fn exhaust(&self, number: u32) -> bool {
+        if self.exhausted.load(Ordering::Relaxed) >= number {
+            return false;
+        }
+        // Sequentially consistent with `park`: either the thread that parks sees the loop exhausted
+        // or it is seen here.
+        self.exhausted.fetch_max(number, Ordering::SeqCst);
+        self.parked.load(Ordering::SeqCst) != 0
+    }
+
+    /// Counts a thread that is about to look whether it may sleep.
+    pub(crate) fn park(&self) {
+        self.parked.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Counts it off again.
+    pub(crate) fn unpark(&self) {
+        self.parked.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl ThreadState {
+    /// The crew that the thread is part of.
+    #[inline(always)]
+    pub(crate) fn crew(&self) -> Option<&Crew> {
+        // SAFETY: only `enter_crew` sets it, and `leave_crew` takes it back before the region ends,
+        // up to which the crew lives in the frame of the thread that began the region.
+        self.crew.get().map(|crew| unsafe { crew.as_ref() })
+    }
+
+    /// Makes the thread one of the crew.
+    ///
+    /// # Safety
+    /// The crew must live until [`leave_crew`](Self::leave_crew) is called with the result.
+    #[inline(always)]
+    pub(crate) unsafe fn enter_crew(&self, crew: &Crew) -> Outer {
+        let outer = Outer {
+            crew: self.crew.replace(Some(NonNull::from(crew))),
+            loops_begun: self.loops_begun.replace(crew.first_loop),
+            rank: self.rank.replace(0),
+            outer_loop: self.enter_region(),
+        };
+        self.stride_less_one.set(crew.stride_less_one);
+        if crew.first_loop != 0 {
+            self.find_rank(crew);
+        }
+        outer
+    }
+
+    /// Makes the thread part of what it was before.
+    #[inline(always)]
+    pub(crate) fn leave_crew(&self, outer: Outer) {
+        self.crew.set(outer.crew);
+        self.loops_begun.set(outer.loops_begun);
+        self.rank.set(outer.rank);
+        self.leave_region(outer.outer_loop);
+    }
+
+    /// Gives a loop that the thread begins its number.
+    #[inline]
+    pub(crate) fn begin_loop(&self, crew: &Crew) {
+        self.find_rank(crew);
+        if crew.is_outermost() {
+            self.loops_begun.set(self.loops_begun.get().wrapping_add(1));
+        }
+    }
+
+    /// Notes the thread's number in an outermost team.
+    #[inline]
+    fn find_rank(&self, crew: &Crew) {
+        let rank = match crew.is_outermost() {
+            true => crew.runtime.thread_num(crew.family),
+            false => 0,
+        };
+        self.rank.set(rank);
+    }
+}
+
+/// What the threads of a libgomp region start with instead of the outlined function.
+///
+/// # Safety
+/// `crew` is the [`Crew`] of the region, made with the function and its data.
+pub(crate) unsafe extern "C-unwind" fn run_member(crew: *mut c_void) {
+    // SAFETY: the caller vouches for it.
+    let crew = unsafe { &*crew.cast::<Crew>() };
+    let thread = thread_state::current();
+    // SAFETY: the crew lives until the region ends, which is after this function has returned.
+    let outer = unsafe { thread.enter_crew(crew) };
+    // SAFETY: the crew was made with the outlined function of a region.
+    let function = unsafe {
+        core::mem::transmute::<usize, unsafe extern "C-unwind" fn(*mut c_void)>(crew.function)
+    };
+    // SAFETY: as the runtime would have called it.
+    unsafe { function(crew.data) };
+    // The program may have moved the thread's state to another place meanwhile.
+    thread_state::current().leave_crew(outer);
+}

@@ -1,0 +1,135 @@
+//! Parking: threads for which there is no CPU leave dispensed loops to the others.
+//!
+//! *Problem.* A program has eight threads and is left with two CPUs, within a region that may take
+//! minutes. Its dynamic and guided loops could be done by two threads as well, without the kernel
+//! switching between eight.
+//!
+//! *Approach.* A thread whose number in its team is not below the number of CPUs sleeps when it asks
+//! for a chunk, and asks the runtime only when it wakes: because another thread has found the loop
+//! exhausted, or because the allocation grew. Nothing is declined on the runtime's behalf; to runtime
+//! and program it is as if the kernel had not scheduled the thread for a while, so every result is
+//! that of a conforming run, whatever the runtime and the kind of the loop, and nothing has to be
+//! known of the runtime's work shares. Thread 0 never parks.
+//!
+//! *Waking.* Sleepers of all teams share one bell in the page ([`mapper_abi::doorbell`]). The daemon
+//! rings it with each allocation, a thread that finds a loop exhausted rings it when members of its
+//! crew are parked. A thread that was woken for nothing goes back to sleep.
+//!
+//! *Programs whose iterations wait for one another* would be right but slow, or stuck, if a parked
+//! thread were to do the very iteration that another one waits for. So nobody sleeps longer than
+//! [`PATIENCE`] without taking a chunk; and where that is repeatedly in vain, because no thread of
+//! the program has completed an iteration in all that time, parking ends for good.
+//!
+//! *Invariants.* A chunk costs two loads and a comparison. Static schedules are left alone: each thread
+//! has iterations of its own there, which nobody else would do.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+
+use mapper_abi::doorbell::{self, WaitEnd};
+
+use crate::attachment;
+use crate::crew::Beginning;
+use crate::runtime::{Family, Runtime};
+use crate::thread_state::ThreadState;
+
+/// Longest sleep without a chunk.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How often no thread of the program may have completed anything during a sleep of that length.
+const PATIENCE_TIMES: u32 = 3;
+
+/// How often none had.
+static STALLED: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a loop's iterations are dispensed in chunks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dispensed {
+    /// They are.
+    Always,
+    /// `schedule(runtime)`: it depends on the schedule that is set.
+    IfScheduled,
+}
+
+/// How the threads of a combined region and loop begin.
+#[inline(always)]
+pub(crate) fn combined_loop(runtime: &Runtime, dispensed: Dispensed, increment: i64) -> Beginning {
+    if dispensed == Dispensed::Always || runtime.dispenses_runtime_loops(Family::Gomp) {
+        Beginning::Loop(increment)
+    } else {
+        Beginning::StaticLoop(increment)
+    }
+}
+
+/// To be called when a thread begins a loop, before the runtime hands out its first chunk.
+#[inline]
+pub(crate) fn before_loop(thread: &ThreadState, runtime: &Runtime, dispensed: Dispensed) {
+    if let Some(crew) = thread.crew() {
+        thread.begin_loop(crew);
+        if dispensed == Dispensed::IfScheduled && !runtime.dispenses_runtime_loops(Family::Gomp) {
+            thread.rank.set(0);
+        }
+        before_chunk(thread);
+    }
+}
+
+/// To be called when a thread asks for a chunk of a loop that is dispensed: parks it if it has no CPU.
+#[inline(always)]
+pub(crate) fn before_chunk(thread: &ThreadState) {
+    if is_excess(thread) {
+        park(thread);
+    }
+}
+
+/// Whether there are no more CPUs than threads with lower numbers. A count of 0 means that nothing
+/// has been decided.
+#[inline(always)]
+fn is_excess(thread: &ThreadState) -> bool {
+    thread.rank.get() > attachment::cpu_count().wrapping_sub(1)
+}
+
+/// To be called when the runtime had no chunk for the thread: its part of the loop is over.
+#[inline]
+pub(crate) fn loop_over(thread: &ThreadState) {
+    let Some(crew) = thread.crew().filter(|crew| crew.is_outermost()) else {
+        return;
+    };
+    // Loops that are not seen to begin (ordered ones, doacross) are left alone.
+    thread.rank.set(0);
+    if crew.exhaust(thread.loops_begun.get()) {
+        ring();
+    }
+}
+
+#[cold]
+fn ring() {
+    if let Some(bell) = attachment::bell() {
+        doorbell::ring(bell);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn park(thread: &ThreadState) {
+    let (Some(crew), Some(bell)) = (thread.crew(), attachment::bell()) else {
+        return;
+    };
+    if STALLED.load(Ordering::Relaxed) >= PATIENCE_TIMES {
+        return;
+    }
+    let number = thread.loops_begun.get();
+    let done_before = attachment::completions();
+    crew.park();
+    loop {
+        let heard = doorbell::listen(bell);
+        if !is_excess(thread) || crew.is_exhausted(number) {
+            break;
+        }
+        if doorbell::wait(bell, heard, PATIENCE) == WaitEnd::TimedOut {
+            if attachment::completions() == done_before {
+                STALLED.fetch_add(1, Ordering::Relaxed);
+            }
+            break;
+        }
+    }
+    crew.unpark();
+}
