@@ -89,7 +89,7 @@ mod tests {
 
     /// Each program with arguments for a short run, and a text of its source that makes it do a
     /// part less when replaced by the other.
-    const PROGRAMS: [(Program, &[&str], &str, &str); 5] = [
+    const PROGRAMS: [(Program, &[&str], &str, &str); 6] = [
         (
             Program::Md,
             &["--size", "64", "--steps", "30"],
@@ -100,6 +100,12 @@ mod tests {
             Program::Cg,
             &["--size", "12", "--steps", "2"],
             "TOLERANCE 1e-10",
+            "TOLERANCE 1e-2",
+        ),
+        (
+            Program::Mg,
+            &["--size", "4", "--steps", "2"],
+            "TOLERANCE 1e-9",
             "TOLERANCE 1e-2",
         ),
         (

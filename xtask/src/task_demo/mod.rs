@@ -54,7 +54,7 @@ const REPETITIONS: u8 = 3;
 const BUDGET: Duration = Duration::from_secs(280);
 
 /// How long each program takes alone on its fair share, in full and with `--quick`.
-const CALIBRATED: Duration = Duration::from_millis(2200);
+const CALIBRATED: Duration = Duration::from_millis(1900);
 const CALIBRATED_QUICK: Duration = Duration::from_millis(700);
 
 /// A run may take this many times the calibrated time before it is ended.
