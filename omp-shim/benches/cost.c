@@ -1,4 +1,4 @@
-/* Nanoseconds for a region or for a chunk of a dynamic loop: the median of many short batches, so
+/* Nanoseconds for a region, for a chunk of a dynamic loop or for a barrier: the median of many short batches, so
  * that what else runs on the machine does not matter much. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,13 +35,23 @@ static void loop(int n)
     for (int i = 0; i < n; i++) sink = i;
 }
 
+static void barriers(int n)
+{
+#pragma omp parallel
+    for (int i = 0; i < n; i++) {
+#pragma omp barrier
+    }
+}
+
 int main(int argc, char **argv)
 {
     static double batches[BATCHES];
     int chunks = argc > 1 && !strcmp(argv[1], "chunk");
     for (int b = -20; b < BATCHES; b++) {
         double start = now_ns();
-        if (chunks)
+        if (argc > 1 && !strcmp(argv[1], "barrier"))
+            barriers(CALLS);
+        else if (chunks)
             loop(CALLS * 10);
         else
             for (int i = 0; i < CALLS; i++) region();

@@ -298,3 +298,9 @@ impl Dialogue {
         self.page
     }
 }
+
+/// The clock that programs read, too.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

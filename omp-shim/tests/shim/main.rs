@@ -9,5 +9,6 @@ mod follow;
 mod harness;
 mod inert;
 mod modules;
+mod parking;
 mod progress;
 mod results;

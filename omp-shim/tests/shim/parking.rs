@@ -1,0 +1,144 @@
+//! Threads without a CPU leave dispensed loops to the others, whatever the mode of teams.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Compiler, Dialogue, Program};
+
+/// Loops of libgomp by the names that the program has for them.
+const LIBGOMP_LOOPS: [&str; 6] = [
+    "dynamic",
+    "monotonic",
+    "runtime",
+    "ull",
+    "combined",
+    "combined_runtime",
+];
+
+/// The program with four threads, whose iterations take so many microseconds, on so many CPUs.
+fn looping(compiler: Compiler, kind: &str, iteration_us: u32, cpus: u32) -> Dialogue {
+    let program = Program::new(compiler, "parking.c");
+    let mut managed = program
+        .managed()
+        .threads(4)
+        .env("OMP_SCHEDULE", "dynamic")
+        .args(&[kind, &iteration_us.to_string()]);
+    managed.page.publish(cpus, mapper_abi::TeamMode::Fixed);
+    managed.start()
+}
+
+/// Waits until exactly these threads work.
+fn until_work(program: &mut Dialogue, expected: &str, context: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let working = program.ask("who");
+        if working == expected {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "threads {working} work instead of {expected} ({context})"
+        );
+    }
+}
+
+fn stop(mut program: Dialogue, context: &str) {
+    assert_eq!(
+        program.ask("stop"),
+        "iterations 4000000 wrong 0",
+        "{context}"
+    );
+    program.finish();
+}
+
+fn excess_threads_follow_the_allocation(compiler: Compiler, kinds: &[&str]) {
+    for kind in kinds {
+        let context = format!("{compiler:?} {kind}");
+        let mut program = looping(compiler, kind, 20, 1);
+        until_work(&mut program, "0", &context);
+        for (cpus, working) in [(3, "0 1 2"), (2, "0 1"), (64, "0 1 2 3"), (1, "0")] {
+            program.page.publish(cpus, mapper_abi::TeamMode::Fixed);
+            until_work(&mut program, working, &context);
+        }
+        stop(program, &context);
+    }
+}
+
+#[test]
+fn excess_threads_park_and_come_back_in_libgomp() {
+    excess_threads_follow_the_allocation(Compiler::Gcc, &LIBGOMP_LOOPS);
+}
+
+#[test]
+fn nobody_parks_before_the_first_decision() {
+    let program = Program::new(Compiler::Gcc, "parking.c");
+    let mut dialogue = program.managed().threads(4).args(&["dynamic"]).start();
+    until_work(&mut dialogue, "0 1 2 3", "no decision");
+    stop(dialogue, "no decision");
+}
+
+#[test]
+fn ordered_loops_and_static_schedules_are_left_alone() {
+    let mut program = looping(Compiler::Gcc, "ordered", 20, 1);
+    until_work(&mut program, "0 1 2 3", "ordered");
+    stop(program, "ordered");
+    for kind in ["runtime", "combined_runtime"] {
+        let source = Program::new(Compiler::Gcc, "parking.c");
+        let mut managed = source
+            .managed()
+            .threads(4)
+            .env("OMP_SCHEDULE", "static")
+            .args(&[kind]);
+        managed.page.publish(1, mapper_abi::TeamMode::Fixed);
+        let mut program = managed.start();
+        until_work(&mut program, "0 1 2 3", kind);
+        stop(program, kind);
+    }
+}
+
+#[test]
+fn an_excess_thread_parks_within_a_chunk_of_the_daemons_word() {
+    let mut program = looping(Compiler::Gcc, "dynamic", 2000, 4);
+    until_work(&mut program, "0 1 2 3", "start");
+    let published_ns = crate::harness::monotonic_ns();
+    program.page.publish(1, mapper_abi::TeamMode::Fixed);
+    until_work(&mut program, "0", "shrunk");
+    for thread in 1..4 {
+        let last_ns: u64 = program.ask(&format!("parked {thread}")).parse().unwrap();
+        // Its chunk of 2 ms, which on a busy machine may be interrupted for some time slices.
+        let late_ms = last_ns.saturating_sub(published_ns) / 1_000_000;
+        assert!(late_ms < 100, "thread {thread} went on for {late_ms} ms");
+    }
+    stop(program, "park");
+}
+
+#[test]
+fn iterations_that_wait_for_one_another_are_not_held_up_for_good() {
+    let program = Program::new(Compiler::Gcc, "waiting_iterations.c");
+    let mut managed = program.managed();
+    managed.page.publish(1, mapper_abi::TeamMode::Fixed);
+    let start = Instant::now();
+    assert_eq!(managed.run().output(), "done\n");
+    let seconds = start.elapsed().as_secs_f64();
+    assert!(seconds < 5.0, "took {seconds} s");
+}
+
+#[test]
+fn loops_shorter_than_the_way_to_sleep_are_right_and_no_wake_is_missed() {
+    let program = Program::new(Compiler::Gcc, "short_loops.c");
+    for threads in ["2", "4", "8"] {
+        let plain = program.run_plainly(&[], &[("OMP_NUM_THREADS", threads)]);
+        for cpus in [1, 2, 3] {
+            let mut managed = program.managed().env("OMP_NUM_THREADS", threads);
+            managed.page.publish(cpus, mapper_abi::TeamMode::Fixed);
+            let start = Instant::now();
+            assert_eq!(
+                managed.run().output(),
+                plain.output(),
+                "{threads} threads on {cpus}"
+            );
+            // One wake missed in each of the 9000 loops would take half an hour.
+            let seconds = start.elapsed().as_secs();
+            assert!(seconds < 20, "{threads} threads on {cpus}: {seconds} s");
+        }
+    }
+}
