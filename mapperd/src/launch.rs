@@ -7,6 +7,7 @@
 
 use crate::message::{Answer, Peer, Served};
 use crate::page::Page;
+use crate::page_keeping;
 use crate::settings::Audience;
 use crate::state::{App, Daemon, GATHER, Lease};
 use crate::watch::Watches;
@@ -104,7 +105,7 @@ impl Daemon {
                 uids.effective, peer.uid
             )));
         }
-        let taken = self.apps.iter().any(|app| app.first_process == pid)
+        let taken = self.apps.iter().any(|app| app.first_process.pid == pid)
             || self.pending.iter().any(|p| p.request.pid == pid);
         if taken {
             return Err(not_permitted(format!("process {pid} is managed already")));
@@ -185,6 +186,9 @@ impl Daemon {
             .map_err(|error| ErrorReply::Internal {
                 message: chain(&error),
             })?;
+        if let Some(page) = &page {
+            page_keeping::keep(id, page.writer.as_fd());
+        }
         let mut watches = Watches::default();
         watches.process(id, process, self.parts.sender.clone());
         if let Some(events) = self.parts.enforcer.watch(id) {
@@ -204,7 +208,8 @@ impl Daemon {
             spec,
             command: request.command,
             uid: peer.uid,
-            first_process: request.pid,
+            first_process: self.process(request.pid),
+            launcher: self.process(peer.pid),
             page,
             planned: None,
             effective: CpuSet::new(),

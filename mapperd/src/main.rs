@@ -25,15 +25,18 @@ mod launch;
 mod logging;
 mod message;
 mod page;
+mod page_keeping;
 mod paths;
 mod record;
 mod reload;
+mod saved;
 mod selection;
 mod server;
 mod service;
 mod settings;
 mod state;
 mod status;
+mod takeover;
 mod tick;
 mod watch;
 
@@ -103,8 +106,15 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let topology = selection::topology()?;
     let counters = selection::counters(settings.counters)?;
     let enforcer = selection::enforcer(&settings)?;
-    let controller = Controller::new(settings.pipeline.clone(), topology.value)
+    let mut controller = Controller::new(settings.pipeline.clone(), topology.value)
         .context("configuration names no policy")?;
+    let state_dir = settings
+        .state_dir
+        .as_deref()
+        .map(saved::StateDir::open)
+        .transpose()?;
+    let legacy = takeover::Legacy::find(state_dir.as_ref());
+    legacy.teach(&mut controller);
     let recorder = settings
         .record
         .as_deref()
@@ -113,14 +123,14 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let watchdog = service::Watchdog::from_environment();
     let (sender, inbox) = message::channel();
     let usable_cpus = UsableCpus::system(settings.reserve.clone());
-    let daemon = Daemon::new(Parts {
+    let mut daemon = Daemon::new(Parts {
         topology_source: topology.name,
         controller,
         enforcer: enforcer.value,
         enforcer_selection: enforcer.selection,
         counters: counters.value,
         counters_selection: counters.selection,
-        first_app: enforcer.first_app,
+        state_dir,
         usable_cpus,
         recorder,
         clock: Box::new(MonotonicClock),
@@ -128,6 +138,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         sender: sender.clone(),
         settings,
     })?;
+    daemon.take_over(legacy);
     let accepting = tokio::spawn(server::accept(socket.listener()?, sender));
     tracing::info!(socket = %socket.path().display(), "ready");
     service::ready(&format!("listening on {}", socket.path().display()));

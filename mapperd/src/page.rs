@@ -1,7 +1,8 @@
 //! What an application is told through its page.
 
-use mapper_abi::{Allocation, CpuMask, PageReader, PageWriter, TeamMode as PageTeamMode};
+use mapper_abi::{Allocation, CpuMask, PageReader, PageWriter, TeamMode as PageTeamMode, Token};
 use mapper_model::{AppSpec, CpuSet, TeamMode, Topology};
+use std::os::fd::OwnedFd;
 
 /// Both ends of the page of one application.
 #[derive(Debug)]
@@ -13,6 +14,13 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn create() -> Result<Self, mapper_abi::PageError> {
         let writer = PageWriter::create()?;
+        let reader = writer.reader()?;
+        Ok(Self { writer, reader })
+    }
+
+    /// A page that an earlier daemon made, if it has this token.
+    pub(crate) fn adopt(memory: OwnedFd, token: Token) -> Result<Self, mapper_abi::PageError> {
+        let writer = PageWriter::adopt(memory, token)?;
         let reader = writer.reader()?;
         Ok(Self { writer, reader })
     }

@@ -8,7 +8,7 @@ use mapper_host::enforce::cgroup;
 use mapper_host::enforce::{AffinityEnforcer, CgroupEnforcer, Enforcer};
 use mapper_host::topology::{HwlocSource, TopologySource};
 use mapper_host::{HostError, chain};
-use mapper_model::{AppId, Topology};
+use mapper_model::Topology;
 use serde::Deserialize;
 use std::str::FromStr;
 
@@ -67,8 +67,6 @@ pub(crate) struct FoundCounters {
 pub(crate) struct FoundEnforcer {
     pub(crate) value: Box<dyn Enforcer>,
     pub(crate) selection: Selection,
-    /// The first number that no application of an earlier daemon bears.
-    pub(crate) first_app: AppId,
 }
 
 pub(crate) fn topology() -> anyhow::Result<FoundTopology> {
@@ -114,23 +112,13 @@ pub(crate) fn enforcer(settings: &Settings) -> anyhow::Result<FoundEnforcer> {
         },
     };
     let found = match groups {
-        Ok(groups) => {
-            let left_over = groups.left_over().len();
-            if left_over > 0 {
-                tracing::warn!(
-                    left_over,
-                    "applications of an earlier daemon still run; they have all CPUs and are not managed"
-                );
-            }
-            FoundEnforcer {
-                selection: Selection {
-                    name: groups.describe(),
-                    not_better: Vec::new(),
-                },
-                first_app: AppId(groups.first_free_id()),
-                value: Box::new(groups),
-            }
-        }
+        Ok(groups) => FoundEnforcer {
+            selection: Selection {
+                name: groups.describe(),
+                not_better: Vec::new(),
+            },
+            value: Box::new(groups),
+        },
         Err(why) => {
             let affinity = AffinityEnforcer::new().context("enforcer affinity")?;
             FoundEnforcer {
@@ -138,7 +126,6 @@ pub(crate) fn enforcer(settings: &Settings) -> anyhow::Result<FoundEnforcer> {
                     name: affinity.describe(),
                     not_better: vec![why],
                 },
-                first_app: AppId(1),
                 value: Box::new(affinity),
             }
         }

@@ -20,7 +20,9 @@
 use crate::launch::Pending;
 use crate::message::{Answer, Inbox, Message, Peer, Sender, Served};
 use crate::page::{self, Page};
+use crate::page_keeping;
 use crate::record::Recorder;
+use crate::saved::{Ending, Process, StateDir};
 use crate::service::{self, Asked, Signals, Watchdog};
 use crate::settings::Settings;
 use crate::watch::Watches;
@@ -30,7 +32,7 @@ use mapper_host::chain;
 use mapper_host::clock::Clock;
 use mapper_host::counters::CounterSource;
 use mapper_host::cpus::UsableCpus;
-use mapper_host::enforce::Enforcer;
+use mapper_host::enforce::{Enforcer, EnforcerKind};
 use mapper_host::procfs::ProcFs;
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp, Trigger};
 use mapper_pipeline::Controller;
@@ -39,6 +41,13 @@ use tokio::time::Instant;
 
 /// How long a newcomer waits for others that arrive with it.
 pub(crate) const GATHER: Duration = Duration::from_millis(5);
+
+/// How often what is learned is written down while nothing else calls for it.
+const SAVE_EVERY: Duration = Duration::from_secs(10);
+
+/// The same where the kernel does not keep who belongs to an application: a process that was started
+/// and lost its parent between the last time and a crash of the daemon would not be found again.
+const SAVE_EVERY_WITHOUT_GROUPS: Duration = Duration::from_secs(1);
 
 /// What a daemon is made of.
 pub(crate) struct Parts {
@@ -49,7 +58,7 @@ pub(crate) struct Parts {
     pub(crate) enforcer_selection: Selection,
     pub(crate) counters: Vec<Box<dyn CounterSource>>,
     pub(crate) counters_selection: Selection,
-    pub(crate) first_app: AppId,
+    pub(crate) state_dir: Option<StateDir>,
     pub(crate) usable_cpus: UsableCpus,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) clock: Box<dyn Clock>,
@@ -67,6 +76,8 @@ pub(crate) struct Daemon {
     pub(crate) started_ns: u64,
     /// CPUs that may be given out, as of the last decision.
     pub(crate) usable: CpuSet,
+    /// That state cannot be saved has been logged.
+    pub(crate) told_not_saved: bool,
     timing: Timing,
 }
 
@@ -77,7 +88,8 @@ pub(crate) struct App {
     pub(crate) spec: AppSpec,
     pub(crate) command: String,
     pub(crate) uid: u32,
-    pub(crate) first_process: u32,
+    pub(crate) first_process: Process,
+    pub(crate) launcher: Process,
     pub(crate) page: Option<Page>,
     /// The last plan for it; `None` before the first.
     pub(crate) planned: Option<PlannedApp>,
@@ -103,6 +115,8 @@ struct Timing {
     next_interval: Option<Instant>,
     /// The last decision of an interval.
     last_interval: Option<Instant>,
+    /// The state was last written down.
+    last_saved: Option<Instant>,
     /// Newcomers have waited long enough.
     gathered: Option<Instant>,
 }
@@ -111,13 +125,14 @@ impl Daemon {
     pub(crate) fn new(parts: Parts) -> anyhow::Result<Self> {
         let started_ns = parts.clock.now_ns();
         let mut daemon = Self {
-            next_app: parts.first_app,
+            next_app: AppId(1),
             parts,
             apps: Vec::new(),
             pending: Vec::new(),
             decisions: 0,
             started_ns,
             usable: CpuSet::new(),
+            told_not_saved: false,
             timing: Timing::default(),
         };
         let usable = daemon.read_usable()?;
@@ -231,11 +246,24 @@ impl Daemon {
         if !self.apps.is_empty() {
             self.decide(Trigger::Interval);
         }
+        let save_every = match self.parts.enforcer.kind() {
+            EnforcerKind::Cgroup => SAVE_EVERY,
+            EnforcerKind::Affinity => SAVE_EVERY_WITHOUT_GROUPS,
+        };
+        if self
+            .timing
+            .last_saved
+            .is_none_or(|last| now - last >= save_every)
+        {
+            self.timing.last_saved = Some(now);
+            self.save(Ending::Running);
+        }
     }
 
     /// Takes a decision because somebody came or left, and sees to it that a whole interval follows.
     pub(crate) fn membership_changed(&mut self) {
         self.decide(Trigger::Membership);
+        self.save(Ending::Running);
         if self.apps.is_empty() {
             self.timing.next_interval = None;
             self.timing.last_interval = None;
@@ -288,6 +316,9 @@ impl Daemon {
         for source in &mut self.parts.counters {
             source.forget(app);
         }
+        if gone.page.is_some() {
+            page_keeping::forget(app);
+        }
         tracing::info!(app = app.0, name = %gone.spec.name, "ended");
     }
 
@@ -302,6 +333,7 @@ impl Daemon {
     /// Gives all CPUs back.
     fn stop(&mut self) {
         service::stopping();
+        self.save(Ending::Stopping);
         let everything = self.everything();
         let topology = self.parts.controller.topology();
         for app in &mut self.apps {

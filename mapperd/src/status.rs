@@ -53,7 +53,7 @@ impl Daemon {
         AppStatus {
             id: app.id,
             name: app.spec.name.clone(),
-            pid: app.first_process,
+            pid: app.first_process.pid,
             uid: app.uid,
             command: app.command.clone(),
             state: share.map(|share| share.state.clone()).unwrap_or_default(),
@@ -178,14 +178,7 @@ fn runtime_status(app: &App) -> RuntimeStatus {
         notes.push("it has more threads than slots, so that some share one".to_owned());
     }
     if let Some(off) = report.teams_off {
-        notes.push(format!(
-            "teams do not follow: it {}",
-            match off {
-                TeamsOff::SetNumThreads => "calls omp_set_num_threads",
-                TeamsOff::SetDynamic => "calls omp_set_dynamic(0)",
-                TeamsOff::Clause => "gives its regions a num_threads clause",
-            }
-        ));
+        notes.push(teams_note(off).to_owned());
     }
     RuntimeStatus {
         state: if report.attached() {
@@ -195,6 +188,40 @@ fn runtime_status(app: &App) -> RuntimeStatus {
         },
         runtimes,
         notes,
+    }
+}
+
+/// Why the teams of an application are not what was asked for.
+const fn teams_note(off: TeamsOff) -> &'static str {
+    match off {
+        TeamsOff::SetNumThreads => "teams do not follow: it calls omp_set_num_threads",
+        TeamsOff::SetDynamic => "teams do not follow: it calls omp_set_dynamic(0)",
+        TeamsOff::Clause => "teams do not follow: it gives its regions a num_threads clause",
+        TeamsOff::Ordered => "teams are not virtual: it has ordered or doacross loops",
+        TeamsOff::Tasks => "teams are not virtual: it has tasks",
+        TeamsOff::TaskReduction => "teams are not virtual: it has reductions over tasks",
+        TeamsOff::Cancellation => "teams are not virtual: it cancels constructs",
+        TeamsOff::Offloading => "teams are not virtual: it has teams or target regions",
+        TeamsOff::Sanitizer => "teams are not virtual: it was compiled with a sanitizer",
+        TeamsOff::ThreadBound => {
+            "teams are not virtual: it uses robust or priority-inheriting mutexes, or restartable \
+             sequences, which belong to the kernel's threads"
+        }
+        TeamsOff::Binding => {
+            "teams are not virtual: OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY binds its threads"
+        }
+        TeamsOff::NestedSizes => {
+            "teams are not virtual: OMP_NUM_THREADS gives sizes for nested teams"
+        }
+        TeamsOff::Platform => {
+            "teams are not virtual: the kernel lacks membarrier, or the program has a shadow stack"
+        }
+        TeamsOff::Unserved => {
+            "teams are not virtual: it calls functions of libgomp that virtual teams do not serve"
+        }
+        TeamsOff::Stalled => {
+            "teams are not virtual any more: its threads wait for one another without OpenMP"
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! One decision: observe, step, check, enforce, read back.
 
 use crate::page;
+use crate::saved::Ending;
 use crate::state::{App, Daemon};
 use mapper_host::chain;
 use mapper_host::counters::Subject;
@@ -25,6 +26,10 @@ impl Daemon {
         }
         if self.may_be_enforced(&plan, &observation) {
             self.enforce(&plan);
+            // Arrivals and departures are saved when all that belongs to them is done.
+            if trigger == Trigger::Interval && !plan.actions.is_empty() {
+                self.save(Ending::Running);
+            }
         }
         tracing::debug!(
             tick = self.decisions,

@@ -32,6 +32,7 @@ impl Daemon {
             "WATCHDOG_USEC",
             "JOURNAL_STREAM",
             "MAPPER_LOG",
+            "STATE_DIRECTORY",
         ] {
             command.env_remove(variable);
         }
@@ -45,18 +46,50 @@ impl Daemon {
 
     pub(crate) fn start_with(flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let child = Self::command()
+        let daemon = Self {
+            child: Self::spawn(dir.path(), flags),
+            dir,
+        };
+        eventually("the daemon answers", || daemon.try_client().is_ok());
+        daemon
+    }
+
+    /// Another one in the place of one that has ended.
+    pub(crate) fn start_again(&mut self) {
+        self.child = Self::spawn(self.dir.path(), &["--interval", "50ms"]);
+        eventually("the next daemon answers", || {
+            self.try_client().is_ok_and(|mut client| {
+                client
+                    .status()
+                    .is_ok_and(|status| status.daemon.pid == self.child.id())
+            })
+        });
+    }
+
+    /// Ends it without a chance to do anything, and starts another one.
+    pub(crate) fn crash(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.start_again();
+    }
+
+    fn spawn(dir: &Path, flags: &[&str]) -> Child {
+        let log = std::fs::File::options()
+            .append(true)
+            .create(true)
+            .open(dir.join("log"))
+            .unwrap();
+        Self::command()
             .arg("--socket")
-            .arg(dir.path().join("s"))
+            .arg(dir.join("s"))
+            .arg("--state-dir")
+            .arg(dir.join("state"))
             .args(["--enforcer", "affinity", "--counters", "software"])
             .args(flags)
             .args(Self::without_the_systems(flags))
-            .stderr(std::fs::File::create(dir.path().join("log")).unwrap())
+            .stderr(log)
             .spawn()
-            .unwrap();
-        let daemon = Self { child, dir };
-        eventually("the daemon answers", || daemon.try_client().is_ok());
-        daemon
+            .unwrap()
     }
 
     /// A configuration of the machine that the test runs on is none of its business.

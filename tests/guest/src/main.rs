@@ -65,6 +65,9 @@ const TESTS: &[Test] = tests![
     lifecycle::a_stop_gives_all_cpus_back,
     lifecycle::applications_outlive_a_killed_daemon_and_it_comes_back,
     lifecycle::applications_outlive_a_restart,
+    lifecycle::the_next_daemon_takes_running_applications_over,
+    lifecycle::a_reload_takes_the_configuration_over_and_an_error_is_told,
+    lifecycle::applications_survive_a_damaged_state,
     lifecycle::a_daemon_that_hangs_is_restarted,
     lifecycle::stopping_the_groups_place_ends_everything,
 ];

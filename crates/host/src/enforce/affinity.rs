@@ -25,9 +25,9 @@
 //! `tree`.
 
 use super::tree::{Child, ProcessTree};
-use super::{Enforcer, EnforcerKind, Newcomer, Tasks, masks};
+use super::{Enforcer, EnforcerKind, Former, Newcomer, Tasks, masks};
 use crate::procfs::ProcFs;
-use crate::{HostError, chain};
+use crate::{HostError, Missing, chain};
 use mapper_model::{AppId, CpuSet, ThreadId};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -290,6 +290,51 @@ impl Enforcer for AffinityEnforcer {
         );
         self.full_look_in = 0;
         self.list_threads(newcomer.app);
+        Ok(())
+    }
+
+    fn remember(&self, app: AppId) -> serde_json::Value {
+        self.tree.remember(app)
+    }
+
+    /// Nothing of an application can be told from its threads' masks.
+    fn left_over(&self) -> Vec<AppId> {
+        Vec::new()
+    }
+
+    fn first_process(&self, _app: AppId) -> Option<u32> {
+        None
+    }
+
+    fn take_over(&mut self, former: &Former) -> Result<(), HostError> {
+        let app = former.app;
+        if !self.tree.take_over(app, &former.processes, former.launcher) {
+            return Err(HostError::Missing(Missing {
+                what: "list of processes",
+                why: "it was not saved, or by another enforcer".to_owned(),
+                mend: "start the daemon with the enforcer it had before".to_owned(),
+            }));
+        }
+        self.apps.insert(
+            app,
+            Confined {
+                cpus: former.cpus.clone(),
+                ..Confined::default()
+            },
+        );
+        self.full_look_in = 0;
+        self.look_at_processes()?;
+        self.list_threads(app);
+        if self.tree.members(app).next().is_none() {
+            self.apps.remove(&app);
+            self.tree.remove(app);
+            return Err(HostError::Task {
+                action: "find",
+                kind: "application",
+                id: u32::try_from(app.0).unwrap_or(u32::MAX),
+                source: Errno::SRCH.into(),
+            });
+        }
         Ok(())
     }
 

@@ -46,6 +46,23 @@ pub trait Enforcer: fmt::Debug {
     /// When its group cannot be made or its first process cannot be moved; nothing is left behind.
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError>;
 
+    /// What has to be kept of an application so that a later daemon can follow its processes
+    /// further, for [`Former::processes`]. Null for kinds that find them without.
+    fn remember(&self, app: AppId) -> serde_json::Value;
+
+    /// Applications of an earlier daemon that were found running, by what the kernel keeps.
+    fn left_over(&self) -> Vec<AppId>;
+
+    /// The oldest of the processes of an application that was left over.
+    fn first_process(&self, app: AppId) -> Option<u32>;
+
+    /// Takes an application of an earlier daemon over. Nothing is changed for it: what is in force
+    /// stays so until [`Enforcer::apply`].
+    ///
+    /// # Errors
+    /// When none of its processes can be found.
+    fn take_over(&mut self, former: &Former) -> Result<(), HostError>;
+
     /// Looks for processes and threads that came and went, and puts right what escaped. To be
     /// called once an interval, before readings are taken.
     ///
@@ -114,6 +131,19 @@ pub struct Newcomer {
     pub first_process: u32,
     /// The process that launched it and to which its orphans fall.
     pub launcher: u32,
+}
+
+/// An application that an earlier daemon managed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Former {
+    /// Its id.
+    pub app: AppId,
+    /// The CPUs it was last given.
+    pub cpus: CpuSet,
+    /// Its launcher, if that still lives.
+    pub launcher: Option<u32>,
+    /// What [`Enforcer::remember`] said.
+    pub processes: serde_json::Value,
 }
 
 /// The processes and threads of an application.

@@ -23,6 +23,7 @@
 
 use crate::procfs::{ProcessStat, TaskKind};
 use mapper_model::AppId;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The processes of every application.
@@ -31,7 +32,7 @@ pub(super) struct ProcessTree {
     families: BTreeMap<AppId, Family>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Family {
     launcher: Launcher,
     /// Start time by process number.
@@ -58,7 +59,7 @@ impl Child {
 }
 
 /// Whether the children of a launcher must be orphans of what it launched.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Launcher {
     /// Its children have not been looked at yet.
     New(u32),
@@ -100,6 +101,33 @@ impl ProcessTree {
                 ended_leaders: Vec::new(),
             },
         );
+    }
+
+    /// What is known of an application, for [`ProcessTree::take_over`] by a later daemon.
+    pub(super) fn remember(&self, app: AppId) -> serde_json::Value {
+        self.families
+            .get(&app)
+            .and_then(|family| serde_json::to_value(family).ok())
+            .unwrap_or_default()
+    }
+
+    /// Goes on with what an earlier daemon knew. `launcher` is that launcher if it still lives.
+    /// Members that have ended meanwhile are struck by the next [`ProcessTree::update`].
+    pub(super) fn take_over(
+        &mut self,
+        app: AppId,
+        known: &serde_json::Value,
+        launcher: Option<u32>,
+    ) -> bool {
+        let Ok(mut family) = Family::deserialize(known) else {
+            return false;
+        };
+        // Its number may be somebody else's by now.
+        if launcher != Some(family.launcher.pid()) {
+            family.launcher = Launcher::Busy(0);
+        }
+        self.families.insert(app, family);
+        true
     }
 
     pub(super) fn remove(&mut self, app: AppId) {

@@ -30,14 +30,15 @@ use self::files::{
     write_error,
 };
 use self::root::{CGROUP2_MAGIC, hand_down_cpuset, missing};
-use super::{Enforcer, EnforcerKind, Newcomer, Tasks};
+use super::{Enforcer, EnforcerKind, Former, Newcomer, Tasks};
+use crate::HostError;
 use crate::procfs::{read_cpu_list, read_small};
-use crate::{HostError, chain};
 use cgroups_rs::CgroupPid;
 use cgroups_rs::fs::Controller;
 use cgroups_rs::fs::cpuset::CpuSetController;
 use mapper_model::{AppId, CpuSet};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -130,23 +131,8 @@ impl CgroupEnforcer {
         &self.root
     }
 
-    /// Applications of an earlier daemon that still run. They have all CPUs of the root.
-    #[must_use]
-    pub fn left_over(&self) -> &[PathBuf] {
-        &self.left_over
-    }
-
-    /// The first application number that no group of an earlier daemon bears.
-    #[must_use]
-    pub fn first_free_id(&self) -> u64 {
-        self.left_over
-            .iter()
-            .filter_map(|path| group_number(path))
-            .max()
-            .map_or(1, |highest| highest.saturating_add(1))
-    }
-
-    /// Groups of an earlier daemon: those that are empty are removed, the others get all CPUs.
+    /// Finds the groups of an earlier daemon and removes those that are empty. The others keep what
+    /// they have until somebody takes them over.
     fn find_left_over(&mut self) -> Result<(), HostError> {
         let entries = std::fs::read_dir(&self.root)
             .map_err(|source| HostError::file("read", &self.root, source))?;
@@ -155,12 +141,9 @@ impl CgroupEnforcer {
             if group_number(&path).is_none() {
                 continue;
             }
-            if let Err(error) = give_all(&path) {
-                tracing::warn!("group of an earlier daemon: {}", chain(&error));
-            }
             self.left_over.push(path);
         }
-        self.left_over.sort();
+        self.left_over.sort_by_key(|path| group_number(path));
         self.remove_left_over();
         Ok(())
     }
@@ -207,6 +190,40 @@ impl Enforcer for CgroupEnforcer {
             return Err(error);
         }
         self.groups.insert(newcomer.app, Group { path, cpuset });
+        Ok(())
+    }
+
+    /// The group itself says who is in it.
+    fn remember(&self, _app: AppId) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    fn left_over(&self) -> Vec<AppId> {
+        self.left_over
+            .iter()
+            .filter_map(|path| group_number(path).map(AppId))
+            .collect()
+    }
+
+    fn first_process(&self, app: AppId) -> Option<u32> {
+        let mut tasks = Tasks::default();
+        let group = self.root.join(format!("{PREFIX}{app}"));
+        collect_tasks(&group, DEPTH, &mut tasks);
+        tasks.processes.into_iter().min()
+    }
+
+    fn take_over(&mut self, former: &Former) -> Result<(), HostError> {
+        let path = self.root.join(format!("{PREFIX}{}", former.app));
+        if !is_populated(&path)? {
+            return Err(HostError::file(
+                "find processes in",
+                path,
+                Errno::SRCH.into(),
+            ));
+        }
+        self.left_over.retain(|left| *left != path);
+        let cpuset = CpuSetController::new(path.clone(), self.root.clone(), true);
+        self.groups.insert(former.app, Group { path, cpuset });
         Ok(())
     }
 
@@ -361,18 +378,33 @@ mod tests {
         enforcer.release(AppId(1), &CpuSet::first(8)).unwrap();
         let possible = text(PathBuf::from(POSSIBLE_CPUS));
         assert_eq!(text(group.join("cpuset.cpus")).trim(), possible.trim());
-        assert_eq!(enforcer.left_over(), [group]);
+        assert_eq!(enforcer.left_over(), [AppId(1)]);
     }
 
     #[test]
-    fn groups_of_an_earlier_daemon_are_found_and_their_numbers_not_used_again() {
+    fn groups_of_an_earlier_daemon_are_taken_over_as_they_are() {
         let root = tempfile::tempdir().unwrap();
         fake_group(root.path(), true);
-        fake_group(&root.path().join("app-41"), true);
+        let group = root.path().join("app-41");
+        fake_group(&group, true);
+        fs::write(group.join("cpuset.cpus"), "3\n").unwrap();
+        fs::write(group.join("cpuset.cpus.effective"), "3\n").unwrap();
         fake_group(&root.path().join("somebody-elses"), true);
-        let enforcer = CgroupEnforcer::prepare(root.path()).unwrap();
-        assert_eq!(enforcer.left_over(), [root.path().join("app-41")]);
-        assert_eq!(enforcer.first_free_id(), 42);
+        let mut enforcer = CgroupEnforcer::prepare(root.path()).unwrap();
+        assert_eq!(enforcer.left_over(), [AppId(41)]);
+        let former = |app| Former {
+            app: AppId(app),
+            cpus: "3".parse().unwrap(),
+            launcher: None,
+            processes: serde_json::Value::Null,
+        };
+        enforcer.take_over(&former(41)).unwrap();
+        assert!(enforcer.left_over().is_empty());
+        assert_eq!(enforcer.effective(AppId(41)).unwrap().to_string(), "3");
+        assert_eq!(text(group.join("cpuset.cpus")), "3\n");
+        enforcer.apply(AppId(41), &"5".parse().unwrap()).unwrap();
+        assert_eq!(text(group.join("cpuset.cpus")), "5\n".trim());
+        assert!(enforcer.take_over(&former(42)).unwrap_err().is_gone());
         assert_eq!(text(root.path().join("somebody-elses/cpuset.cpus")), "");
     }
 

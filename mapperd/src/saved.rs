@@ -1,0 +1,292 @@
+//! What outlives the daemon: a file that the next one goes on from.
+//!
+//! It holds the applications with what they were promised, and everything that is learned of them.
+//! It is written anew after each decision that changed something, and now and then between; the
+//! new one takes the old one's place in one step, so that there is a whole file at any time. It is
+//! not forced to the disk: it is worth nothing once the machine has been booted again, which the
+//! number of the boot in it tells.
+//!
+//! A file that cannot be read is not thrown away but set aside as `state.json.damaged`, for whoever
+//! wants to know what happened; the daemon starts without it and says so.
+
+use anyhow::{Context, bail};
+use mapper_model::{AppId, AppSpec, PlannedApp};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// The format that is written.
+const VERSION: u32 = 1;
+
+const FILE: &str = "state.json";
+const NEW: &str = "state.json.new";
+const DAMAGED: &str = "state.json.damaged";
+
+/// More than a thousand applications with all that can be learned of them take.
+const LONGEST: u64 = 64 << 20;
+
+/// Everything that outlives a daemon.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Saved {
+    pub(crate) version: u32,
+    /// The boot in which it was written; processes of another are gone.
+    pub(crate) boot: String,
+    pub(crate) ending: Ending,
+    pub(crate) next_app: AppId,
+    pub(crate) decisions: u64,
+    pub(crate) apps: Vec<SavedApp>,
+    /// What the controller remembers, in its own format.
+    pub(crate) controller: serde_json::Value,
+}
+
+/// How the daemon that wrote it was doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ending {
+    /// It ran, so that it was killed if it runs no more.
+    Running,
+    /// It was about to stop in order and to give all CPUs back.
+    Stopping,
+}
+
+/// One application.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedApp {
+    pub(crate) id: AppId,
+    pub(crate) spec: AppSpec,
+    pub(crate) command: String,
+    pub(crate) uid: u32,
+    pub(crate) first_process: Process,
+    pub(crate) launcher: Process,
+    /// The last plan for it.
+    pub(crate) planned: Option<PlannedApp>,
+    /// What the enforcer wants to know of its processes.
+    pub(crate) processes: serde_json::Value,
+    /// The token of its page.
+    pub(crate) token: Option<String>,
+}
+
+/// A process, told from others that had or will have its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub(crate) started_ticks: u64,
+}
+
+impl Saved {
+    /// With what does not depend on the daemon filled in.
+    pub(crate) fn new(ending: Ending, next_app: AppId, decisions: u64) -> Self {
+        Self {
+            version: VERSION,
+            boot: boot(),
+            ending,
+            next_app,
+            decisions,
+            apps: Vec::new(),
+            controller: serde_json::Value::Null,
+        }
+    }
+}
+
+/// The number of this boot; empty where the kernel does not tell.
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+/// What was found at the start.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// There is nothing to go on from.
+    Nothing,
+    /// This was left by an earlier daemon.
+    State(Box<Saved>),
+    /// There was something that could not be read.
+    Damaged {
+        /// What is wrong with it.
+        why: anyhow::Error,
+    },
+}
+
+/// The place where state is kept.
+#[derive(Debug)]
+pub(crate) struct StateDir {
+    path: PathBuf,
+    dir: OwnedFd,
+}
+
+impl StateDir {
+    /// Opens the directory, which is made if it does not exist.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt;
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .recursive(true)
+            .create(path)
+            .with_context(|| format!("create state directory {}", path.display()))?;
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty())
+            .with_context(|| format!("open state directory {}", path.display()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            dir,
+        })
+    }
+
+    /// Where the file is, for messages.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.path.join(FILE)
+    }
+
+    /// Reads what an earlier daemon of this boot left.
+    pub(crate) fn load(&self) -> Found {
+        match self.read() {
+            Ok(None) => Found::Nothing,
+            Ok(Some(saved)) if saved.boot != boot() => {
+                tracing::info!("state of an earlier boot ignored");
+                Found::Nothing
+            }
+            Ok(Some(saved)) => Found::State(Box::new(saved)),
+            Err(why) => {
+                let dir = self.dir.as_fd();
+                if let Err(error) = rustix::fs::renameat(dir, FILE, dir, DAMAGED) {
+                    tracing::warn!("{} not set aside: {error}", self.file().display());
+                }
+                Found::Damaged { why }
+            }
+        }
+    }
+
+    fn read(&self) -> anyhow::Result<Option<Saved>> {
+        #[derive(Deserialize)]
+        struct VersionOnly {
+            version: u32,
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = match rustix::fs::openat(self.dir.as_fd(), FILE, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error).context("open"),
+        };
+        let mut text = String::new();
+        file.take(LONGEST + 1)
+            .read_to_string(&mut text)
+            .context("read")?;
+        if text.len() as u64 > LONGEST {
+            bail!("longer than {LONGEST} bytes");
+        }
+        let VersionOnly { version } = serde_json::from_str(&text)?;
+        if version != VERSION {
+            bail!("it has version {version}, this mapperd reads version {VERSION}");
+        }
+        Ok(Some(serde_json::from_str(&text)?))
+    }
+
+    /// Puts a new state in the place of the old one.
+    pub(crate) fn store(&self, saved: &Saved) -> anyhow::Result<()> {
+        let text = serde_json::to_vec(saved).context("write state as JSON")?;
+        let dir = self.dir.as_fd();
+        // One that was left behind by a daemon that was killed halfway, or put there by somebody.
+        let _ = rustix::fs::unlinkat(dir, NEW, AtFlags::empty());
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let named = || format!("write {}", self.path.join(NEW).display());
+        let file =
+            rustix::fs::openat(dir, NEW, flags, Mode::RUSR | Mode::WUSR).with_context(named)?;
+        File::from(file).write_all(&text).with_context(named)?;
+        rustix::fs::renameat(dir, NEW, dir, FILE)
+            .with_context(|| format!("replace {}", self.file().display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::AppName;
+
+    fn saved() -> Saved {
+        let mut saved = Saved::new(Ending::Running, AppId(8), 17);
+        saved.apps.push(SavedApp {
+            id: AppId(7),
+            spec: AppSpec::named(AppName::new("fft").unwrap()),
+            command: "fft 3".into(),
+            uid: 1000,
+            first_process: Process {
+                pid: 11,
+                started_ticks: 4,
+            },
+            launcher: Process::default(),
+            planned: None,
+            processes: serde_json::Value::Null,
+            token: Some("00000000000000ab".into()),
+        });
+        saved
+    }
+
+    #[test]
+    fn what_is_stored_is_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&dir.path().join("made")).unwrap();
+        assert!(matches!(state.load(), Found::Nothing));
+        for _ in 0..2 {
+            state.store(&saved()).unwrap();
+        }
+        assert!(matches!(state.load(), Found::State(found) if *found == saved()));
+        assert_eq!(
+            std::fs::read_dir(dir.path().join("made")).unwrap().count(),
+            1
+        );
+    }
+
+    #[test]
+    fn state_of_another_boot_is_ignored() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let mut old = saved();
+        old.boot = "another".into();
+        state.store(&old).unwrap();
+        assert!(matches!(state.load(), Found::Nothing));
+    }
+
+    #[test]
+    fn a_damaged_file_is_set_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        state.store(&saved()).unwrap();
+        let whole = std::fs::read(state.file()).unwrap();
+        for (text, says) in [
+            (&whole[..whole.len() / 2], "EOF"),
+            (b"\xff\xfe", "read"),
+            (b"{\"version\":99}", "version 99"),
+            (b"", "EOF"),
+        ] {
+            std::fs::write(state.file(), text).unwrap();
+            let Found::Damaged { why } = state.load() else {
+                panic!("{text:?} was read");
+            };
+            assert!(format!("{why:#}").contains(says), "{why:#}");
+            assert!(!state.file().exists());
+            assert_eq!(std::fs::read(dir.path().join(DAMAGED)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_file_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::write(&elsewhere, "precious").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, dir.path().join(NEW)).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, state.file()).unwrap();
+        assert!(matches!(state.load(), Found::Damaged { .. }));
+        state.store(&saved()).unwrap();
+        assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "precious");
+    }
+}
