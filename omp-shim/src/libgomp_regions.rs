@@ -18,9 +18,12 @@ use crate::region::{self, OpenRegion, Start};
 use crate::runtime::{self, Family, Runtime};
 use crate::symbols::Symbol;
 use crate::thread_state::{self, ThreadState, note_caller};
+use crate::virtual_team::share::{Loop, Schedule};
+use crate::virtual_team::worksharing::Division;
+use crate::virtual_team::{self, Region};
 
 /// The function that gcc makes of a region's body.
-type Outlined = unsafe extern "C-unwind" fn(*mut c_void);
+pub(crate) type Outlined = unsafe extern "C-unwind" fn(*mut c_void);
 
 /// Where a region runs.
 #[inline(always)]
@@ -33,18 +36,32 @@ fn runtime_of(thread: &ThreadState, function: Outlined, symbol: Symbol) -> &'sta
 
 /// What a region is started with.
 #[derive(Clone, Copy)]
-struct Body {
-    function: Outlined,
-    data: *mut c_void,
+pub(crate) struct Body {
+    /// What every thread calls.
+    pub(crate) function: Outlined,
+    /// With what.
+    pub(crate) data: *mut c_void,
 }
 
-/// Runs a region by `run`, which gets the size of the team to ask for and what to start it with.
+/// How a region begins in a virtual team.
+enum Form {
+    /// It can not be virtual.
+    Real,
+    /// With its body.
+    Body,
+    /// Within a loop or sections.
+    Within(Loop),
+}
+
+/// Runs a region by `run`, which gets the size of the team to ask for and what to start it with; or by
+/// a virtual team, as `form` says.
 #[inline(always)]
-fn run_region<T>(
+fn run_region<T: Default>(
     thread: &ThreadState,
     runtime: &'static Runtime,
     body: Body,
     beginning: Beginning,
+    form: impl Fn() -> Form,
     asked: c_uint,
     run: impl Fn(c_uint, Body) -> T,
 ) -> T {
@@ -67,9 +84,43 @@ fn run_region<T>(
         asked,
     };
     let started = region::begin(&start);
-    let result = run(started.num_threads, member);
+    let result = if virtual_team::is_wanted() {
+        run_perhaps_virtual(&start, body, member, form, run)
+    } else {
+        run(started.num_threads, member)
+    };
     region::end(thread, &started.open);
     result
+}
+
+/// Runs a region by a virtual team if it may be, else by `run`, which then gets `member`.
+#[inline(always)]
+fn run_perhaps_virtual<T: Default>(
+    start: &Start<'_>,
+    body: Body,
+    member: Body,
+    form: impl Fn() -> Form,
+    run: impl Fn(c_uint, Body) -> T,
+) -> T {
+    let Start {
+        thread,
+        runtime,
+        asked,
+        ..
+    } = *start;
+    if thread.member.get().or(thread.outer.get()).is_some() {
+        return virtual_team::nest(thread, runtime, member, asked, run);
+    }
+    let work = match form() {
+        Form::Real => return run(asked, member),
+        Form::Body => None,
+        Form::Within(work) => Some(work),
+    };
+    let Some(plan) = virtual_team::plan(thread, runtime, asked) else {
+        return run(asked, member);
+    };
+    virtual_team::run(thread, runtime, &Region { body, work, plan });
+    T::default()
 }
 
 /// The real function behind `symbol`, as the type that its exported twin has.
@@ -77,7 +128,7 @@ macro_rules! real {
     ($runtime:expr, $symbol:expr, fn($($argument:ty),*) $(-> $result:ty)?) => {{
         let function = $runtime.function($symbol);
         if function.is_null() {
-            runtime::missing($symbol);
+            $crate::runtime::missing($symbol);
         }
         // SAFETY: the runtime's function of that name has this type: it is part of the interface
         // between gcc and libgomp, which libomp copies.
@@ -92,7 +143,7 @@ macro_rules! real {
 pub(crate) use real;
 
 macro_rules! regions {
-    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+    ($($name:ident($($argument:ident: $type:ty),*) $form:expr;)*) => {$(
         /// Runs a region by the real function of the same name.
         ///
         /// # Safety
@@ -103,15 +154,16 @@ macro_rules! regions {
             data: *mut c_void,
             num_threads: c_uint,
             $($argument: $type),*
-        ) $(-> $result)? {
+        ) {
             let thread = thread_state::current();
             let runtime = runtime_of(thread, function, Symbol::$name);
             let run = real!(
                 runtime, Symbol::$name,
-                fn(Outlined, *mut c_void, c_uint $(, $type)*) $(-> $result)?
+                fn(Outlined, *mut c_void, c_uint $(, $type)*)
             );
             let body = Body { function, data };
-            run_region(thread, runtime, body, Beginning::Body, num_threads, |team, body| {
+            let form = || $form;
+            run_region(thread, runtime, body, Beginning::Body, form, num_threads, |team, body| {
                 // SAFETY: the arguments are the caller's, save for the size of the team, which the
                 // interface leaves to the runtime whenever it was changed, and for the function,
                 // which calls the caller's.
@@ -122,16 +174,91 @@ macro_rules! regions {
 }
 
 regions! {
-    GOMP_parallel(flags: c_uint);
-    GOMP_parallel_reductions(flags: c_uint) -> c_uint;
-    GOMP_parallel_sections(count: c_uint, flags: c_uint);
+    GOMP_parallel(flags: c_uint) Form::Body;
+    GOMP_parallel_sections(count: c_uint, flags: c_uint) Form::Within(Loop::sections(count));
     GOMP_parallel_loop_static(
         start: c_long, end: c_long, increment: c_long, chunk: c_long, flags: c_uint
+    ) Form::Within(Loop::signed(start, end, increment, Schedule::Static, chunk));
+}
+
+/// The data of a region with task reductions, as libgomp sees it: it takes the first word for the
+/// description of the reductions before it starts any thread.
+#[repr(C)]
+struct WithReductions {
+    reductions: *mut c_void,
+    crew: *mut c_void,
+}
+
+unsafe extern "C-unwind" fn run_member_with_reductions(data: *mut c_void) {
+    // SAFETY: libgomp calls this with the data it was given in `GOMP_parallel_reductions` below,
+    // which outlives the region.
+    let crew = unsafe { (*data.cast::<WithReductions>()).crew };
+    // SAFETY: it is the crew that `run_region` made for this region.
+    unsafe { crew::run_member(crew) };
+}
+
+/// Runs a region with task reductions by the real function of the same name.
+///
+/// # Safety
+/// To be called as gcc does.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn GOMP_parallel_reductions(
+    function: Outlined,
+    data: *mut c_void,
+    num_threads: c_uint,
+    flags: c_uint,
+) -> c_uint {
+    let thread = thread_state::current();
+    let runtime = runtime_of(thread, function, Symbol::GOMP_parallel_reductions);
+    let run = real!(
+        runtime,
+        Symbol::GOMP_parallel_reductions,
+        fn(Outlined, *mut c_void, c_uint, c_uint) -> c_uint
     );
+    // SAFETY: the first word of the caller's data points to the description of its reductions, which
+    // libgomp fills in.
+    let reductions = unsafe { *data.cast::<*mut c_void>() };
+    let body = Body { function, data };
+    run_region(
+        thread,
+        runtime,
+        body,
+        Beginning::Body,
+        || Form::Real,
+        num_threads,
+        |team, body| {
+            let mut member = WithReductions {
+                reductions,
+                crew: body.data,
+            };
+            // SAFETY: as for the plain regions.
+            unsafe {
+                run(
+                    run_member_with_reductions,
+                    (&raw mut member).cast(),
+                    team,
+                    flags,
+                )
+            }
+        },
+    )
+}
+
+/// How a loop of that schedule is divided among members of a virtual team.
+macro_rules! division {
+    (Runtime, $runtime:ident,) => {
+        Division::by($runtime)
+    };
+    ($schedule:ident, $runtime:ident, $chunk:ident) => {
+        Division {
+            schedule: Schedule::$schedule,
+            chunk: $chunk,
+        }
+    };
 }
 
 macro_rules! loop_regions {
-    ($($name:ident($($chunk:ident: $type:ty)?) $kind:ident;)*) => {$(
+    ($($name:ident($($chunk:ident: $type:ty)?) $kind:ident $schedule:ident;)*) => {$(
         /// Runs a combined region and loop by the real function of the same name.
         ///
         /// # Safety
@@ -155,7 +282,13 @@ macro_rules! loop_regions {
             );
             let body = Body { function, data };
             let beginning = parking::combined_loop(runtime, Dispensed::$kind, increment);
-            run_region(thread, runtime, body, beginning, num_threads, |team, body| {
+            let form = || {
+                let division = division!($schedule, runtime, $($chunk)?);
+                Form::Within(Loop::signed(
+                    start, end, increment, division.schedule, division.chunk
+                ))
+            };
+            run_region(thread, runtime, body, beginning, form, num_threads, |team, body| {
                 // SAFETY: as for the plain regions.
                 unsafe {
                     run(
@@ -168,13 +301,13 @@ macro_rules! loop_regions {
 }
 
 loop_regions! {
-    GOMP_parallel_loop_dynamic(chunk: c_long) Always;
-    GOMP_parallel_loop_guided(chunk: c_long) Always;
-    GOMP_parallel_loop_nonmonotonic_dynamic(chunk: c_long) Always;
-    GOMP_parallel_loop_nonmonotonic_guided(chunk: c_long) Always;
-    GOMP_parallel_loop_runtime() IfScheduled;
-    GOMP_parallel_loop_nonmonotonic_runtime() IfScheduled;
-    GOMP_parallel_loop_maybe_nonmonotonic_runtime() IfScheduled;
+    GOMP_parallel_loop_dynamic(chunk: c_long) Always Dynamic;
+    GOMP_parallel_loop_guided(chunk: c_long) Always Guided;
+    GOMP_parallel_loop_nonmonotonic_dynamic(chunk: c_long) Always Dynamic;
+    GOMP_parallel_loop_nonmonotonic_guided(chunk: c_long) Always Guided;
+    GOMP_parallel_loop_runtime() IfScheduled Runtime;
+    GOMP_parallel_loop_nonmonotonic_runtime() IfScheduled Runtime;
+    GOMP_parallel_loop_maybe_nonmonotonic_runtime() IfScheduled Runtime;
 }
 
 macro_rules! legacy_regions {

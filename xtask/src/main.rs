@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod private_daemon;
 mod task_bench;
+mod task_conformance;
 mod task_demo;
 mod task_measure;
 mod task_replay;
@@ -29,6 +30,7 @@ struct Cli {
 enum Task {
     /// Measures the decision core against its targets
     Bench(task_bench::Args),
+    Conformance(task_conformance::Args),
     Demo(task_demo::Args),
     Measure(task_measure::Args),
     /// Takes the decisions of a recording again
@@ -47,6 +49,7 @@ fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let done = match cli.task {
         Task::Bench(args) => task_bench::run(&args),
+        Task::Conformance(args) => task_conformance::run(&args),
         Task::Demo(args) => task_demo::run(&args),
         Task::Measure(args) => task_measure::run(&args),
         Task::Replay(args) => task_replay::run(&args),

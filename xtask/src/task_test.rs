@@ -3,8 +3,8 @@
 //! Runs the stages below one after the other, also when one has failed, and says for each how
 //! long it took. What a stage printed is kept in `target/test-logs` and shown for the first that
 //! failed. The last line counts the tests that really ran: those of cargo's test programs, read
-//! from their summaries, the worked numbers, and those in the guest. A test that was left out by
-//! `#[ignore]` counts as failed: nothing is skipped in silence.
+//! from their summaries, the worked numbers, OpenMP programs in a team mode, and those in the
+//! guest. A test that was left out by `#[ignore]` counts as failed: nothing is skipped in silence.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,7 +16,7 @@ use anyhow::{Context as _, bail};
 
 use crate::task_setup::{self, Purpose};
 use crate::task_vm::{self, Machine};
-use crate::{task_tidy, task_vectors, workspace};
+use crate::{task_conformance, task_tidy, task_vectors, workspace};
 
 /// Lines of a failed stage's output that are shown; all of it is in its log.
 const SHOWN_LINES: usize = 150;
@@ -46,6 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Stage::Tidy,
         Stage::Tests,
         Stage::Vectors,
+        Stage::Conformance,
     ];
     if !args.no_vm {
         stages.push(Stage::Guest);
@@ -106,6 +107,7 @@ enum Stage {
     Tidy,
     Tests,
     Vectors,
+    Conformance,
     Guest,
 }
 
@@ -117,6 +119,7 @@ impl Stage {
             Self::Tidy => "tidy",
             Self::Tests => "tests",
             Self::Vectors => "vectors",
+            Self::Conformance => "conformance",
             Self::Guest => "guest",
         }
     }
@@ -128,6 +131,7 @@ impl Stage {
             Self::Tidy => "tidy",
             Self::Tests => "unit, property and command line tests",
             Self::Vectors => "worked numbers",
+            Self::Conformance => "OpenMP programs under flapping CPUs",
             Self::Guest => "guest tests",
         }
     }
@@ -166,6 +170,15 @@ impl Stage {
                 let counts = Counts {
                     passed: folder.passed,
                     failed: folder.failed + folder.unreadable,
+                };
+                Ok(Ran::of_tests(counts, Verdict::Passed))
+            }
+            Self::Conformance => {
+                let report = task_conformance::check_own_suite()?;
+                let _ = write!(output, "{report}");
+                let counts = Counts {
+                    passed: report.sound(),
+                    failed: report.broken(),
                 };
                 Ok(Ran::of_tests(counts, Verdict::Passed))
             }

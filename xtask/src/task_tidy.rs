@@ -100,6 +100,7 @@ const ALLOWED: [Row; 17] = [
     (
         "xtask",
         &[
+            "mapper-abi",
             "mapper-allocate",
             "mapper-control",
             "mapper-map",

@@ -1,0 +1,11 @@
+/* schedule(auto) over unsigned. */
+#include "suite_loops.h"
+#include <limits.h>
+int main(void)
+{
+    while (more_rounds()) {
+        CHECK_LOOP_UP(unsigned, 1u, 1, schedule(auto));
+        CHECK_LOOP_UP(unsigned, UINT_MAX - 600u * 3u, 3, schedule(auto));
+    }
+    return suite_result();
+}

@@ -1,0 +1,15 @@
+/* schedule(runtime) over unsigned. */
+#include "suite_loops.h"
+#include <limits.h>
+int main(void)
+{
+    while (more_rounds()) {
+        static const omp_sched_t kinds[] = {omp_sched_static, omp_sched_dynamic, omp_sched_guided, omp_sched_auto};
+        static int turn;
+        omp_set_schedule(kinds[turn % 4], turn % 5);
+        turn++;
+        CHECK_LOOP_UP(unsigned, 1u, 1, schedule(runtime));
+        CHECK_LOOP_UP(unsigned, UINT_MAX - 600u * 3u, 3, schedule(runtime));
+    }
+    return suite_result();
+}

@@ -1,0 +1,274 @@
+//! The runs of one program, and what they say.
+//!
+//! A mode is tried only with a program that passes plainly every time; its first failure ends it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use mapper_abi::TeamMode;
+use serde::Serialize;
+
+use super::Teams;
+use super::flap::Flapper;
+use super::programs::{Compiled, Program};
+use super::run::{Ending, Machine, Run, Runner};
+
+/// Plain runs under `OMP_DYNAMIC=true` that must pass for `follow` to be answerable.
+const DYNAMIC_RUNS: u32 = 3;
+
+/// A hung program is told from a slow one by this many times what it takes plainly.
+const SLOWNESS: u32 = 10;
+
+/// Whether the shim has a team mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Support {
+    /// It attaches in this mode.
+    Supported,
+    /// It does not know it, or stays inert.
+    NotSupported,
+}
+
+/// A team mode and whether the shim has it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Mode {
+    /// The mode.
+    pub(crate) teams: Teams,
+    /// Whether the shim has it.
+    pub(crate) support: Support,
+}
+
+/// What came of one program in one mode.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub(crate) enum Verdict {
+    /// Right in every run.
+    Passed,
+    /// Right in every run, with real teams: the shim did not admit it to the mode.
+    NotAdmitted {
+        /// What the shim says.
+        why: String,
+    },
+    /// Wrong, but so it is under `OMP_DYNAMIC=true`, which `follow` asks of a program.
+    NeedsExactTeams {
+        /// How it ended with mapper.
+        how: String,
+    },
+    /// Wrong, and it should not be.
+    Broken {
+        /// How it ended.
+        how: String,
+        /// The end of what it printed.
+        said: String,
+        /// What the shim says about the mode.
+        shim: Option<String>,
+    },
+}
+
+/// What came of a program without mapper.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub(crate) enum Plain {
+    /// Right in every run.
+    Passed,
+    /// The compiler does not take it.
+    NotCompiled {
+        /// What the compiler says.
+        why: String,
+    },
+    /// Wrong without mapper.
+    Failed {
+        /// How it ended.
+        how: String,
+        /// The end of what it printed.
+        said: String,
+    },
+}
+
+/// A program in one mode.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Managed {
+    /// The mode.
+    pub(crate) teams: Teams,
+    /// What came of it.
+    #[serde(flatten)]
+    pub(crate) verdict: Verdict,
+}
+
+/// Everything about one program by one compiler.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Case {
+    /// Its path below the folder.
+    pub(crate) program: String,
+    /// The compiler.
+    pub(crate) compiler: String,
+    /// Without mapper.
+    pub(crate) plain: Plain,
+    /// With it, for each mode that the shim has.
+    pub(crate) managed: Vec<Managed>,
+}
+
+/// How to judge.
+pub(crate) struct Judge<'a> {
+    /// Where programs run.
+    pub(crate) machine: Machine,
+    /// The modes asked for.
+    pub(crate) teams: Vec<Mode>,
+    /// Runs of each kind.
+    pub(crate) runs: u32,
+    /// The least time after which a run counts as hung.
+    pub(crate) time_limit: Duration,
+    /// Where programs are compiled to.
+    pub(crate) scratch: &'a Path,
+}
+
+impl Judge<'_> {
+    /// Compiles and runs a program. An error is the tool's, not the program's.
+    pub(crate) fn judge(&self, program: &Program, index: usize) -> anyhow::Result<Case> {
+        let executable = self.scratch.join(format!("program{index}"));
+        let case = self.judge_at(program, index, &executable)?;
+        // A large suite would fill the disk.
+        let _ = std::fs::remove_file(&executable);
+        Ok(case)
+    }
+
+    fn judge_at(&self, program: &Program, index: usize, executable: &Path) -> anyhow::Result<Case> {
+        let case = |plain| Case {
+            program: program.name.clone(),
+            compiler: program.compiler.clone(),
+            plain,
+            managed: Vec::new(),
+        };
+        if let Compiled::Refused(why) = program.compile(executable)? {
+            return Ok(case(Plain::NotCompiled { why }));
+        }
+        let mut runner = Runner {
+            program: executable,
+            machine: &self.machine,
+            time_limit: self.time_limit,
+        };
+        for _ in 0..self.runs {
+            let run = runner.plainly(&[])?;
+            if run.ending != Ending::Passed {
+                return Ok(case(Plain::Failed {
+                    how: run.ending.to_string(),
+                    said: run.said,
+                }));
+            }
+            runner.time_limit = runner.time_limit.max(run.elapsed * SLOWNESS);
+        }
+        let mut case = case(Plain::Passed);
+        for mode in &self.teams {
+            if mode.support == Support::Supported {
+                let verdict = self.judge_mode(&runner, mode.teams, index)?;
+                case.managed.push(Managed {
+                    teams: mode.teams,
+                    verdict,
+                });
+            }
+        }
+        Ok(case)
+    }
+
+    fn judge_mode(
+        &self,
+        runner: &Runner<'_>,
+        teams: Teams,
+        index: usize,
+    ) -> anyhow::Result<Verdict> {
+        let mode = team_mode(teams).context("a mode that the page does not know")?;
+        let mut not_admitted = None;
+        for turn in 0..self.runs {
+            let seed = (index as u64) << 32 | u64::from(turn);
+            let mut flapper = Flapper::new(mode, &self.machine.cpus, seed)?;
+            let run = runner.managed(&mut flapper)?;
+            let shim = flapper.report().teams_off.map(|why| format!("{why:?}"));
+            if run.ending != Ending::Passed {
+                return wrong(runner, teams, run, shim);
+            }
+            not_admitted = not_admitted.or(shim);
+        }
+        Ok(match not_admitted {
+            Some(why) if teams == Teams::Virtual => Verdict::NotAdmitted { why },
+            _ => Verdict::Passed,
+        })
+    }
+}
+
+/// The verdict on a wrong run.
+fn wrong(
+    runner: &Runner<'_>,
+    teams: Teams,
+    run: Run,
+    shim: Option<String>,
+) -> anyhow::Result<Verdict> {
+    let how = run.ending.to_string();
+    if teams == Teams::Follow {
+        for _ in 0..DYNAMIC_RUNS {
+            if runner.plainly(&[("OMP_DYNAMIC", "true")])?.ending != Ending::Passed {
+                return Ok(Verdict::NeedsExactTeams { how });
+            }
+        }
+    }
+    Ok(Verdict::Broken {
+        how,
+        said: run.said,
+        shim,
+    })
+}
+
+fn team_mode(teams: Teams) -> Option<TeamMode> {
+    TeamMode::from_name(teams.name())
+}
+
+/// Which of the modes the shim has: those in which it attaches to its page. Tried with the first of
+/// the compilers.
+pub(crate) fn supported(
+    wanted: &[Teams],
+    compilers: &[String],
+    machine: &Machine,
+    scratch: &Path,
+) -> anyhow::Result<Vec<Mode>> {
+    const PROBE: &str = "int main(void)\n{\n    int sum = 0;\n\
+        #pragma omp parallel reduction(+ : sum)\n    sum++;\n    return sum < 1;\n}\n";
+    let source = scratch.join("probe.c");
+    std::fs::write(&source, PROBE).with_context(|| format!("write {}", source.display()))?;
+    let Some(compiler) = compilers.first() else {
+        bail!("--cc is empty; name a compiler, such as gcc");
+    };
+    let executable = scratch.join("probe");
+    let program = Program::new(scratch, Path::new("probe.c"), compiler);
+    if let Compiled::Refused(why) = program.compile(&executable)? {
+        bail!("{compiler} -fopenmp does not work: {why}");
+    }
+    let runner = Runner {
+        program: &executable,
+        machine,
+        time_limit: Duration::from_secs(20),
+    };
+    let mut modes = Vec::new();
+    for &teams in wanted {
+        let attached = match team_mode(teams) {
+            Some(mode) => {
+                let mut flapper = Flapper::new(mode, &machine.cpus, 1)?;
+                runner.managed(&mut flapper)?;
+                flapper.report().attached()
+            }
+            None => false,
+        };
+        if !attached && teams != Teams::Virtual {
+            bail!(
+                "the shim {} does not attach with MAPPER_TEAMS={}; run a program with MAPPER_DEBUG=1 to see why",
+                machine.shim.display(),
+                teams.name()
+            );
+        }
+        let support = match attached {
+            true => Support::Supported,
+            false => Support::NotSupported,
+        };
+        modes.push(Mode { teams, support });
+    }
+    Ok(modes)
+}

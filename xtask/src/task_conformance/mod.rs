@@ -1,0 +1,266 @@
+//! `cargo xtask conformance`: does a program still compute the right thing when mapper manages it?
+//!
+//! *Problem.* The OpenMP shim stands between every program and its runtime while the allocation
+//! changes under it. Whether that is sound can only be seen by many programs, each of which checks
+//! itself, at many moments of change.
+//!
+//! *Approach.* Every C program of a folder (the project's own suite, or any other whose programs say
+//! by exit status 0 that all was well) is compiled by each compiler and run plainly a few times.
+//! Those that pass are run again with the shim, in every team mode, while the allocation flaps every
+//! 300 µs between 1 and twice the CPUs: the page says so, and the affinity of the program's threads
+//! follows as far as there are CPUs. No daemon is needed: [`flap`] is its stand-in.
+//!
+//! *What counts.* A program that passes plainly must pass under `fixed` and under `virtual`, whether
+//! the shim's check admits it there or leaves it its real teams. Under `follow` it must pass if it
+//! passes under `OMP_DYNAMIC=true`. A run that outlasts its time limit has hung, which is a failure
+//! of the report and not of the tool. A mode that the shim does not have is told apart from one that
+//! passed.
+//!
+//! | module | job |
+//! |---|---|
+//! | `programs` | which programs there are, and compiling them |
+//! | `run` | one run of one program, plain or managed, with its time limit |
+//! | `flap` | allocations that change all the time |
+//! | `judge` | the runs of one program, and what they say |
+//! | `report` | table, failures with the command to repeat them, JSON |
+
+mod flap;
+mod judge;
+mod programs;
+mod report;
+mod run;
+
+use std::io::IsTerminal as _;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use crate::workspace;
+use judge::{Case, Judge};
+use programs::Program;
+pub(crate) use report::Report;
+use run::Machine;
+
+/// Runs a folder of OpenMP programs under allocations that change all the time
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Folder of C programs that exit with 0 when all is well [default: the project's own suite]
+    dir: Option<PathBuf>,
+
+    /// Compilers
+    #[arg(
+        long,
+        value_name = "CC,…",
+        value_delimiter = ',',
+        default_value = "gcc,clang"
+    )]
+    cc: Vec<String>,
+
+    /// Team modes
+    #[arg(
+        long,
+        value_name = "MODE,…",
+        value_delimiter = ',',
+        default_value = "fixed,follow,virtual"
+    )]
+    teams: Vec<Teams>,
+
+    /// Programs at a time [default: as many as CPUs]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+
+    /// Write everything that was found to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Only this program, by its path within the folder
+    #[arg(long, value_name = "FILE.c")]
+    program: Option<String>,
+
+    /// Runs of each program, plainly and in each mode
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+
+    /// Seconds until a run counts as hung; at least ten times what it takes plainly
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = clap::value_parser!(u64).range(1..))]
+    time_limit: u64,
+
+    /// The shim [default: the one of this checkout, built now]
+    #[arg(long, value_name = "PATH")]
+    shim: Option<PathBuf>,
+}
+
+/// What the shim may do with teams, as `MAPPER_TEAMS` names it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Teams {
+    /// Their size never changes.
+    Fixed,
+    /// Their size follows the allocation.
+    Follow,
+    /// The program sees the team it expects, carried by as many threads as it has CPUs.
+    Virtual,
+}
+
+impl Teams {
+    /// Its name in the environment.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Follow => "follow",
+            Self::Virtual => "virtual",
+        }
+    }
+}
+
+/// Runs `cargo xtask conformance`.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let report = check(args)?;
+    print!("{report}");
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&report).context("write the results as JSON")?;
+        std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
+    }
+    match report.broken() {
+        0 => Ok(()),
+        count => bail!("{count} broken by mapper"),
+    }
+}
+
+/// The short form that is part of `cargo xtask test`: the own suite, one run of each kind.
+pub(crate) fn check_own_suite() -> anyhow::Result<Report> {
+    check(&Args {
+        dir: None,
+        cc: vec!["gcc".to_owned(), "clang".to_owned()],
+        teams: vec![Teams::Fixed, Teams::Follow, Teams::Virtual],
+        jobs: None,
+        json: None,
+        program: None,
+        runs: 1,
+        time_limit: 20,
+        shim: None,
+    })
+}
+
+fn check(args: &Args) -> anyhow::Result<Report> {
+    let own_suite = workspace::root().join("omp-shim/tests/conformance");
+    let folder = args.dir.as_deref().unwrap_or(&own_suite);
+    let mut sources = programs::find(folder)?;
+    if let Some(wanted) = &args.program {
+        sources.retain(|source| source == Path::new(wanted));
+    }
+    if sources.is_empty() {
+        match &args.program {
+            Some(wanted) => bail!(
+                "{}: no {wanted}; give its path below the folder",
+                folder.display()
+            ),
+            None => bail!("{}: no C programs (*.c)", folder.display()),
+        }
+    }
+    let shim = match &args.shim {
+        Some(path) => path
+            .canonicalize()
+            .with_context(|| format!("shim {}", path.display()))?,
+        None => build_shim()?,
+    };
+    let scratch = tempfile::Builder::new()
+        .prefix("mapper-conformance-")
+        .tempdir()
+        .context("make a temporary folder")?;
+    let machine = Machine::of_this_process(shim)?;
+    let judge = Judge {
+        teams: judge::supported(&args.teams, &args.cc, &machine, scratch.path())?,
+        machine,
+        runs: args.runs,
+        time_limit: Duration::from_secs(args.time_limit),
+        scratch: scratch.path(),
+    };
+    let cases: Vec<Program> = args
+        .cc
+        .iter()
+        .flat_map(|compiler| {
+            sources
+                .iter()
+                .map(move |source| Program::new(folder, source, compiler))
+        })
+        .collect();
+    let jobs = match args.jobs {
+        Some(jobs) => jobs,
+        None => std::thread::available_parallelism().context("count the CPUs")?,
+    };
+    let cases = judge_all(&judge, &cases, jobs)?;
+    Ok(Report::new(args.dir.as_deref(), judge.teams, cases))
+}
+
+/// Builds the shim of this checkout.
+fn build_shim() -> anyhow::Result<PathBuf> {
+    let status = workspace::cargo()
+        .args(["build", "--quiet", "-p", "mapper-omp-shim"])
+        .status()
+        .context("start cargo")?;
+    let shim = workspace::target_dir().join("debug/libmapper_omp.so");
+    if !status.success() || !shim.exists() {
+        bail!("the shim {} could not be built; see above", shim.display());
+    }
+    shim.canonicalize()
+        .with_context(|| format!("shim {}", shim.display()))
+}
+
+/// Judges all programs, several at a time, in the order given. Ctrl-C ends it after the runs that
+/// are under way.
+fn judge_all(
+    judge: &Judge<'_>,
+    programs: &[Program],
+    jobs: NonZeroUsize,
+) -> anyhow::Result<Vec<Case>> {
+    let bar = progress_bar(programs.len())?;
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let judged: Mutex<Vec<(usize, anyhow::Result<Case>)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.get().min(programs.len()) {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(program) = programs.get(index) else {
+                        break;
+                    };
+                    bar.set_message(program.title());
+                    let case = judge.judge(program, index);
+                    stop.fetch_or(case.is_err(), Ordering::Relaxed);
+                    judged
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((index, case));
+                    bar.inc(1);
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let mut judged = judged.into_inner().unwrap_or_else(PoisonError::into_inner);
+    judged.sort_by_key(|(index, _)| *index);
+    judged.into_iter().map(|(_, case)| case).collect()
+}
+
+fn progress_bar(length: usize) -> anyhow::Result<ProgressBar> {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(Some(length as u64), target);
+    bar.set_style(ProgressStyle::with_template(
+        "{prefix:>12} [{bar:30}] {pos}/{len} {elapsed_precise} {wide_msg}",
+    )?);
+    bar.set_prefix("conformance");
+    bar.enable_steady_tick(Duration::from_millis(200));
+    Ok(bar)
+}

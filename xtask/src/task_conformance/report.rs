@@ -1,0 +1,259 @@
+//! What was found: a table, the failures with the command to repeat them, and JSON.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::Teams;
+use super::judge::{Case, Mode, Plain, Support, Verdict};
+
+/// The results of all programs.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    /// The folder, unless it was the project's own suite.
+    folder: Option<PathBuf>,
+    modes: Vec<Mode>,
+    cases: Vec<Case>,
+}
+
+/// How many programs of one compiler came out how in one mode.
+#[derive(Default, PartialEq, Eq, Debug)]
+struct Row {
+    passed: usize,
+    not_admitted: usize,
+    needs_exact_teams: usize,
+    broken: usize,
+}
+
+impl Row {
+    fn count(&mut self, verdict: &Verdict) {
+        match verdict {
+            Verdict::Passed => self.passed += 1,
+            Verdict::NotAdmitted { .. } => self.not_admitted += 1,
+            Verdict::NeedsExactTeams { .. } => self.needs_exact_teams += 1,
+            Verdict::Broken { .. } => self.broken += 1,
+        }
+    }
+}
+
+impl Report {
+    /// The report on these programs.
+    pub(crate) fn new(folder: Option<&Path>, modes: Vec<Mode>, cases: Vec<Case>) -> Self {
+        Self {
+            folder: folder.map(Path::to_owned),
+            modes,
+            cases,
+        }
+    }
+
+    /// How often a program was broken by mapper, over all modes.
+    pub(crate) fn broken(&self) -> usize {
+        self.verdicts()
+            .filter(|verdict| matches!(verdict, Verdict::Broken { .. }))
+            .count()
+    }
+
+    /// How often a program came out as it should.
+    pub(crate) fn sound(&self) -> usize {
+        self.verdicts().count() - self.broken()
+    }
+
+    fn verdicts(&self) -> impl Iterator<Item = &Verdict> {
+        let managed = self.cases.iter().flat_map(|case| &case.managed);
+        managed.map(|managed| &managed.verdict)
+    }
+
+    fn row(&self, compiler: &str, teams: Teams) -> Row {
+        let mut row = Row::default();
+        for case in self.of(compiler) {
+            for managed in case.managed.iter().filter(|managed| managed.teams == teams) {
+                row.count(&managed.verdict);
+            }
+        }
+        row
+    }
+
+    fn of(&self, compiler: &str) -> impl Iterator<Item = &Case> {
+        self.cases
+            .iter()
+            .filter(move |case| case.compiler == compiler)
+    }
+
+    /// The command that runs one program in one mode again, often.
+    fn repeat(&self, case: &Case, teams: Teams) -> String {
+        let folder = match &self.folder {
+            Some(folder) => format!(" {}", quoted(&folder.to_string_lossy())),
+            None => String::new(),
+        };
+        format!(
+            "cargo xtask conformance{folder} --program {} --cc {} --teams {} --runs 20",
+            quoted(&case.program),
+            quoted(&case.compiler),
+            teams.name()
+        )
+    }
+
+    fn write_plain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for case in &self.cases {
+            match &case.plain {
+                Plain::Passed => {}
+                Plain::NotCompiled { why } => {
+                    writeln!(f, "not compiled: {} {}: {why}", case.compiler, case.program)?;
+                }
+                Plain::Failed { how, said } => {
+                    writeln!(
+                        f,
+                        "fails plainly: {} {}: {how}",
+                        case.compiler, case.program
+                    )?;
+                    write_indented(f, said)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\n{:<10} {:<8} {:>8} {:>13} {:>17} {:>8}",
+            "compiler", "teams", "passed", "not admitted", "needs exact teams", "broken"
+        )?;
+        let compilers: BTreeSet<&str> = self
+            .cases
+            .iter()
+            .map(|case| case.compiler.as_str())
+            .collect();
+        for compiler in compilers {
+            let count = |wanted: fn(&Plain) -> bool| {
+                self.of(compiler).filter(|case| wanted(&case.plain)).count()
+            };
+            let passed = count(|plain| *plain == Plain::Passed);
+            let failed = count(|plain| matches!(plain, Plain::Failed { .. }));
+            let refused = count(|plain| matches!(plain, Plain::NotCompiled { .. }));
+            writeln!(
+                f,
+                "{compiler:<10} {:<8} {passed:>8}   ({failed} fail plainly, {refused} not compiled)",
+                "plain"
+            )?;
+            for mode in &self.modes {
+                let teams = mode.teams.name();
+                if mode.support == Support::NotSupported {
+                    writeln!(f, "{compiler:<10} {teams:<8} not supported by the shim")?;
+                    continue;
+                }
+                let row = self.row(compiler, mode.teams);
+                writeln!(
+                    f,
+                    "{compiler:<10} {teams:<8} {:>8} {:>13} {:>17} {:>8}",
+                    row.passed, row.not_admitted, row.needs_exact_teams, row.broken
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_broken(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for case in &self.cases {
+            for managed in &case.managed {
+                if let Verdict::Broken { how, said, shim } = &managed.verdict {
+                    let teams = managed.teams.name();
+                    writeln!(
+                        f,
+                        "\nBROKEN by {teams}: {} {}: {how}",
+                        case.compiler, case.program
+                    )?;
+                    if let Some(shim) = shim {
+                        writeln!(f, "    the shim says: {shim}")?;
+                    }
+                    write_indented(f, said)?;
+                    writeln!(f, "    again: {}", self.repeat(case, managed.teams))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_plain(f)?;
+        self.write_table(f)?;
+        self.write_broken(f)
+    }
+}
+
+fn write_indented(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    text.lines()
+        .try_for_each(|line| writeln!(f, "    | {line}"))
+}
+
+/// A word as a shell wants it.
+fn quoted(word: &str) -> String {
+    let harmless = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if !word.is_empty() && word.chars().all(harmless) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::judge::Managed;
+    use super::*;
+
+    fn report() -> Report {
+        let case = |program: &str, verdict| Case {
+            program: program.to_owned(),
+            compiler: "gcc".to_owned(),
+            plain: Plain::Passed,
+            managed: vec![Managed {
+                teams: Teams::Fixed,
+                verdict,
+            }],
+        };
+        let broken = Verdict::Broken {
+            how: "SIGSEGV".to_owned(),
+            said: "line".to_owned(),
+            shim: None,
+        };
+        let modes = vec![
+            Mode {
+                teams: Teams::Fixed,
+                support: Support::Supported,
+            },
+            Mode {
+                teams: Teams::Virtual,
+                support: Support::NotSupported,
+            },
+        ];
+        let cases = vec![case("a.c", Verdict::Passed), case("odd name.c", broken)];
+        Report::new(Some(Path::new("/suite")), modes, cases)
+    }
+
+    #[test]
+    fn what_is_broken_comes_with_the_command_that_repeats_it() {
+        let text = report().to_string();
+        let command =
+            "cargo xtask conformance /suite --program 'odd name.c' --cc gcc --teams fixed";
+        assert!(text.contains(command), "{text}");
+        assert!(
+            text.contains("SIGSEGV") && text.contains("| line"),
+            "{text}"
+        );
+        assert_eq!(report().broken(), 1);
+        assert_eq!(report().sound(), 1);
+    }
+
+    #[test]
+    fn a_mode_that_the_shim_lacks_does_not_look_like_one_that_passed() {
+        let text = report().to_string();
+        assert!(
+            text.contains("virtual  not supported by the shim"),
+            "{text}"
+        );
+    }
+}

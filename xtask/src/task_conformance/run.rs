@@ -1,0 +1,269 @@
+//! One run of one program: started, watched, and ended when it takes too long.
+
+use std::fmt;
+use std::fs::File;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use super::flap::{self, Flapper};
+
+/// How often the allocation of a managed program changes.
+const FLAP: Duration = Duration::from_micros(300);
+
+/// How often a plain program is looked at.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Lines kept of what a program said.
+const KEPT_LINES: usize = 8;
+
+/// Where programs run.
+pub(crate) struct Machine {
+    /// The shim to preload.
+    pub(crate) shim: PathBuf,
+    /// CPUs that this process may use.
+    pub(crate) cpus: Vec<usize>,
+}
+
+impl Machine {
+    /// The CPUs this process may use.
+    pub(crate) fn of_this_process(shim: PathBuf) -> anyhow::Result<Self> {
+        let allowed = sched_getaffinity(Pid::from_raw(0)).context("ask for the CPUs")?;
+        let cpus = (0..CpuSet::count())
+            .filter(|&cpu| allowed.is_set(cpu).unwrap_or(false))
+            .collect();
+        Ok(Self { shim, cpus })
+    }
+
+    /// Threads that programs start with: twice the CPUs, the most they are ever given.
+    pub(crate) fn threads(&self) -> usize {
+        2 * self.cpus.len()
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// With exit status 0.
+    Passed,
+    /// With another.
+    Status(i32),
+    /// By a signal.
+    Signal(i32),
+    /// Not within its time; its threads were in these states.
+    Hung(Duration, String),
+}
+
+impl From<ExitStatus> for Ending {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(0), _) => Self::Passed,
+            (Some(code), _) => Self::Status(code),
+            (None, signal) => Self::Signal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => write!(f, "passed"),
+            Self::Status(code) => write!(f, "exit status {code}"),
+            Self::Signal(number) => match Signal::try_from(*number) {
+                Ok(signal) => write!(f, "{signal}"),
+                Err(_) => write!(f, "signal {number}"),
+            },
+            Self::Hung(limit, threads) => {
+                write!(f, "hung for {} s ({threads})", limit.as_secs())
+            }
+        }
+    }
+}
+
+/// A run that is over.
+pub(crate) struct Run {
+    /// How it ended.
+    pub(crate) ending: Ending,
+    /// How long it took.
+    pub(crate) elapsed: Duration,
+    /// The end of what it printed.
+    pub(crate) said: String,
+}
+
+/// A program to be run, with its limits.
+pub(crate) struct Runner<'a> {
+    /// The program.
+    pub(crate) program: &'a Path,
+    /// Where it runs.
+    pub(crate) machine: &'a Machine,
+    /// After this it has hung.
+    pub(crate) time_limit: Duration,
+}
+
+impl Runner<'_> {
+    /// Runs it without mapper, but with as short waits as mapper gives it, and `extra` variables.
+    pub(crate) fn plainly(&self, extra: &[(&str, &str)]) -> anyhow::Result<Run> {
+        let mut command = self.command();
+        command.envs(extra.iter().copied());
+        self.run(command, None)
+    }
+
+    /// Runs it with the shim, under an allocation that flaps.
+    pub(crate) fn managed(&self, flapper: &mut Flapper) -> anyhow::Result<Run> {
+        let mut command = self.command();
+        command
+            .env("LD_PRELOAD", &self.machine.shim)
+            .envs(flapper.environment());
+        self.run(command, Some(flapper))
+    }
+
+    /// The program with the environment that the launcher would give it, and nothing of ours.
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.program);
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if ["OMP_", "GOMP_", "KMP_", "MAPPER_", "LD_PRELOAD"]
+                .iter()
+                .any(|prefix| text.starts_with(prefix))
+            {
+                command.env_remove(&name);
+            }
+        }
+        command
+            .env("OMP_NUM_THREADS", self.machine.threads().to_string())
+            .env("GOMP_SPINCOUNT", "3000")
+            .env("KMP_BLOCKTIME", "0")
+            .env("KMP_AFFINITY", "disabled");
+        command
+    }
+
+    fn run(&self, mut command: Command, mut flapper: Option<&mut Flapper>) -> anyhow::Result<Run> {
+        let log = self.program.with_extension("log");
+        let output = File::create(&log).with_context(|| format!("create {}", log.display()))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().context("share a file")?)
+            .stderr(output)
+            // What it forks goes with it when it hangs.
+            .process_group(0);
+        let begun = Instant::now();
+        let child = command
+            .spawn()
+            .with_context(|| format!("start {}", self.program.display()))?;
+        let mut running = Running(child);
+        let pause = if flapper.is_some() { FLAP } else { LOOK };
+        let ending = loop {
+            std::thread::sleep(pause);
+            if let Some(status) = running.0.try_wait().context("wait for a program")? {
+                break Ending::from(status);
+            }
+            if begun.elapsed() > self.time_limit {
+                break Ending::Hung(self.time_limit, thread_states(running.pid()));
+            }
+            if let Some(flapper) = &mut flapper {
+                flapper.flap(running.pid())?;
+            }
+        };
+        let elapsed = begun.elapsed();
+        drop(running);
+        Ok(Run {
+            ending,
+            elapsed,
+            said: last_lines(&log),
+        })
+    }
+}
+
+/// A program that ends, with all that it forked, when nobody waits for it any more.
+struct Running(Child);
+
+impl Running {
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.id().cast_signed())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The group is the child's own and keeps its number until the child is waited for, or as long
+        // as it has members: forked children that outlive their parent.
+        let _ = killpg(self.pid(), Signal::SIGKILL);
+        let _ = self.0.wait();
+    }
+}
+
+/// How many threads run and how many sleep, to tell a deadlock from an endless loop.
+fn thread_states(process: Pid) -> String {
+    let mut running = 0;
+    let mut others = 0;
+    for thread in flap::threads(process) {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat"));
+        // The state follows the name, which is in parentheses and may hold any.
+        let state = stat
+            .ok()
+            .and_then(|stat| Some(stat.rsplit_once(") ")?.1.chars().next()));
+        match state.flatten() {
+            Some('R') => running += 1,
+            _ => others += 1,
+        }
+    }
+    format!("{running} threads running, {others} waiting")
+}
+
+fn last_lines(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(KEPT_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str, time_limit: Duration) -> Run {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::copy("/bin/sh", &program).unwrap();
+        let machine = Machine {
+            shim: PathBuf::new(),
+            cpus: vec![0],
+        };
+        let runner = Runner {
+            program: &program,
+            machine: &machine,
+            time_limit,
+        };
+        let mut command = runner.command();
+        command.args(["-c", script]);
+        runner.run(command, None).unwrap()
+    }
+
+    #[test]
+    fn the_ending_of_a_program_is_told() {
+        let limit = Duration::from_secs(20);
+        assert_eq!(run("exit 0", limit).ending, Ending::Passed);
+        let failed = run("echo one; echo two >&2; exit 3", limit);
+        assert_eq!(failed.ending, Ending::Status(3));
+        assert_eq!(failed.said, "one\ntwo");
+        assert_eq!(run("kill -11 $$", limit).ending, Ending::Signal(11));
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended_with_what_it_forked() {
+        let hung = run("sleep 600 & echo $!; wait", Duration::from_millis(300));
+        assert!(matches!(hung.ending, Ending::Hung(..)), "{}", hung.ending);
+        let forked = hung.said.trim().to_owned();
+        let state = std::fs::read_to_string(format!("/proc/{forked}/stat")).unwrap_or_default();
+        assert!(
+            state.is_empty() || state.contains(") Z "),
+            "still there: {state}"
+        );
+    }
+}
