@@ -424,10 +424,7 @@ pub(crate) mod tests {
         let results = evaluated(&measured);
         assert_eq!(results.geomean_vs_plain, None);
         assert_eq!(results.qos_violations, None);
-        assert_eq!(
-            results.by_setting[&Setting::Fixed].geomean_vs_passive,
-            None
-        );
+        assert_eq!(results.by_setting[&Setting::Fixed].geomean_vs_passive, None);
         assert!(
             results
                 .targets

@@ -53,10 +53,11 @@ fn head(html: &mut String, results: &Results) {
     let _ = writeln!(
         html,
         "<header><p class=\"eyebrow\">mapper demo, {}</p><h1>{}</h1>\
-         <p class=\"soft\">{}; medians of {done} interleaved {}, geometric means over \
+         <p class=\"soft\">{}, {}; medians of {done} interleaved {}, geometric means over \
          programs and pairs.</p></header>",
         escaped(&results.machine.date),
         escaped(&finding),
+        escaped(results.headline_setting.title()),
         escaped(&results.machine.cpu),
         repetitions(done),
     );
@@ -64,23 +65,21 @@ fn head(html: &mut String, results: &Results) {
         let _ = writeln!(html, "<p class=\"caution\">{}</p>", escaped(&caution));
     }
     html.push_str("<div class=\"cards\">");
-    let follow = results.by_setting.get(&Setting::Follow);
+    let fixed = results.by_setting.get(&Setting::Fixed);
     let also = |value: Option<f64>| {
-        value.map_or_else(String::new, |value| {
-            format!("{value:.2}× with following teams")
-        })
+        value.map_or_else(String::new, |value| format!("{value:.2}× with fixed teams"))
     };
     card(
         html,
         &ratio(results.geomean_vs_plain),
         "over plain Linux",
-        &also(follow.and_then(|summary| summary.geomean_vs_plain)),
+        &also(fixed.and_then(|summary| summary.geomean_vs_plain)),
     );
     card(
         html,
         &ratio(results.geomean_vs_passive),
         "over passive waiting",
-        &also(follow.and_then(|summary| summary.geomean_vs_passive)),
+        &also(fixed.and_then(|summary| summary.geomean_vs_passive)),
     );
     let promised = 2 * results
         .pairs
