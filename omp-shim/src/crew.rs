@@ -17,6 +17,7 @@
 //! are acted upon.
 
 use core::ffi::c_void;
+use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,9 +25,10 @@ use crate::runtime::{Family, Runtime};
 use crate::thread_state::{self, LoopState, ThreadState};
 
 /// What the threads of a region share.
-#[repr(C, align(64))]
+#[repr(C, align(16))]
 pub(crate) struct Crew {
-    /// The outlined function, and what it is called with.
+    /// The outlined function, and what it is called with: a pointer in gcc's interface, the number of
+    /// arguments in clang's.
     function: usize,
     data: *mut c_void,
     /// Where the region runs.
@@ -46,6 +48,7 @@ pub(crate) struct Crew {
 
 /// What a thread was part of before it entered a region.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Outer {
     crew: Option<NonNull<Crew>>,
     loops_begun: u32,
@@ -65,6 +68,11 @@ pub(crate) enum Beginning {
 }
 
 impl Crew {
+    /// Where the outlined function lies in it.
+    pub(crate) const FUNCTION_OFFSET: usize = offset_of!(Self, function);
+    /// Where the data or the number of arguments lie in it.
+    pub(crate) const DATA_OFFSET: usize = offset_of!(Self, data);
+
     /// The crew of a region that is about to start.
     #[inline(always)]
     pub(crate) const fn new(

@@ -63,12 +63,22 @@ pub(crate) fn combined_loop(runtime: &Runtime, dispensed: Dispensed, increment: 
 /// To be called when a thread begins a loop, before the runtime hands out its first chunk.
 #[inline]
 pub(crate) fn before_loop(thread: &ThreadState, runtime: &Runtime, dispensed: Dispensed) {
+    if thread.crew.get().is_some() {
+        let is_dispensed =
+            dispensed == Dispensed::Always || runtime.dispenses_runtime_loops(Family::Gomp);
+        note_loop(thread, is_dispensed);
+        before_chunk(thread);
+    }
+}
+
+/// To be called when a thread begins a loop. Others may do its share if it `is_dispensed`.
+#[inline]
+pub(crate) fn note_loop(thread: &ThreadState, is_dispensed: bool) {
     if let Some(crew) = thread.crew() {
         thread.begin_loop(crew);
-        if dispensed == Dispensed::IfScheduled && !runtime.dispenses_runtime_loops(Family::Gomp) {
+        if !is_dispensed {
             thread.rank.set(0);
         }
-        before_chunk(thread);
     }
 }
 

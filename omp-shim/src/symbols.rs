@@ -89,6 +89,11 @@ symbols! {
 
         __kmpc_fork_call
         __kmpc_push_num_threads
+        __kmpc_doacross_init
+        __kmpc_dispatch_init_4
+        __kmpc_dispatch_init_4u
+        __kmpc_dispatch_init_8
+        __kmpc_dispatch_init_8u
         __kmpc_dispatch_next_4
         __kmpc_dispatch_next_4u
         __kmpc_dispatch_next_8

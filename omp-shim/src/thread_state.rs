@@ -39,6 +39,8 @@ pub(crate) struct ThreadState {
     pub(crate) has_set_num_threads: Cell<bool>,
     /// A `num_threads` clause was announced for the next libomp region.
     pub(crate) clause_announced: Cell<bool>,
+    /// The iterations of the next libomp loop wait for one another.
+    pub(crate) loop_is_doacross: Cell<bool>,
     /// Regions that may still end before the time is noted again.
     pub(crate) regions_to_stamp: Cell<u8>,
     /// How many ended so the last time.

@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 #pragma omp for schedule(dynamic)
                 for (unsigned i = 0; i < ITERATIONS; i++) iteration(i);
             } else if (!strcmp(kind, "ordered")) {
-#pragma omp for schedule(dynamic, 5000) ordered
+#pragma omp for schedule(dynamic, 200) ordered
                 for (long i = 0; i < ITERATIONS; i++) {
                     iteration(i);
 #pragma omp ordered

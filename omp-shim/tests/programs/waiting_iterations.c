@@ -1,5 +1,5 @@
 /* Iterations of a dynamic loop that wait for one another: each for the one before it has begun. Runs
- * as long as two threads take chunks; prints "done". */
+ * as long as two threads take chunks in ascending order; prints "done". */
 #include <omp.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@ static volatile int begun[100];
 
 int main(void)
 {
-#pragma omp parallel for schedule(dynamic) num_threads(2)
+#pragma omp parallel for schedule(monotonic : dynamic) num_threads(2)
     for (int i = 0; i < 10; i++) {
         begun[i] = 1;
         /* The pair of threads meets in each pair of iterations. */

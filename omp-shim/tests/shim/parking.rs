@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Compiler, Dialogue, Program};
+use crate::harness::{COMPILERS, Compiler, Dialogue, Program};
 
 /// Loops of libgomp by the names that the program has for them.
 const LIBGOMP_LOOPS: [&str; 6] = [
@@ -69,20 +69,34 @@ fn excess_threads_park_and_come_back_in_libgomp() {
 }
 
 #[test]
+fn excess_threads_park_and_come_back_in_libomp() {
+    let kinds = [&LIBGOMP_LOOPS[..], &["int", "unsigned"]].concat();
+    excess_threads_follow_the_allocation(Compiler::Clang, &kinds);
+}
+
+#[test]
 fn nobody_parks_before_the_first_decision() {
-    let program = Program::new(Compiler::Gcc, "parking.c");
-    let mut dialogue = program.managed().threads(4).args(&["dynamic"]).start();
-    until_work(&mut dialogue, "0 1 2 3", "no decision");
-    stop(dialogue, "no decision");
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "parking.c");
+        let mut dialogue = program.managed().threads(4).args(&["dynamic"]).start();
+        until_work(&mut dialogue, "0 1 2 3", "no decision");
+        stop(dialogue, "no decision");
+    }
 }
 
 #[test]
 fn ordered_loops_and_static_schedules_are_left_alone() {
-    let mut program = looping(Compiler::Gcc, "ordered", 20, 1);
-    until_work(&mut program, "0 1 2 3", "ordered");
-    stop(program, "ordered");
+    for compiler in COMPILERS {
+        let mut program = looping(compiler, "ordered", 20, 1);
+        until_work(&mut program, "0 1 2 3", "ordered");
+        stop(program, "ordered");
+        static_loops_are_left_alone(compiler);
+    }
+}
+
+fn static_loops_are_left_alone(compiler: Compiler) {
     for kind in ["runtime", "combined_runtime"] {
-        let source = Program::new(Compiler::Gcc, "parking.c");
+        let source = Program::new(compiler, "parking.c");
         let mut managed = source
             .managed()
             .threads(4)
@@ -97,34 +111,44 @@ fn ordered_loops_and_static_schedules_are_left_alone() {
 
 #[test]
 fn an_excess_thread_parks_within_a_chunk_of_the_daemons_word() {
-    let mut program = looping(Compiler::Gcc, "dynamic", 2000, 4);
-    until_work(&mut program, "0 1 2 3", "start");
-    let published_ns = crate::harness::monotonic_ns();
-    program.page.publish(1, mapper_abi::TeamMode::Fixed);
-    until_work(&mut program, "0", "shrunk");
-    for thread in 1..4 {
-        let last_ns: u64 = program.ask(&format!("parked {thread}")).parse().unwrap();
-        // Its chunk of 2 ms, which on a busy machine may be interrupted for some time slices.
-        let late_ms = last_ns.saturating_sub(published_ns) / 1_000_000;
-        assert!(late_ms < 100, "thread {thread} went on for {late_ms} ms");
+    for compiler in COMPILERS {
+        let mut program = looping(compiler, "dynamic", 2000, 4);
+        until_work(&mut program, "0 1 2 3", "start");
+        let published_ns = crate::harness::monotonic_ns();
+        program.page.publish(1, mapper_abi::TeamMode::Fixed);
+        until_work(&mut program, "0", "shrunk");
+        for thread in 1..4 {
+            let last_ns: u64 = program.ask(&format!("parked {thread}")).parse().unwrap();
+            // Its chunk of 2 ms, which on a busy machine may be interrupted for some time slices.
+            let late_ms = last_ns.saturating_sub(published_ns) / 1_000_000;
+            assert!(late_ms < 100, "thread {thread} went on for {late_ms} ms");
+        }
+        stop(program, "park");
     }
-    stop(program, "park");
 }
 
 #[test]
 fn iterations_that_wait_for_one_another_are_not_held_up_for_good() {
-    let program = Program::new(Compiler::Gcc, "waiting_iterations.c");
-    let mut managed = program.managed();
-    managed.page.publish(1, mapper_abi::TeamMode::Fixed);
-    let start = Instant::now();
-    assert_eq!(managed.run().output(), "done\n");
-    let seconds = start.elapsed().as_secs_f64();
-    assert!(seconds < 5.0, "took {seconds} s");
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "waiting_iterations.c");
+        let mut managed = program.managed();
+        managed.page.publish(1, mapper_abi::TeamMode::Fixed);
+        let start = Instant::now();
+        assert_eq!(managed.run().output(), "done\n");
+        let seconds = start.elapsed().as_secs_f64();
+        assert!(seconds < 5.0, "{compiler:?} took {seconds} s");
+    }
 }
 
 #[test]
 fn loops_shorter_than_the_way_to_sleep_are_right_and_no_wake_is_missed() {
-    let program = Program::new(Compiler::Gcc, "short_loops.c");
+    for compiler in COMPILERS {
+        short_loops_are_right(compiler);
+    }
+}
+
+fn short_loops_are_right(compiler: Compiler) {
+    let program = Program::new(compiler, "short_loops.c");
     for threads in ["2", "4", "8"] {
         let plain = program.run_plainly(&[], &[("OMP_NUM_THREADS", threads)]);
         for cpus in [1, 2, 3] {
@@ -134,7 +158,7 @@ fn loops_shorter_than_the_way_to_sleep_are_right_and_no_wake_is_missed() {
             assert_eq!(
                 managed.run().output(),
                 plain.output(),
-                "{threads} threads on {cpus}"
+                "{compiler:?} {threads} threads on {cpus}"
             );
             // One wake missed in each of the 9000 loops would take half an hour.
             let seconds = start.elapsed().as_secs();
