@@ -213,6 +213,7 @@ impl Daemon {
             page,
             planned: None,
             effective: CpuSet::new(),
+            set_by_others: None,
             told_mismatch: None,
             lease: Lease::Held,
             _watches: watches,
@@ -243,12 +244,19 @@ impl Daemon {
             .map(|page| page.writer.as_fd().try_clone_to_owned())
             .transpose()
             .map_err(|error| failed(&format!("duplicate the page: {error}")))?;
+        // A mask that it inherits (taskset, a batch system) narrows what it can use of its CPUs.
+        let cpus = match self.parts.proc.cpus_allowed(app.first_process.pid) {
+            Ok(inherited) if !inherited.is_disjoint(&app.effective) => {
+                inherited.intersection(&app.effective)
+            }
+            _ => app.effective.clone(),
+        };
         let reply = LaunchReply {
             protocol: PROTOCOL,
             app: app.id,
             name: app.spec.name.clone(),
-            cpus: app.effective.clone(),
-            cpu_count: app.effective.len(),
+            cpu_count: cpus.len(),
+            cpus,
             machine_cpus: self.usable.len(),
             token: app
                 .page

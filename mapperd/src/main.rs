@@ -36,6 +36,7 @@ mod service;
 mod settings;
 mod state;
 mod status;
+mod surroundings;
 mod takeover;
 mod tick;
 mod watch;
@@ -124,7 +125,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let (sender, inbox) = message::channel();
     let usable_cpus = UsableCpus::system(settings.reserve.clone());
     let mut daemon = Daemon::new(Parts {
-        topology_source: topology.name,
+        topology_source: topology.source,
         controller,
         enforcer: enforcer.value,
         enforcer_selection: enforcer.selection,

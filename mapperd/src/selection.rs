@@ -54,7 +54,7 @@ impl TryFrom<String> for EnforcerChoice {
 /// The topology in use.
 pub(crate) struct FoundTopology {
     pub(crate) value: Topology,
-    pub(crate) name: String,
+    pub(crate) source: Box<dyn TopologySource>,
 }
 
 /// The counters in use.
@@ -82,7 +82,7 @@ pub(crate) fn topology() -> anyhow::Result<FoundTopology> {
     );
     Ok(FoundTopology {
         value,
-        name: source.describe(),
+        source: Box::new(source),
     })
 }
 

@@ -34,6 +34,7 @@ use mapper_host::counters::CounterSource;
 use mapper_host::cpus::UsableCpus;
 use mapper_host::enforce::{Enforcer, EnforcerKind};
 use mapper_host::procfs::ProcFs;
+use mapper_host::topology::TopologySource;
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp, Trigger};
 use mapper_pipeline::Controller;
 use std::time::Duration;
@@ -52,7 +53,7 @@ const SAVE_EVERY_WITHOUT_GROUPS: Duration = Duration::from_secs(1);
 /// What a daemon is made of.
 pub(crate) struct Parts {
     pub(crate) settings: Settings,
-    pub(crate) topology_source: String,
+    pub(crate) topology_source: Box<dyn TopologySource>,
     pub(crate) controller: Controller,
     pub(crate) enforcer: Box<dyn Enforcer>,
     pub(crate) enforcer_selection: Selection,
@@ -76,6 +77,8 @@ pub(crate) struct Daemon {
     pub(crate) started_ns: u64,
     /// CPUs that may be given out, as of the last decision.
     pub(crate) usable: CpuSet,
+    /// For how long the machine had been suspended when that was last looked at.
+    pub(crate) suspended_ns: u64,
     /// That state cannot be saved has been logged.
     pub(crate) told_not_saved: bool,
     timing: Timing,
@@ -95,6 +98,8 @@ pub(crate) struct App {
     pub(crate) planned: Option<PlannedApp>,
     /// What was in force when last looked at; empty before the first placement.
     pub(crate) effective: CpuSet,
+    /// The CPUs that somebody else has set for it, which are left alone.
+    pub(crate) set_by_others: Option<CpuSet>,
     /// What was found in force instead of what was planned, when it was last logged.
     pub(crate) told_mismatch: Option<CpuSet>,
     pub(crate) lease: Lease,
@@ -124,6 +129,7 @@ struct Timing {
 impl Daemon {
     pub(crate) fn new(parts: Parts) -> anyhow::Result<Self> {
         let started_ns = parts.clock.now_ns();
+        let suspended_ns = parts.clock.suspended_ns();
         let mut daemon = Self {
             next_app: AppId(1),
             parts,
@@ -132,6 +138,7 @@ impl Daemon {
             decisions: 0,
             started_ns,
             usable: CpuSet::new(),
+            suspended_ns,
             told_not_saved: false,
             timing: Timing::default(),
         };

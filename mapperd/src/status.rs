@@ -40,7 +40,7 @@ impl Daemon {
                 nodes: u32::try_from(topology.nodes().len()).unwrap_or(u32::MAX),
                 usable: self.usable.clone(),
                 free,
-                source: self.parts.topology_source.clone(),
+                source: self.parts.topology_source.describe(),
             },
             apps: self.apps.iter().map(|app| self.app_status(app)).collect(),
         }
@@ -56,7 +56,11 @@ impl Daemon {
             pid: app.first_process.pid,
             uid: app.uid,
             command: app.command.clone(),
-            state: share.map(|share| share.state.clone()).unwrap_or_default(),
+            state: match (&app.set_by_others, share) {
+                (Some(_), _) => "set by others".to_owned(),
+                (None, Some(share)) => share.state.clone(),
+                (None, None) => String::new(),
+            },
             cpus: app.effective.clone(),
             cpu_count: app.effective.len(),
             fair_cpus: share.map_or(0, |share| share.fair),
@@ -70,11 +74,14 @@ impl Daemon {
             teams: app.spec.teams,
             runtime: runtime_status(app),
             reasons: told(reasons),
-            sentence: app
-                .planned
-                .as_ref()
-                .map(|planned| planned.sentence.clone())
-                .unwrap_or_default(),
+            sentence: match (&app.set_by_others, &app.planned) {
+                (Some(cpus), _) => format!(
+                    "somebody else set its CPUs to {cpus}; it is left there until all CPUs are \
+                     written to its cpuset.cpus"
+                ),
+                (None, Some(planned)) => planned.sentence.clone(),
+                (None, None) => String::new(),
+            },
         }
     }
 

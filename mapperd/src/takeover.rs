@@ -175,6 +175,7 @@ impl Daemon {
             page,
             planned: saved.planned,
             effective,
+            set_by_others: None,
             told_mismatch: None,
             lease: Lease::Ended,
             _watches: watches,

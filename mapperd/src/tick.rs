@@ -3,10 +3,12 @@
 use crate::page;
 use crate::saved::Ending;
 use crate::state::{App, Daemon};
+use crate::surroundings::Surroundings;
 use mapper_host::chain;
 use mapper_host::counters::Subject;
 use mapper_host::cpus::Usable;
-use mapper_model::{Action, AppObservation, Observation, Plan, Reading, Trigger};
+use mapper_host::procfs::ProcFs;
+use mapper_model::{Action, AppObservation, Observation, Plan, Reading, ThreadId, Trigger};
 use mapper_pipeline::{Severity, check};
 use std::time::Instant;
 
@@ -17,6 +19,11 @@ impl Daemon {
         if let Err(error) = self.parts.enforcer.refresh() {
             tracing::warn!("processes not looked at: {}", chain(&error));
         }
+        let trigger = match self.look_around() {
+            Surroundings::AsBefore => trigger,
+            // What was measured across the change is no sample.
+            Surroundings::Changed => Trigger::Membership,
+        };
         let observation = self.observe(trigger);
         let observed = started.elapsed();
         let plan = self.parts.controller.step(&observation);
@@ -49,26 +56,16 @@ impl Daemon {
     }
 
     fn observe(&mut self, trigger: Trigger) -> Observation {
-        match self.read_usable() {
-            Ok(usable) => {
-                if usable.cpus != self.usable {
-                    tracing::info!(
-                        "CPUs to give out: {} (before: {})",
-                        usable.cpus,
-                        self.usable
-                    );
-                    self.usable = usable.cpus;
-                }
-            }
-            Err(error) => tracing::warn!("usable CPUs as before: {error:#}"),
-        }
         self.decisions += 1;
         let now_ns = self.parts.clock.now_ns();
+        let usable = self.left_by_others();
         let enforcer = &mut self.parts.enforcer;
         let counters = &mut self.parts.counters;
+        let proc = &self.parts.proc;
         let apps = self
             .apps
             .iter_mut()
+            .filter(|app| app.set_by_others.is_none())
             .map(|app| {
                 // A newcomer has nothing in force that was decided for it.
                 if app.planned.is_some()
@@ -88,6 +85,10 @@ impl Daemon {
                 for source in counters.iter_mut() {
                     source.read(&subject, &mut reading);
                 }
+                // On one CPU, CPU time does not tell whether others wait for it.
+                if app.effective.len() == 1 && reading.threads.is_empty() {
+                    reading.runnable_threads = runnable(proc, &tasks.threads);
+                }
                 AppObservation {
                     app: app.id,
                     spec: app.spec.clone(),
@@ -100,7 +101,7 @@ impl Daemon {
             tick: self.decisions,
             now_ns,
             trigger,
-            usable: self.usable.clone(),
+            usable,
             apps,
         }
     }
@@ -169,6 +170,15 @@ impl Daemon {
             tell_mismatch(app);
         }
     }
+}
+
+/// How many of these threads run or wait for a CPU; `None` when there are too many to look at.
+fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> Option<u32> {
+    const LOOKED_AT: usize = 64;
+    (threads.len() <= LOOKED_AT).then(|| {
+        let runs = |thread: &&ThreadId| proc.stat(thread.0).is_ok_and(|stat| stat.state == 'R');
+        threads.iter().filter(runs).map(|_| 1).sum()
+    })
 }
 
 /// Logs once when something else is in force than was planned.

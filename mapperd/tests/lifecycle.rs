@@ -93,6 +93,21 @@ fn what_a_program_starts_is_confined_like_itself() {
 }
 
 #[test]
+fn a_mask_that_a_program_inherits_counts_in_what_it_is_told() {
+    let daemon = Daemon::start();
+    let first = all_cpus().iter().next().unwrap();
+    let mut program = Program::waiting("exec sleep 60");
+    let narrow: CpuSet = first.to_string().parse().unwrap();
+    let thread = mapper_model::ThreadId(program.child.id());
+    mapper_host::enforce::masks::set(thread, &narrow).unwrap();
+    let launched = daemon.client().launch(program.request("narrow")).unwrap();
+    assert_eq!(launched.reply.cpus, narrow);
+    assert_eq!(launched.reply.cpu_count, 1);
+    program.go();
+    assert_eq!(program.cpus(), narrow);
+}
+
+#[test]
 fn the_end_of_a_program_frees_its_cpus_at_once() {
     let daemon = Daemon::start_with(&["--interval", "10s"]);
     let stays = launch(&daemon, "stays");

@@ -4,6 +4,7 @@
 //! two can be compared. It stands still while the machine is suspended, which is right: no work is
 //! done meanwhile. [`ManualClock`] stands in for it in tests.
 
+use rustix::time::ClockId;
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
@@ -12,6 +13,9 @@ use std::rc::Rc;
 pub trait Clock: fmt::Debug {
     /// Now, in nanoseconds from an arbitrary origin; never smaller than before.
     fn now_ns(&self) -> u64;
+
+    /// For how long the machine has been suspended since it was booted.
+    fn suspended_ns(&self) -> u64;
 }
 
 /// The kernel's monotonic clock.
@@ -20,11 +24,20 @@ pub struct MonotonicClock;
 
 impl Clock for MonotonicClock {
     fn now_ns(&self) -> u64 {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        // Monotonic time starts at boot and is never negative.
-        u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000
-            + u64::try_from(now.tv_nsec).unwrap_or(0)
+        read(ClockId::Monotonic)
     }
+
+    fn suspended_ns(&self) -> u64 {
+        // Time since boot goes on where monotonic time stands still.
+        let awake = read(ClockId::Monotonic);
+        read(ClockId::Boottime).saturating_sub(awake)
+    }
+}
+
+/// A clock that starts at boot and is never negative.
+fn read(clock: ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(clock);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
 /// A clock that stands still until it is moved. Clones share the time.
@@ -41,6 +54,10 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now_ns(&self) -> u64 {
         self.0.get()
+    }
+
+    fn suspended_ns(&self) -> u64 {
+        0
     }
 }
 

@@ -20,6 +20,7 @@ mod launching;
 mod lifecycle;
 mod permissions;
 mod service;
+mod surroundings;
 mod users;
 
 /// A rule and the function that checks it.
@@ -57,6 +58,10 @@ const TESTS: &[Test] = tests![
     confinement::an_arrival_and_a_departure_change_the_allocation,
     confinement::no_cpu_is_ever_promised_twice,
     confinement::bounds_on_cpus_are_kept,
+    surroundings::cpus_that_go_offline_are_left_and_taken_again,
+    surroundings::a_limit_on_the_groups_place_is_kept,
+    surroundings::cpus_set_by_somebody_else_are_respected_until_given_back,
+    surroundings::a_mask_that_a_program_inherits_counts,
     permissions::an_unprivileged_user_launches,
     permissions::a_user_cannot_launch_for_anothers_process,
     permissions::a_user_cannot_end_anothers_application,

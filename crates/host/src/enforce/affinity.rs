@@ -388,6 +388,11 @@ impl Enforcer for AffinityEnforcer {
         Ok(in_force)
     }
 
+    /// What threads choose for themselves is respected thread by thread.
+    fn set_by_others(&mut self, _app: AppId) -> Option<CpuSet> {
+        None
+    }
+
     fn tasks(&mut self, app: AppId) -> Tasks {
         self.apps
             .get(&app)

@@ -82,6 +82,10 @@ pub trait Enforcer: fmt::Debug {
     /// When the kernel does not tell.
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError>;
 
+    /// The CPUs that somebody else has set for an application since it was last told a set; `None`
+    /// while what was told stands.
+    fn set_by_others(&mut self, app: AppId) -> Option<CpuSet>;
+
     /// Its processes and threads at the last [`Enforcer::refresh`] or [`Enforcer::admit`].
     fn tasks(&mut self, app: AppId) -> Tasks;
 

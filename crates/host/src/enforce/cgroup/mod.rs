@@ -66,6 +66,8 @@ pub struct CgroupEnforcer {
 struct Group {
     path: PathBuf,
     cpuset: CpuSetController,
+    /// What stood in `cpuset.cpus` when it was last written here, or found.
+    written: CpuSet,
 }
 
 impl CgroupEnforcer {
@@ -189,7 +191,14 @@ impl Enforcer for CgroupEnforcer {
             let _ = std::fs::remove_dir(&path);
             return Err(error);
         }
-        self.groups.insert(newcomer.app, Group { path, cpuset });
+        self.groups.insert(
+            newcomer.app,
+            Group {
+                path,
+                cpuset,
+                written: CpuSet::new(),
+            },
+        );
         Ok(())
     }
 
@@ -223,7 +232,15 @@ impl Enforcer for CgroupEnforcer {
         }
         self.left_over.retain(|left| *left != path);
         let cpuset = CpuSetController::new(path.clone(), self.root.clone(), true);
-        self.groups.insert(former.app, Group { path, cpuset });
+        let written = read_cpu_list(&path.join("cpuset.cpus"))?;
+        self.groups.insert(
+            former.app,
+            Group {
+                path,
+                cpuset,
+                written,
+            },
+        );
         Ok(())
     }
 
@@ -233,16 +250,28 @@ impl Enforcer for CgroupEnforcer {
     }
 
     fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
-        let group = self.group(app)?;
+        // Unknown applications get the error of this.
+        self.group(app)?;
+        let Some(group) = self.groups.get_mut(&app) else {
+            return Ok(());
+        };
         let list = cpus.to_string();
         group
             .cpuset
             .set_cpus(&list)
-            .map_err(|error| write_error(&error, group.path.join("cpuset.cpus"), list))
+            .map_err(|error| write_error(&error, group.path.join("cpuset.cpus"), list))?;
+        group.written = cpus.clone();
+        Ok(())
     }
 
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
         read_cpu_list(&self.group(app)?.path.join("cpuset.cpus.effective"))
+    }
+
+    fn set_by_others(&mut self, app: AppId) -> Option<CpuSet> {
+        let group = self.group(app).ok()?;
+        let found = read_cpu_list(&group.path.join("cpuset.cpus")).ok()?;
+        (found != group.written).then_some(found)
     }
 
     fn tasks(&mut self, app: AppId) -> Tasks {
@@ -363,6 +392,23 @@ mod tests {
         assert_eq!(tasks.processes, [10, 20]);
         assert_eq!(tasks.threads, [ThreadId(30), ThreadId(31)]);
         assert_eq!(enforcer.cpu_time_ns(AppId(1)), Some(1_500_000));
+    }
+
+    #[test]
+    fn a_set_written_by_somebody_else_is_noticed() {
+        let root = tempfile::tempdir().unwrap();
+        fake_group(root.path(), true);
+        let mut enforcer = CgroupEnforcer::prepare(root.path()).unwrap();
+        enforcer.admit(&newcomer(1)).unwrap();
+        let file = root.path().join("app-1/cpuset.cpus");
+        fs::write(&file, "\n").unwrap();
+        assert_eq!(enforcer.set_by_others(AppId(1)), None);
+        enforcer.apply(AppId(1), &"2-3".parse().unwrap()).unwrap();
+        assert_eq!(enforcer.set_by_others(AppId(1)), None);
+        fs::write(&file, "1\n").unwrap();
+        assert_eq!(enforcer.set_by_others(AppId(1)), "1".parse().ok());
+        enforcer.apply(AppId(1), &"2".parse().unwrap()).unwrap();
+        assert_eq!(enforcer.set_by_others(AppId(1)), None);
     }
 
     #[test]
