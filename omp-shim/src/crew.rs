@@ -23,6 +23,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::runtime::{Family, Runtime};
 use crate::thread_state::{self, LoopState, ThreadState};
+use crate::waits;
 
 /// What the threads of a region share.
 #[repr(C, align(16))]
@@ -150,6 +151,7 @@ impl ThreadState {
     /// The crew must live until [`leave_crew`](Self::leave_crew) is called with the result.
     #[inline(always)]
     pub(crate) unsafe fn enter_crew(&self, crew: &Crew) -> Outer {
+        waits::end_region(self);
         let outer = Outer {
             crew: self.crew.replace(Some(NonNull::from(crew))),
             loops_begun: self.loops_begun.replace(crew.first_loop),
@@ -170,6 +172,9 @@ impl ThreadState {
         self.loops_begun.set(outer.loops_begun);
         self.rank.set(outer.rank);
         self.leave_region(outer.outer_loop);
+        if outer.crew.is_none() {
+            waits::leave_region(self);
+        }
     }
 
     /// Gives a loop that the thread begins its number.

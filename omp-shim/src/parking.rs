@@ -30,8 +30,10 @@ use mapper_abi::doorbell::{self, WaitEnd};
 
 use crate::attachment;
 use crate::crew::Beginning;
+use crate::progress;
 use crate::runtime::{Family, Runtime};
 use crate::thread_state::ThreadState;
+use crate::waits;
 
 /// Longest sleep without a chunk.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -128,6 +130,7 @@ fn park(thread: &ThreadState) {
     }
     let number = thread.loops_begun.get();
     let done_before = attachment::completions();
+    let parked_ns = progress::now_ns();
     crew.park();
     loop {
         let heard = doorbell::listen(bell);
@@ -142,4 +145,5 @@ fn park(thread: &ThreadState) {
         }
     }
     crew.unpark();
+    waits::count(thread, progress::now_ns().saturating_sub(parked_ns));
 }

@@ -92,15 +92,24 @@ fn divide_by_stride(distance: i64, stride: i64) -> u64 {
     steps.unsigned_abs().wrapping_add(u64::from(rest != 0))
 }
 
-/// `CLOCK_MONOTONIC` to some milliseconds, without a system call.
-fn coarse_now_ns() -> u64 {
+/// `CLOCK_MONOTONIC`, without a system call.
+pub(crate) fn now_ns() -> u64 {
+    read_clock(libc::CLOCK_MONOTONIC)
+}
+
+/// The same to some milliseconds, in a fraction of the time.
+pub(crate) fn coarse_now_ns() -> u64 {
+    read_clock(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+fn read_clock(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a place for the result. The clock has existed since Linux 2.6.32; if the
+    // SAFETY: `time` is a place for the result. The clocks have existed since Linux 2.6.32; if the
     // call failed, the time would stay zero, which means "unknown".
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     (time.tv_sec as u64)
         .wrapping_mul(1_000_000_000)
         .wrapping_add(time.tv_nsec as u64)

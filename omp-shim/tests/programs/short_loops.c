@@ -5,7 +5,7 @@
 int main(void)
 {
     long long sum = 0;
-    for (int round = 0; round < 30; round++) {
+    for (int round = 0; round < 10; round++) {
 #pragma omp parallel reduction(+ : sum)
         for (int loop = 0; loop < 100; loop++) {
 #pragma omp for schedule(dynamic, 3) nowait

@@ -160,7 +160,7 @@ fn short_loops_are_right(compiler: Compiler) {
                 plain.output(),
                 "{compiler:?} {threads} threads on {cpus}"
             );
-            // One wake missed in each of the 9000 loops would take half an hour.
+            // One wake missed in each of the 3000 loops would take ten minutes.
             let seconds = start.elapsed().as_secs();
             assert!(seconds < 20, "{threads} threads on {cpus}: {seconds} s");
         }

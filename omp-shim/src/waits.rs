@@ -1,0 +1,155 @@
+//! How long threads wait for one another at barriers.
+//!
+//! *Problem.* A thread that spins at a barrier executes instructions like one that works. Whoever
+//! judges a program by its instructions [MAPPER §3.2] has to know how much of its time was waiting.
+//!
+//! *Unit.* Nanoseconds of thread time between a thread's arrival at a barrier and its leaving it,
+//! whether it spun or slept; also between the end of its part of a region and the end of the region,
+//! or, for the threads of the pool, the beginning of the next one; and time spent parked.
+//!
+//! *Approach.* Two looks at the clock for every barrier would cost as much as a fast barrier. So when
+//! a wait was short, the waits that follow it are skipped, at random intervals so as not to fall into
+//! step with the program, and the next one measured stands for all of them. Long waits are all
+//! measured.
+//!
+//! *Invariants.* A wait that is not measured costs a decrement and a comparison. Only outermost teams
+//! are measured. In a slot that several threads share the sum is right, too, by atomic addition.
+
+use core::cell::Cell;
+
+use crate::attachment;
+use crate::progress;
+use crate::thread_state::{self, ThreadState};
+
+/// Waits shorter than this are sampled.
+const SHORT_NS: u64 = 4_000;
+/// Most waits skipped in a row, a power of two, less one.
+const MOST_SKIPPED: u64 = 31;
+
+/// A thread's waits.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    /// Waits still to be skipped.
+    to_skip: Cell<u32>,
+    /// Waits that the next one measured stands for, besides itself.
+    skipped: Cell<u32>,
+    /// When the thread left its part of the last region; 0 when that is not measured.
+    left_region_ns: Cell<u64>,
+}
+
+impl Waits {
+    /// Whether this wait is one to be measured.
+    #[inline(always)]
+    fn is_chosen(&self) -> bool {
+        match self.to_skip.get().checked_sub(1) {
+            Some(fewer) => {
+                self.to_skip.set(fewer);
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// What a wait of this length counts for; decides which wait is measured next.
+    fn weigh(&self, waited_ns: u64, random: u64) -> u64 {
+        let weight = u64::from(self.skipped.get()) + 1;
+        let skip = match waited_ns < SHORT_NS {
+            true => (random & MOST_SKIPPED) as u32,
+            false => 0,
+        };
+        self.skipped.set(skip);
+        self.to_skip.set(skip);
+        waited_ns.saturating_mul(weight)
+    }
+}
+
+/// Runs `wait`, which is a barrier.
+#[inline(always)]
+pub(crate) fn at_barrier<T>(thread: &ThreadState, wait: impl FnOnce() -> T) -> T {
+    if thread.crew.get().is_none() || !thread.waits.is_chosen() {
+        return wait();
+    }
+    let from_ns = progress::now_ns();
+    let result = wait();
+    // The wait may have moved the thread's state to another place.
+    count_since(thread_state::current(), from_ns);
+    result
+}
+
+/// The thread has done its part of a region.
+#[inline(always)]
+pub(crate) fn leave_region(thread: &ThreadState) {
+    if thread.waits.is_chosen() {
+        thread.waits.left_region_ns.set(progress::now_ns());
+    }
+}
+
+/// The region is over for the thread that began it, or another one begins for a thread of the pool.
+#[inline(always)]
+pub(crate) fn end_region(thread: &ThreadState) {
+    let from_ns = thread.waits.left_region_ns.replace(0);
+    if from_ns != 0 {
+        count_since(thread, from_ns);
+    }
+}
+
+/// Counts a wait that was measured for its own sake.
+pub(crate) fn count(thread: &ThreadState, waited_ns: u64) {
+    if let Some(claim) = attachment::slot(thread) {
+        claim.add(&claim.slot.wait_ns, waited_ns);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn count_since(thread: &ThreadState, from_ns: u64) {
+    let now_ns = progress::now_ns();
+    let random = now_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let counted = thread.waits.weigh(now_ns.saturating_sub(from_ns), random);
+    count(thread, counted);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn none() -> Waits {
+        Waits {
+            to_skip: Cell::new(0),
+            skipped: Cell::new(0),
+            left_region_ns: Cell::new(0),
+        }
+    }
+
+    #[test]
+    fn long_waits_are_all_measured_and_count_as_they_are() {
+        let waits = none();
+        for random in 0..100 {
+            assert!(waits.is_chosen());
+            assert_eq!(waits.weigh(1_000_000, random), 1_000_000);
+        }
+    }
+
+    #[test]
+    fn a_short_wait_stands_for_those_that_were_skipped_before_it() {
+        let waits = none();
+        let (mut measured, mut counted) = (0, 0);
+        let mut random = 1_u64;
+        for _ in 0..100_000 {
+            if waits.is_chosen() {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                measured += 1;
+                counted += waits.weigh(100, random >> 40);
+            }
+        }
+        assert!(measured < 10_000, "{measured} of 100000 were measured");
+        let true_ns = 100_000 * 100;
+        let still_to_come = 100 * (MOST_SKIPPED + 1);
+        assert!(
+            counted <= true_ns && counted + still_to_come > true_ns,
+            "{counted}"
+        );
+    }
+}
