@@ -154,7 +154,7 @@ impl Default for AllocationConfig {
             threshold: 0.05,
             acceptance: Acceptance::Welch {
                 confidence: Confidence::HIGH,
-                max_samples: 12,
+                max_samples: 20,
             },
             required_gain: RequiredGain::HalfOfLinear,
             initiative: Initiative::Demand,

@@ -14,9 +14,8 @@
 use crate::config::{Acceptance, AllocationConfig};
 use crate::entitlement::{self, Entitlement};
 use crate::ledger::{self, Holder, Ledger, Note};
-use crate::mapper::exploration::{
-    self, Direction, PlainTrial, Reference, SampledTrial, TestRules, Verdict,
-};
+use crate::mapper::evidence::{self, SampledTrial, TestRules};
+use crate::mapper::exploration::{self, Direction, PlainTrial, Reference, Verdict};
 use crate::mapper::stealing::{self, Bidder, Passes};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use crate::roll::Roll;
@@ -175,16 +174,17 @@ impl HillClimb {
             Acceptance::Welch {
                 confidence,
                 max_samples,
-            } => exploration::judge_significant(
+            } => evidence::judge_significant(
                 &SampledTrial {
                     before,
-                    anchor: None,
+                    fit: None,
                     tried: Reference {
                         cpus,
                         estimate: climber.here,
                     },
                     // It seeks the best count, not the smallest good one.
                     best: f64::INFINITY,
+                    best_error: 0.0,
                     min_guaranteed: None,
                 },
                 curve.noise(),

@@ -176,6 +176,9 @@ pub enum TeamMode {
     /// Teams follow the allocation at every parallel region, for programs that tolerate
     /// `OMP_DYNAMIC=true`.
     Follow,
+    /// Teams have the size the program expects, and their threads share as many OS threads as the
+    /// program has CPUs. For programs of gcc, as far as the shim finds that they allow it.
+    Virtual,
 }
 
 impl TeamMode {
@@ -185,6 +188,7 @@ impl TeamMode {
         match self {
             Self::Fixed => "fixed",
             Self::Follow => "follow",
+            Self::Virtual => "virtual",
         }
     }
 }
@@ -201,10 +205,11 @@ impl FromStr for TeamMode {
         match text {
             "fixed" => Ok(Self::Fixed),
             "follow" => Ok(Self::Follow),
+            "virtual" => Ok(Self::Virtual),
             _ => Err(OutOfRange {
                 what: "teams",
                 value: format!("{text:?}"),
-                mend: "give fixed or follow",
+                mend: "give fixed, follow or virtual",
             }),
         }
     }

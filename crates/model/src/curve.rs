@@ -25,6 +25,9 @@ pub struct CurvePoint {
     pub samples: f64,
     /// Decision at which the last sample was taken.
     pub tick: u64,
+    /// Nothing has been measured here in this phase: the value is carried over from another.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub carried_over: bool,
 }
 
 impl CurvePoint {
@@ -80,6 +83,7 @@ impl PerformanceCurve {
                     variance: 0.0,
                     samples: 1.0,
                     tick,
+                    carried_over: false,
                 },
             ),
             Ok(place) => {
@@ -93,6 +97,7 @@ impl PerformanceCurve {
                 p.mean += weight * delta;
                 p.variance = (1.0 - weight) * (p.variance + weight * delta * delta);
                 p.tick = tick;
+                p.carried_over = false;
             }
         }
     }
@@ -138,6 +143,7 @@ impl PerformanceCurve {
             point.mean *= ratio;
             point.variance *= ratio * ratio;
             point.samples = 1.0;
+            point.carried_over = true;
         }
     }
 
@@ -228,7 +234,10 @@ mod tests {
     fn a_new_phase_keeps_the_shape_of_the_curve() {
         let mut curve = PerformanceCurve::from_points([(2, 10.0), (4, 16.0)]);
         curve.rescale(0.5);
-        assert_eq!(curve, PerformanceCurve::from_points([(2, 5.0), (4, 8.0)]));
+        let known: Vec<(u32, f64)> = curve.points().iter().map(|p| (p.cpus, p.mean)).collect();
+        assert_eq!(known, [(2, 5.0), (4, 8.0)]);
+        curve.record(2, 5.0, 1, 0.25);
+        assert!(!curve.at(2).unwrap().carried_over && curve.at(4).unwrap().carried_over);
         curve.rescale(f64::NAN);
         assert!(curve.is_empty());
     }

@@ -29,11 +29,12 @@ pub enum Reason {
         /// Its fair share.
         fair: u32,
     },
-    /// It is in its first intervals at fair share, being measured.
+    /// It is being measured at its count, before anything is tried.
     Measuring {
         /// Intervals measured so far.
         done: u32,
-        /// Intervals wanted.
+        /// Intervals wanted. More are taken when the samples scatter so much that these do not
+        /// suffice.
         wanted: u32,
     },
     /// Nothing speaks for a change.
@@ -188,8 +189,14 @@ impl Reason {
         // Writing to a String cannot fail.
         let _ = match self {
             Self::Arrived { fair } => write!(out, "arrived, fair share {fair}"),
-            Self::Measuring { done, wanted } => {
-                write!(out, "being measured at its fair share ({done} of {wanted})")
+            Self::Measuring { done, wanted } if done < wanted => {
+                write!(out, "being measured ({done} of {wanted} intervals)")
+            }
+            Self::Measuring { done, .. } => {
+                write!(
+                    out,
+                    "being measured for longer, as its samples scatter ({done} intervals so far)"
+                )
             }
             Self::Steady => write!(out, "steady"),
             Self::Exploring {
@@ -304,6 +311,23 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn measuring_is_never_told_as_more_intervals_than_were_wanted() {
+        let told = |done| {
+            let explanation = Explanation {
+                before: 40,
+                after: 40,
+                reasons: vec![Reason::Measuring { done, wanted: 4 }],
+            };
+            explanation.sentence(&|_| None)
+        };
+        assert_eq!(told(3), "40 CPUs: being measured (3 of 4 intervals)");
+        assert_eq!(
+            told(9),
+            "40 CPUs: being measured for longer, as its samples scatter (9 intervals so far)"
+        );
+    }
 
     #[test]
     fn a_gift_is_told_with_taker_efficiencies_and_floor() {

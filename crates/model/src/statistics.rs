@@ -14,7 +14,11 @@ use serde::{Deserialize, Serialize};
 
 /// How sure a test must be, one-sided: above 0.5 and below 1.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "f64"))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(with = "f64")
+)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Confidence(f64);
 
@@ -89,6 +93,16 @@ pub struct Noise {
 }
 
 impl Noise {
+    /// By how many standard errors a value computed from these samples may be off at this
+    /// confidence: one-sided, Student's distribution. Infinite when the scatter is not known yet.
+    #[must_use]
+    pub fn quantile(&self, confidence: Confidence) -> f64 {
+        if self.degrees_of_freedom < 1.0 {
+            return f64::INFINITY;
+        }
+        student_t_quantile(confidence, self.degrees_of_freedom)
+    }
+
     /// By how much, relative to the mean, an estimate from `samples` samples may be off at this
     /// confidence: one-sided, Student's distribution. Zero without scatter, infinite when the
     /// scatter is not known yet.

@@ -22,6 +22,11 @@ use serde::{Deserialize, Serialize};
 
 /// Samples that make the reference.
 const REFERENCE_SAMPLES: f64 = 16.0;
+/// Samples that a reference has at least before anything is compared with it, once the scatter is
+/// known: of many counts that are tried, one begins with a sample that lies far off.
+const FEWEST_SAMPLES: f64 = 4.0;
+/// Degrees of freedom from which on the scatter counts as known.
+const FAMILIAR: f64 = 4.0;
 /// Weight of the newest sample in the recent mean that is watched for drift.
 const RECENT_WEIGHT: f64 = 0.25;
 /// Samples that the recent mean is worth: (2 − w) / w.
@@ -130,9 +135,18 @@ impl PhaseDetector {
             mean: sample,
             samples: 1.0,
         };
-        let margin = noise
-            .margin_of_difference(&one, &self.reference, confidence)
-            .min(SUSPICIOUS * threshold);
+        let familiar = noise.degrees_of_freedom >= FAMILIAR;
+        if familiar && noise.relative_sd > 0.0 && self.reference.samples < FEWEST_SAMPLES {
+            self.reference.add(sample);
+            self.recent = self.reference.mean;
+            return Detection::Same;
+        }
+        let margin = noise.margin_of_difference(&one, &self.reference, confidence);
+        let margin = if familiar {
+            margin
+        } else {
+            margin.min(SUSPICIOUS * threshold)
+        };
         if deviation.abs() > threshold.max(margin) + ROUNDING {
             let old = self.reference.mean;
             let scatters = noise.degrees_of_freedom < 1.0 || noise.relative_sd > 0.0;

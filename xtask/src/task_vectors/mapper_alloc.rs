@@ -14,7 +14,7 @@ use mapper_allocate::mapper::stealing::{self, Bidder, Passes};
 use mapper_allocate::{AllocationConfig, AllocationPolicy as _, shares};
 use mapper_model::topology::Shape;
 use mapper_model::{
-    AppId, AppName, AppSpec, AppView, Bottleneck, CpuSet, MachineProfile, Performance,
+    AppId, AppName, AppSpec, AppView, Bottleneck, CpuSet, MachineProfile, Noise, Performance,
     PerformanceCurve, PerformanceSource, PhaseChange, Profile, Snapshot, Topology, Trigger,
 };
 use mapper_monitor::phase::{self, PhaseReading};
@@ -119,7 +119,7 @@ fn answer_metrics(_: &Value, case: &Value) -> anyhow::Result<Answered> {
         spare_rule: SpareRule::Linear,
         value: PointValue::LastTwo,
         fair_reference: FairReference::Measured,
-        relative_sd: 0.0,
+        noise: Noise::default(),
     };
     let metrics = Metrics::of(&curve, inputs.cur, &rules);
     let (mut eff, mut norm_eff) = (Map::new(), Map::new());
@@ -206,6 +206,7 @@ fn answer_steal(_: &Value, case: &Value) -> anyhow::Result<Answered> {
             want: app.want,
             norm_eff: app.norm_eff,
             margin: 0.0,
+            scaling: None,
             spare: app.spare,
         })
         .collect();

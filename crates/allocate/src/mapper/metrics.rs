@@ -16,8 +16,9 @@
 //! [readings R3.18]; under the veto, nothing is spared up to or beyond a count at which the promise
 //! is known to break [readings R3.20].
 
+use super::fit;
 use crate::config::{HistoryVeto, SpareRule};
-use mapper_model::{CurvePoint, PerformanceCurve};
+use mapper_model::{CurvePoint, Noise, PerformanceCurve};
 
 /// What rounding may take from a product that is a whole number on paper.
 const ROUNDING: f64 = 1e-9;
@@ -68,16 +69,52 @@ pub struct MetricsRules {
     pub value: PointValue,
     /// What is known at the fair share.
     pub fair_reference: FairReference,
-    /// Scatter of single samples relative to their mean, 0 for the printed equations. Of many means
-    /// that scatter the highest is too high, so where the best is sought (eq. 2 and 6b) each is
-    /// taken one standard error lower.
-    pub relative_sd: f64,
+    /// Scatter of single samples; none for the printed equations. Where samples scatter, the
+    /// performance at a count is read off the line through the counts around it ([`fit`]), and what
+    /// may be an error of measurement is not spared.
+    pub noise: Noise,
 }
 
-/// A mean that is not too high to be believed when it is the highest of many.
+/// A mean that is not too high to be believed when it is the highest of many: one standard error
+/// lower than it was measured.
+fn credible(point: &CurvePoint, rules: &MetricsRules) -> f64 {
+    let mean = rules.value.of(point);
+    mean * (1.0 - rules.noise.relative_sd.min(1.0) / point.samples.max(1.0).sqrt())
+}
+
+/// What is known of a point: what the line around it says, else its own mean.
+fn smoothed(curve: &PerformanceCurve, point: &CurvePoint, rules: &MetricsRules) -> Known {
+    fit::around(curve, point.cpus, rules.noise).map_or_else(
+        || Known {
+            performance: credible(point, rules),
+            relative_error: 0.0,
+        },
+        |fit| Known {
+            performance: fit.performance,
+            relative_error: fit.relative_error,
+        },
+    )
+}
+
+/// What is known of the performance at a count.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Known {
+    /// The performance.
+    pub performance: f64,
+    /// Its standard error relative to it; 0 where samples do not scatter.
+    pub relative_error: f64,
+}
+
+/// The best performance known at any count.
 #[must_use]
-pub fn credible(point: &CurvePoint, value: PointValue, relative_sd: f64) -> f64 {
-    value.of(point) * (1.0 - relative_sd.min(1.0) / point.samples.max(1.0).sqrt())
+pub fn best(curve: &PerformanceCurve, rules: &MetricsRules) -> Option<Known> {
+    highest(curve.points(), rules).map(|point| smoothed(curve, point, rules))
+}
+
+fn highest<'p>(points: &'p [CurvePoint], rules: &MetricsRules) -> Option<&'p CurvePoint> {
+    points
+        .iter()
+        .max_by(|a, b| credible(a, rules).total_cmp(&credible(b, rules)))
 }
 
 /// The metrics of one application at its present count.
@@ -99,21 +136,24 @@ pub struct Metrics {
     pub max_eff: Option<f64>,
     /// The normalized efficiency at the present count (eq. 6c).
     pub norm_eff: Option<f64>,
+    /// The standard error of that, relative to it.
+    pub norm_eff_error: f64,
 }
 
 impl Metrics {
     /// The metrics of an application with this curve that holds `cpus` CPUs.
     #[must_use]
     pub fn of(curve: &PerformanceCurve, cpus: u32, rules: &MetricsRules) -> Self {
-        let (mut max_fair_perf, mut max_eff) = (None::<f64>, None::<f64>);
-        for point in curve.points() {
-            let performance = credible(point, rules.value, rules.relative_sd);
-            if point.cpus <= rules.fair {
-                max_fair_perf = Some(max_fair_perf.map_or(performance, |m| m.max(performance)));
-            }
-            let efficiency = performance / f64::from(point.cpus);
-            max_eff = Some(max_eff.map_or(efficiency, |m| m.max(efficiency)));
-        }
+        let points = curve.points();
+        let up_to_fair = &points[..points.partition_point(|p| p.cpus <= rules.fair)];
+        let mut max_fair_perf =
+            highest(up_to_fair, rules).map(|point| smoothed(curve, point, rules).performance);
+        let per_cpu = |point: &CurvePoint| credible(point, rules) / f64::from(point.cpus);
+        let most_efficient = points
+            .iter()
+            .max_by(|a, b| per_cpu(a).total_cmp(&per_cpu(b)))
+            .map(|point| (point.cpus, smoothed(curve, point, rules)));
+        let max_eff = most_efficient.map(|(cpus, known)| known.performance / f64::from(cpus));
         if rules.fair_reference == FairReference::Interpolated
             && let (Some(best), Some(there)) =
                 (max_fair_perf, interpolated(curve, rules.fair, rules.value))
@@ -121,13 +161,18 @@ impl Metrics {
         {
             max_fair_perf = Some(best.max(there));
         }
-        let performance = curve.at(cpus).map(|p| rules.value.of(p));
+        let fit = fit::around(curve, cpus, rules.noise).filter(|_| curve.at(cpus).is_some());
+        let performance = match fit {
+            Some(fit) => Some(fit.performance),
+            None => curve.at(cpus).map(|p| rules.value.of(p)),
+        };
+        let relative_error = fit.map_or(0.0, |fit| fit.relative_error);
         let min_guaranteed = max_fair_perf.map(|best| rules.qos * best);
         let extra_perf = performance.zip(min_guaranteed).map(|(p, min)| p - min);
         let spare_exact = performance
             .zip(extra_perf)
             .filter(|(p, _)| *p > 0.0)
-            .map(|(p, extra)| extra * f64::from(cpus) / p);
+            .map(|(p, extra)| (extra - relative_error * p) * f64::from(cpus) / p);
         let mut spare = spare_exact.map_or(0, |exact| {
             // Casting clamps a negative number to 0.
             ((exact + ROUNDING).floor() as u32).min(cpus.saturating_sub(1))
@@ -159,6 +204,11 @@ impl Metrics {
                 .zip(max_eff)
                 .filter(|(_, max)| *max > 0.0)
                 .map(|(p, max)| (p / f64::from(cpus) / max).min(1.0)),
+            norm_eff_error: match most_efficient {
+                Some((best, known)) if best != cpus => relative_error.hypot(known.relative_error),
+                // At its most efficient count it is 1, but another may yet prove more efficient.
+                _ => relative_error,
+            },
         }
     }
 }
@@ -224,7 +274,7 @@ mod tests {
             spare_rule: SpareRule::Linear,
             value: PointValue::LastTwo,
             fair_reference: FairReference::Measured,
-            relative_sd: 0.0,
+            noise: Noise::default(),
         }
     }
 

@@ -16,6 +16,8 @@
 //! |---|---|
 //! | [`metrics`] | equations 2 to 6 |
 //! | [`exploration`] | direction, step and verdict of trying another count |
+//! | [`evidence`] | the verdict where samples scatter |
+//! | [`fit`] | what a scattering curve says around one count |
 //! | [`stealing`] | one round of CPUs changing hands |
 //! | [`membership`] | arrival and departure |
 //! | `state`, `turn`, `changes`, `promise`, `trials`, `wishes` | the state machine that plays them together |
@@ -32,7 +34,9 @@
 //! change the counts come to rest.
 
 mod changes;
+pub mod evidence;
 pub mod exploration;
+pub mod fit;
 pub mod membership;
 pub mod metrics;
 mod promise;

@@ -9,9 +9,9 @@ use mapper_model::{PhaseChange, Reason};
 
 /// Times the initial intervals that an application is measured at most, however much its samples
 /// scatter.
-const MEASURED_AT_MOST: u32 = 3;
+const MEASURED_AT_MOST: u32 = 4;
 /// Part of the threshold to which the mean is to be known before anything is tried.
-const KNOWN_TO: f64 = 0.4;
+const KNOWN_TO: f64 = 0.5;
 
 /// A broken promise.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -66,7 +66,6 @@ impl Turn<'_> {
             // Another bottleneck alone does not make what was measured obsolete.
             if member.bottleneck == profile.bottleneck {
                 member.broken_at = 0;
-                member.climb_from = 0;
                 member.settle_at(cpus);
                 self.sheets[place].new_phase = true;
             }
@@ -79,11 +78,10 @@ impl Turn<'_> {
         if let Mode::Measuring { done } = &mut member.mode {
             *done += 1;
             let done = *done;
-            let vague = self.confidence().is_some() && {
-                let noise = profile.curve.noise();
-                let samples = self.members.at(place).here.estimate.samples.max(1.0);
-                noise.relative_sd / samples.sqrt() > KNOWN_TO * self.config.threshold
-            };
+            let vague = self.confidence().is_some_and(|confidence| {
+                let samples = self.members.at(place).here.estimate.samples;
+                profile.curve.noise().margin(samples, confidence) > KNOWN_TO * self.config.threshold
+            });
             if done >= enough && (!vague || done >= MEASURED_AT_MOST * enough) {
                 self.members.at_mut(place).be_steady();
             }

@@ -43,8 +43,6 @@ pub(super) struct Member {
     pub(super) streak: u32,
     /// That direction.
     pub(super) heading: Direction,
-    /// Where the present climb began; 0 when there is none.
-    pub(super) climb_from: u32,
     /// Its bottleneck at the last decision.
     pub(super) bottleneck: Bottleneck,
     /// Intervals in the steady state.
@@ -154,6 +152,11 @@ impl Outlook {
         self.rest == 0 && self.closed_at.is_none_or(|at| cpus > at)
     }
 
+    /// Whether the last trial was in vain.
+    pub(super) const fn tried_in_vain(&self) -> bool {
+        self.fruitless > 0
+    }
+
     /// A trial that began at this count was in vain.
     pub(super) fn in_vain(&mut self, at: u32, certainty: Certainty) {
         self.closed_at = Some(at);
@@ -220,7 +223,6 @@ impl Member {
             down: Outlook::default(),
             streak: 0,
             heading: Direction::Stay,
-            climb_from: 0,
             bottleneck: Bottleneck::None,
             steady_for: 0,
         }
@@ -245,7 +247,6 @@ impl Member {
         self.up.succeed();
         self.down.succeed();
         self.streak = 0;
-        self.climb_from = 0;
     }
 
     /// Records a gift.

@@ -28,8 +28,35 @@ pub struct Bidder {
     /// How far off that may be: a victim must be less efficient by more than the margins of both,
     /// taken together as independent errors are.
     pub margin: f64,
+    /// How it scales around its present count, where that is measured with an error. It tells more
+    /// surely who is the less efficient than two efficiencies that are each close to 1 do, and
+    /// stands in for the margins where it is known of both.
+    pub scaling: Option<Scaling>,
     /// CPUs it can spare.
     pub spare: u32,
+}
+
+/// How performance follows the count, with an error.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Scaling {
+    /// Relative change of performance per relative change of the count.
+    pub elasticity: f64,
+    /// How far off that may be.
+    pub margin: f64,
+}
+
+/// Whether a victim is less efficient than a taker beyond doubt.
+fn surely_less_efficient(victim: &Bidder, taker: &Bidder) -> bool {
+    let (Some(less), Some(more)) = (victim.norm_eff, taker.norm_eff) else {
+        return false;
+    };
+    let beyond = match (victim.scaling, taker.scaling) {
+        (Some(victim), Some(taker)) => {
+            taker.elasticity - victim.elasticity > taker.margin.hypot(victim.margin)
+        }
+        _ => less + taker.margin.hypot(victim.margin) < more,
+    };
+    less < more && beyond
 }
 
 /// Why CPUs moved.
@@ -198,8 +225,7 @@ impl Table<'_> {
                     }
                     continue;
                 }
-                let margin = bidders[taker].margin.hypot(bidders[victim].margin);
-                if victim == taker || efficiency(victim) + margin >= own {
+                if victim == taker || !surely_less_efficient(&bidders[victim], &bidders[taker]) {
                     continue;
                 }
                 let got = self.take(Some(victim), taker, want.min(spare), Purpose::Growth);
@@ -225,6 +251,7 @@ mod tests {
             want,
             norm_eff: Some(norm_eff),
             margin: 0.0,
+            scaling: None,
             spare,
         }
     }
@@ -316,6 +343,7 @@ mod tests {
                     want,
                     norm_eff,
                     margin,
+                    scaling: None,
                     spare: spare.min(cur - 1),
                 })
                 .collect();

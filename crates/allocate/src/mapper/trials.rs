@@ -4,14 +4,14 @@
 //! A trial that a change of phase or source made meaningless is broken off, and so is one of which
 //! nothing is heard for many intervals.
 
-use super::exploration::{
-    self, Certainty, Direction, Judgement, PlainTrial, Reference, SampledTrial, TestRules, Verdict,
-};
+use super::evidence::{self, SampledTrial, TestRules};
+use super::exploration::{self, Certainty, Direction, Judgement, PlainTrial, Verdict};
+use super::fit;
 use super::metrics;
 use super::state::{Mode, Trial};
 use super::turn::Turn;
 use crate::config::{Acceptance, Initiative};
-use mapper_model::{CurvePoint, Reason};
+use mapper_model::Reason;
 
 /// Intervals without a sample after which a trial is given up.
 const GIVEN_UP_AFTER: u32 = 10;
@@ -54,13 +54,7 @@ impl Turn<'_> {
     fn judgement(&self, place: usize, trial: &Trial) -> Option<Judgement> {
         let cpus = self.count(place);
         let curve = self.curve(place);
-        let value = self.value();
-        let relative_sd = self.relative_sd(place);
-        let credible = |point: &CurvePoint| metrics::credible(point, value, relative_sd);
-        let best = curve
-            .points()
-            .iter()
-            .max_by(|a, b| credible(a).total_cmp(&credible(b)))?;
+        let best = metrics::best(curve, &self.metrics_rules(place))?;
         let min_guaranteed = self.metrics(place).min_guaranteed;
         match self.config.acceptance {
             Acceptance::Plain5Percent => Some(exploration::judge_plain(&PlainTrial {
@@ -68,7 +62,7 @@ impl Turn<'_> {
                 prev_perf: curve.at(trial.before.cpus)?.perf,
                 cpus,
                 perf: curve.at(cpus)?.perf,
-                best: best.perf,
+                best: best.performance,
                 min_guaranteed,
                 threshold: self.config.threshold,
             })),
@@ -78,9 +72,10 @@ impl Turn<'_> {
             } => {
                 let sampled = SampledTrial {
                     before: trial.before,
-                    anchor: self.anchor(place, trial.before.cpus, max_samples),
+                    fit: fit::around(curve, cpus, self.noise(place)),
                     tried: self.members.at(place).here,
-                    best: credible(best),
+                    best: best.performance,
+                    best_error: best.relative_error,
                     min_guaranteed,
                 };
                 let rules = TestRules {
@@ -89,7 +84,7 @@ impl Turn<'_> {
                     confidence,
                     max_samples,
                 };
-                Some(exploration::judge_significant(
+                Some(evidence::judge_significant(
                     &sampled,
                     self.noise(place),
                     &rules,
@@ -98,36 +93,15 @@ impl Turn<'_> {
         }
     }
 
-    /// The count to compare with when a step up is too small to show: the nearest one of this climb
-    /// that is far enough below, else the one where the climb began.
-    fn anchor(&self, place: usize, from: u32, max_samples: u32) -> Option<Reference> {
-        let cpus = self.count(place);
-        let needed = exploration::discernible_step(self.noise(place), f64::from(max_samples));
-        let far = |count: u32| f64::from(cpus - count) >= needed * f64::from(count);
-        if cpus <= from || far(from) {
-            return None;
-        }
-        let climb = self.members.at(place).climb_from..from;
-        let mut below = None;
-        for point in self.curve(place).points().iter().rev() {
-            if climb.contains(&point.cpus) && point.samples >= 2.0 {
-                below = Some(Reference {
-                    cpus: point.cpus,
-                    estimate: point.estimate(),
-                });
-                if far(point.cpus) {
-                    break;
-                }
-            }
-        }
-        below
-    }
-
     /// Acts on a judgement.
     fn conclude(&mut self, place: usize, from: u32, judgement: Judgement) {
         let cpus = self.count(place);
         let upward = cpus > from;
-        let base = self.discernible_step(place);
+        let base = if upward {
+            self.base_step(place)
+        } else {
+            self.contrasting_step(place, from)
+        };
         let gain = judgement.gain;
         match judgement.verdict {
             Verdict::Undecided => self.say(place, Reason::Undecided { gain }),
@@ -155,9 +129,6 @@ impl Turn<'_> {
                     member.up.close(cpus);
                 }
                 member.modest = !upward && cpus < fair;
-                if !upward {
-                    member.climb_from = 0;
-                }
                 self.say(place, Reason::Kept { gain });
                 self.rest_after(place, judgement.verdict);
             }

@@ -1,6 +1,6 @@
 //! One decision while it is being made: the books, and a sheet of notes for every application.
 
-use super::exploration::{self, Direction, Reference, Stride};
+use super::exploration::{Direction, Reference, Stride};
 use super::metrics::{self, FairReference, Metrics, MetricsRules, PointValue};
 use super::state::{Member, Mode, Source, Standing};
 use crate::config::{Acceptance, AllocationConfig, Initiative};
@@ -10,6 +10,10 @@ use crate::roll::Roll;
 use mapper_model::{
     Allocation, AppId, AppView, Bottleneck, Confidence, Noise, PerformanceCurve, Reason, Snapshot,
 };
+
+/// Standard deviations of a sample by which performance is to differ, if the application scales
+/// perfectly, when it tries fewer CPUs.
+const CONTRAST: f64 = 3.5;
 
 /// Notes on one application during a decision.
 #[derive(Debug, Default)]
@@ -134,17 +138,18 @@ impl<'t> Turn<'t> {
         self.sheets[place].noise
     }
 
-    /// The scatter that estimates are corrected for; none by the printed rules.
-    pub(super) fn relative_sd(&self, place: usize) -> f64 {
-        match self.value() {
-            PointValue::LastTwo => 0.0,
-            PointValue::Running => self.noise(place).relative_sd,
-        }
-    }
-
     /// The metrics of an application at the count it holds now.
     pub(super) fn metrics(&self, place: usize) -> Metrics {
-        let rules = MetricsRules {
+        Metrics::of(
+            self.curve(place),
+            self.count(place),
+            &self.metrics_rules(place),
+        )
+    }
+
+    /// The rules by which the metrics of an application are computed.
+    pub(super) fn metrics_rules(&self, place: usize) -> MetricsRules {
+        MetricsRules {
             fair: self.sheets[place].fair,
             qos: self.app(place).spec.qos.get(),
             veto: self.config.history_veto,
@@ -154,9 +159,11 @@ impl<'t> Turn<'t> {
                 PointValue::LastTwo => FairReference::Measured,
                 PointValue::Running => FairReference::Interpolated,
             },
-            relative_sd: self.relative_sd(place),
-        };
-        Metrics::of(self.curve(place), self.count(place), &rules)
+            noise: match self.value() {
+                PointValue::LastTwo => Noise::default(),
+                PointValue::Running => self.noise(place),
+            },
+        }
     }
 
     /// The same, kept for as long as the count stays as it is.
@@ -210,6 +217,10 @@ impl<'t> Turn<'t> {
         while spare > 0 && breaks(spare) {
             spare -= 1;
         }
+        if self.confidence().is_some() && spare < self.base_step(place).div_ceil(2) {
+            // Not worth a migration.
+            return 0;
+        }
         spare
     }
 
@@ -227,17 +238,16 @@ impl<'t> Turn<'t> {
         self.config.step_for(self.usable, self.sheets[place].fair)
     }
 
-    /// The smallest step of an application that is worth a trial.
-    pub(super) fn discernible_step(&self, place: usize) -> u32 {
-        let needed = match self.config.acceptance {
+    /// By how many CPUs fewer it takes for an application to show how it scales, without breaking
+    /// its promise even if it scales perfectly.
+    pub(super) fn contrasting_step(&self, place: usize, cpus: u32) -> u32 {
+        let noise = match self.config.acceptance {
             Acceptance::Plain5Percent => 0.0,
-            Acceptance::Welch { max_samples, .. } => {
-                exploration::discernible_step(self.noise(place), f64::from(max_samples))
-            }
+            Acceptance::Welch { .. } => self.noise(place).relative_sd,
         };
-        let cpus = f64::from(self.count(place));
-        // At most a third: a longer stride would break every promise on the way.
-        let step = (needed.min(1.0 / 3.0) * cpus).ceil() as u32;
+        let cpus = f64::from(cpus);
+        let harmless = (1.0 - self.app(place).spec.qos.get()).clamp(0.0, 1.0) * cpus;
+        let step = (CONTRAST * noise * cpus).min(harmless) as u32;
         step.max(self.base_step(place))
     }
 
@@ -245,7 +255,13 @@ impl<'t> Turn<'t> {
     /// else its basic step, doubled with each success in a row up to a quarter of what it has, and
     /// as long as it takes to show through the scatter.
     pub(super) fn stride(&self, place: usize, direction: Direction) -> Stride {
-        let base = self.discernible_step(place);
+        let base = match direction {
+            Direction::Fewer if !self.members.at(place).down.tried_in_vain() => {
+                self.contrasting_step(place, self.count(place))
+            }
+            Direction::Fewer => self.base_step(place),
+            Direction::Stay | Direction::More => self.base_step(place),
+        };
         if self.app(place).profile.bottleneck == Bottleneck::Sharing {
             return Stride::Sockets {
                 cpus_per_socket: self.cpus_per_socket,

@@ -9,13 +9,17 @@
 //! fewer, the CPUs it may need back are given to nobody. [`Initiative::Paper`] switches this off.
 
 use super::exploration::{self, Direction};
+use super::fit;
 use super::metrics::{self, Metrics};
 use super::state::{Mode, Source, Trial};
-use super::stealing::{self, Bidder, Move, Passes, Purpose};
+use super::stealing::{self, Bidder, Move, Passes, Purpose, Scaling};
 use super::turn::Turn;
 use crate::config::Initiative;
 use crate::ledger::Holder;
 use mapper_model::{Confidence, PhaseChange, Reason};
+
+/// Standard errors by which an expectation must fall short for a trial to be spared.
+const BEYOND_DOUBT: f64 = 2.0;
 
 impl Turn<'_> {
     /// Decides what a steady application tries: fewer CPUs at once, or more, for which it asks.
@@ -93,7 +97,7 @@ impl Turn<'_> {
             return;
         };
         // Not again in the same decision: an interval at the old count lies between two trials.
-        if target >= cpus || self.sheets[place].returned {
+        if target >= cpus || self.sheets[place].returned || self.surely_in_vain(place, target) {
             return;
         }
         self.ledger
@@ -114,6 +118,25 @@ impl Turn<'_> {
                 bottleneck,
             },
         );
+    }
+
+    /// Whether the curve tells beyond doubt, without a trial, that fewer CPUs would cost too much.
+    fn surely_in_vain(&self, place: usize, target: u32) -> bool {
+        let rules = self.metrics_rules(place);
+        let (curve, cpus) = (self.curve(place), self.count(place));
+        let Some(fit) = fit::around(curve, cpus, rules.noise) else {
+            return false;
+        };
+        let (Some(slope), Some(best)) = (fit.elasticity, metrics::best(curve, &rules)) else {
+            return false;
+        };
+        let distance = (f64::from(target) / f64::from(cpus)).ln();
+        let expected = fit.performance * (slope.value * distance).exp();
+        let error = (slope.standard_error * distance)
+            .hypot(fit.relative_error)
+            .hypot(best.relative_error);
+        let wanted = (1.0 - self.config.threshold) * best.performance;
+        expected * (1.0 + BEYOND_DOUBT * error) < wanted
     }
 
     /// Holds the round in which CPUs change hands, and begins the trials of those who grow. Returns
@@ -172,6 +195,7 @@ impl Turn<'_> {
             want: sheet.want,
             norm_eff,
             margin: self.efficiency_margin(place, metrics),
+            scaling: self.scaling(place),
             spare: self.spare(place, metrics),
         }
     }
@@ -183,17 +207,29 @@ impl Turn<'_> {
 
     /// How far off a normalized efficiency may be.
     fn efficiency_margin(&self, place: usize, metrics: &Metrics) -> f64 {
-        let noise = self.noise(place);
-        match (self.confidence(), self.known(place, self.count(place))) {
-            (Some(_), Some(here)) if noise.degrees_of_freedom >= 1.0 => {
-                let confidence = Confidence::USUAL;
-                // The efficiency it is normalized by is as uncertain as its own.
-                metrics.norm_eff.unwrap_or(0.0)
-                    * noise.margin_of_difference(&here.estimate, &here.estimate, confidence)
-            }
-            (Some(_), _) => 1.0,
-            (None, _) => 0.0,
+        if self.confidence().is_none() || self.declared(place) > 0 {
+            return 0.0;
         }
+        let noise = self.noise(place);
+        if noise.degrees_of_freedom < 1.0 || metrics.performance.is_none() {
+            return 1.0;
+        }
+        let sure = noise.quantile(Confidence::USUAL);
+        metrics.norm_eff.unwrap_or(0.0) * metrics.norm_eff_error * sure
+    }
+
+    /// How an application scales around its present count, where its samples scatter.
+    fn scaling(&self, place: usize) -> Option<Scaling> {
+        // What it says it does not need is no use to it, however it scales.
+        if self.confidence().is_none() || self.declared(place) > 0 {
+            return None;
+        }
+        let noise = self.noise(place);
+        let slope = fit::around(self.curve(place), self.count(place), noise)?.elasticity?;
+        Some(Scaling {
+            elasticity: slope.value,
+            margin: slope.standard_error * noise.quantile(Confidence::HIGH),
+        })
     }
 
     /// Says why CPUs moved, and remembers gifts.
@@ -286,9 +322,6 @@ impl Turn<'_> {
             .collect();
         let bottleneck = self.app(place).profile.bottleneck;
         let member = self.members.at_mut(place);
-        if member.climb_from == 0 || member.climb_from > from {
-            member.climb_from = from;
-        }
         member.mode = Mode::Exploring(Trial {
             before,
             sources,
