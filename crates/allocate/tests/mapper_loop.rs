@@ -61,48 +61,133 @@ fn on_two_cpus_two_applications_have_one_each_and_who_remains_has_both() {
 
 type Mix = fn() -> Vec<Curve>;
 
-/// What the mix ends with without noise.
-fn quiet(mix: Mix) -> Vec<u32> {
-    let mut world = World::new("mapper", paper_machine());
-    for curve in mix() {
-        world.arrive(curve);
+/// The pairs and the mix of four for which the rule about noise is shown.
+const MIXES: [(&str, Mix); 5] = [
+    ("alike", || vec![linear(), linear()]),
+    ("linear and flat", || vec![linear(), flat(30.0)]),
+    ("linear and Amdahl's law", || vec![linear(), amdahl(0.05)]),
+    ("four alike", || {
+        vec![linear(), linear(), linear(), linear()]
+    }),
+    ("four different", || {
+        vec![linear(), flat(30.0), amdahl(0.05), peak(8)]
+    }),
+];
+
+/// Grows to a peak and falls behind it.
+fn peak(best: u32) -> Curve {
+    Box::new(move |cpus, _| {
+        let (k, b) = (f64::from(cpus), f64::from(best));
+        if k <= b { k } else { b * (b / k).sqrt() }
+    })
+}
+
+/// How long a noisy run is given to find its allocation: 20 intervals suffice without noise, but
+/// with 5 % of it a difference of a tenth takes a dozen samples on either side to tell.
+const CONVERGED_AFTER: u32 = 150;
+/// For how long it is watched then.
+const WATCHED: u32 = 200;
+const SEEDS: u64 = 100;
+
+/// With 5 % noise the allocation stays within one step of the noise-free one and moves less than once
+/// in 20 intervals: in every run the moves, in 99 of 100 runs the allocation (a rare false alarm
+/// of a new phase, or a promise measured too high by chance, may displace one).
+fn noise_moves_nobody(sockets: u32, cores: u32, smt: u32, number: usize) {
+    let (name, mix) = MIXES[number];
+    let cpus = sockets * cores * smt;
+    let apps = mix().len() as u32;
+    if apps > cpus {
+        // They share CPUs: nothing is allocated.
+        return;
     }
-    world.intervals(100);
-    assert_eq!(world.intervals(100), 0);
-    world.counts()
+    let step = AllocationConfig::default().step_for(cpus, cpus / apps);
+    let run = |noise: f64, seed: u64| {
+        let mut world = World::new("mapper", machine(sockets, cores, smt)).noisy(noise, seed);
+        for curve in mix() {
+            world.arrive(curve);
+        }
+        world.intervals(CONVERGED_AFTER);
+        let moves = world.intervals(WATCHED);
+        (world.counts(), moves)
+    };
+    let (expected, moves) = run(0.0, 1);
+    assert_eq!(moves, 0, "{cpus} CPUs, {name}: without noise");
+    let mut displaced = Vec::new();
+    for seed in 1..=SEEDS {
+        let (counts, moves) = run(0.05, seed);
+        assert!(
+            moves * 20 < WATCHED,
+            "{cpus} CPUs, {name}, seed {seed}: {moves} moves in {WATCHED} intervals"
+        );
+        let near = |(a, b): (&u32, &u32)| a.abs_diff(*b) <= step;
+        if !expected.iter().zip(&counts).all(near) {
+            displaced.push((seed, counts));
+        }
+    }
+    assert!(
+        displaced.len() as u64 * 100 <= SEEDS,
+        "{cpus} CPUs, {name}: {expected:?} without noise, but with noise {displaced:?}"
+    );
 }
 
 #[test]
-fn noise_of_five_per_cent_moves_the_result_by_no_more_than_a_step_and_nobody_often() {
-    let mixes: [Mix; 4] = [
-        || vec![linear(), linear()],
-        || vec![linear(), flat(30.0)],
-        || vec![linear(), amdahl(0.05)],
-        || vec![linear(), linear(), linear(), linear()],
-    ];
-    for (number, mix) in mixes.into_iter().enumerate() {
-        let expected = quiet(mix);
-        let (mut moves, seeds) = (0, 12);
-        for seed in 1..=seeds {
-            let mut world = World::new("mapper", paper_machine()).noisy(0.05, seed);
-            for curve in mix() {
-                world.arrive(curve);
-            }
-            world.intervals(150);
-            moves += world.intervals(150);
-            for (a, b) in expected.iter().zip(world.counts()) {
+fn with_noise_on_two_cpus_the_allocation_stays_within_a_step_of_the_quiet_one() {
+    (0..MIXES.len()).for_each(|mix| noise_moves_nobody(1, 2, 1, mix));
+}
+
+#[test]
+fn with_noise_on_eight_cpus_the_allocation_stays_within_a_step_of_the_quiet_one() {
+    (0..MIXES.len()).for_each(|mix| noise_moves_nobody(1, 8, 1, mix));
+}
+
+#[test]
+fn with_noise_on_eighty_cpus_applications_alike_stay_within_a_step_of_their_shares() {
+    noise_moves_nobody(4, 10, 2, 0);
+    noise_moves_nobody(4, 10, 2, 3);
+}
+
+#[test]
+fn with_noise_on_eighty_cpus_a_linear_application_ends_with_what_a_flat_one_gives_up() {
+    noise_moves_nobody(4, 10, 2, 1);
+}
+
+#[test]
+fn with_noise_on_eighty_cpus_one_by_amdahls_law_ends_within_a_step_of_its_quiet_count() {
+    noise_moves_nobody(4, 10, 2, 2);
+}
+
+#[test]
+fn with_noise_on_eighty_cpus_four_different_ones_end_within_a_step_of_their_quiet_counts() {
+    noise_moves_nobody(4, 10, 2, 4);
+}
+
+#[test]
+fn a_breach_is_undone_in_one_interval_through_noise() {
+    // Below 36 CPUs it falls to a third: no noise of 5 % looks like that.
+    let cliff = |cpus: u32, _: u64| {
+        let even = 30.0 * (f64::from(cpus) / 40.0).sqrt();
+        if cpus >= 36 { even } else { even / 3.0 }
+    };
+    for seed in 1..=SEEDS {
+        let mut world = World::new("mapper", paper_machine()).noisy(0.05, seed);
+        world.arrive(linear());
+        world.arrive(Box::new(cliff));
+        let mut breaches = 0;
+        for _ in 0..200 {
+            // Its own trials are not gifts of others, and take the samples they take.
+            let before = (world.counts()[1], world.states()[1] == "exploring");
+            world.interval();
+            if before.0 < 36 && !before.1 {
+                breaches += 1;
                 assert!(
-                    a.abs_diff(b) <= 4,
-                    "mix {number}, seed {seed}: {expected:?} without noise, {:?} with",
-                    world.counts()
+                    world.counts()[1] >= 36,
+                    "seed {seed}: {:?}",
+                    world.sentences()
                 );
             }
         }
-        assert!(
-            u64::from(moves) * 20 < 150 * seeds,
-            "mix {number}: {moves} moves in {} intervals",
-            150 * seeds
-        );
+        assert!(breaches <= 3, "seed {seed}: {breaches}");
+        assert!(world.counts()[1] >= 36, "seed {seed}");
     }
 }
 
