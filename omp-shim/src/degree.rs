@@ -4,7 +4,7 @@
 //! 15 times sooner has been reported of libraries on small data. Neither program nor runtime looks.
 //!
 //! *Approach.* Under `follow`, where teams may be smaller than the program's own, the shim times each
-//! region (by its outlined function). As long as every call of it is short ([`SMALL`]) with the team
+//! region (by its outlined function). As long as its calls are short ([`SMALL`]) with the team
 //! that the allocation allows, it tries one thread and then, where the runtime changes sizes cheaply,
 //! half as many, half of that, and so on while it helps, for [`WINDOW`] calls each, and keeps the size
 //! with the least time, if that is a gain of [`GAIN_PERCENT`]. Now and then it tries again. (libgomp
@@ -13,7 +13,7 @@
 //!
 //! *Calls of very different length.* One function may do large and small work in turn (the levels of a
 //! multigrid method). The means of windows compare like with like only if the work is alike, so a
-//! region of which a single call is long keeps, or gets back, the full team, for longer each time.
+//! region of which some calls are long keeps, or gets back, the full team, for longer each time.
 //!
 //! *What is left over.* CPUs that no region with a noticeable part of the time needs are reported to
 //! the daemon as spare.
@@ -28,8 +28,12 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Calls that take longer than this, some 100 µs, are worth every thread.
-const SMALL: u64 = 250_000;
+/// Calls that take longer than this, some 1 ms, are worth every thread.
+const SMALL: u64 = 2_500_000;
+/// Among this many calls ...
+const SEEN: u32 = 32;
+/// ... so many long ones are more than a thread that lost its CPU for a moment.
+const LONG: u32 = 2;
 /// Calls with each size that are counted.
 const WINDOW: u32 = 16;
 /// Calls before them, which may have to make or end threads.
@@ -166,6 +170,9 @@ struct Trials {
     /// Mean time of the size in use.
     mean: u64,
     spent: u64,
+    /// Calls timed since long ones were last counted from zero, and long ones among them.
+    seen: u32,
+    long: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -194,6 +201,8 @@ impl Trials {
             quiet: 0,
             mean: 0,
             spent: 0,
+            seen: 0,
+            long: 0,
         }
     }
 
@@ -255,10 +264,17 @@ impl Trials {
     fn learn(&mut self, size: u32, ticks: u64) {
         self.spent = self.spent.saturating_add(ticks);
         let patience = if size < self.limit { 2 * SMALL } else { SMALL };
+        self.seen += 1;
         if ticks > patience {
-            self.mean = ticks;
-            self.decide(self.limit);
+            self.long += 1;
+            if self.long >= LONG {
+                self.mean = ticks;
+                self.decide(self.limit);
+            }
             return;
+        }
+        if self.seen >= SEEN {
+            (self.seen, self.long) = (0, 0);
         }
         let Phase::Trying {
             size: tried,
@@ -321,6 +337,7 @@ impl Trials {
             false => 0,
         };
         self.size = size;
+        (self.seen, self.long) = (0, 0);
         self.phase = Phase::Resting {
             calls: REST << self.doublings,
         };
@@ -393,12 +410,15 @@ mod tests {
     }
 
     #[test]
-    fn a_region_that_is_long_at_times_gets_its_team_back_at_once() {
+    fn a_region_that_is_long_at_times_gets_its_team_back_soon() {
         let mut trials = Trials::new();
         run(&mut trials, TRIALS, 4, |size| 1000 * u64::from(size));
         assert_eq!(trials.size, 1);
-        let choice = trials.choose(4, Sizes::Any);
-        trials.learn(choice.size, 3 * SMALL);
+        for ticks in [3 * SMALL, 1000, 3 * SMALL] {
+            let choice = trials.choose(4, Sizes::Any);
+            assert_eq!(choice.size, 1);
+            trials.learn(choice.size, ticks);
+        }
         assert_eq!(trials.choose(4, Sizes::Any).size, 4);
         let sizes = run(&mut trials, 5 * REST as usize, 4, |_| 1000);
         assert!(sizes.iter().all(|size| *size == 4));
@@ -425,6 +445,7 @@ mod tests {
     fn calls_at_rest_count_as_activity() {
         let degree = Degree::new();
         degree.choose(8, Sizes::Any);
+        degree.learn(8, 2 * SMALL);
         degree.learn(8, 2 * SMALL);
         degree.activity();
         for _ in 0..10 {

@@ -76,6 +76,12 @@ fn spare(limit: u32, total: u64, by_need: &[u64]) -> u32 {
     limit.saturating_sub(needed.max(1))
 }
 
+/// Takes the report back: it was about another allocation. Judges the new one from now on.
+pub(crate) fn forget() {
+    LOOKED_NS.store(progress::coarse_now_ns(), Ordering::Relaxed);
+    report(0);
+}
+
 fn report(spare: u32) {
     if REPORTED.swap(spare, Ordering::Relaxed) != spare {
         attachment::report_spare(spare);

@@ -53,11 +53,52 @@
 // Value of `teams_off`: the program gives its regions a `num_threads` clause.
 #define MAPPER_TEAMS_OFF_CLAUSE 3
 
+// Value of `teams_off`: no virtual teams, for a module has ordered or doacross loops.
+#define TEAMS_OFF_ORDERED 4
+
+// Value of `teams_off`: no virtual teams, for a module has tasks.
+#define TEAMS_OFF_TASKS 5
+
+// Value of `teams_off`: no virtual teams, for a module has reductions over tasks.
+#define TEAMS_OFF_TASK_REDUCTION 6
+
+// Value of `teams_off`: no virtual teams, for a module cancels constructs.
+#define TEAMS_OFF_CANCELLATION 7
+
+// Value of `teams_off`: no virtual teams, for a module has teams or target regions.
+#define TEAMS_OFF_OFFLOADING 8
+
+// Value of `teams_off`: no virtual teams, for a module was compiled with a sanitizer.
+#define TEAMS_OFF_SANITIZER 9
+
+// Value of `teams_off`: no virtual teams, for a module binds state to the kernel's threads.
+#define TEAMS_OFF_THREAD_BOUND 10
+
+// Value of `teams_off`: no virtual teams, for the environment binds threads to places.
+#define TEAMS_OFF_BINDING 11
+
+// Value of `teams_off`: no virtual teams, for the environment gives sizes for nested teams.
+#define TEAMS_OFF_NESTED_SIZES 12
+
+// Value of `teams_off`: no virtual teams, for the kernel lacks something they need.
+#define TEAMS_OFF_PLATFORM 13
+
+// Value of `teams_off`: no virtual teams, for a module uses an entry point that is not served.
+#define TEAMS_OFF_UNSERVED 14
+
+// Value of `teams_off`: virtual teams were given up, for threads waited for one another without
+// OpenMP.
+#define TEAMS_OFF_STALLED 15
+
 // Value of `team_mode`: teams keep the size they had at launch.
 #define MAPPER_TEAM_MODE_FIXED 0
 
 // Value of `team_mode`: the team of an outermost region has as many threads as there are CPUs.
 #define MAPPER_TEAM_MODE_FOLLOW 1
+
+// Value of `team_mode`: teams have the size the program expects, carried by as many OS threads as
+// there are CPUs.
+#define TEAM_MODE_VIRTUAL 2
 
 // Zero words between the report and the slots, which start at 4096.
 #define MAPPER_RESERVED_WORDS 400
@@ -111,7 +152,8 @@ struct MAPPER_ALIGNED(128) mapper_report_block {
   // Futex word that parked threads wait on: counted up and woken by the daemon after each new
   // allocation, and by the application's own threads when a loop is exhausted.
   uint32_t doorbell;
-  // CPUs, of those it has, that the application's parallel regions do not need; 0 for none.
+  // CPUs, of those of the allocation that `applied_sequence` names, that the application's parallel
+  // regions do not need; 0 for none. Set to 0 before another allocation is applied.
   uint32_t spare_cpus;
 };
 

@@ -40,6 +40,8 @@ pub enum TeamMode {
     Fixed = layout::TEAM_MODE_FIXED,
     /// The team of an outermost region has as many threads as the program has CPUs.
     Follow = layout::TEAM_MODE_FOLLOW,
+    /// Teams have the size the program expects, carried by as many OS threads as it has CPUs.
+    Virtual = layout::TEAM_MODE_VIRTUAL,
 }
 
 impl TeamMode {
@@ -48,6 +50,7 @@ impl TeamMode {
     pub const fn from_raw(raw: u32) -> Self {
         match raw {
             layout::TEAM_MODE_FOLLOW => Self::Follow,
+            layout::TEAM_MODE_VIRTUAL => Self::Virtual,
             _ => Self::Fixed,
         }
     }
@@ -58,6 +61,7 @@ impl TeamMode {
         match self {
             Self::Fixed => "fixed",
             Self::Follow => "follow",
+            Self::Virtual => "virtual",
         }
     }
 
@@ -67,6 +71,7 @@ impl TeamMode {
         match name {
             "fixed" => Some(Self::Fixed),
             "follow" => Some(Self::Follow),
+            "virtual" => Some(Self::Virtual),
             _ => None,
         }
     }
@@ -197,7 +202,7 @@ mod tests {
     #[test]
     fn an_unknown_team_mode_is_read_as_the_safe_one() {
         assert_eq!(TeamMode::from_raw(7), TeamMode::Fixed);
-        for mode in [TeamMode::Fixed, TeamMode::Follow] {
+        for mode in [TeamMode::Fixed, TeamMode::Follow, TeamMode::Virtual] {
             assert_eq!(TeamMode::from_raw(mode as u32), mode);
             assert_eq!(TeamMode::from_name(mode.as_str()), Some(mode));
         }

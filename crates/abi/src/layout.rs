@@ -46,11 +46,39 @@ pub const TEAMS_OFF_SET_NUM_THREADS: u32 = 1;
 pub const TEAMS_OFF_SET_DYNAMIC: u32 = 2;
 /// Value of `teams_off`: the program gives its regions a `num_threads` clause.
 pub const TEAMS_OFF_CLAUSE: u32 = 3;
+/// Value of `teams_off`: no virtual teams, for a module has ordered or doacross loops.
+pub const TEAMS_OFF_ORDERED: u32 = 4;
+/// Value of `teams_off`: no virtual teams, for a module has tasks.
+pub const TEAMS_OFF_TASKS: u32 = 5;
+/// Value of `teams_off`: no virtual teams, for a module has reductions over tasks.
+pub const TEAMS_OFF_TASK_REDUCTION: u32 = 6;
+/// Value of `teams_off`: no virtual teams, for a module cancels constructs.
+pub const TEAMS_OFF_CANCELLATION: u32 = 7;
+/// Value of `teams_off`: no virtual teams, for a module has teams or target regions.
+pub const TEAMS_OFF_OFFLOADING: u32 = 8;
+/// Value of `teams_off`: no virtual teams, for a module was compiled with a sanitizer.
+pub const TEAMS_OFF_SANITIZER: u32 = 9;
+/// Value of `teams_off`: no virtual teams, for a module binds state to the kernel's threads.
+pub const TEAMS_OFF_THREAD_BOUND: u32 = 10;
+/// Value of `teams_off`: no virtual teams, for the environment binds threads to places.
+pub const TEAMS_OFF_BINDING: u32 = 11;
+/// Value of `teams_off`: no virtual teams, for the environment gives sizes for nested teams.
+pub const TEAMS_OFF_NESTED_SIZES: u32 = 12;
+/// Value of `teams_off`: no virtual teams, for the kernel lacks something they need.
+pub const TEAMS_OFF_PLATFORM: u32 = 13;
+/// Value of `teams_off`: no virtual teams, for a module uses an entry point that is not served.
+pub const TEAMS_OFF_UNSERVED: u32 = 14;
+/// Value of `teams_off`: virtual teams were given up, for threads waited for one another without
+/// OpenMP.
+pub const TEAMS_OFF_STALLED: u32 = 15;
 
 /// Value of `team_mode`: teams keep the size they had at launch.
 pub const TEAM_MODE_FIXED: u32 = 0;
 /// Value of `team_mode`: the team of an outermost region has as many threads as there are CPUs.
 pub const TEAM_MODE_FOLLOW: u32 = 1;
+/// Value of `team_mode`: teams have the size the program expects, carried by as many OS threads as
+/// there are CPUs.
+pub const TEAM_MODE_VIRTUAL: u32 = 2;
 
 /// Written once, before anybody else sees the page.
 #[repr(C, align(128))]
@@ -104,7 +132,8 @@ pub struct ReportBlock {
     /// Futex word that parked threads wait on: counted up and woken by the daemon after each new
     /// allocation, and by the application's own threads when a loop is exhausted.
     pub doorbell: AtomicU32,
-    /// CPUs, of those it has, that the application's parallel regions do not need; 0 for none.
+    /// CPUs, of those of the allocation that `applied_sequence` names, that the application's parallel
+    /// regions do not need; 0 for none. Set to 0 before another allocation is applied.
     pub spare_cpus: AtomicU32,
 }
 

@@ -48,7 +48,7 @@ pub use writer::PageWriter;
 pub const PAGE_ENV: &str = "MAPPER_PAGE";
 /// Environment variable with the page's [`Token`] in hexadecimal.
 pub const TOKEN_ENV: &str = "MAPPER_TOKEN";
-/// Environment variable with the [`TeamMode`] chosen at launch: `fixed` or `follow`.
+/// Environment variable with the [`TeamMode`] chosen at launch: `fixed`, `follow` or `virtual`.
 pub const TEAMS_ENV: &str = "MAPPER_TEAMS";
 /// Environment variable that makes the shim say on stderr why it stays inert: `1`.
 pub const DEBUG_ENV: &str = "MAPPER_DEBUG";

@@ -103,17 +103,21 @@ impl PageReader {
     #[must_use]
     pub fn report(&self) -> RuntimeReport {
         let report = &self.mapping.report;
+        let applied = report.applied_sequence.load(Ordering::Acquire);
+        // What could be spared of another allocation says nothing about this one.
+        let is_current = applied == self.mapping.allocation.sequence.load(Ordering::Relaxed);
+        let spare_cpus = match is_current {
+            true => report.spare_cpus.load(Ordering::Relaxed),
+            false => 0,
+        };
         RuntimeReport {
             runtimes: Runtimes::from_bits_truncate(report.runtimes.load(Ordering::Relaxed)),
             flags: ReportFlags::from_bits_truncate(report.flags.load(Ordering::Relaxed)),
             teams_off: TeamsOff::from_raw(report.teams_off.load(Ordering::Relaxed)),
-            applied: Generation::from_sequence(report.applied_sequence.load(Ordering::Relaxed)),
+            applied: Generation::from_sequence(applied),
             team_size: report.team_size.load(Ordering::Relaxed),
             max_threads: report.max_threads.load(Ordering::Relaxed),
-            spare_cpus: report
-                .spare_cpus
-                .load(Ordering::Relaxed)
-                .min(MAX_CPUS as u32),
+            spare_cpus: spare_cpus.min(MAX_CPUS as u32),
         }
     }
 

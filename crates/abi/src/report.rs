@@ -30,7 +30,7 @@ bitflags! {
     }
 }
 
-/// Why the teams of an application do not follow its allocation.
+/// Why the teams of an application do not follow its allocation, or are not virtual ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum TeamsOff {
@@ -40,6 +40,31 @@ pub enum TeamsOff {
     SetDynamic = layout::TEAMS_OFF_SET_DYNAMIC,
     /// The program gives its regions a `num_threads` clause.
     Clause = layout::TEAMS_OFF_CLAUSE,
+    /// A module has ordered or doacross loops.
+    Ordered = layout::TEAMS_OFF_ORDERED,
+    /// A module has tasks.
+    Tasks = layout::TEAMS_OFF_TASKS,
+    /// A module has reductions over tasks.
+    TaskReduction = layout::TEAMS_OFF_TASK_REDUCTION,
+    /// A module cancels constructs.
+    Cancellation = layout::TEAMS_OFF_CANCELLATION,
+    /// A module has teams or target regions.
+    Offloading = layout::TEAMS_OFF_OFFLOADING,
+    /// A module was compiled with a sanitizer.
+    Sanitizer = layout::TEAMS_OFF_SANITIZER,
+    /// A module binds state to the kernel's threads: priority-inheriting or robust mutexes, restartable
+    /// sequences.
+    ThreadBound = layout::TEAMS_OFF_THREAD_BOUND,
+    /// The environment binds threads to places.
+    Binding = layout::TEAMS_OFF_BINDING,
+    /// The environment gives sizes for nested teams.
+    NestedSizes = layout::TEAMS_OFF_NESTED_SIZES,
+    /// The kernel lacks something that virtual teams need.
+    Platform = layout::TEAMS_OFF_PLATFORM,
+    /// A module uses an entry point of the runtime's that virtual teams do not serve.
+    Unserved = layout::TEAMS_OFF_UNSERVED,
+    /// Threads waited for one another without OpenMP; virtual teams were given up.
+    Stalled = layout::TEAMS_OFF_STALLED,
 }
 
 impl TeamsOff {
@@ -50,6 +75,18 @@ impl TeamsOff {
             layout::TEAMS_OFF_SET_NUM_THREADS => Some(Self::SetNumThreads),
             layout::TEAMS_OFF_SET_DYNAMIC => Some(Self::SetDynamic),
             layout::TEAMS_OFF_CLAUSE => Some(Self::Clause),
+            layout::TEAMS_OFF_ORDERED => Some(Self::Ordered),
+            layout::TEAMS_OFF_TASKS => Some(Self::Tasks),
+            layout::TEAMS_OFF_TASK_REDUCTION => Some(Self::TaskReduction),
+            layout::TEAMS_OFF_CANCELLATION => Some(Self::Cancellation),
+            layout::TEAMS_OFF_OFFLOADING => Some(Self::Offloading),
+            layout::TEAMS_OFF_SANITIZER => Some(Self::Sanitizer),
+            layout::TEAMS_OFF_THREAD_BOUND => Some(Self::ThreadBound),
+            layout::TEAMS_OFF_BINDING => Some(Self::Binding),
+            layout::TEAMS_OFF_NESTED_SIZES => Some(Self::NestedSizes),
+            layout::TEAMS_OFF_PLATFORM => Some(Self::Platform),
+            layout::TEAMS_OFF_UNSERVED => Some(Self::Unserved),
+            layout::TEAMS_OFF_STALLED => Some(Self::Stalled),
             _ => None,
         }
     }
@@ -70,7 +107,8 @@ pub struct RuntimeReport {
     pub team_size: u32,
     /// The team the program would use by itself; 0 before its first region.
     pub max_threads: u32,
-    /// CPUs, of those it has, that its regions do not need.
+    /// CPUs, of those it has now, that its regions do not need; 0 until it has applied the allocation
+    /// that is in force.
     pub spare_cpus: u32,
 }
 

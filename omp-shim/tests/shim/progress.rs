@@ -165,3 +165,58 @@ fn the_daemon_learns_which_runtime_is_in_use_and_how_it_waits() {
         );
     }
 }
+
+/// Milliseconds that the threads of `waiting.c` waited.
+fn waited_ms(compiler: Compiler, kind: &str) -> f64 {
+    let program = Program::new(compiler, "waiting.c");
+    let mut managed = program.managed().args(&[kind]);
+    managed.run().output();
+    assert!(
+        managed
+            .page
+            .report()
+            .flags
+            .contains(ReportFlags::WAIT_MEASURED)
+    );
+    managed.page.progress().wait_ns as f64 * 1e-6
+}
+
+#[test]
+fn waiting_at_barriers_is_told_apart_from_work() {
+    for compiler in COMPILERS {
+        for kind in ["barrier", "loop", "region"] {
+            let waited_ms = waited_ms(compiler, kind);
+            assert!(waited_ms > 90.0, "{compiler:?} {kind}: {waited_ms} ms");
+        }
+        let waited_ms = waited_ms(compiler, "balanced");
+        assert!(waited_ms < 50.0, "{compiler:?}: {waited_ms} ms");
+    }
+}
+
+#[test]
+fn short_waits_are_measured_by_sample() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "waiting.c");
+        let mut managed = program.managed().args(&["many"]);
+        let took_ns: f64 = managed.run().output().trim().parse().unwrap();
+        let waited_ns = managed.page.progress().wait_ns as f64;
+        // Two threads that did nothing but wait.
+        let share = waited_ns / (2.0 * took_ns);
+        assert!((0.3..1.3).contains(&share), "{compiler:?}: {share}");
+    }
+}
+
+#[test]
+fn a_region_has_the_same_identity_in_every_run() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "constructs.c");
+        let identity = || {
+            let mut managed = program.managed();
+            managed.run().output();
+            managed.page.progress().region
+        };
+        let (first, second) = (identity(), identity());
+        assert_eq!(first, second, "{compiler:?}");
+        assert!(first > u64::from(u32::MAX), "it is no address: {first:#x}");
+    }
+}

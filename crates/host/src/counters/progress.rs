@@ -21,6 +21,12 @@ impl CounterSource for RuntimePages {
             // No shim, or a program without OpenMP so far: nothing is known, which is not zero.
             return;
         }
+        // A program that needs all its CPUs declares nothing; what it could spare all the same is for
+        // the policy to judge.
+        let spare_cpus = page.report().spare_cpus;
+        if spare_cpus > 0 {
+            reading.spare_cpus = Some(spare_cpus);
+        }
         reading.runtime = Some(RuntimeProgress {
             regions: progress.regions,
             iterations: progress.iterations,

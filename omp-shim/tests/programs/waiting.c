@@ -1,0 +1,64 @@
+/* Threads that wait for one another: usage waiting KIND, where KIND is
+ *
+ *   barrier   thread 0 works for 100 ms, then all meet at a barrier
+ *   loop      the same at the end of a dynamic loop
+ *   region    the same at the end of the region
+ *   balanced  all work for 100 ms, slept rather than computed, so that one CPU suffices
+ *   many      100000 barriers with nothing between them
+ *
+ * each in a region of two threads. Prints the nanoseconds that the region took. */
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static long long now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+    const char *kind = argc > 1 ? argv[1] : "barrier";
+    /* The threads of the pool wait for the next region, too. */
+#pragma omp parallel num_threads(2)
+    {
+    }
+    long long begin = now_ns();
+    if (!strcmp(kind, "barrier")) {
+#pragma omp parallel num_threads(2)
+        {
+            if (omp_get_thread_num() == 0) usleep(100000);
+#pragma omp barrier
+        }
+    } else if (!strcmp(kind, "loop")) {
+#pragma omp parallel num_threads(2)
+        {
+#pragma omp for schedule(dynamic)
+            for (int i = 0; i < 2; i++)
+                if (i == 0) usleep(100000);
+#pragma omp single
+            {
+            }
+        }
+    } else if (!strcmp(kind, "region")) {
+#pragma omp parallel num_threads(2)
+        if (omp_get_thread_num() == 1) usleep(100000);
+    } else if (!strcmp(kind, "balanced")) {
+#pragma omp parallel num_threads(2)
+        {
+            usleep(100000);
+#pragma omp barrier
+        }
+    } else {
+#pragma omp parallel num_threads(2)
+        for (int i = 0; i < 100000; i++) {
+#pragma omp barrier
+        }
+    }
+    printf("%lld\n", now_ns() - begin);
+    return 0;
+}

@@ -1,0 +1,105 @@
+//! Small regions get fewer threads where teams may follow, and what they do not need is reported.
+
+use std::time::{Duration, Instant};
+
+use mapper_abi::ReportFlags;
+
+use crate::harness::{COMPILERS, Compiler, Dialogue, Program};
+
+fn following(compiler: Compiler, threads: u32, cpus: u32) -> Dialogue {
+    let program = Program::new(compiler, "small_regions.c");
+    program.managed().threads(threads).following(cpus).start()
+}
+
+/// Asks until the answer holds, which on a busy machine may take several trials.
+fn until(dialogue: &mut Dialogue, line: &str, holds: impl Fn(&[u32]) -> bool) -> Vec<u32> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let answer = dialogue.ask(line);
+        let sizes: Vec<u32> = answer
+            .split_whitespace()
+            .map(|size| size.parse().unwrap())
+            .collect();
+        if holds(&sizes) || Instant::now() > deadline {
+            return sizes;
+        }
+    }
+}
+
+#[test]
+fn small_regions_are_given_to_one_thread() {
+    // With more threads than the machine has CPUs, waking them takes much longer than the work.
+    for compiler in COMPILERS {
+        let mut dialogue = following(compiler, 8, 8);
+        let sizes = until(&mut dialogue, "small", |sizes| sizes == [1; 10]);
+        assert_eq!(sizes, [1; 10], "{compiler:?}");
+        dialogue.finish();
+    }
+}
+
+#[test]
+fn large_regions_keep_their_team() {
+    for compiler in COMPILERS {
+        let mut dialogue = following(compiler, 4, 2);
+        dialogue.ask("large");
+        let sizes = until(&mut dialogue, "large", |_| true);
+        assert_eq!(sizes, [2; 10], "{compiler:?}");
+        dialogue.finish();
+    }
+}
+
+#[test]
+fn a_region_with_large_and_small_work_keeps_its_team() {
+    for compiler in COMPILERS {
+        let mut dialogue = following(compiler, 4, 2);
+        dialogue.ask("mixed");
+        let sizes = until(&mut dialogue, "mixed", |_| true);
+        assert_eq!(sizes, [2; 10], "{compiler:?}");
+        dialogue.finish();
+    }
+}
+
+#[test]
+fn fixed_teams_are_not_judged() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "small_regions.c");
+        let mut dialogue = program.managed().threads(8).start();
+        for _ in 0..3 {
+            assert_eq!(dialogue.ask("small"), "8 8 8 8 8 8 8 8 8 8", "{compiler:?}");
+        }
+        assert_eq!(dialogue.page.report().spare_cpus, 0);
+        dialogue.finish();
+    }
+}
+
+#[test]
+fn what_small_regions_do_not_need_is_spare_until_a_large_one_comes() {
+    for compiler in COMPILERS {
+        let mut dialogue = following(compiler, 8, 8);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while dialogue.page.report().spare_cpus != 7 {
+            dialogue.ask("seconds 0.3");
+            assert!(
+                Instant::now() < deadline,
+                "{} CPUs are spare ({compiler:?})",
+                dialogue.page.report().spare_cpus
+            );
+        }
+        // What was spare of one allocation is not taken for spare of the next.
+        dialogue.page.allocate(4);
+        assert_eq!(dialogue.page.report().spare_cpus, 0, "{compiler:?}");
+        dialogue.ask("seconds 0.05");
+        assert_eq!(dialogue.page.report().spare_cpus, 0, "{compiler:?}");
+        while dialogue.page.report().spare_cpus != 3 {
+            dialogue.ask("seconds 0.3");
+            assert!(Instant::now() < deadline, "{compiler:?}");
+        }
+        while dialogue.page.report().spare_cpus != 0 {
+            dialogue.ask("both");
+            assert!(Instant::now() < deadline, "{compiler:?}");
+        }
+        let flags = dialogue.page.report().flags;
+        assert!(flags.contains(ReportFlags::WAIT_MEASURED));
+        dialogue.finish();
+    }
+}
