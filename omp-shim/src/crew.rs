@@ -41,6 +41,8 @@ pub(crate) struct Crew {
     first_loop: u32,
     /// What the increment of that loop is, minus one.
     stride_less_one: i64,
+    /// How many CPUs there were when the region began; `u32::MAX` when that was not decided.
+    active: u32,
     /// The last loop of which a thread has found that there is no more of it.
     exhausted: AtomicU32,
     /// How many of them are parked.
@@ -95,9 +97,29 @@ impl Crew {
             family,
             first_loop,
             stride_less_one,
+            active: u32::MAX,
             exhausted: AtomicU32::new(0),
             parked: AtomicU32::new(0),
         }
+    }
+
+    /// The same, for a region whose static loops may be divided among fewer threads than it has.
+    #[inline(always)]
+    pub(crate) fn on_cpus(mut self, cpu_count: u32) -> Self {
+        self.active = cpu_count.wrapping_sub(1).saturating_add(1);
+        self
+    }
+
+    /// How many threads had CPUs when the region began; the same for the whole region.
+    #[inline(always)]
+    pub(crate) const fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// Whether it is known how many CPUs there were, so that there may be more threads.
+    #[inline(always)]
+    pub(crate) const fn may_exceed_cpus(&self) -> bool {
+        self.active != u32::MAX
     }
 
     /// Whether the calling thread is in an outermost region, so that what it meets is the crew's. Not

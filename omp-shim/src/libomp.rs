@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `libomp_regions` | regions, and the microtasks that their threads run |
 //! | `libomp_barrier` | barriers |
+//! | `libomp_static` | static loops |
 //! | `libomp_dispatch` | loops dispensed in chunks |
 //!
 //! The caller is known by the location descriptor that each call carries, which lies in the calling

@@ -18,6 +18,7 @@
 use core::ffi::{c_int, c_void};
 use core::mem::{offset_of, size_of};
 
+use crate::attachment;
 use crate::crew::{Beginning, Crew, Outer};
 use crate::libgomp_regions::real;
 use crate::libomp::runtime_of;
@@ -164,7 +165,8 @@ unsafe extern "C-unwind" fn fork_begin(
     }
     let count = core::ptr::without_provenance_mut(count.max(0).unsigned_abs() as usize);
     let beginning = Beginning::Body;
-    let crew = Crew::new(function as usize, count, runtime, Family::Kmpc, beginning);
+    let crew = Crew::new(function as usize, count, runtime, Family::Kmpc, beginning)
+        .on_cpus(attachment::cpu_count());
     // SAFETY: the entry made room there.
     unsafe {
         frame.write(ForkFrame {
