@@ -7,6 +7,7 @@
 //! A file is taken as a whole or not at all, so that a typing error in one line cannot leave a
 //! daemon with half of what the operator meant. The error names the file, the line and the key.
 
+use crate::access::{Access, AccessRule};
 use crate::interval::Interval;
 use crate::selection::EnforcerChoice;
 use anyhow::{Context, anyhow};
@@ -18,6 +19,7 @@ use mapper_monitor::MonitorConfig;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
@@ -54,6 +56,10 @@ pub(crate) struct ConfigFile {
     pub(crate) record: Option<PathBuf>,
     /// Where is kept what outlives a restart of the daemon.
     pub(crate) state_dir: Option<PathBuf>,
+    /// Who may do what: the first rule that fits a user decides.
+    pub(crate) access: Vec<AccessRule>,
+    /// Where metrics are served.
+    pub(crate) metrics: MetricsConfig,
     /// How readings are judged.
     pub(crate) monitor: MonitorConfig,
     /// Settings of the allocation policy.
@@ -62,6 +68,30 @@ pub(crate) struct ConfigFile {
     pub(crate) map: MappingConfig,
     /// Thresholds of the machine.
     pub(crate) machine: MachineProfile,
+}
+
+/// Where metrics are served, in the format of Prometheus, at `/metrics` over HTTP.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct MetricsConfig {
+    /// A Unix socket that only the user of the daemon may connect to.
+    pub(crate) socket: Option<PathBuf>,
+    /// An address on the loopback device, such as "127.0.0.1:9455". Every user of the machine can
+    /// read there.
+    #[serde(deserialize_with = "loopback")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) tcp: Option<SocketAddr>,
+}
+
+fn loopback<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(from)?;
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
+        _ => Err(serde::de::Error::custom(format!(
+            "metrics address {text:?}: give an address and port on the loopback device, such as \
+             127.0.0.1:9455"
+        ))),
+    }
 }
 
 /// A value that is written in the file as on the command line.
@@ -114,7 +144,10 @@ impl ConfigFile {
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let file: Self = toml::from_str(text)?;
         match file.first_outside_its_range() {
-            None => Ok(file),
+            None => match Access::resolve(&file.access) {
+                Ok(_) => Ok(file),
+                Err(error) => Err(anyhow!("{}{error}", place(text, &["access"]))),
+            },
             Some(bad) => Err(anyhow!("{}{bad}", place(text, bad.key))),
         }
     }

@@ -5,6 +5,7 @@
 //! until the answer comes; a descriptor of it (pidfd) makes sure that its number has not passed to
 //! another process between check and use.
 
+use crate::account::Books;
 use crate::message::{Answer, Peer, Served};
 use crate::page::Page;
 use crate::page_keeping;
@@ -38,10 +39,10 @@ impl Daemon {
     pub(crate) fn launch(
         &mut self,
         peer: Peer,
-        request: LaunchRequest,
+        mut request: LaunchRequest,
         reply: oneshot::Sender<Answer>,
     ) {
-        match self.check(peer, &request) {
+        match self.check(&peer, &mut request) {
             Ok(process) => {
                 self.pending.push(Pending {
                     peer,
@@ -52,6 +53,7 @@ impl Daemon {
                 self.gather_until(Some(Instant::now() + GATHER));
             }
             Err(error) => {
+                self.tally.refused();
                 tracing::info!(pid = request.pid, uid = peer.uid, "launch refused: {error}");
                 // The client may have hung up.
                 let _ = reply.send(Err(error));
@@ -60,7 +62,7 @@ impl Daemon {
     }
 
     /// Whether this client may have this process managed. Returns a descriptor of the process.
-    fn check(&self, peer: Peer, request: &LaunchRequest) -> Result<OwnedFd, ErrorReply> {
+    fn check(&self, peer: &Peer, request: &mut LaunchRequest) -> Result<OwnedFd, ErrorReply> {
         let pid = request.pid;
         if self.parts.settings.audience == Audience::Owner {
             let owner = rustix::process::geteuid().as_raw();
@@ -110,11 +112,17 @@ impl Daemon {
         if taken {
             return Err(not_permitted(format!("process {pid} is managed already")));
         }
+        self.permit(peer, &mut request.spec)?;
         // What was read belongs to the process of the descriptor only if that still lives.
         if has_ended(&process) {
             return Err(no_process());
         }
         Ok(process)
+    }
+
+    /// How many of a user's newcomers wait.
+    pub(crate) fn pending_of(&self, uid: u32) -> usize {
+        self.pending.iter().filter(|p| p.peer.uid == uid).count()
     }
 
     /// Admits everybody who has waited, decides once for all, and answers.
@@ -131,7 +139,7 @@ impl Daemon {
             if reply.is_closed() {
                 continue;
             }
-            match self.admit(peer, request, process) {
+            match self.admit(&peer, request, process) {
                 Ok(app) => admitted.push((app, reply)),
                 Err(error) => {
                     tracing::warn!("launch failed: {error}");
@@ -160,7 +168,7 @@ impl Daemon {
 
     fn admit(
         &mut self,
-        peer: Peer,
+        peer: &Peer,
         request: LaunchRequest,
         process: OwnedFd,
     ) -> Result<AppId, ErrorReply> {
@@ -203,6 +211,7 @@ impl Daemon {
             teams = %spec.teams,
             "arrived"
         );
+        self.tally.launched();
         self.apps.push(App {
             id,
             spec,
@@ -215,6 +224,7 @@ impl Daemon {
             effective: CpuSet::new(),
             set_by_others: None,
             told_mismatch: None,
+            books: Books::open(self.parts.clock.now_ns()),
             lease: Lease::Held,
             _watches: watches,
         });

@@ -18,15 +18,20 @@
 //! Exit status: 0 after an orderly stop; 1 when something failed; 2 for a wrong command line; 3 when
 //! a daemon already listens on the socket.
 
+mod access;
+mod account;
 mod args;
 mod config_file;
 mod interval;
 mod launch;
 mod logging;
 mod message;
+mod metrics;
+mod metrics_server;
 mod page;
 mod page_keeping;
 mod paths;
+mod quota;
 mod record;
 mod reload;
 mod saved;
@@ -124,6 +129,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let watchdog = service::Watchdog::from_environment();
     let (sender, inbox) = message::channel();
     let usable_cpus = UsableCpus::system(settings.reserve.clone());
+    let metrics = settings.metrics.clone();
     let mut daemon = Daemon::new(Parts {
         topology_source: topology.source,
         controller,
@@ -140,6 +146,12 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         settings,
     })?;
     daemon.take_over(legacy);
+    if let Some(path) = &metrics.socket {
+        metrics_server::serve_unix(path, sender.clone())?;
+    }
+    if let Some(address) = metrics.tcp {
+        metrics_server::serve_tcp(address, sender.clone()).await?;
+    }
     let accepting = tokio::spawn(server::accept(socket.listener()?, sender));
     tracing::info!(socket = %socket.path().display(), "ready");
     service::ready(&format!("listening on {}", socket.path().display()));

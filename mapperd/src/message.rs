@@ -4,6 +4,7 @@ use mapper_control::schema::LaunchReply;
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_model::AppId;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// Messages that may wait. A sender that finds the queue full waits in turn.
@@ -26,6 +27,11 @@ pub(crate) enum Message {
         /// The application.
         app: AppId,
     },
+    /// Somebody wants the metrics.
+    Scrape {
+        /// Where they go.
+        reply: oneshot::Sender<String>,
+    },
     /// Processes of an application ended; perhaps all of them.
     MayHaveEnded {
         /// The application.
@@ -34,10 +40,12 @@ pub(crate) enum Message {
 }
 
 /// The process at the other end of a connection, as the kernel names it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Peer {
     pub(crate) pid: u32,
     pub(crate) uid: u32,
+    /// Its groups when it connected.
+    pub(crate) groups: Arc<[u32]>,
 }
 
 /// What a client is answered.

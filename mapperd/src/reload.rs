@@ -20,9 +20,8 @@ use std::fmt::Debug;
 
 impl Daemon {
     /// A client asks for it.
-    pub(crate) fn reload_for(&mut self, peer: Peer) -> Answer {
-        let owner = rustix::process::geteuid().as_raw();
-        if peer.uid != 0 && peer.uid != owner {
+    pub(crate) fn reload_for(&mut self, peer: &Peer) -> Answer {
+        if !Self::is_privileged(peer) {
             return Err(ErrorReply::NotPermitted {
                 message: format!(
                     "the configuration is read again for root{} alone, not for user {}",
@@ -74,6 +73,10 @@ impl Daemon {
         let mut changes = Changes::default();
         changes.now("interval", &old.interval, &new.interval);
         changes.now("reserve", &old.reserve, &new.reserve);
+        if old.access != new.access {
+            changes.now.push("[[access]]".to_owned());
+        }
+        changes.later("metrics", &old.metrics, &new.metrics);
         compare_policies(&mut changes, &old.pipeline, &new.pipeline);
         changes.later("socket", &old.socket, &new.socket);
         changes.later("enforcer", &old.enforcer, &new.enforcer);
@@ -101,10 +104,12 @@ impl Daemon {
             interval,
             reserve,
             pipeline,
+            access,
             ..
         } = new;
         let settings = &mut self.parts.settings;
-        (settings.interval, settings.reserve, settings.pipeline) = (interval, reserve, pipeline);
+        (settings.interval, settings.reserve) = (interval, reserve);
+        (settings.pipeline, settings.access) = (pipeline, access);
         if !self.apps.is_empty() {
             self.decide(Trigger::Membership);
             if interval_changed {

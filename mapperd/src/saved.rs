@@ -9,6 +9,7 @@
 //! A file that cannot be read is not thrown away but set aside as `state.json.damaged`, for whoever
 //! wants to know what happened; the daemon starts without it and says so.
 
+use crate::account::Books;
 use anyhow::{Context, bail};
 use mapper_model::{AppId, AppSpec, PlannedApp};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -66,6 +67,9 @@ pub(crate) struct SavedApp {
     pub(crate) planned: Option<PlannedApp>,
     /// What the enforcer wants to know of its processes.
     pub(crate) processes: serde_json::Value,
+    /// What it got so far.
+    #[serde(default)]
+    pub(crate) books: Books,
     /// The token of its page.
     pub(crate) token: Option<String>,
 }
@@ -225,6 +229,7 @@ mod tests {
             launcher: Process::default(),
             planned: None,
             processes: serde_json::Value::Null,
+            books: Books::default(),
             token: Some("00000000000000ab".into()),
         });
         saved

@@ -8,12 +8,13 @@
 //! whatever reason, the owner of the state is told.
 
 use crate::message::{Answer, Message, Peer, Sender, Served};
+use crate::quota::{Place, Quotas};
 use mapper_control::codec::{FrameDecoder, MAX_REQUEST_BYTES, Outgoing, Progress};
 use mapper_control::{Call, ErrorReply, Expects, Reply, Request, RequestError};
 use mapper_model::AppId;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
@@ -21,11 +22,15 @@ use tokio::sync::{Semaphore, oneshot};
 /// Connections that may be open at a time.
 const CONNECTIONS: usize = 2048;
 
+/// How long a client that holds no lease may say nothing.
+const SILENCE: Duration = Duration::from_secs(60);
+
 /// How long a client may take to read an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Accepts connections for as long as the daemon lives.
 pub(crate) async fn accept(listener: UnixListener, sender: Sender) {
+    let quotas = Quotas::default();
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
@@ -33,9 +38,9 @@ pub(crate) async fn accept(listener: UnixListener, sender: Sender) {
         };
         match listener.accept().await {
             Ok((stream, _address)) => {
-                let sender = sender.clone();
+                let (sender, quotas) = (sender.clone(), quotas.clone());
                 tokio::spawn(async move {
-                    Connection::new(stream, sender).serve().await;
+                    Connection::new(stream, sender, quotas).serve().await;
                     drop(place);
                 });
             }
@@ -51,6 +56,7 @@ pub(crate) async fn accept(listener: UnixListener, sender: Sender) {
 struct Connection {
     stream: UnixStream,
     sender: Sender,
+    quotas: Quotas,
     leases: Vec<AppId>,
 }
 
@@ -63,10 +69,11 @@ enum Ended {
 }
 
 impl Connection {
-    const fn new(stream: UnixStream, sender: Sender) -> Self {
+    const fn new(stream: UnixStream, sender: Sender, quotas: Quotas) -> Self {
         Self {
             stream,
             sender,
+            quotas,
             leases: Vec::new(),
         }
     }
@@ -86,19 +93,34 @@ impl Connection {
             Ok(peer) => peer,
             Err(error) => return Ended::Broken(format!("no credentials: {error}")),
         };
+        let Some(place) = self.quotas.connect(peer.uid, Instant::now()) else {
+            let error = ErrorReply::Unavailable {
+                message: format!("user {} has too many connections open", peer.uid),
+            };
+            let _ = self.write(Err(error)).await;
+            return Ended::Broken(format!("user {} has too many connections", peer.uid));
+        };
         let mut decoder = FrameDecoder::new(MAX_REQUEST_BYTES);
         let mut buffer = [0u8; 4096];
         loop {
-            let length = match self.read(&mut buffer).await {
-                Ok(0) => return Ended::ByClient,
-                Ok(length) => length,
-                Err(error) => return Ended::Broken(error.to_string()),
+            // A lease is silent by nature; anybody else is expected to say something.
+            let reading = self.read(&mut buffer);
+            let read = if self.leases.is_empty() {
+                tokio::time::timeout(SILENCE, reading).await
+            } else {
+                Ok(reading.await)
+            };
+            let length = match read {
+                Ok(Ok(0)) => return Ended::ByClient,
+                Ok(Ok(length)) => length,
+                Ok(Err(error)) => return Ended::Broken(error.to_string()),
+                Err(_elapsed) => return Ended::Broken("the client says nothing".to_owned()),
             };
             let mut arrived = &buffer[..length];
             loop {
                 match decoder.next(&mut arrived) {
                     Ok(Some(message)) => {
-                        if let Err(ended) = self.handle(peer, &message).await {
+                        if let Err(ended) = self.handle(&peer, &place, &message).await {
                             return ended;
                         }
                     }
@@ -119,10 +141,15 @@ impl Connection {
         Ok(Peer {
             pid,
             uid: credentials.uid(),
+            groups: mapper_host::peer::groups(&self.stream)?.into(),
         })
     }
 
-    async fn handle(&mut self, peer: Peer, message: &[u8]) -> Result<(), Ended> {
+    async fn handle(&mut self, peer: &Peer, place: &Place, message: &[u8]) -> Result<(), Ended> {
+        let wait = place.call(Instant::now());
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
         let (answer, expects) = match Call::parse(message) {
             Ok(call) => (self.answer(peer, call.request).await, call.expects),
             Err(RequestError::Refused { error, expects }) => (Err(error), expects),
@@ -142,7 +169,7 @@ impl Connection {
         }
     }
 
-    async fn answer(&self, peer: Peer, request: Request) -> Answer {
+    async fn answer(&self, peer: &Peer, request: Request) -> Answer {
         if let Some(answer) = Reply::about_service(&request, env!("CARGO_PKG_VERSION")) {
             return answer.map(Served::plain);
         }
@@ -158,7 +185,7 @@ impl Connection {
         }
         let (reply, answer) = oneshot::channel();
         let call = Message::Call {
-            peer,
+            peer: peer.clone(),
             request,
             reply,
         };

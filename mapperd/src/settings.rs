@@ -1,7 +1,8 @@
 //! What the daemon is told: command line, then configuration file, then defaults.
 
+use crate::access::Access;
 use crate::args::Args;
-use crate::config_file::{ConfigFile, Parsed};
+use crate::config_file::{ConfigFile, MetricsConfig, Parsed};
 use crate::interval::Interval;
 use crate::selection::EnforcerChoice;
 use anyhow::bail;
@@ -40,6 +41,10 @@ pub(crate) struct Settings {
     /// Where is kept what outlives a restart; without it nothing is.
     pub(crate) state_dir: Option<PathBuf>,
     pub(crate) pipeline: PipelineConfig,
+    /// Who may do what.
+    pub(crate) access: Access,
+    /// Where metrics are served.
+    pub(crate) metrics: MetricsConfig,
     /// The command line, to read everything again.
     sources: Args,
 }
@@ -107,6 +112,8 @@ impl Settings {
                 .or(file.state_dir)
                 .or_else(|| default_state_dir(audience)),
             pipeline,
+            access: Access::resolve(&file.access)?,
+            metrics: file.metrics,
             sources,
         })
     }

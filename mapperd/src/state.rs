@@ -17,8 +17,10 @@
 //! Invariants: an application is released exactly once; every arrival and departure is followed by a
 //! decision; with no application there is no timer.
 
+use crate::account::{Books, Closed};
 use crate::launch::Pending;
 use crate::message::{Answer, Inbox, Message, Peer, Sender, Served};
+use crate::metrics::Tally;
 use crate::page::{self, Page};
 use crate::page_keeping;
 use crate::record::Recorder;
@@ -79,6 +81,9 @@ pub(crate) struct Daemon {
     pub(crate) usable: CpuSet,
     /// For how long the machine had been suspended when that was last looked at.
     pub(crate) suspended_ns: u64,
+    /// Reports of applications that have ended.
+    pub(crate) closed: Closed,
+    pub(crate) tally: Tally,
     /// That state cannot be saved has been logged.
     pub(crate) told_not_saved: bool,
     timing: Timing,
@@ -102,6 +107,7 @@ pub(crate) struct App {
     pub(crate) set_by_others: Option<CpuSet>,
     /// What was found in force instead of what was planned, when it was last logged.
     pub(crate) told_mismatch: Option<CpuSet>,
+    pub(crate) books: Books,
     pub(crate) lease: Lease,
     pub(crate) _watches: Watches,
 }
@@ -139,6 +145,8 @@ impl Daemon {
             started_ns,
             usable: CpuSet::new(),
             suspended_ns,
+            closed: Closed::default(),
+            tally: Tally::default(),
             told_not_saved: false,
             timing: Timing::default(),
         };
@@ -199,7 +207,7 @@ impl Daemon {
                 if let Request::Launch(request) = request {
                     self.launch(peer, *request, reply);
                 } else {
-                    let answer = self.answer(peer, request);
+                    let answer = self.answer(&peer, request);
                     // The client may have hung up.
                     let _ = reply.send(answer);
                 }
@@ -210,16 +218,21 @@ impl Daemon {
                     self.end_if_empty(app);
                 }
             }
+            Message::Scrape { reply } => {
+                // The scraper may have hung up.
+                let _ = reply.send(self.metrics());
+            }
             Message::MayHaveEnded { app } => self.end_if_empty(app),
         }
     }
 
-    fn answer(&mut self, peer: Peer, request: Request) -> Answer {
+    fn answer(&mut self, peer: &Peer, request: Request) -> Answer {
         match request {
-            Request::Status => Ok(Served::plain(Reply::Status(Box::new(self.status())))),
-            Request::Explain(asked) => self.explain(&asked.name),
+            Request::Status => Ok(Served::plain(Reply::Status(Box::new(self.status(peer))))),
+            Request::Explain(asked) => self.explain(peer, &asked.name),
             Request::Policies => Ok(Served::plain(Reply::Policies(self.policies()))),
             Request::Reload => self.reload_for(peer),
+            Request::Report(asked) => self.report(peer, asked.app),
             Request::Exited(ExitedRequest { app, status }) => {
                 tracing::debug!(app = app.0, status, "launcher reports the end");
                 self.end_if_empty(app);
@@ -315,9 +328,13 @@ impl Daemon {
         let Some(place) = self.apps.iter().position(|a| a.id == app) else {
             return;
         };
-        let gone = self.apps.remove(place);
+        let mut gone = self.apps.remove(place);
+        let now_ns = self.parts.clock.now_ns();
+        gone.books.elapsed(now_ns, gone.effective.len());
+        self.closed.add(&gone);
         let everything = self.everything();
         if let Err(error) = self.parts.enforcer.release(app, &everything) {
+            self.tally.error("release");
             tracing::warn!(app = app.0, name = %gone.spec.name, "release: {}", chain(&error));
         }
         for source in &mut self.parts.counters {

@@ -1,6 +1,6 @@
 //! Answers to questions about what the daemon does.
 
-use crate::message::{Answer, Served};
+use crate::message::{Answer, Peer, Served};
 use crate::state::{App, Daemon};
 use mapper_abi::{ReportFlags, Runtimes, TeamsOff};
 use mapper_control::schema::{
@@ -13,7 +13,7 @@ use mapper_pipeline as pipeline;
 use std::time::Duration;
 
 impl Daemon {
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self, peer: &Peer) -> Status {
         let topology = self.parts.controller.topology();
         let config = self.parts.controller.config();
         let mut free = self.usable.clone();
@@ -42,7 +42,14 @@ impl Daemon {
                 free,
                 source: self.parts.topology_source.describe(),
             },
-            apps: self.apps.iter().map(|app| self.app_status(app)).collect(),
+            apps: self
+                .apps
+                .iter()
+                .map(|app| match self.may_look_at(peer, app.uid) {
+                    true => self.app_status(app),
+                    false => outline(app),
+                })
+                .collect(),
         }
     }
 
@@ -85,21 +92,28 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn explain(&self, asked: &str) -> Answer {
+    pub(crate) fn explain(&self, peer: &Peer, asked: &str) -> Answer {
+        let seen = |app: &&App| self.may_look_at(peer, app.uid);
         let app = self
             .apps
             .iter()
+            .filter(seen)
             .find(|app| app.spec.name.as_str() == asked)
             .or_else(|| {
                 let id = asked.parse::<u64>().ok()?;
-                self.apps.iter().find(|app| app.id.0 == id)
+                self.apps.iter().filter(seen).find(|app| app.id.0 == id)
             });
         let explained = app.and_then(|app| self.parts.controller.explain(app.id));
         let (Some(app), Some(explained)) = (app, explained) else {
             let asked: String = asked.chars().take(80).collect();
             return Err(ErrorReply::UnknownApplication {
                 message: format!("no application {asked:?}"),
-                running: self.apps.iter().map(|app| app.spec.name.clone()).collect(),
+                running: self
+                    .apps
+                    .iter()
+                    .filter(seen)
+                    .map(|app| app.spec.name.clone())
+                    .collect(),
             });
         };
         let now_ns = self.parts.clock.now_ns();
@@ -160,6 +174,33 @@ impl Daemon {
             protocol: PROTOCOL,
             policies: policies.collect(),
         }
+    }
+}
+
+/// What is told of another user's application: what anybody can see of it without mapper, and what
+/// it takes from others.
+fn outline(app: &App) -> AppStatus {
+    AppStatus {
+        id: app.id,
+        name: app.spec.name.clone(),
+        pid: app.first_process.pid,
+        uid: app.uid,
+        command: String::new(),
+        state: "another user's".to_owned(),
+        cpus: app.effective.clone(),
+        cpu_count: app.effective.len(),
+        fair_cpus: app.planned.as_ref().map_or(0, |planned| planned.share.fair),
+        qos: app.spec.qos,
+        weight: app.spec.weight,
+        min_cpus: app.spec.cpus.min(),
+        max_cpus: app.spec.cpus.max(),
+        floor: None,
+        performance: None,
+        bottleneck: mapper_model::Bottleneck::default(),
+        teams: app.spec.teams,
+        runtime: RuntimeStatus::default(),
+        reasons: Vec::new(),
+        sentence: String::new(),
     }
 }
 

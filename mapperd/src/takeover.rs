@@ -14,6 +14,7 @@
 //!
 //! Nobody's lease is held after that: an application ends when the last of its processes does.
 
+use crate::account::Books;
 use crate::page::{self, Page};
 use crate::page_keeping::{self, KeptPages};
 use crate::saved::{Ending, Found, Process, Saved, SavedApp, StateDir};
@@ -177,6 +178,7 @@ impl Daemon {
             effective,
             set_by_others: None,
             told_mismatch: None,
+            books: saved.books,
             lease: Lease::Ended,
             _watches: watches,
         });
@@ -213,6 +215,7 @@ impl Daemon {
             planned: None,
             processes: serde_json::Value::Null,
             token: None,
+            books: Books::open(self.parts.clock.now_ns()),
         }
     }
 
@@ -258,6 +261,7 @@ impl Daemon {
                 launcher: app.launcher,
                 planned: app.planned.clone(),
                 processes: enforcer.remember(app.id),
+                books: app.books.clone(),
                 token: app
                     .page
                     .as_ref()

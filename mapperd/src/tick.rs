@@ -1,5 +1,6 @@
 //! One decision: observe, step, check, enforce, read back.
 
+use crate::account::Showed;
 use crate::page;
 use crate::saved::Ending;
 use crate::state::{App, Daemon};
@@ -17,6 +18,7 @@ impl Daemon {
     pub(crate) fn decide(&mut self, trigger: Trigger) {
         let started = Instant::now();
         if let Err(error) = self.parts.enforcer.refresh() {
+            self.tally.error("processes");
             tracing::warn!("processes not looked at: {}", chain(&error));
         }
         let trigger = match self.look_around() {
@@ -26,11 +28,13 @@ impl Daemon {
         };
         let observation = self.observe(trigger);
         let observed = started.elapsed();
+        let floors: Vec<Option<f64>> = self.floors();
         let plan = self.parts.controller.step(&observation);
         let decided = started.elapsed();
         if let Some(recorder) = &mut self.parts.recorder {
             recorder.write(&observation, &plan);
         }
+        self.write_books(&observation, &floors);
         if self.may_be_enforced(&plan, &observation) {
             self.enforce(&plan);
             // Arrivals and departures are saved when all that belongs to them is done.
@@ -38,6 +42,7 @@ impl Daemon {
                 self.save(Ending::Running);
             }
         }
+        self.tally.decided(started.elapsed());
         tracing::debug!(
             tick = self.decisions,
             ?trigger,
@@ -106,15 +111,40 @@ impl Daemon {
         }
     }
 
+    /// The promises that the interval was planned by.
+    fn floors(&self) -> Vec<Option<f64>> {
+        let floor = |app: &App| app.planned.as_ref()?.share.floor;
+        self.apps.iter().map(floor).collect()
+    }
+
+    /// Sums up what the interval gave to each application.
+    fn write_books(&mut self, observation: &Observation, floors: &[Option<f64>]) {
+        let profile = |app| self.parts.controller.profile(app);
+        for (app, floor) in self.apps.iter_mut().zip(floors) {
+            let observed = observation.apps.iter().find(|o| o.app == app.id);
+            app.books.write_up(Showed {
+                now_ns: observation.now_ns,
+                cpus: app.effective.len(),
+                used_cpu_ns: observed.and_then(|o| o.reading.cpu_time_ns),
+                performance: observed
+                    .filter(|_| observation.trigger == Trigger::Interval)
+                    .and_then(|o| profile(o.app)?.performance),
+                floor: *floor,
+                qos: app.spec.qos,
+            });
+        }
+    }
+
     /// Looks the plan over. A plan with an error is a mistake in a policy: nothing of it is put in
     /// force, and everybody keeps what he has.
-    fn may_be_enforced(&self, plan: &Plan, observation: &Observation) -> bool {
+    fn may_be_enforced(&mut self, plan: &Plan, observation: &Observation) -> bool {
         let usable = self.parts.controller.usable(observation);
         let mut allowed = true;
         for finding in check(plan, observation, &usable) {
             match finding.severity {
                 Severity::Warning => tracing::warn!(tick = plan.tick, "plan: {finding}"),
                 Severity::Error => {
+                    self.tally.error("plan");
                     tracing::error!(tick = plan.tick, "plan not enforced: {finding}");
                     allowed = false;
                 }
@@ -130,15 +160,18 @@ impl Daemon {
                 Ok(()) => {}
                 // It has just ended; its end will be noticed.
                 Err(error) if error.is_gone() => {}
-                Err(error) => tracing::warn!(
-                    app = app.0,
-                    "{}: {}",
-                    match action {
-                        Action::Shrink { .. } => "not shrunk",
-                        Action::Set { .. } => "not confined",
-                    },
-                    chain(&error)
-                ),
+                Err(error) => {
+                    self.tally.error("enforce");
+                    tracing::warn!(
+                        app = app.0,
+                        "{}: {}",
+                        match action {
+                            Action::Shrink { .. } => "not shrunk",
+                            Action::Set { .. } => "not confined",
+                        },
+                        chain(&error)
+                    );
+                }
             }
         }
         let most = self.usable.len();
@@ -151,6 +184,7 @@ impl Daemon {
                 .iter()
                 .any(|action| action.app() == planned.app);
             if acted {
+                app.books.moved(planned.cpus.len());
                 match self.parts.enforcer.effective(app.id) {
                     Ok(effective) => app.effective = effective,
                     Err(error) => tracing::warn!(app = app.id.0, "{}", chain(&error)),

@@ -7,8 +7,9 @@ use crate::error_reply::ErrorReply;
 use crate::request::{Call, Expects, Request};
 use crate::schema::{
     ExitedRequest, ExplainReply, ExplainRequest, LaunchReply, LaunchRequest, PoliciesReply,
-    ReloadReply, ServiceInfo, Status,
+    ReloadReply, ReportReply, ReportRequest, ServiceInfo, Status,
 };
+use mapper_model::AppId;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -128,6 +129,14 @@ impl Client {
             expects: Expects::Nothing,
         };
         self.send(&call)
+    }
+
+    /// What an application got so far, or until it ended a short while ago.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn report(&mut self, app: AppId) -> Result<ReportReply, ClientError> {
+        self.call(Request::Report(ReportRequest { app }))
     }
 
     /// Has the daemon read its configuration again.

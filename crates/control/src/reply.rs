@@ -5,8 +5,8 @@ use crate::error_reply::ErrorReply;
 use crate::interface::{INTERFACE, INTERFACE_DESCRIPTION, SERVICE_DESCRIPTION, SERVICE_INTERFACE};
 use crate::request::Request;
 use crate::schema::{
-    ExplainReply, InterfaceDescription, LaunchReply, PoliciesReply, ReloadReply, ServiceInfo,
-    Status,
+    ExplainReply, InterfaceDescription, LaunchReply, PoliciesReply, ReloadReply, ReportReply,
+    ServiceInfo, Status,
 };
 use serde::Serialize;
 
@@ -24,6 +24,8 @@ pub enum Reply {
     Explain(Box<ExplainReply>),
     /// To `Policies`.
     Policies(PoliciesReply),
+    /// To `Report`.
+    Report(Box<ReportReply>),
     /// To `Reload`.
     Reload(ReloadReply),
     /// To `GetInfo`.
@@ -71,6 +73,7 @@ impl Reply {
             | Request::Status
             | Request::Explain(_)
             | Request::Policies
+            | Request::Report(_)
             | Request::Reload => None,
         }
     }

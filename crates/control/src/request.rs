@@ -4,7 +4,9 @@ use crate::PROTOCOL;
 use crate::codec::{FrameError, MAX_REQUEST_BYTES, encode};
 use crate::error_reply::ErrorReply;
 use crate::interface::{INTERFACE, SERVICE_INTERFACE, method};
-use crate::schema::{ExitedRequest, ExplainRequest, GetInterfaceDescription, LaunchRequest};
+use crate::schema::{
+    ExitedRequest, ExplainRequest, GetInterfaceDescription, LaunchRequest, ReportRequest,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -22,6 +24,8 @@ pub enum Request {
     Explain(ExplainRequest),
     /// The policies there are.
     Policies,
+    /// What an application got, in sum.
+    Report(ReportRequest),
     /// The configuration is to be read again.
     Reload,
     /// What this service is.
@@ -110,6 +114,7 @@ impl Call {
             Request::Status => encode_call(method::STATUS, None::<()>, oneway),
             Request::Explain(p) => encode_call(method::EXPLAIN, Some(p), oneway),
             Request::Policies => encode_call(method::POLICIES, None::<()>, oneway),
+            Request::Report(p) => encode_call(method::REPORT, Some(p), oneway),
             Request::Reload => encode_call(method::RELOAD, None::<()>, oneway),
             Request::GetInfo => encode_call(method::GET_INFO, None::<()>, oneway),
             Request::GetInterfaceDescription(p) => {
@@ -130,6 +135,7 @@ impl Request {
             method::STATUS => Ok(Self::Status),
             method::EXPLAIN => Ok(Self::Explain(read(name, parameters)?)),
             method::POLICIES => Ok(Self::Policies),
+            method::REPORT => Ok(Self::Report(read(name, parameters)?)),
             method::RELOAD => Ok(Self::Reload),
             method::GET_INFO => Ok(Self::GetInfo),
             method::GET_INTERFACE_DESCRIPTION => {
@@ -214,6 +220,7 @@ mod tests {
             Request::Status,
             Request::Explain(ExplainRequest { name: "fft".into() }),
             Request::Policies,
+            Request::Report(ReportRequest { app: AppId(3) }),
             Request::Reload,
             Request::GetInfo,
             Request::GetInterfaceDescription(GetInterfaceDescription {
@@ -298,7 +305,7 @@ mod tests {
 
         #[test]
         fn damaged_calls_never_panic(
-            which in 0usize..8,
+            which in 0usize..9,
             place in any::<prop::sample::Index>(),
             byte in any::<u8>(),
         ) {

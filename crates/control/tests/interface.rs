@@ -219,6 +219,7 @@ fn requests() -> Vec<Request> {
         Request::Status,
         Request::Explain(ExplainRequest { name: "fft".into() }),
         Request::Policies,
+        Request::Report(ReportRequest { app: AppId(3) }),
         Request::Reload,
     ]
 }
@@ -335,6 +336,23 @@ fn replies() -> BTreeMap<&'static str, Reply> {
                     in_use: true,
                 }],
             }),
+        ),
+        (
+            "Report",
+            Reply::Report(Box::new(ReportReply {
+                protocol: PROTOCOL,
+                app: AppId(3),
+                name: AppName::new("fft").unwrap(),
+                qos: Qos::default(),
+                account: Account {
+                    managed_ns: 5,
+                    used_cpu_ns: Some(3),
+                    achieved: Some(0.9),
+                    floor: Some(1.0),
+                    performance: Some(performance()),
+                    ..Account::default()
+                },
+            })),
         ),
         (
             "Reload",

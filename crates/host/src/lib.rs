@@ -20,6 +20,7 @@ pub mod counters;
 pub mod cpus;
 pub mod enforce;
 pub mod error;
+pub mod peer;
 pub mod procfs;
 pub mod topology;
 

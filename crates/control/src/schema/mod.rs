@@ -12,6 +12,7 @@ mod explain;
 mod launch;
 mod policies;
 mod reload;
+mod report;
 mod service;
 mod status;
 
@@ -19,6 +20,7 @@ pub use explain::{CurveEntry, DecisionEntry, ExplainReply, ExplainRequest};
 pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, RuntimeChoice};
 pub use policies::{PoliciesReply, PolicyEntry, PolicyKind};
 pub use reload::ReloadReply;
+pub use report::{Account, ReportReply, ReportRequest};
 pub use service::{GetInterfaceDescription, InterfaceDescription, ServiceInfo};
 pub use status::{
     AppStatus, DaemonStatus, PerformanceStatus, RuntimeState, RuntimeStatus, Selection, Status,

@@ -1,0 +1,328 @@
+//! Who may launch what, and who may look at what.
+//!
+//! The problem: many users share a machine and its daemon, and what one is given another has not.
+//! A promise of 100 %, a weight of 100 or a minimum of all CPUs would take from everybody else. So
+//! each request is held against a *grant*: what this user may ask for. Grants stand in the
+//! configuration as rules (`[[access]]`); the first that names the user, or a group the user is in,
+//! decides, else the default grant. Root and the user who runs the daemon may do everything.
+//!
+//! Users and groups are those that the kernel tells of the connection, at the time it was made. Names
+//! in rules are looked up when the configuration is read; one that does not exist is an error, since
+//! a rule that silently fits nobody may open what it was to close.
+
+use crate::message::Peer;
+use crate::state::Daemon;
+use mapper_control::ErrorReply;
+use mapper_model::AppSpec;
+use nix::unistd::{Group, User};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::fmt::Display;
+
+/// A rule: whom it is for, and what they may do.
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct AccessRule {
+    /// Users it is for, by name or number.
+    pub(crate) users: Vec<String>,
+    /// Groups whose members it is for, by name or number. Without users and groups it is for everybody.
+    pub(crate) groups: Vec<String>,
+    /// Whether they may launch programs at all.
+    pub(crate) launch: bool,
+    /// The highest promise they may ask for.
+    pub(crate) max_qos: f64,
+    /// The largest weight.
+    pub(crate) max_weight: f64,
+    /// The largest number of CPUs they may ask to have at least.
+    pub(crate) max_min_cpus: u32,
+    /// The most CPUs that an application of theirs is given.
+    pub(crate) max_cpus: Option<u32>,
+    /// How many applications they may have at a time.
+    pub(crate) max_applications: u32,
+    /// Whose applications they may look into: their "own", or "all".
+    pub(crate) see: See,
+}
+
+/// Whose applications a user may look into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum See {
+    /// The user's own. Of others' the name and the CPUs are told.
+    #[default]
+    Own,
+    /// Everybody's.
+    All,
+}
+
+impl Default for AccessRule {
+    fn default() -> Self {
+        Self {
+            users: Vec::new(),
+            groups: Vec::new(),
+            launch: true,
+            max_qos: 1.0,
+            max_weight: 1.0,
+            max_min_cpus: 4,
+            max_cpus: None,
+            max_applications: 64,
+            see: See::Own,
+        }
+    }
+}
+
+/// The rules with names looked up.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Access(Vec<Resolved>);
+
+#[derive(Clone, PartialEq, Debug)]
+struct Resolved {
+    uids: Vec<u32>,
+    gids: Vec<u32>,
+    rule: AccessRule,
+}
+
+/// A rule that cannot be followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "access rule {number}: {what} {name:?} does not exist; give the name or number of one that does"
+)]
+pub(crate) struct UnknownName {
+    number: usize,
+    what: &'static str,
+    name: String,
+}
+
+impl Access {
+    /// Looks names up.
+    pub(crate) fn resolve(rules: &[AccessRule]) -> Result<Self, UnknownName> {
+        let one = |(place, rule): (usize, &AccessRule)| {
+            let unknown = |what, name: &String| UnknownName {
+                number: place + 1,
+                what,
+                name: name.clone(),
+            };
+            let uid = |name: &String| {
+                let found = || Some(User::from_name(name).ok()??.uid.as_raw());
+                name.parse()
+                    .ok()
+                    .or_else(found)
+                    .ok_or_else(|| unknown("user", name))
+            };
+            let gid = |name: &String| {
+                let found = || Some(Group::from_name(name).ok()??.gid.as_raw());
+                name.parse()
+                    .ok()
+                    .or_else(found)
+                    .ok_or_else(|| unknown("group", name))
+            };
+            Ok(Resolved {
+                uids: rule.users.iter().map(uid).collect::<Result<_, _>>()?,
+                gids: rule.groups.iter().map(gid).collect::<Result<_, _>>()?,
+                rule: rule.clone(),
+            })
+        };
+        rules
+            .iter()
+            .enumerate()
+            .map(one)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// What a user may do.
+    fn grant(&self, peer: &Peer) -> AccessRule {
+        let fits = |rule: &&Resolved| {
+            (rule.uids.is_empty() && rule.gids.is_empty())
+                || rule.uids.contains(&peer.uid)
+                || rule.gids.iter().any(|gid| peer.groups.contains(gid))
+        };
+        self.0
+            .iter()
+            .find(fits)
+            .map_or_else(AccessRule::default, |found| found.rule.clone())
+    }
+}
+
+/// Holds a request against a grant. Returns what is left of it: the bound on CPUs may be lower.
+fn within(
+    grant: &AccessRule,
+    peer: &Peer,
+    running: usize,
+    spec: &mut AppSpec,
+) -> Result<(), ErrorReply> {
+    let refuse = |what: &str, asked: &dyn Display, most: &dyn Display| {
+        Err(ErrorReply::NotPermitted {
+            message: format!(
+                "{what} {asked} is more than user {} may ask for, {most}; ask for less, or have the \
+                 administrator raise it under [[access]]",
+                peer.uid
+            ),
+        })
+    };
+    if !grant.launch {
+        return Err(ErrorReply::NotPermitted {
+            message: format!("user {} may not launch programs here", peer.uid),
+        });
+    }
+    if running >= grant.max_applications as usize {
+        return refuse(
+            "one application more than",
+            &running,
+            &grant.max_applications,
+        );
+    }
+    if spec.qos.get() > grant.max_qos {
+        return refuse("qos", &spec.qos, &grant.max_qos);
+    }
+    if spec.weight.get() > grant.max_weight {
+        return refuse("weight", &spec.weight, &grant.max_weight);
+    }
+    if spec.cpus.min() > grant.max_min_cpus {
+        return refuse("min-cpus", &spec.cpus.min(), &grant.max_min_cpus);
+    }
+    if let Some(most) = grant.max_cpus {
+        let most = spec.cpus.max().map_or(most, |asked| asked.min(most));
+        match mapper_model::CpuRange::new(spec.cpus.min(), Some(most)) {
+            Ok(range) => spec.cpus = range,
+            Err(_) => return refuse("min-cpus", &spec.cpus.min(), &most),
+        }
+    }
+    Ok(())
+}
+
+impl Daemon {
+    /// Whether a user may do everything.
+    pub(crate) fn is_privileged(peer: &Peer) -> bool {
+        peer.uid == 0 || peer.uid == rustix::process::geteuid().as_raw()
+    }
+
+    /// Holds a launch against what its user may ask for.
+    pub(crate) fn permit(&self, peer: &Peer, spec: &mut AppSpec) -> Result<(), ErrorReply> {
+        if Self::is_privileged(peer) {
+            return Ok(());
+        }
+        let grant = self.parts.settings.access.grant(peer);
+        let running =
+            self.apps.iter().filter(|app| app.uid == peer.uid).count() + self.pending_of(peer.uid);
+        within(&grant, peer, running, spec)
+    }
+
+    /// Whether a user may look into the applications of user `uid`.
+    pub(crate) fn may_look_at(&self, peer: &Peer, uid: u32) -> bool {
+        peer.uid == uid
+            || Self::is_privileged(peer)
+            || self.parts.settings.access.grant(peer).see == See::All
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::{AppName, CpuRange, Qos, Weight};
+
+    fn peer(uid: u32, groups: &[u32]) -> Peer {
+        Peer {
+            pid: 1,
+            uid,
+            groups: groups.into(),
+        }
+    }
+
+    fn spec(qos: f64, weight: f64, min: u32, max: Option<u32>) -> AppSpec {
+        AppSpec {
+            qos: Qos::new(qos).unwrap(),
+            weight: Weight::new(weight).unwrap(),
+            cpus: CpuRange::new(min, max).unwrap(),
+            ..AppSpec::named(AppName::new("a").unwrap())
+        }
+    }
+
+    fn refusal(grant: &AccessRule, running: usize, mut spec: AppSpec) -> String {
+        within(grant, &peer(1000, &[]), running, &mut spec)
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn the_first_rule_that_names_user_or_group_decides() {
+        let rule = |users: &[&str], groups: &[&str], max_weight| AccessRule {
+            users: users.iter().map(ToString::to_string).collect(),
+            groups: groups.iter().map(ToString::to_string).collect(),
+            max_weight,
+            ..AccessRule::default()
+        };
+        let access = Access::resolve(&[
+            rule(&["1001"], &[], 2.0),
+            rule(&["root"], &["50"], 3.0),
+            rule(&[], &[], 4.0),
+        ])
+        .unwrap();
+        for (peer, weight) in [
+            (peer(1001, &[50]), 2.0),
+            (peer(1002, &[7, 50]), 3.0),
+            (peer(0, &[]), 3.0),
+            (peer(1003, &[7]), 4.0),
+        ] {
+            assert_eq!(access.grant(&peer).max_weight, weight, "{peer:?}");
+        }
+        assert_eq!(
+            Access::default().grant(&peer(1, &[])),
+            AccessRule::default()
+        );
+    }
+
+    #[test]
+    fn a_name_that_does_not_exist_is_an_error() {
+        let rule = AccessRule {
+            groups: vec!["no-such-group".into()],
+            ..AccessRule::default()
+        };
+        let error = Access::resolve(&[AccessRule::default(), rule]).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("rule 2") && text.contains("no-such-group"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_is_beyond_a_grant_is_refused_with_the_limit() {
+        let grant = AccessRule {
+            max_qos: 0.9,
+            max_weight: 1.0,
+            max_min_cpus: 2,
+            max_applications: 3,
+            ..AccessRule::default()
+        };
+        for (running, spec, says) in [
+            (0, spec(0.95, 1.0, 1, None), "qos 0.95"),
+            (0, spec(0.9, 1.5, 1, None), "weight 1.5"),
+            (0, spec(0.9, 1.0, 3, None), "min-cpus 3"),
+            (3, spec(0.9, 1.0, 1, None), "one application more than 3"),
+        ] {
+            let text = refusal(&grant, running, spec);
+            assert!(text.contains(says) && text.contains("user 1000"), "{text}");
+        }
+        let mut fine = spec(0.9, 1.0, 2, None);
+        assert!(within(&grant, &peer(1000, &[]), 2, &mut fine).is_ok());
+        let closed = AccessRule {
+            launch: false,
+            ..AccessRule::default()
+        };
+        assert!(refusal(&closed, 0, spec(0.5, 1.0, 1, None)).contains("may not launch"));
+    }
+
+    #[test]
+    fn a_bound_on_cpus_holds_whatever_was_asked_for() {
+        let grant = AccessRule {
+            max_cpus: Some(3),
+            ..AccessRule::default()
+        };
+        for (asked, given) in [(None, 3), (Some(8), 3), (Some(2), 2)] {
+            let mut spec = spec(0.8, 1.0, 1, asked);
+            within(&grant, &peer(1000, &[]), 0, &mut spec).unwrap();
+            assert_eq!(spec.cpus.max(), Some(given));
+        }
+        assert!(refusal(&grant, 0, spec(0.8, 1.0, 4, None)).contains("min-cpus 4"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Bounds on what one user may ask of the socket.
+//!
+//! The problem: connections and decisions are limited as a whole, and one user must not be able to
+//! use them up for all others, by mistake (a script that launches in a loop) or on purpose. So each
+//! user has a number of connections, and a rate of calls: who calls faster is made to wait, not
+//! refused, so that a burst of honest launches is only slower. Root is not bounded but by the totals.
+//!
+//! Memory is bounded by the connections: a user without any is forgotten, once the calls are paid off.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Connections that one user may have open at a time.
+const CONNECTIONS: usize = 256;
+
+/// Calls that a user may make in a row.
+const BURST: f64 = 200.0;
+
+/// Calls per second that a user may go on making.
+const CALLS_PER_S: f64 = 100.0;
+
+/// Users remembered before those without connections are looked through.
+const REMEMBERED: usize = 1024;
+
+/// The books about all users.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Quotas(Arc<Mutex<HashMap<u32, Used>>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    connections: usize,
+    /// Calls that can still be made at once.
+    calls: f64,
+    until: Instant,
+}
+
+impl Used {
+    fn fresh(now: Instant) -> Self {
+        Self {
+            connections: 0,
+            calls: BURST,
+            until: now,
+        }
+    }
+
+    fn fill_up(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.until);
+        self.calls = (self.calls + passed.as_secs_f64() * CALLS_PER_S).min(BURST);
+        self.until = now;
+    }
+}
+
+/// One connection of a user. Dropping it frees its place.
+#[derive(Debug)]
+pub(crate) struct Place {
+    quotas: Quotas,
+    uid: u32,
+}
+
+impl Quotas {
+    /// A place for one more connection; `None` when the user has as many as may be.
+    pub(crate) fn connect(&self, uid: u32, now: Instant) -> Option<Place> {
+        let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if users.len() >= REMEMBERED {
+            users.retain(|_, used| {
+                used.fill_up(now);
+                used.connections > 0 || used.calls < BURST
+            });
+        }
+        let used = users.entry(uid).or_insert_with(|| Used::fresh(now));
+        if uid != 0 && used.connections >= CONNECTIONS {
+            return None;
+        }
+        used.connections += 1;
+        Some(Place {
+            quotas: self.clone(),
+            uid,
+        })
+    }
+}
+
+impl Place {
+    /// Counts a call. Returns how long it has to wait.
+    pub(crate) fn call(&self, now: Instant) -> Duration {
+        if self.uid == 0 {
+            return Duration::ZERO;
+        }
+        let mut users = self.quotas.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = users.entry(self.uid).or_insert_with(|| Used::fresh(now));
+        used.fill_up(now);
+        used.calls -= 1.0;
+        // Each connection has one call under way, so that the debt is bounded by the connections.
+        Duration::from_secs_f64((-used.calls).max(0.0) / CALLS_PER_S)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut users = self.quotas.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(used) = users.get_mut(&self.uid) {
+            used.connections = used.connections.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_so_many_connections_and_others_have_theirs() {
+        let (quotas, now) = (Quotas::default(), Instant::now());
+        let mut held: Vec<_> = (0..CONNECTIONS)
+            .map(|_| quotas.connect(1000, now).unwrap())
+            .collect();
+        assert!(quotas.connect(1000, now).is_none());
+        assert!(quotas.connect(1001, now).is_some());
+        held.pop();
+        assert!(quotas.connect(1000, now).is_some());
+        let root: Vec<_> = (0..2 * CONNECTIONS)
+            .map(|_| quotas.connect(0, now).unwrap())
+            .collect();
+        drop(root);
+    }
+
+    #[test]
+    fn a_burst_is_free_and_what_goes_on_waits() {
+        let (quotas, start) = (Quotas::default(), Instant::now());
+        let place = quotas.connect(1000, start).unwrap();
+        for _ in 0..BURST as u32 {
+            assert_eq!(place.call(start), Duration::ZERO);
+        }
+        assert_eq!(
+            place.call(start),
+            Duration::from_secs_f64(1.0 / CALLS_PER_S)
+        );
+        // Another connection of the same user pays into the same account.
+        let other = quotas.connect(1000, start).unwrap();
+        assert!(other.call(start) > Duration::ZERO);
+        let later = start + Duration::from_secs(10);
+        assert_eq!(other.call(later), Duration::ZERO);
+    }
+
+    #[test]
+    fn users_that_are_gone_are_forgotten() {
+        let (quotas, now) = (Quotas::default(), Instant::now());
+        for uid in 0..10 * REMEMBERED as u32 {
+            drop(quotas.connect(uid, now));
+        }
+        assert!(quotas.0.lock().unwrap().len() <= REMEMBERED);
+    }
+}
