@@ -37,13 +37,14 @@ struct CommandLine {
     #[arg(long)]
     no_resize: bool,
 
-    /// OpenMP teams: `fixed` at launch, or `follow` the allocation at every parallel region, for
+    /// OpenMP teams: `fixed` at launch; `virtual`, the size the program expects on as many CPUs as
+    /// it has, for programs of gcc; or `follow` the allocation at every parallel region, for
     /// programs that tolerate OMP_DYNAMIC=true
     #[arg(long, value_name = "MODE", default_value = "fixed")]
     teams: TeamMode,
 
     /// OpenMP threads to start with: `alloc`, as many as CPUs at launch; `all` CPUs it may ever
-    /// get; or a number [default: alloc, with --teams follow all; OMP_NUM_THREADS if set]
+    /// get; or a number [default: alloc, all with --teams follow or virtual; OMP_NUM_THREADS if set]
     #[arg(long, value_name = "alloc|all|N")]
     threads: Option<Threads>,
 
@@ -162,10 +163,11 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
         }
     };
     let cpus = CpuRange::new(line.min_cpus, line.max_cpus).map_err(Failure::own)?;
-    if line.no_runtime && line.teams == TeamMode::Follow {
-        return Err(Failure::own(
-            "teams follow: not with --no-runtime, as it is the runtime that follows; leave one of them out",
-        ));
+    if line.no_runtime && line.teams != TeamMode::Fixed {
+        return Err(Failure::own(format!(
+            "teams {teams}: not with --no-runtime, as it is the runtime interface that makes teams {teams}; leave one of them out",
+            teams = line.teams,
+        )));
     }
     let name = line.name.unwrap_or_else(|| name_of(&line.command));
     Ok(Parsed::Start(Box::new(Wishes {

@@ -6,7 +6,7 @@
 //!
 //! | variable | value | unless |
 //! |---|---|---|
-//! | `OMP_NUM_THREADS` | CPUs at launch; with `follow` all it may ever get | set by the user |
+//! | `OMP_NUM_THREADS` | CPUs at launch; with `follow` and `virtual` all it may ever get | set by the user |
 //! | `GOMP_SPINCOUNT` | [as many turns](SpinTurns) as fit into a short time | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_BLOCKTIME` | [`BLOCK_TIME`] | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
@@ -170,13 +170,13 @@ pub(crate) fn assignments(
     set.into_iter().flatten().collect()
 }
 
-/// How many threads a team starts with. Where teams follow the allocation, the shim lowers the
-/// number at each region, so it starts from the most the program may ever get.
+/// How many threads a team starts with. Where teams follow the allocation or are virtual, the shim
+/// sees to each region, so it starts from the most the program may ever get.
 fn team_size(wishes: TeamWishes, granted: &Granted) -> u32 {
     let all = granted
         .machine_cpus
         .min(wishes.cpus.max().unwrap_or(u32::MAX));
-    let follows = wishes.teams == TeamMode::Follow && granted.runtime.is_some();
+    let follows = wishes.teams != TeamMode::Fixed && granted.runtime.is_some();
     let size = match wishes.threads {
         Some(Threads::Count(count)) => count.get(),
         Some(Threads::All) => all,
@@ -235,6 +235,7 @@ mod tests {
     #[test]
     fn fixed_teams_have_the_size_of_the_allocation_and_following_ones_the_most_there_may_be() {
         let (fixed, follow) = (TeamMode::Fixed, TeamMode::Follow);
+        assert_eq!(threads(wishes(TeamMode::Virtual, ""), &granted(), &[]), "6");
         assert_eq!(threads(wishes(fixed, ""), &granted(), &[]), "3");
         assert_eq!(threads(wishes(follow, ""), &granted(), &[]), "6");
         assert_eq!(threads(wishes(follow, "alloc"), &granted(), &[]), "3");

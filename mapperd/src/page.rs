@@ -42,6 +42,7 @@ pub(crate) fn allocation(
         cpu_count: cpus.len(),
         team_mode: match spec.teams {
             TeamMode::Follow => PageTeamMode::Follow,
+            TeamMode::Virtual => PageTeamMode::Virtual,
             TeamMode::Fixed => PageTeamMode::Fixed,
         },
         max_team: spec.cpus.max().unwrap_or(most).min(most),

@@ -13,7 +13,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::io::Write as _;
 
 use mapper_abi::layout::ReportBlock;
@@ -23,7 +23,9 @@ use mapper_abi::{
 
 use crate::environment;
 use crate::shield::shielded;
+use crate::spare;
 use crate::thread_state::{self, ThreadState};
+use crate::virtual_team;
 
 /// A page and what goes with it.
 struct Attachment {
@@ -45,6 +47,8 @@ static NEVER_PUBLISHED: AtomicU32 = AtomicU32::new(high(NOTHING_KNOWN));
 /// The number of CPUs: the page's once attached.
 static CPU_COUNT: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NOTHING_DECIDED).cast_mut());
 static NOTHING_DECIDED: AtomicU32 = AtomicU32::new(0);
+/// See [`teams_follow`].
+static TEAMS_FOLLOW: AtomicBool = AtomicBool::new(false);
 /// The sequence number of the allocation last read (high half) and the team limit that follows from
 /// it (low half).
 static KNOWN_LIMIT: AtomicU64 = AtomicU64::new(NOTHING_KNOWN);
@@ -158,16 +162,20 @@ fn attach() {
     }
 }
 
-/// Has the page's number of CPUs looked at from now on and, under `follow`, its sequence number
+/// Has the page's number of CPUs looked at from now on and, unless teams are fixed, its sequence number
 /// compared with what is known.
 fn watch() {
     if let Some(attachment) = attachment() {
         let cpu_count: *const AtomicU32 = attachment.page.cpu_count_word();
         CPU_COUNT.store(cpu_count.cast_mut(), Ordering::Relaxed);
+        TEAMS_FOLLOW.store(attachment.teams == TeamMode::Follow, Ordering::Relaxed);
     }
     if let Some(attachment) = attachment()
-        && attachment.teams == TeamMode::Follow
+        && attachment.teams != TeamMode::Fixed
     {
+        if attachment.teams == TeamMode::Virtual {
+            virtual_team::want();
+        }
         let sequence: *const AtomicU32 = attachment.page.sequence_word();
         WATCHED.store(sequence.cast_mut(), Ordering::Relaxed);
     }
@@ -179,8 +187,9 @@ fn find() -> Result<Attachment, String> {
     let token = token.parse::<Token>().map_err(|error| error.to_string())?;
     let teams = match environment::text(c"MAPPER_TEAMS") {
         None => TeamMode::Fixed,
-        Some(name) => TeamMode::from_name(name)
-            .ok_or_else(|| format!("MAPPER_TEAMS is {name:?}, expected fixed or follow"))?,
+        Some(name) => TeamMode::from_name(name).ok_or_else(|| {
+            format!("MAPPER_TEAMS is {name:?}, expected fixed, follow or virtual")
+        })?,
     };
     let page = ClientPage::open(path, token).map_err(|error| error.to_string())?;
     let mut thread_end = 0;
@@ -205,6 +214,7 @@ impl Drop for Attachment {
 
 unsafe extern "C" fn at_thread_end(_: *mut c_void) {
     let thread = thread_state::current();
+    virtual_team::owner_ends(thread);
     if let (Some(slot), Some(attachment)) = (thread.slot.take(), attachment()) {
         let sharing = match thread.slot_is_shared.get() {
             true => SlotSharing::Shared,
@@ -230,6 +240,7 @@ unsafe extern "C" fn after_fork_in_child() {
     let thread = thread_state::current();
     thread.slot.set(None);
     thread.settled_runtime.set(None);
+    virtual_team::after_fork_in_child(thread);
 }
 
 /// The sequence number of the allocation; a constant unless teams follow it.
@@ -238,6 +249,12 @@ pub(crate) fn sequence() -> u32 {
     let watched = WATCHED.load(Ordering::Relaxed);
     // SAFETY: it points to a static or into the page, which stays mapped for ever.
     unsafe { &*watched }.load(Ordering::Relaxed)
+}
+
+/// Whether the sizes of teams follow the allocation.
+#[inline(always)]
+pub(crate) fn teams_follow() -> bool {
+    TEAMS_FOLLOW.load(Ordering::Relaxed)
 }
 
 /// How many CPUs the program has now; 0 when nothing has been decided.
@@ -258,9 +275,23 @@ pub(crate) fn completions() -> u64 {
     attachment().map_or(0, |attachment| attachment.page.completions())
 }
 
-/// How many threads the allocation allows a team.
+/// How many threads the allocation allows a team that follows it.
 #[inline]
 pub(crate) fn team_limit() -> u32 {
+    if virtual_team::is_wanted() {
+        return NO_LIMIT;
+    }
+    limit()
+}
+
+/// How many OS threads the allocation allows a virtual team.
+#[inline]
+pub(crate) fn carrier_limit() -> u32 {
+    limit()
+}
+
+#[inline]
+fn limit() -> u32 {
     let known = KNOWN_LIMIT.load(Ordering::Relaxed);
     if high(known) == sequence() {
         low(known)
@@ -278,14 +309,14 @@ fn read_limit() -> u32 {
         return low(known);
     };
     let allocation = read.fields;
-    let limit = match (
-        allocation.team_mode,
-        allocation.cpu_count,
-        allocation.max_team,
-    ) {
-        (TeamMode::Fixed, ..) | (TeamMode::Follow, 0, _) => NO_LIMIT,
-        (TeamMode::Follow, cpus, 0) => cpus,
-        (TeamMode::Follow, cpus, max_team) => cpus.min(max_team),
+    let agreed = attachment().is_some_and(|attachment| {
+        attachment.teams == allocation.team_mode && attachment.teams != TeamMode::Fixed
+    });
+    let limit = match (allocation.cpu_count, allocation.max_team) {
+        _ if !agreed => NO_LIMIT,
+        (0, _) => NO_LIMIT,
+        (cpus, 0) => cpus,
+        (cpus, max_team) => cpus.min(max_team),
     };
     KNOWN_LIMIT.store(pack(read.sequence, limit), Ordering::Relaxed);
     limit
@@ -304,10 +335,13 @@ pub(crate) fn report_team(team_size: u32) {
     REPORTED.store(pack(high(known), team_size), Ordering::Relaxed);
     if let Some(report) = report() {
         report.team_size.store(team_size, Ordering::Relaxed);
-        if known != NOTHING_KNOWN {
+        if known != NOTHING_KNOWN && report.applied_sequence.load(Ordering::Relaxed) != high(known)
+        {
+            // What was spare of the last allocation must not be read as spare of this one.
+            spare::forget();
             report
                 .applied_sequence
-                .store(high(known), Ordering::Relaxed);
+                .store(high(known), Ordering::Release);
         }
     }
 }
@@ -318,11 +352,21 @@ pub(crate) fn report_runtime(runtimes: Runtimes) {
         && report.runtimes.load(Ordering::Relaxed) & runtimes.bits() == 0
     {
         report.runtimes.fetch_or(runtimes.bits(), Ordering::Relaxed);
+        report
+            .flags
+            .fetch_or(ReportFlags::WAIT_MEASURED.bits(), Ordering::Relaxed);
         if environment::spinning_runtimes().intersects(runtimes) {
             report
                 .flags
                 .fetch_or(ReportFlags::WAITS_SPIN.bits(), Ordering::Relaxed);
         }
+    }
+}
+
+/// Reports how many CPUs regions do not need.
+pub(crate) fn report_spare(cpus: u32) {
+    if let Some(report) = report() {
+        report.spare_cpus.store(cpus, Ordering::Relaxed);
     }
 }
 
@@ -333,11 +377,11 @@ pub(crate) fn report_max_threads(max_threads: u32) {
     }
 }
 
-/// Reports why teams do not follow; the reason given last.
+/// Reports why teams do not follow or are not virtual; the reason given last.
 #[cold]
 pub(crate) fn report_teams_off(reason: TeamsOff) {
     if let Some(attachment) = attachment()
-        && attachment.teams == TeamMode::Follow
+        && attachment.teams != TeamMode::Fixed
     {
         let cell = &attachment.page.report().teams_off;
         if cell.load(Ordering::Relaxed) != reason as u32 {

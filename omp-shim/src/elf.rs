@@ -67,6 +67,20 @@ pub(crate) fn bound_addresses(address: usize, wanted: impl Fn(&CStr) -> bool) ->
     .unwrap_or_default()
 }
 
+/// Shows `judge` the names of all functions that loaded modules import, until it returns something.
+pub(crate) fn find_import<T>(mut judge: impl FnMut(&CStr) -> Option<T>) -> Option<T> {
+    find_module(|view| {
+        let tables = view.tables()?;
+        let mut found = None;
+        tables.each_import(|name| {
+            if found.is_none() {
+                found = judge(name);
+            }
+        });
+        found
+    })
+}
+
 /// Shows `look` every module until it returns something.
 fn find_module<T, F: FnMut(&View<'_>) -> Option<T>>(look: F) -> Option<T> {
     struct Search<F, T> {
@@ -284,6 +298,28 @@ impl Tables {
                     // and readable as long as the module is loaded.
                     let target = unsafe { slot.read_volatile() };
                     look(self.name(&symbol), target);
+                }
+            }
+        }
+    }
+
+    /// Shows `look` the name of every symbol that the module takes from elsewhere, as often as it
+    /// refers to it.
+    fn each_import(&self, mut look: impl FnMut(&CStr)) {
+        for extent in [self.calls, self.data] {
+            if extent.start == 0 {
+                continue;
+            }
+            for index in 0..extent.bytes / size_of::<Relocation>() {
+                // SAFETY: the table has this many entries.
+                let relocation = unsafe { &*(extent.start as *const Relocation).add(index) };
+                let number = (relocation.info >> 32) as usize;
+                if number == 0 {
+                    continue;
+                }
+                let symbol = self.symbol(number);
+                if symbol.st_shndx == SHN_UNDEF {
+                    look(self.name(&symbol));
                 }
             }
         }

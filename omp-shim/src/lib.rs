@@ -39,19 +39,27 @@ compile_error!("libmapper_omp supports x86_64 Linux only: its entry stubs are wr
 
 mod attachment;
 mod crew;
+mod degree;
 mod elf;
 mod environment;
 mod libgomp_loops;
 mod libgomp_regions;
 mod libomp;
+mod libomp_barrier;
 mod libomp_dispatch;
 mod libomp_regions;
+mod libomp_static;
 mod parking;
+mod pass_on;
 mod progress;
 mod region;
+mod region_table;
 mod runtime;
 mod settings;
 mod shield;
+mod spare;
 mod symbols;
 mod team;
 mod thread_state;
+mod virtual_team;
+mod waits;

@@ -15,6 +15,8 @@ use crate::progress;
 use crate::runtime::{self, Runtime};
 use crate::symbols::Symbol;
 use crate::thread_state::{self, ThreadState, note_caller};
+use crate::virtual_team::share::{Loop, Schedule};
+use crate::virtual_team::worksharing::{self, Bounds, Division};
 
 #[inline(always)]
 fn runtime_of_caller(thread: &ThreadState, symbol: Symbol) -> &'static Runtime {
@@ -77,6 +79,10 @@ macro_rules! next {
         unsafe extern "C-unwind" fn $name(first: *mut $type, end: *mut $type) -> bool {
             unsafe extern "C-unwind" fn next(first: *mut $type, end: *mut $type) -> bool {
                 let thread = thread_state::current();
+                if let Some(member) = thread.member.get() {
+                    // SAFETY: the places are the caller's.
+                    return unsafe { worksharing::next(thread, member, Bounds { first, end }) };
+                }
                 let runtime = runtime_of_caller(thread, Symbol::$name);
                 let run = real!(runtime, Symbol::$name, fn(*mut $type, *mut $type) -> bool);
                 progress::chunk_done(thread);
@@ -93,7 +99,7 @@ macro_rules! next {
 }
 
 macro_rules! start {
-    ($type:ty: $($name:ident($($before:ident: $flag:ty)?; $($chunk:ident)?) $kind:ident;)*) => {$(
+    ($type:ty: $($name:ident($($before:ident: $flag:ty)?; $($chunk:ident)?) $kind:ident $schedule:ident;)*) => {$(
         /// Begins a loop by the real function of the same name.
         ///
         /// # Safety
@@ -119,6 +125,15 @@ macro_rules! start {
                 end: *mut $type,
             ) -> bool {
                 let thread = thread_state::current();
+                if let Some(member) = thread.member.get() {
+                    let describe = || {
+                        let division = division!($schedule, $($chunk)?);
+                        describe!(division, $($before,)? from, to, increment)
+                    };
+                    let bounds = Bounds { first, end };
+                    // SAFETY: the places are the caller's.
+                    return unsafe { worksharing::start(thread, member, describe, bounds) };
+                }
                 let runtime = runtime_of_caller(thread, Symbol::$name);
                 let run = real!(
                     runtime, Symbol::$name,
@@ -147,6 +162,29 @@ macro_rules! same {
     };
 }
 
+/// How a loop of that schedule is divided among members of a virtual team.
+macro_rules! division {
+    (Runtime,) => {
+        Division::of_settings()
+    };
+    ($schedule:ident, $chunk:ident) => {
+        Division {
+            schedule: Schedule::$schedule,
+            chunk: $chunk as i64,
+        }
+    };
+}
+
+/// The loop, for members of a virtual team.
+macro_rules! describe {
+    ($division:ident, $from:ident, $to:ident, $increment:ident) => {
+        Loop::signed($from, $to, $increment, $division.schedule, $division.chunk)
+    };
+    ($division:ident, $up:ident, $from:ident, $to:ident, $increment:ident) => {
+        worksharing::unsigned($up, [$from, $to], $increment, $division)
+    };
+}
+
 next! { c_long:
     GOMP_loop_dynamic_next
     GOMP_loop_guided_next
@@ -168,21 +206,21 @@ next! { c_ulonglong:
 }
 
 start! { c_long:
-    GOMP_loop_dynamic_start(; chunk) Always;
-    GOMP_loop_guided_start(; chunk) Always;
-    GOMP_loop_nonmonotonic_dynamic_start(; chunk) Always;
-    GOMP_loop_nonmonotonic_guided_start(; chunk) Always;
-    GOMP_loop_runtime_start(;) IfScheduled;
-    GOMP_loop_nonmonotonic_runtime_start(;) IfScheduled;
-    GOMP_loop_maybe_nonmonotonic_runtime_start(;) IfScheduled;
+    GOMP_loop_dynamic_start(; chunk) Always Dynamic;
+    GOMP_loop_guided_start(; chunk) Always Guided;
+    GOMP_loop_nonmonotonic_dynamic_start(; chunk) Always Dynamic;
+    GOMP_loop_nonmonotonic_guided_start(; chunk) Always Guided;
+    GOMP_loop_runtime_start(;) IfScheduled Runtime;
+    GOMP_loop_nonmonotonic_runtime_start(;) IfScheduled Runtime;
+    GOMP_loop_maybe_nonmonotonic_runtime_start(;) IfScheduled Runtime;
 }
 
 start! { c_ulonglong:
-    GOMP_loop_ull_dynamic_start(up: bool; chunk) Always;
-    GOMP_loop_ull_guided_start(up: bool; chunk) Always;
-    GOMP_loop_ull_nonmonotonic_dynamic_start(up: bool; chunk) Always;
-    GOMP_loop_ull_nonmonotonic_guided_start(up: bool; chunk) Always;
-    GOMP_loop_ull_runtime_start(up: bool;) IfScheduled;
-    GOMP_loop_ull_nonmonotonic_runtime_start(up: bool;) IfScheduled;
-    GOMP_loop_ull_maybe_nonmonotonic_runtime_start(up: bool;) IfScheduled;
+    GOMP_loop_ull_dynamic_start(up: bool; chunk) Always Dynamic;
+    GOMP_loop_ull_guided_start(up: bool; chunk) Always Guided;
+    GOMP_loop_ull_nonmonotonic_dynamic_start(up: bool; chunk) Always Dynamic;
+    GOMP_loop_ull_nonmonotonic_guided_start(up: bool; chunk) Always Guided;
+    GOMP_loop_ull_runtime_start(up: bool;) IfScheduled Runtime;
+    GOMP_loop_ull_nonmonotonic_runtime_start(up: bool;) IfScheduled Runtime;
+    GOMP_loop_ull_maybe_nonmonotonic_runtime_start(up: bool;) IfScheduled Runtime;
 }

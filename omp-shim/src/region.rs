@@ -16,9 +16,13 @@ use mapper_abi::{SlotClaim, SlotSharing, TeamsOff};
 
 use crate::attachment;
 use crate::progress;
+use crate::region_table;
 use crate::runtime::{Family, Runtime};
+use crate::spare;
 use crate::team::{self, Request, Verdict};
 use crate::thread_state::{LoopState, ThreadState};
+use crate::virtual_team;
+use crate::waits;
 
 /// The program called `omp_set_dynamic(0)`, in whichever thread.
 static DYNAMIC_IS_OFF: AtomicBool = AtomicBool::new(false);
@@ -27,6 +31,16 @@ static DYNAMIC_IS_OFF: AtomicBool = AtomicBool::new(false);
 #[repr(C)]
 pub(crate) struct OpenRegion {
     outer_loop: LoopState,
+    timing: Option<Timing>,
+}
+
+/// A region that is being timed.
+#[derive(Clone, Copy)]
+struct Timing {
+    region: &'static region_table::Entry,
+    size: u32,
+    limit: u32,
+    began: u64,
 }
 
 impl OpenRegion {
@@ -34,6 +48,7 @@ impl OpenRegion {
     pub(crate) fn without_loop() -> Self {
         Self {
             outer_loop: LoopState::default(),
+            timing: None,
         }
     }
 }
@@ -79,13 +94,26 @@ pub(crate) fn begin_routine(
     if !routine {
         return None;
     }
-    slot.region.store(function as u64, Ordering::Relaxed);
+    if !degree_is_at_rest(function) {
+        return None;
+    }
+    let identity = region_table::identity(function);
+    slot.region.store(identity, Ordering::Relaxed);
     Some(slot)
+}
+
+/// Whether the region's team is to be as large as it may, and nothing is to be tried.
+#[inline(always)]
+fn degree_is_at_rest(function: usize) -> bool {
+    !attachment::teams_follow()
+        || !spare::is_reported()
+            && region_table::find(function).is_none_or(|region| region.degree.is_at_rest())
 }
 
 /// Ends a region that [`begin_routine`] began.
 #[inline(always)]
 pub(crate) fn end_routine(thread: &ThreadState, slot: &'static ThreadSlot) {
+    waits::end_region(thread);
     progress::region_done(
         thread,
         SlotClaim {
@@ -105,8 +133,9 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
         function,
         asked,
     } = *start;
-    let open = OpenRegion {
+    let mut open = OpenRegion {
         outer_loop: thread.enter_region(),
+        timing: None,
     };
     let Some(claim) = attachment::slot(thread) else {
         return Started {
@@ -114,7 +143,8 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
             open,
         };
     };
-    claim.slot.region.store(function as u64, Ordering::Relaxed);
+    let identity = region_table::identity(function);
+    claim.slot.region.store(identity, Ordering::Relaxed);
     let known = is_home(thread, runtime);
     let first = !known && meet_runtime(thread, runtime, family);
     let initial_max = thread.initial_max_threads.get();
@@ -128,16 +158,61 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
     let num_threads = match verdict {
         Verdict::Full => {
             full(start, claim.sharing);
-            asked
+            match initial_max {
+                0 => asked,
+                _ if first => asked,
+                limit => worth(start, &mut open, limit).unwrap_or(asked),
+            }
         }
-        Verdict::Lower(size) => lower(runtime, family, size),
+        Verdict::Lower(size) => match lower(runtime, family, size) {
+            0 => 0,
+            limit => worth(start, &mut open, limit).unwrap_or(limit),
+        },
         Verdict::Untouched(None) => asked,
+        // What makes teams exact does not concern virtual ones.
+        Verdict::Untouched(Some(_)) if virtual_team::is_wanted() => asked,
         Verdict::Untouched(Some(reason)) => {
             attachment::report_teams_off(reason);
             asked
         }
     };
     Started { num_threads, open }
+}
+
+/// How many threads a region is worth that may have up to `limit`; `None` for as many. Has the region
+/// timed where that is to be found out.
+fn worth(start: &Start<'_>, open: &mut OpenRegion, limit: u32) -> Option<u32> {
+    let Start {
+        thread,
+        runtime,
+        family,
+        function,
+        ..
+    } = *start;
+    let may_choose =
+        attachment::teams_follow() && exactness(thread).is_none() && runtime.level(family) == 0;
+    let region = region_table::find(function).filter(|_| may_choose)?;
+    let choice = region.degree.choose(limit, family.sizes());
+    if spare::is_reported() {
+        spare::look(limit);
+    }
+    if choice.timed {
+        open.timing = Some(Timing {
+            region,
+            size: choice.size,
+            limit,
+            began: now_ticks(),
+        });
+    }
+    (choice.size < limit).then_some(choice.size)
+}
+
+/// The time stamp counter.
+#[inline(always)]
+fn now_ticks() -> u64 {
+    // SAFETY: every x86_64 processor has it; the kernel may forbid it only on a program's own request
+    // (`PR_SET_TSC`), in which case a fault is what the program asked for.
+    unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 /// Lowers a team, if the region is an outermost one.
@@ -154,6 +229,9 @@ fn lower(runtime: &Runtime, family: Family, size: u32) -> u32 {
 /// Reports that an outermost region has the team that the program would give it, and lets the regions
 /// that follow take the routine path once there is nothing to report any more.
 fn full(start: &Start<'_>, sharing: SlotSharing) {
+    if virtual_team::is_wanted() {
+        return;
+    }
     let Start {
         thread,
         runtime,
@@ -174,6 +252,12 @@ fn full(start: &Start<'_>, sharing: SlotSharing) {
 /// Counts a region and goes back to what it interrupted.
 #[inline(never)]
 pub(crate) fn end(thread: &ThreadState, open: &OpenRegion) {
+    if let Some(timing) = &open.timing {
+        let ticks = now_ticks().saturating_sub(timing.began);
+        timing.region.degree.learn(timing.size, ticks);
+        spare::look(timing.limit);
+    }
+    waits::end_region(thread);
     thread.leave_region(open.outer_loop);
     if let Some(claim) = attachment::slot(thread) {
         progress::region_done(thread, claim);

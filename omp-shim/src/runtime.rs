@@ -29,6 +29,7 @@ use std::io::Write as _;
 
 use mapper_abi::Runtimes;
 
+use crate::degree::Sizes;
 use crate::elf::{self, Module};
 use crate::shield::shielded;
 use crate::symbols::Symbol;
@@ -49,6 +50,14 @@ impl Family {
         match self {
             Self::Gomp => Symbol::GOMP_parallel,
             Self::Kmpc => Symbol::__kmpc_fork_call,
+        }
+    }
+
+    /// Which sizes of teams its native runtime changes to cheaply.
+    pub(crate) const fn sizes(self) -> Sizes {
+        match self {
+            Self::Gomp => Sizes::AllOrOne,
+            Self::Kmpc => Sizes::Any,
         }
     }
 
@@ -79,6 +88,8 @@ pub(crate) struct Runtime {
     max_threads: [Option<Query>; 2],
     /// `omp_get_thread_num`, likewise.
     thread_nums: [Option<Query>; 2],
+    /// `omp_get_num_threads`, likewise.
+    team_sizes: [Option<Query>; 2],
     /// `omp_get_schedule`, likewise.
     schedules: [Option<ScheduleQuery>; 2],
     /// Where the library lies that offers clang's family.
@@ -112,6 +123,12 @@ impl Runtime {
         query(&self.thread_nums, family)
     }
 
+    /// How many threads the calling thread's team has.
+    #[inline]
+    pub(crate) fn team_size(&self, family: Family) -> u32 {
+        query(&self.team_sizes, family)
+    }
+
     /// Whether loops with `schedule(runtime)` are dispensed in chunks now.
     pub(crate) fn dispenses_runtime_loops(&self, family: Family) -> bool {
         let Some(Some(schedule)) = self.schedules.get(family as usize) else {
@@ -142,6 +159,7 @@ impl Runtime {
             levels: [None; 2],
             max_threads: [None; 2],
             thread_nums: [None; 2],
+            team_sizes: [None; 2],
             schedules: [None; 2],
             kmpc_library: None,
         };
@@ -154,12 +172,12 @@ impl Runtime {
                 runtime.levels[family as usize] = library.query(Symbol::omp_get_level);
                 runtime.max_threads[family as usize] = library.query(Symbol::omp_get_max_threads);
                 runtime.thread_nums[family as usize] = library.query(Symbol::omp_get_thread_num);
+                runtime.team_sizes[family as usize] = library.query(Symbol::omp_get_num_threads);
                 let schedule = library.find(Symbol::omp_get_schedule.name());
                 // SAFETY: a function of that name has this type in every runtime; null becomes
                 // `None`.
-                runtime.schedules[family as usize] = unsafe {
-                    core::mem::transmute::<*mut c_void, Option<ScheduleQuery>>(schedule)
-                };
+                runtime.schedules[family as usize] =
+                    unsafe { core::mem::transmute::<*mut c_void, Option<ScheduleQuery>>(schedule) };
             }
             if family == Family::Kmpc {
                 runtime.kmpc_library = Some(module);
@@ -374,9 +392,9 @@ mod tests {
 
     #[test]
     fn calls_that_the_shim_stands_in_for_do_not_count_as_direct() {
-        assert!(is_direct_openmp_call(c"GOMP_barrier"));
-        assert!(is_direct_openmp_call(c"omp_get_thread_num"));
-        assert!(is_direct_openmp_call(c"__kmpc_barrier"));
+        assert!(is_direct_openmp_call(c"GOMP_taskwait"));
+        assert!(is_direct_openmp_call(c"omp_get_wtime"));
+        assert!(is_direct_openmp_call(c"__kmpc_global_thread_num"));
         assert!(!is_direct_openmp_call(c"GOMP_parallel"));
         assert!(!is_direct_openmp_call(c"malloc"));
     }

@@ -6,18 +6,12 @@
 use core::ffi::{c_int, c_void};
 
 use crate::libgomp_regions::real;
+use crate::pass_on::{pass_on, runtime_of_caller};
 use crate::region;
-use crate::runtime::{self, Family, Runtime};
+use crate::runtime::{Family, Runtime};
 use crate::symbols::Symbol;
 use crate::thread_state::{self, ThreadState, note_caller};
-
-/// The runtime that the caller means. Compilers may turn these calls into jumps, so the return
-/// address may lie in a module that does not use OpenMP itself.
-fn runtime_of_caller(thread: &ThreadState) -> Option<&'static Runtime> {
-    runtime::of_caller(thread, thread.caller.get())
-        .or_else(|| thread.last_runtime.get())
-        .or_else(runtime::any)
-}
+use crate::virtual_team::control_variables;
 
 /// The depth of regions that the calling thread is in, in whichever interface the runtime has.
 fn level(runtime: &Runtime) -> u32 {
@@ -62,6 +56,7 @@ macro_rules! setting {
                 let Some(runtime) = runtime_of_caller(thread) else { return };
                 // SAFETY: the argument is the caller's.
                 $note(thread, runtime, unsafe { argument.value() });
+                control_variables::note_change(thread);
                 let run = real!(runtime, Symbol::$name, fn($type));
                 // SAFETY: as above.
                 unsafe { run(argument) };
@@ -89,4 +84,28 @@ setting! { dynamic:
     omp_set_dynamic(c_int);
     omp_set_dynamic_(*const i32);
     omp_set_dynamic_8_(*const i64);
+}
+
+/// Settings that only members of virtual teams must hear of.
+macro_rules! other_setting {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
+        pass_on! {
+            $name($($argument: $type),*): |thread, real| {
+                control_variables::note_change(thread);
+                real($($argument),*);
+            };
+        }
+    )*};
+}
+
+other_setting! {
+    omp_set_schedule(kind: c_int, chunk: c_int);
+    omp_set_schedule_(kind: *const i32, chunk: *const i32);
+    omp_set_schedule_8_(kind: *const i32, chunk: *const i64);
+    omp_set_nested(nested: c_int);
+    omp_set_nested_(nested: *const i32);
+    omp_set_nested_8_(nested: *const i64);
+    omp_set_max_active_levels(levels: c_int);
+    omp_set_max_active_levels_(levels: *const i32);
+    omp_set_max_active_levels_8_(levels: *const i64);
 }

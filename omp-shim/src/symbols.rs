@@ -89,6 +89,11 @@ symbols! {
 
         __kmpc_fork_call
         __kmpc_push_num_threads
+        __kmpc_barrier
+        __kmpc_for_static_init_4
+        __kmpc_for_static_init_4u
+        __kmpc_for_static_init_8
+        __kmpc_for_static_init_8u
         __kmpc_doacross_init
         __kmpc_dispatch_init_4
         __kmpc_dispatch_init_4u
@@ -99,19 +104,75 @@ symbols! {
         __kmpc_dispatch_next_8
         __kmpc_dispatch_next_8u
 
+        GOMP_loop_static_start
+        GOMP_loop_static_next
+        GOMP_loop_ull_static_start
+        GOMP_loop_ull_static_next
+        GOMP_loop_end
+        GOMP_loop_end_nowait
+        GOMP_sections_start
+        GOMP_sections_next
+        GOMP_sections_end
+        GOMP_sections_end_nowait
+        GOMP_single_start
+        GOMP_single_copy_start
+        GOMP_single_copy_end
+        GOMP_barrier
+        GOMP_critical_start
+        GOMP_critical_end
+        GOMP_critical_name_start
+        GOMP_critical_name_end
+        GOMP_atomic_start
+        GOMP_atomic_end
+
+        omp_get_thread_num
+        omp_get_thread_num_
+        omp_get_num_threads
+        omp_get_num_threads_
+        omp_in_parallel
+        omp_in_parallel_
+        omp_get_level
+        omp_get_level_
+        omp_get_active_level
+        omp_get_active_level_
+        omp_get_ancestor_thread_num
+        omp_get_ancestor_thread_num_
+        omp_get_ancestor_thread_num_8_
+        omp_get_team_size
+        omp_get_team_size_
+        omp_get_team_size_8_
+        omp_set_lock
+        omp_set_lock_
+        omp_test_lock
+        omp_test_lock_
+        omp_set_nest_lock
+        omp_set_nest_lock_
+        omp_test_nest_lock
+        omp_test_nest_lock_
+
         omp_set_num_threads
         omp_set_num_threads_
         omp_set_num_threads_8_
         omp_set_dynamic
         omp_set_dynamic_
         omp_set_dynamic_8_
+        omp_set_schedule
+        omp_set_schedule_
+        omp_set_schedule_8_
+        omp_set_nested
+        omp_set_nested_
+        omp_set_nested_8_
+        omp_set_max_active_levels
+        omp_set_max_active_levels_
+        omp_set_max_active_levels_8_
     }
     called {
         __kmpc_global_thread_num
-        omp_get_level
+        omp_get_dynamic
+        omp_get_max_active_levels
         omp_get_max_threads
         omp_get_schedule
-        omp_get_thread_num
+        omp_get_thread_limit
     }
 }
 

@@ -19,6 +19,8 @@ use mapper_abi::layout::ThreadSlot;
 
 use crate::crew::Crew;
 use crate::runtime::Runtime;
+use crate::virtual_team::Member;
+use crate::waits::Waits;
 
 /// The calling thread's state.
 #[repr(C, align(64))]
@@ -69,12 +71,20 @@ pub(crate) struct ThreadState {
     pub(crate) route_runtime: Cell<Option<&'static Runtime>>,
     /// The crew that it is part of.
     pub(crate) crew: Cell<Option<NonNull<Crew>>>,
+    /// Its waiting at barriers.
+    pub(crate) waits: Waits,
     /// Dispensed loops that it has begun in this region.
     pub(crate) loops_begun: Cell<u32>,
+    /// It owns the members of virtual teams.
+    pub(crate) owns_pool: Cell<bool>,
+    /// The member of the virtual team that it is, outside real regions within.
+    pub(crate) member: Cell<Option<&'static Member>>,
+    /// The member of a virtual team that began the real region it is in.
+    pub(crate) outer: Cell<Option<&'static Member>>,
 }
 
 /// Size of the block, a whole number of cache lines.
-const BYTES: usize = 128;
+const BYTES: usize = 192;
 
 const _: () = {
     assert!(offset_of!(ThreadState, caller) == 0);

@@ -22,14 +22,15 @@ fn nothing_is_exported_but_functions_of_openmp_runtimes() {
         .filter(|columns| columns.len() == 8 && columns[4] == "GLOBAL" && columns[6] != "UND")
         .map(|columns| columns[7])
         .collect();
-    assert_eq!(exported.len(), 63, "{exported:?}");
+    assert_eq!(exported.len(), 123, "{exported:?}");
     for name in exported {
         let known = [
-            "GOMP_parallel",
-            "GOMP_loop_",
+            "GOMP_",
             "__kmpc_",
-            "omp_set_num_threads",
-            "omp_set_dynamic",
+            "omp_",
+            // What virtual teams must hear of: new modules, and waiting by hand.
+            "dlopen",
+            "sched_yield",
         ];
         assert!(
             known.iter().any(|prefix| name.starts_with(prefix)),

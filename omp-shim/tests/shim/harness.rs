@@ -217,6 +217,13 @@ impl Managed {
         self
     }
 
+    /// Under `--teams virtual`, starting with so many CPUs.
+    pub(crate) fn virtually(mut self, cpu_count: u32) -> Self {
+        self.command.env("MAPPER_TEAMS", "virtual");
+        self.page.publish(cpu_count, TeamMode::Virtual);
+        self
+    }
+
     /// With this many threads by default.
     pub(crate) fn threads(self, count: u32) -> Self {
         self.env("OMP_NUM_THREADS", &count.to_string())

@@ -58,7 +58,7 @@ fn without_a_page_to_believe_everything_passes_through() {
             ("MAPPER_PAGE", "", "open the shared page"),
             ("MAPPER_TOKEN", "0000000000000001", "another token"),
             ("MAPPER_TOKEN", "rubbish", "\"rubbish\""),
-            ("MAPPER_TEAMS", "virtual", "\"virtual\""),
+            ("MAPPER_TEAMS", "elastic", "\"elastic\""),
         ] {
             let (outcome, regions) = run_with(compiler, name, value, true);
             assert!(outcome.status.success());

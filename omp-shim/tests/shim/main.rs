@@ -4,11 +4,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod degree;
 mod exports;
 mod follow;
 mod harness;
 mod inert;
+mod libomp_static;
 mod modules;
 mod parking;
 mod progress;
 mod results;
+mod virtual_teams;

@@ -1,0 +1,266 @@
+//! Which programs may have virtual teams at all.
+//!
+//! *Problem.* Some constructs are not dispensed to logical threads: ordered and doacross loops, tasks,
+//! cancellation, teams and target regions, reductions over tasks. And some programs do things to
+//! threads that do not go with a change of the thread underneath: locks that the kernel hands to the
+//! owner's OS thread, per-CPU data by restartable sequences, sanitizers.
+//!
+//! *Approach.* What a module can call is in its relocations: it calls a function of the runtime only
+//! if it imports it. All loaded modules are looked through before the first region, and again after
+//! every `dlopen`. One that imports what is not served refuses virtual teams to the whole process,
+//! for good: the page says why.
+//!
+//! *Invariants.* `is_granted` costs two loads unless a library was loaded since. What is not known to
+//! be served is refused.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+use mapper_abi::TeamsOff;
+
+use super::{context, kernel};
+use crate::shield::shielded;
+use crate::{attachment, elf, environment};
+
+/// What is known.
+static VERDICT: AtomicU32 = AtomicU32::new(UNKNOWN);
+const UNKNOWN: u32 = 0;
+const GRANTED: u32 = 1;
+const REFUSED: u32 = 2;
+
+/// A library may have been loaded since the last look.
+static MODULES_CHANGED: AtomicBool = AtomicBool::new(false);
+
+/// Whether regions of this process may be virtual.
+#[inline(always)]
+pub(super) fn is_granted() -> bool {
+    let settled = VERDICT.load(Ordering::Relaxed);
+    if settled == GRANTED && !MODULES_CHANGED.load(Ordering::Relaxed) {
+        return true;
+    }
+    settled != REFUSED && examine()
+}
+
+#[cold]
+fn examine() -> bool {
+    MODULES_CHANGED.store(false, Ordering::Relaxed);
+    let off = match shielded(|| Some(obstacle())) {
+        Some(None) => {
+            let before =
+                VERDICT.compare_exchange(UNKNOWN, GRANTED, Ordering::AcqRel, Ordering::Acquire);
+            return before != Err(REFUSED);
+        }
+        Some(Some(off)) => off,
+        None => TeamsOff::Unserved,
+    };
+    VERDICT.store(REFUSED, Ordering::Relaxed);
+    attachment::report_teams_off(off);
+    false
+}
+
+/// What speaks against virtual teams.
+fn obstacle() -> Option<TeamsOff> {
+    context::prepare();
+    if kernel::has_shadow_stack() || !kernel::register_memory_barrier() {
+        return Some(TeamsOff::Platform);
+    }
+    let is_list = environment::text(c"OMP_NUM_THREADS").is_some_and(|text| text.contains(','));
+    if is_list {
+        return Some(TeamsOff::NestedSizes);
+    }
+    let binds = |name| {
+        environment::text(name).is_some_and(|text| !text.trim().eq_ignore_ascii_case("false"))
+    };
+    if binds(c"OMP_PROC_BIND") || binds(c"OMP_PLACES") || binds(c"GOMP_CPU_AFFINITY") {
+        return Some(TeamsOff::Binding);
+    }
+    elf::find_import(|name| judge(name.to_bytes()))
+}
+
+/// Functions of libgomp that are served for logical threads, as far as they are not loops.
+const SERVED: [&str; 22] = [
+    "GOMP_parallel",
+    "GOMP_parallel_sections",
+    "GOMP_parallel_loop_static",
+    "GOMP_parallel_loop_dynamic",
+    "GOMP_parallel_loop_guided",
+    "GOMP_parallel_loop_runtime",
+    "GOMP_parallel_loop_nonmonotonic_dynamic",
+    "GOMP_parallel_loop_nonmonotonic_guided",
+    "GOMP_parallel_loop_nonmonotonic_runtime",
+    "GOMP_parallel_loop_maybe_nonmonotonic_runtime",
+    "GOMP_barrier",
+    "GOMP_single_start",
+    "GOMP_single_copy_start",
+    "GOMP_single_copy_end",
+    "GOMP_sections_start",
+    "GOMP_sections_next",
+    "GOMP_sections_end",
+    "GOMP_sections_end_nowait",
+    "GOMP_loop_end",
+    "GOMP_loop_end_nowait",
+    "GOMP_alloc",
+    "GOMP_free",
+];
+
+/// Schedules whose loops are served.
+const SCHEDULES: [&str; 8] = [
+    "static",
+    "dynamic",
+    "guided",
+    "runtime",
+    "nonmonotonic_dynamic",
+    "nonmonotonic_guided",
+    "nonmonotonic_runtime",
+    "maybe_nonmonotonic_runtime",
+];
+
+/// What importing a function of this name says.
+fn judge(name: &[u8]) -> Option<TeamsOff> {
+    let name = core::str::from_utf8(name).ok()?;
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    if begins(&["GOMP_", "GOACC_", "omp_fulfill_event"]) {
+        return if is_served(name) {
+            None
+        } else {
+            Some(construct(name))
+        };
+    }
+    if begins(&["__asan_", "__hwasan_", "__msan_", "__tsan_"]) {
+        return Some(TeamsOff::Sanitizer);
+    }
+    let thread_bound = [
+        "pthread_mutexattr_setprotocol",
+        "pthread_mutexattr_setrobust",
+        "__rseq_abi",
+        "__rseq_offset",
+    ];
+    thread_bound
+        .contains(&name)
+        .then_some(TeamsOff::ThreadBound)
+}
+
+fn is_served(name: &str) -> bool {
+    if SERVED.contains(&name)
+        || name.starts_with("GOMP_critical_")
+        || name.starts_with("GOMP_atomic_")
+    {
+        return true;
+    }
+    let Some(rest) = name.strip_prefix("GOMP_loop_") else {
+        return false;
+    };
+    let rest = rest.strip_prefix("ull_").unwrap_or(rest);
+    ["_start", "_next"]
+        .iter()
+        .filter_map(|suffix| rest.strip_suffix(suffix))
+        .any(|schedule| SCHEDULES.contains(&schedule))
+}
+
+/// The construct behind a function that is not served.
+fn construct(name: &str) -> TeamsOff {
+    let has = |part: &str| name.contains(part);
+    if has("doacross") || has("ordered") {
+        TeamsOff::Ordered
+    } else if has("reduction") || has("scope") {
+        TeamsOff::TaskReduction
+    } else if has("task") || has("fulfill") {
+        TeamsOff::Tasks
+    } else if has("cancel") {
+        TeamsOff::Cancellation
+    } else if has("teams") || has("target") || has("GOACC") {
+        TeamsOff::Offloading
+    } else {
+        TeamsOff::Unserved
+    }
+}
+
+/// The real `dlopen`, once looked up.
+static REAL_DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+unsafe extern "C" fn look_up_dlopen() {
+    // SAFETY: the handle is a special one, the name a C string.
+    let real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlopen".as_ptr()) };
+    REAL_DLOPEN.store(real, Ordering::Relaxed);
+}
+
+/// Notes that modules may be loaded, and jumps on to the real function, which looks at its return
+/// address to know whose search path to use.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
+    core::arch::naked_asm!(
+        "mov byte ptr [rip + {changed}], 1",
+        "mov rax, qword ptr [rip + {real}]",
+        "test rax, rax",
+        "jne 2f",
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {look_up}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "mov rax, qword ptr [rip + {real}]",
+        "2:",
+        "jmp rax",
+        changed = sym MODULES_CHANGED,
+        real = sym REAL_DLOPEN,
+        look_up = sym look_up_dlopen,
+    )
+}
+
+const _: () = {
+    // What `dlopen` writes.
+    assert!(size_of::<AtomicBool>() == 1);
+    let _: fn(&CStr) -> &[u8] = CStr::to_bytes;
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Option<TeamsOff> {
+        judge(name.as_bytes())
+    }
+
+    #[test]
+    fn what_is_dispensed_to_logical_threads_is_admitted() {
+        for name in [
+            "GOMP_parallel",
+            "GOMP_barrier",
+            "GOMP_loop_dynamic_next",
+            "GOMP_loop_ull_maybe_nonmonotonic_runtime_start",
+            "GOMP_critical_name_start",
+            "GOMP_sections_end_nowait",
+            "omp_get_thread_num",
+            "malloc",
+        ] {
+            assert_eq!(of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_rest_is_refused_by_what_it_is() {
+        for (name, off) in [
+            ("GOMP_task", TeamsOff::Tasks),
+            ("GOMP_taskloop_ull", TeamsOff::Tasks),
+            ("GOMP_ordered_start", TeamsOff::Ordered),
+            ("GOMP_loop_ordered_static_next", TeamsOff::Ordered),
+            ("GOMP_loop_ull_doacross_runtime_start", TeamsOff::Ordered),
+            ("GOMP_barrier_cancel", TeamsOff::Cancellation),
+            ("GOMP_teams4", TeamsOff::Offloading),
+            ("GOMP_target_ext", TeamsOff::Offloading),
+            ("GOMP_parallel_reductions", TeamsOff::TaskReduction),
+            ("GOMP_taskgroup_reduction_register", TeamsOff::TaskReduction),
+            ("GOMP_something_new", TeamsOff::Unserved),
+            ("__tsan_init", TeamsOff::Sanitizer),
+            ("pthread_mutexattr_setprotocol", TeamsOff::ThreadBound),
+        ] {
+            assert_eq!(of(name), Some(off), "{name}");
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Running the members of a block in turn on one OS thread.
+//!
+//! *Problem.* A carrier changes members at every barrier; that must cost nanoseconds. But now and
+//! then another OS thread has to take suspended members away from it (see `liveness`), or to give
+//! one back, and that must not meet a change half done.
+//!
+//! *Approach.* Usually nobody but the carrier's OS thread touches the block, without any atomic
+//! instruction. It says when it is inside the shim (`busy`). Whoever wants to take members away first
+//! sets `contested`, then has all threads of the process pass a memory barrier, then looks at `busy`:
+//! if it is clear, the carrier is running the program's code and will see `contested` when it comes
+//! into the shim next; from then on both sides take the lock. If it is set, the carrier is changing
+//! members, hence needs no help. This is Dekker's algorithm with the expensive fence on the side that
+//! runs rarely.
+//!
+//! A lock that is held while members change is given back by whoever goes on: a member by
+//! [`resumed`], a host's OS thread once it is parked again.
+//!
+//! *Invariants.* `contested` holds as long as members of the block are on other OS threads. The block
+//! is complete when every member waits or is done; what follows from that is done by the carrier's
+//! OS thread alone.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
+
+use super::member::{Member, State};
+use super::waiting::Lock;
+use super::{kernel, team};
+
+/// A block of members and how far they are.
+#[repr(C, align(128))]
+pub(crate) struct Carrier {
+    /// Members of the block.
+    len: AtomicU32,
+    /// Those waiting at a barrier.
+    waiting: AtomicU32,
+    /// Those through with the region.
+    done: AtomicU32,
+    /// The id of the member that the carrier's OS thread runs.
+    current: AtomicU32,
+    /// Goes up each time the carrier comes into the shim.
+    visits: AtomicUsize,
+    /// The carrier's OS thread is inside the shim, or has no block.
+    busy: AtomicBool,
+    /// The carrier's OS thread holds the lock.
+    holds_lock: AtomicBool,
+    /// Others may touch the block: take the lock.
+    contested: AtomicBool,
+    /// Members on other OS threads.
+    on_loan: AtomicU32,
+    lock: Lock,
+    /// Changes when a member on another OS thread has come to a stop.
+    news: AtomicU32,
+}
+
+impl Carrier {
+    pub(super) const fn new() -> Self {
+        Self {
+            len: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            done: AtomicU32::new(0),
+            current: AtomicU32::new(0),
+            visits: AtomicUsize::new(0),
+            busy: AtomicBool::new(true),
+            holds_lock: AtomicBool::new(false),
+            contested: AtomicBool::new(false),
+            on_loan: AtomicU32::new(0),
+            lock: Lock::new(),
+            news: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes a new block of `len` members, the first of which is about to run.
+    #[inline]
+    pub(super) fn open(&self, first: u32, len: u32) {
+        self.len.store(len, Ordering::Relaxed);
+        self.waiting.store(0, Ordering::Relaxed);
+        self.done.store(0, Ordering::Relaxed);
+        self.current.store(first, Ordering::Relaxed);
+    }
+
+    /// The carrier's OS thread comes into the shim.
+    #[inline(always)]
+    fn enter(&self) {
+        self.busy.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let visits = self.visits.load(Ordering::Relaxed);
+        self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
+        if self.contested.load(Ordering::Relaxed) {
+            self.take_lock();
+        }
+    }
+
+    #[cold]
+    fn take_lock(&self) {
+        self.lock.take();
+        self.holds_lock.store(true, Ordering::Relaxed);
+    }
+
+    /// The carrier's OS thread goes back to the program's code.
+    #[inline(always)]
+    fn leave(&self) {
+        if self.holds_lock.load(Ordering::Relaxed) {
+            self.drop_lock();
+        }
+        self.busy.store(false, Ordering::Release);
+    }
+
+    #[cold]
+    fn drop_lock(&self) {
+        self.holds_lock.store(false, Ordering::Relaxed);
+        self.lock.give();
+    }
+
+    /// Gives back the lock that a member took on another OS thread.
+    pub(super) fn give_lock(&self) {
+        self.lock.give();
+    }
+
+    #[inline(always)]
+    fn is_complete(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) + self.done.load(Ordering::Relaxed)
+            == self.len.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn are_all_done(&self) -> bool {
+        self.done.load(Ordering::Relaxed) == self.len.load(Ordering::Relaxed)
+    }
+
+    fn members(&self, lead: &'static Member) -> &'static [Member] {
+        team::members(lead.id, self.len.load(Ordering::Relaxed))
+    }
+
+    /// The next member after `from`, in turn, that could run.
+    #[inline]
+    fn pick(&self, lead: &'static Member, from: &'static Member) -> Option<&'static Member> {
+        let members = self.members(lead);
+        let (before, after) = members.split_at_checked((from.id - lead.id) as usize)?;
+        let after = after.get(1..)?;
+        after
+            .iter()
+            .chain(before)
+            .find(|member| member.is_runnable())
+    }
+
+    /// Has `next` run here instead of `member`; returns when `member` is continued.
+    #[inline(always)]
+    fn change(&self, member: &'static Member, next: &'static Member) {
+        if next.is(State::Unstarted) {
+            next.make_context();
+        }
+        next.set(State::Running);
+        self.current.store(next.id, Ordering::Relaxed);
+        // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and either
+        // nobody else touches the block or this OS thread holds its lock.
+        unsafe { member.switch_to(next) };
+    }
+
+    /// All members of the block wait: meets the other blocks, then lets all members go on.
+    #[inline]
+    fn pass_barrier(&self, lead: &'static Member) {
+        self.waiting.store(0, Ordering::Relaxed);
+        if self.contested.load(Ordering::Relaxed) {
+            // Nobody is on loan: those who were are waiting.
+            self.contested.store(false, Ordering::Relaxed);
+            if self.holds_lock.load(Ordering::Relaxed) {
+                self.drop_lock();
+            }
+        }
+        team::meet_other_blocks();
+        for member in self.members(lead) {
+            if member.is(State::Waiting) {
+                member.set(State::Ready);
+            }
+        }
+    }
+
+    /// Waits until a member on another OS thread comes to a stop.
+    #[cold]
+    fn wait_for_news(&self) {
+        let seen = self.news.load(Ordering::Relaxed);
+        self.drop_lock();
+        kernel::futex_wait(&self.news, seen);
+        self.take_lock();
+    }
+
+    /// `member`, which has stopped on another OS thread under the lock, is back.
+    fn take_back(&self) {
+        let on_loan = self.on_loan.load(Ordering::Relaxed);
+        self.on_loan.store(on_loan - 1, Ordering::Relaxed);
+        self.news.fetch_add(1, Ordering::Relaxed);
+        kernel::futex_wake(&self.news, 1);
+    }
+}
+
+/// `member` goes on in the program's code, wherever it does.
+#[inline(always)]
+pub(super) fn resumed(member: &'static Member) {
+    if member.host().is_none() {
+        member.lead().carrier.leave();
+    }
+}
+
+/// Begins the program's code on the carrier's OS thread.
+#[inline(always)]
+pub(super) fn begin_lead(lead: &'static Member) {
+    lead.set(State::Running);
+    lead.carrier.leave();
+}
+
+/// Waits for all members of the team.
+#[inline]
+pub(super) fn barrier(member: &'static Member) {
+    let lead = member.lead();
+    let carrier = &lead.carrier;
+    if let Some(host) = member.host() {
+        wait_on_host(carrier, member, host);
+        return;
+    }
+    carrier.enter();
+    carrier.waiting.store(
+        carrier.waiting.load(Ordering::Relaxed) + 1,
+        Ordering::Relaxed,
+    );
+    if carrier.is_complete() {
+        carrier.pass_barrier(lead);
+        member.set(State::Running);
+    } else {
+        member.set(State::Waiting);
+        run_others(carrier, lead, member);
+    }
+    resumed(member);
+}
+
+/// Runs other members of the block until `member`, which waits, may go on.
+#[inline]
+fn run_others(carrier: &Carrier, lead: &'static Member, member: &'static Member) {
+    loop {
+        if let Some(next) = carrier.pick(lead, member) {
+            carrier.change(member, next);
+            return;
+        }
+        if carrier.is_complete() {
+            carrier.pass_barrier(lead);
+            member.set(State::Running);
+            carrier.current.store(member.id, Ordering::Relaxed);
+            return;
+        }
+        carrier.wait_for_news();
+    }
+}
+
+/// A member that has run beside its carrier comes to a barrier.
+#[cold]
+fn wait_on_host(carrier: &Carrier, member: &'static Member, host: &'static Member) {
+    carrier.lock.take();
+    carrier.waiting.store(
+        carrier.waiting.load(Ordering::Relaxed) + 1,
+        Ordering::Relaxed,
+    );
+    member.set(State::Waiting);
+    carrier.take_back();
+    // SAFETY: `member` runs on the OS thread of `host`, and waits now; the lock is held.
+    unsafe { host.send_away(member, carrier) };
+    resumed(member);
+}
+
+/// Lets another member of the block run, if one could; returns whether one did.
+#[inline]
+pub(super) fn give_way(member: &'static Member) -> bool {
+    if member.host().is_some() {
+        return false;
+    }
+    let lead = member.lead();
+    let carrier = &lead.carrier;
+    carrier.enter();
+    let next = carrier.pick(lead, member);
+    if let Some(next) = next {
+        member.set(State::Ready);
+        carrier.change(member, next);
+    }
+    resumed(member);
+    next.is_some()
+}
+
+/// `member` is through with the region. Returns for leads only, on their own OS thread, when all
+/// members of the block are through.
+pub(super) fn finish(member: &'static Member) {
+    let lead = member.lead();
+    let carrier = &lead.carrier;
+    if let Some(host) = member.host() {
+        carrier.lock.take();
+        note_done(carrier, member);
+        carrier.take_back();
+        // SAFETY: as in `wait_on_host`.
+        unsafe { host.send_away(member, carrier) };
+    } else {
+        carrier.enter();
+        note_done(carrier, member);
+    }
+    loop {
+        // Here on the carrier's OS thread, with the lock if the block is contested.
+        if carrier.are_all_done() {
+            if member.is_lead() {
+                break;
+            }
+            carrier.current.store(lead.id, Ordering::Relaxed);
+            // SAFETY: the lead is done, hence suspended; it goes on behind its own switch.
+            unsafe { member.switch_to(lead) };
+        } else if let Some(next) = carrier.pick(lead, member) {
+            carrier.change(member, next);
+        } else if carrier.is_complete() {
+            // A barrier that not all members reach: the others are done, which must count as coming.
+            carrier.pass_barrier(lead);
+        } else {
+            carrier.wait_for_news();
+        }
+    }
+    carrier.contested.store(false, Ordering::Relaxed);
+    if carrier.holds_lock.load(Ordering::Relaxed) {
+        carrier.drop_lock();
+    }
+}
+
+#[inline]
+fn note_done(carrier: &Carrier, member: &'static Member) {
+    member.set(State::Done);
+    carrier
+        .done
+        .store(carrier.done.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// What an outsider sees of a carrier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Visits(usize);
+
+/// How often the carrier has been in the shim, or nothing while it is there or has no choice of
+/// members.
+pub(super) fn look_at(lead: &'static Member) -> Option<Visits> {
+    let carrier = &lead.carrier;
+    let idle = carrier.busy.load(Ordering::Acquire) || carrier.len.load(Ordering::Relaxed) < 2;
+    (!idle).then(|| Visits(carrier.visits.load(Ordering::Relaxed)))
+}
+
+/// Has all members that could run do so on OS threads of their own, if the carrier is still where
+/// `seen` says; returns how many there were. For one thread at a time.
+pub(super) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
+    let carrier = &lead.carrier;
+    if !carrier.contested.swap(true, Ordering::SeqCst) {
+        kernel::memory_barrier_everywhere();
+        if carrier.busy.load(Ordering::Acquire) {
+            carrier.contested.store(false, Ordering::Relaxed);
+            return 0;
+        }
+    }
+    carrier.lock.take();
+    let mut lent = 0;
+    let is_stuck =
+        !carrier.busy.load(Ordering::Acquire) && carrier.visits.load(Ordering::Relaxed) == seen.0;
+    if is_stuck {
+        let members = carrier.members(lead);
+        let current = carrier.current.load(Ordering::Relaxed);
+        // The carrier's OS thread is not free, but that of the member it runs is.
+        let spare = members.get((current.wrapping_sub(lead.id)) as usize);
+        for member in members.iter().filter(|member| member.is_runnable()) {
+            let host = if member.is_lead() {
+                spare
+            } else {
+                Some(member)
+            };
+            let Some(host) = host else { continue };
+            if member.is(State::Unstarted) {
+                member.make_context();
+            }
+            let on_loan = carrier.on_loan.load(Ordering::Relaxed);
+            carrier.on_loan.store(on_loan + 1, Ordering::Relaxed);
+            host.receive(member);
+            lent += 1;
+        }
+    }
+    carrier.lock.give();
+    lent
+}

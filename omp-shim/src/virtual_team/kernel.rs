@@ -1,0 +1,114 @@
+//! The few system calls that virtual teams make, without touching `errno`.
+//!
+//! The C library's wrappers write `errno` of the calling thread. A barrier or a lock must not change
+//! the program's, so these are bare.
+
+use core::sync::atomic::AtomicU32;
+
+const SYS_SCHED_YIELD: usize = 24;
+const SYS_ARCH_PRCTL: usize = 158;
+const SYS_FUTEX: usize = 202;
+const SYS_MEMBARRIER: usize = 324;
+
+const FUTEX_WAIT_PRIVATE: usize = 128;
+const FUTEX_WAKE_PRIVATE: usize = 129;
+const MEMBARRIER_PRIVATE_EXPEDITED: usize = 1 << 3;
+const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
+const ARCH_CET_STATUS: usize = 0x5005;
+
+/// A system call of up to four arguments.
+///
+/// # Safety
+/// What the call needs.
+#[inline(always)]
+unsafe fn call(number: usize, arguments: [usize; 4]) -> isize {
+    let result: isize;
+    let [first, second, third, fourth] = arguments;
+    // SAFETY: the kernel keeps all registers but rax, rcx and r11; what the call does to memory is
+    // the caller's affair.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") first,
+            in("rsi") second,
+            in("rdx") third,
+            in("r10") fourth,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Sleeps while `word` holds `expected`; may return early.
+pub(super) fn futex_wait(word: &AtomicU32, expected: u32) {
+    let address = word.as_ptr() as usize;
+    // SAFETY: the address is that of a live word; no time limit.
+    unsafe {
+        call(
+            SYS_FUTEX,
+            [address, FUTEX_WAIT_PRIVATE, expected as usize, 0],
+        )
+    };
+}
+
+/// The same for at most so long.
+pub(super) fn futex_wait_for(word: &AtomicU32, expected: u32, nanoseconds: i64) {
+    let time = libc::timespec {
+        tv_sec: nanoseconds / 1_000_000_000,
+        tv_nsec: nanoseconds % 1_000_000_000,
+    };
+    let arguments = [
+        word.as_ptr() as usize,
+        FUTEX_WAIT_PRIVATE,
+        expected as usize,
+        &raw const time as usize,
+    ];
+    // SAFETY: the address is that of a live word; the time outlives the call.
+    unsafe { call(SYS_FUTEX, arguments) };
+}
+
+/// Wakes up to `count` sleepers.
+pub(super) fn futex_wake(word: &AtomicU32, count: u32) {
+    let address = word.as_ptr() as usize;
+    // SAFETY: the address is only a name for the kernel.
+    unsafe { call(SYS_FUTEX, [address, FUTEX_WAKE_PRIVATE, count as usize, 0]) };
+}
+
+/// Lets another thread have the CPU.
+pub(super) fn sched_yield() -> i32 {
+    // SAFETY: takes nothing.
+    unsafe { call(SYS_SCHED_YIELD, [0; 4]) as i32 }
+}
+
+/// Prepares [`memory_barrier_everywhere`]; false if the kernel has no such thing.
+pub(super) fn register_memory_barrier() -> bool {
+    // SAFETY: takes numbers only.
+    unsafe {
+        call(
+            SYS_MEMBARRIER,
+            [MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0, 0],
+        ) == 0
+    }
+}
+
+/// Has every thread of the process pass a full memory barrier.
+pub(super) fn memory_barrier_everywhere() -> bool {
+    // SAFETY: takes numbers only.
+    unsafe { call(SYS_MEMBARRIER, [MEMBARRIER_PRIVATE_EXPEDITED, 0, 0, 0]) == 0 }
+}
+
+/// Whether the calling thread has a shadow stack, which a change of stacks would have to change too.
+pub(super) fn has_shadow_stack() -> bool {
+    let mut features: u64 = 0;
+    // SAFETY: `features` is a place for the result. Kernels that do not know the request refuse it.
+    let status = unsafe {
+        call(
+            SYS_ARCH_PRCTL,
+            [ARCH_CET_STATUS, &raw mut features as usize, 0, 0],
+        )
+    };
+    status == 0 && features & 1 != 0
+}

@@ -1,0 +1,319 @@
+//! Logical threads, each with the OS thread whose stack and thread-local storage it has.
+//!
+//! *Terms.* A team of *n* logical threads is cut into *k* contiguous *blocks*, one for each CPU to be
+//! used. The first member of a block is its *lead*; the lead's OS thread *carries* the block: it runs
+//! its members in turn. The OS threads of the other members are parked; all that is used of them is
+//! their stack and their thread-local storage. When a member has to run beside its carrier (see
+//! `liveness`), a parked OS thread *hosts* it until it next waits for others.
+//!
+//! *Why parked threads.* So each logical thread keeps one `errno`, one set of `thread_local` and
+//! threadprivate variables, one `pthread_self`, whoever runs it, for as long as the program runs, and
+//! `pthread_getattr_np` tells the truth about its stack. With as many CPUs as members every member is
+//! a lead, and the team is an ordinary one.
+//!
+//! *Invariants.* Member 0 is the thread that begins the regions; its OS thread is never parked. The
+//! other OS threads are made when first needed and never end. A member runs in one place at a time:
+//! on its carrier, or on its host.
+
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::carrier::Carrier;
+use super::context::{self, Modes, Saved, ThreadPointer};
+use super::share::Share;
+use super::waiting::Mailbox;
+use super::{carrier, team};
+use crate::attachment;
+use crate::thread_state;
+
+/// What a member is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(super) enum State {
+    /// It has not begun the region yet.
+    Unstarted,
+    /// It could go on.
+    Ready,
+    /// It waits at a barrier.
+    Waiting,
+    /// It runs, on its carrier or its host.
+    Running,
+    /// It is through with the region.
+    Done,
+}
+
+/// A logical thread and its OS thread.
+#[repr(C, align(128))]
+pub(crate) struct Member {
+    /// Its number in the team.
+    pub(super) id: u32,
+    state: AtomicU32,
+    /// The first member of its block.
+    lead: AtomicPtr<Member>,
+    /// The member whose OS thread runs it beside its carrier; null otherwise.
+    host: AtomicPtr<Member>,
+    /// Where it goes on, while it does not run.
+    pub(super) saved: Saved,
+    thread_pointer: AtomicUsize,
+    /// Its floating-point modes between regions.
+    modes: AtomicU64,
+    /// Where its stack begins when its OS thread is parked.
+    stack_top: AtomicUsize,
+    /// Worksharing constructs it has entered, in the life of the pool.
+    pub(super) shares_entered: AtomicU64,
+    /// The construct it is in.
+    pub(super) share: AtomicPtr<Share>,
+    /// Static chunks it has had there.
+    pub(super) trips: AtomicU64,
+    /// `single` constructs it has met.
+    pub(super) singles_met: AtomicU32,
+    /// Which of the program's settings its copy in the runtime holds.
+    pub(super) settings_seen: AtomicU32,
+    /// The runtime in which it does.
+    pub(super) settings_runtime: AtomicUsize,
+
+    /// Orders to its OS thread.
+    pub(super) mailbox: Mailbox,
+    /// Whom its OS thread is to host.
+    guest: AtomicPtr<Member>,
+    /// Where its OS thread goes on once its guest waits.
+    parked: Saved,
+    /// The carrier whose lock its OS thread gives back when it gets there.
+    locked: AtomicPtr<Carrier>,
+    /// Its block, if it is a lead.
+    pub(super) carrier: Carrier,
+}
+
+/// Orders that an OS thread finds in its mailbox.
+pub(super) const CARRY: u32 = 2;
+pub(super) const HOST: u32 = 3;
+
+/// Room for what a parked OS thread has on its stack: its own frames, and those of a signal handler,
+/// whose frame alone can take 12 KiB on CPUs with large registers.
+const PARKED_BYTES: usize = 64 << 10;
+
+impl Member {
+    pub(super) fn new(id: u32) -> Self {
+        Self {
+            id,
+            state: AtomicU32::new(State::Done as u32),
+            lead: AtomicPtr::new(null_mut()),
+            host: AtomicPtr::new(null_mut()),
+            saved: Saved::new(0),
+            thread_pointer: AtomicUsize::new(0),
+            modes: AtomicU64::new(0),
+            stack_top: AtomicUsize::new(0),
+            shares_entered: AtomicU64::new(0),
+            share: AtomicPtr::new(null_mut()),
+            trips: AtomicU64::new(0),
+            singles_met: AtomicU32::new(0),
+            settings_seen: AtomicU32::new(0),
+            settings_runtime: AtomicUsize::new(0),
+            mailbox: Mailbox::new(),
+            guest: AtomicPtr::new(null_mut()),
+            parked: Saved::new(0),
+            locked: AtomicPtr::new(null_mut()),
+            carrier: Carrier::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is(&self, state: State) -> bool {
+        self.state.load(Ordering::Relaxed) == state as u32
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&self, state: State) {
+        self.state.store(state as u32, Ordering::Relaxed);
+    }
+
+    /// Whether it could run if it got a CPU.
+    #[inline(always)]
+    pub(super) fn is_runnable(&self) -> bool {
+        self.is(State::Ready) || self.is(State::Unstarted)
+    }
+
+    /// The first member of its block.
+    #[inline(always)]
+    pub(super) fn lead(&self) -> &'static Member {
+        // SAFETY: set by `join` before the member runs; members are never freed.
+        unsafe { &*self.lead.load(Ordering::Relaxed) }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_lead(&'static self) -> bool {
+        core::ptr::eq(self.lead.load(Ordering::Relaxed), self)
+    }
+
+    /// The member whose OS thread hosts it, if it does not run on its carrier.
+    #[inline(always)]
+    pub(super) fn host(&self) -> Option<&'static Member> {
+        // SAFETY: null or a member, and members are never freed.
+        unsafe { self.host.load(Ordering::Relaxed).as_ref() }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_host(&self, host: Option<&'static Member>) {
+        let host = host.map_or(null_mut(), |host| core::ptr::from_ref(host).cast_mut());
+        self.host.store(host, Ordering::Relaxed);
+    }
+
+    pub(super) fn thread_pointer(&self) -> ThreadPointer {
+        ThreadPointer(self.thread_pointer.load(Ordering::Relaxed))
+    }
+
+    /// The calling thread becomes the member's OS thread.
+    pub(super) fn adopt_this_thread(&self) {
+        let ThreadPointer(pointer) = context::thread_pointer();
+        self.thread_pointer.store(pointer, Ordering::Relaxed);
+    }
+
+    /// Remembers the floating-point modes of the calling thread for the member's next region.
+    fn keep_modes(&self) {
+        self.modes.store(context::modes().0, Ordering::Relaxed);
+    }
+
+    /// Prepares it for a region, in the block of `lead`.
+    #[inline]
+    pub(super) fn join(&self, lead: &'static Member, shares_entered: u64, singles_met: u32) {
+        self.set(State::Unstarted);
+        self.lead
+            .store(core::ptr::from_ref(lead).cast_mut(), Ordering::Relaxed);
+        self.shares_entered.store(shares_entered, Ordering::Relaxed);
+        self.singles_met.store(singles_met, Ordering::Relaxed);
+    }
+
+    /// Gives it a context in which it begins the region.
+    pub(super) fn make_context(&'static self) {
+        // SAFETY: the OS thread is parked and uses only the stack above; the region before, which
+        // used the stack below, is over for this member.
+        let context = unsafe {
+            context::fresh(
+                self.stack_top.load(Ordering::Relaxed),
+                Modes(self.modes.load(Ordering::Relaxed)),
+                begin,
+                core::ptr::from_ref(self).cast(),
+            )
+        };
+        self.saved.store(context, Ordering::Relaxed);
+    }
+
+    /// Leaves this member's context for that of `other`, which runs next on this OS thread.
+    ///
+    /// # Safety
+    /// `self` runs here; `other` is suspended, and this OS thread alone has been given it.
+    #[inline(always)]
+    pub(super) unsafe fn switch_to(&self, other: &Member) {
+        let to = other.saved.load(Ordering::Relaxed);
+        // SAFETY: as the caller promises; the OS thread of `other` never ends.
+        unsafe { context::switch(&self.saved, to, other.thread_pointer()) };
+    }
+
+    /// Has the OS thread of `self` run `guest` beside its carrier.
+    pub(super) fn receive(&'static self, guest: &'static Member) {
+        guest.set(State::Running);
+        guest.set_host(Some(self));
+        self.guest
+            .store(core::ptr::from_ref(guest).cast_mut(), Ordering::Relaxed);
+        self.mailbox.post(HOST);
+    }
+
+    /// The guest of this OS thread has come to a stop: goes back to being parked, and then gives back
+    /// the lock of `carrier`, which the caller holds. Returns when the guest is continued.
+    ///
+    /// # Safety
+    /// `guest` runs on the OS thread of `self`; its state says that it does not run any more.
+    pub(super) unsafe fn send_away(&self, guest: &Member, carrier: &Carrier) {
+        guest.set_host(None);
+        self.locked
+            .store(core::ptr::from_ref(carrier).cast_mut(), Ordering::Relaxed);
+        let to = self.parked.load(Ordering::Relaxed);
+        // SAFETY: the OS thread left that context when it took the guest in.
+        unsafe { context::switch(&guest.saved, to, self.thread_pointer()) };
+    }
+
+    /// The life of a member's OS thread.
+    fn serve(&'static self) {
+        loop {
+            if self.mailbox.take() == CARRY {
+                context::set_modes(Modes(self.modes.load(Ordering::Relaxed)));
+                team::carry(self);
+                self.keep_modes();
+                continue;
+            }
+            // SAFETY: whoever ordered it stored the guest there, suspended, for this OS thread alone.
+            let guest = unsafe { &*self.guest.load(Ordering::Relaxed) };
+            let to = guest.saved.load(Ordering::Relaxed);
+            // SAFETY: likewise.
+            unsafe { context::switch(&self.parked, to, guest.thread_pointer()) };
+            // SAFETY: set in `send_away` to a carrier whose lock this OS thread holds.
+            unsafe { &*self.locked.load(Ordering::Relaxed) }.give_lock();
+        }
+    }
+}
+
+/// Where a member begins a region, on its own stack.
+unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
+    // SAFETY: `make_context` passes the member.
+    let member = unsafe { &*member.cast::<Member>() };
+    carrier::resumed(member);
+    team::run_body(member);
+    member.keep_modes();
+    carrier::finish(member);
+    // Only leads come back from `finish`, and they begin on their carrier's own stack.
+    std::process::abort()
+}
+
+extern "C" fn os_thread(member: *mut c_void) -> *mut c_void {
+    // SAFETY: `start_thread` passes the member.
+    let member: &'static Member = unsafe { &*member.cast::<Member>() };
+    let thread = thread_state::current();
+    // While it is itself, so that the slot bears its number.
+    let _ = attachment::slot(thread);
+    thread.member.set(Some(member));
+    member.adopt_this_thread();
+    member.keep_modes();
+    let mark = 0_u8;
+    let here = core::hint::black_box(&raw const mark) as usize;
+    member
+        .stack_top
+        .store((here - PARKED_BYTES) & !63, Ordering::Release);
+    member.serve();
+    null_mut()
+}
+
+/// Makes the OS thread of a member and waits until it is parked; false if there can be no more. Its
+/// stack has so many bytes, or as many as the system gives if that is zero.
+pub(super) fn start_thread(member: &'static Member, stack_bytes: usize) -> bool {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
+    // SAFETY: the attributes are initialised before use and destroyed after; the start function
+    // matches its argument, which lives for ever.
+    let failed = unsafe {
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        let mut size = stack_bytes;
+        if size == 0 {
+            libc::pthread_attr_getstacksize(attributes.as_ptr(), &raw mut size);
+        }
+        let size = (size + PARKED_BYTES).next_multiple_of(4096);
+        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), size);
+        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
+        let failed = libc::pthread_create(
+            thread.as_mut_ptr(),
+            attributes.as_ptr(),
+            os_thread,
+            core::ptr::from_ref(member).cast_mut().cast(),
+        );
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        failed
+    };
+    if failed != 0 {
+        return false;
+    }
+    while member.stack_top.load(Ordering::Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    true
+}

@@ -1,0 +1,152 @@
+//! Virtual teams: the program keeps the team it expects, the machine sees the CPUs it owns.
+//!
+//! *Problem.* A program divides its work by the size of its team, and may remember that size for
+//! ever. Changing the size under it is right only for programs that expect it; keeping it makes
+//! every barrier cost context switches as soon as there are fewer CPUs than threads.
+//!
+//! *Approach.* The team has *n* logical threads for as long as the program likes, and *k* OS threads
+//! carry them, one for each CPU that the program owns. A logical thread that comes to a barrier lets
+//! the next one on the same CPU run, which takes nanoseconds (`context`, `carrier`). Each has its own
+//! stack and thread-local storage (`member`). Loops, sections and `single` are dispensed to logical
+//! threads (`share`, `team`), `omp_get_thread_num` and its like answer for them (`queries`). Locks
+//! and critical sections let others run rather than block the CPU (`exclusion`).
+//!
+//! *What it is not for.* Ordered and doacross loops, tasks, cancellation, teams and target regions,
+//! and reductions over tasks: a program that uses them keeps real teams (`admission`). Threads that
+//! wait for one another without OpenMP are helped out by `liveness`.
+//!
+//! *Unit.* A *region* is one parallel construct; a *member* one logical thread; a *block* the members
+//! that one OS thread carries.
+//!
+//! *Invariants.* One virtual region runs at a time; regions of other threads, and regions within
+//! regions, are the runtime's. *k* changes only between regions. Nothing here allocates, locks or
+//! makes a system call on the way through a barrier or a loop, unless OS threads have to wait for one
+//! another.
+
+mod admission;
+mod carrier;
+mod context;
+pub(crate) mod control_variables;
+pub(crate) mod exclusion;
+mod kernel;
+mod liveness;
+mod member;
+pub(crate) mod queries;
+pub(crate) mod share;
+mod team;
+mod waiting;
+pub(crate) mod worksharing;
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) use member::Member;
+pub(crate) use team::{Region, after_fork_in_child, owner_ends};
+
+use crate::attachment;
+use crate::libgomp_regions::Body;
+use crate::runtime::{Family, Runtime};
+use crate::thread_state::ThreadState;
+
+/// The user asked for virtual teams, and the page's daemon is there.
+static WANTED: AtomicBool = AtomicBool::new(false);
+
+/// The process has attached to a page under `--teams virtual`.
+pub(crate) fn want() {
+    waiting::prepare(control_variables::spin_count());
+    WANTED.store(true, Ordering::Release);
+}
+
+/// Whether the user asked for virtual teams.
+#[inline(always)]
+pub(crate) fn is_wanted() -> bool {
+    WANTED.load(Ordering::Relaxed)
+}
+
+/// How a region would run virtually.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Plan {
+    /// Logical threads.
+    pub(crate) size: u32,
+    /// CPUs.
+    pub(crate) blocks: u32,
+}
+
+/// Decides whether the calling thread's region, with this `num_threads`, is to be a virtual one.
+#[inline]
+pub(crate) fn plan(thread: &ThreadState, runtime: &'static Runtime, asked: u32) -> Option<Plan> {
+    if asked == 1 || !admission::is_granted() || thread.outer.get().is_some() {
+        return None;
+    }
+    if runtime.level(Family::Gomp) != 0 || !team::own_pool(thread) {
+        return None;
+    }
+    let sizes = control_variables::sizes(runtime);
+    let size = if asked == 0 { sizes.usual } else { asked };
+    if sizes.are_dynamic || size < 2 || size > sizes.limit || !team::has_members(size) {
+        return None;
+    }
+    let blocks = if liveness::has_given_up() {
+        size
+    } else {
+        attachment::carrier_limit().clamp(1, size)
+    };
+    if attachment::is_news(blocks) {
+        attachment::report_team(blocks);
+    }
+    Some(Plan { size, blocks })
+}
+
+/// Runs a virtual region that [`plan`] has planned.
+#[inline]
+pub(crate) fn run(thread: &ThreadState, runtime: &'static Runtime, region: &Region) {
+    team::begin(thread, runtime, region);
+    // SAFETY: the arguments are those of the program's call, as the runtime would pass them.
+    unsafe { (region.body.function)(region.body.data) };
+    team::end(thread);
+}
+
+/// What the threads of a region within a virtual one get.
+struct Nested {
+    body: Body,
+    outer: &'static Member,
+}
+
+unsafe extern "C-unwind" fn run_nested(nested: *mut c_void) {
+    // SAFETY: `nested` lies on the stack of the member that began the region, which waits there.
+    let Nested { body, outer } = unsafe { nested.cast::<Nested>().read() };
+    let thread = crate::thread_state::current();
+    let member = thread.member.take();
+    let before = thread.outer.replace(Some(outer));
+    // SAFETY: as the runtime would have called it.
+    unsafe { (body.function)(body.data) };
+    thread.member.set(member);
+    thread.outer.set(before);
+}
+
+/// Runs a region within a virtual one as a real one: `run` gets the team size to hand to the runtime
+/// and what to start.
+pub(crate) fn nest<T>(
+    thread: &ThreadState,
+    runtime: &Runtime,
+    body: Body,
+    asked: u32,
+    run: impl FnOnce(u32, Body) -> T,
+) -> T {
+    let Some(outer) = thread.member.get().or(thread.outer.get()) else {
+        return run(asked, body);
+    };
+    // The virtual region is an active level that the runtime does not know of.
+    let levels = control_variables::active_level(runtime) + 1;
+    let asked = if levels >= control_variables::active_levels(runtime) {
+        1
+    } else {
+        asked
+    };
+    let mut nested = Nested { body, outer };
+    let wrapped = Body {
+        function: run_nested,
+        data: (&raw mut nested).cast(),
+    };
+    run(asked, wrapped)
+}

@@ -1,0 +1,435 @@
+//! Work dispensed to logical threads: loops of every schedule, and sections.
+//!
+//! *Problem.* Each logical thread must get its part of a worksharing construct by itself: a loop with
+//! a static schedule promises each thread its iterations, and a section may wait for another.
+//!
+//! *Unit.* Iterations, numbered from zero whatever the loop's variable, start and increment are; they
+//! become values of the variable only when a chunk is handed out.
+//!
+//! *Approach.* As in libgomp (`loop.c`, `iter.c`): the first thread to reach a construct sets it up,
+//! the last to leave gives its place back. Threads may run ahead through constructs that do not wait,
+//! so there is a ring of them. A place in the ring carries a *ticket*: which construct of the program
+//! it stands for and how far its set-up is.
+//!
+//! *Invariants.* All fields but `next`, `ticket` and `left` are written by the thread that sets the
+//! construct up, before the ticket says `ready`. Every thread of the team enters and leaves every
+//! construct once, in the same order, as OpenMP demands of the program.
+
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+
+/// How iterations are divided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(crate) enum Schedule {
+    /// A contiguous part for each thread or, with a chunk, chunks dealt round.
+    Static,
+    /// Chunks to whoever asks.
+    Dynamic,
+    /// Chunks that shrink with what is left.
+    Guided,
+}
+
+/// A loop to be divided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Loop {
+    /// First value of the variable, as bits.
+    pub(crate) start: i64,
+    /// The bound that is not reached, as bits.
+    pub(crate) end: i64,
+    /// The increment, as bits.
+    pub(crate) step: i64,
+    /// Iterations in all.
+    pub(crate) count: u64,
+    /// How to divide them.
+    pub(crate) schedule: Schedule,
+    /// Size of chunks; 0 for none given.
+    pub(crate) chunk: u64,
+}
+
+impl Loop {
+    /// A loop over a signed variable.
+    pub(crate) fn signed(start: i64, end: i64, step: i64, schedule: Schedule, chunk: i64) -> Self {
+        let (from, to, stride) = if step >= 0 {
+            (start, end, step.unsigned_abs())
+        } else {
+            (end, start, step.unsigned_abs())
+        };
+        let distance = if from < to {
+            to.wrapping_sub(from) as u64
+        } else {
+            0
+        };
+        Self {
+            start,
+            end,
+            step,
+            count: distance.div_ceil(stride.max(1)),
+            schedule,
+            chunk: u64::try_from(chunk).unwrap_or(0),
+        }
+    }
+
+    /// A loop over an unsigned variable, which goes `up` or down.
+    pub(crate) fn unsigned(
+        direction: Direction,
+        bounds: [u64; 2],
+        step: u64,
+        schedule: Schedule,
+        chunk: u64,
+    ) -> Self {
+        let [start, end] = bounds;
+        let (distance, stride) = match direction {
+            Direction::Up => (end.saturating_sub(start), step),
+            Direction::Down => (start.saturating_sub(end), step.wrapping_neg()),
+        };
+        Self {
+            start: start as i64,
+            end: end as i64,
+            step: step as i64,
+            count: distance.div_ceil(stride.max(1)),
+            schedule,
+            chunk,
+        }
+    }
+
+    /// The sections of a construct: iterations from 1.
+    pub(crate) fn sections(count: u32) -> Self {
+        let end = i64::from(count) + 1;
+        Self::signed(1, end, 1, Schedule::Dynamic, 1)
+    }
+}
+
+/// Which way an unsigned loop goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    /// Towards larger values.
+    Up,
+    /// Towards smaller ones.
+    Down,
+}
+
+/// A chunk as the program gets it: the value to start with and the bound not to reach, as bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Chunk {
+    /// First value.
+    pub(crate) first: i64,
+    /// Bound.
+    pub(crate) end: i64,
+    /// Iterations in it.
+    pub(crate) iterations: u64,
+}
+
+/// One thread of a team, as far as the division of work goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker {
+    /// Its number.
+    pub(super) id: u32,
+    /// Threads in the team.
+    pub(super) team: u32,
+    /// Static chunks it has had of this construct.
+    pub(super) trips: u64,
+}
+
+/// How many constructs a thread may be ahead of another.
+pub(super) const RING: usize = 32;
+
+/// A place for a construct.
+#[repr(align(128))]
+pub(super) struct Share {
+    ticket: AtomicU64,
+    left: AtomicU32,
+    schedule: AtomicU32,
+    start: AtomicI64,
+    end: AtomicI64,
+    step: AtomicI64,
+    count: AtomicU64,
+    chunk: AtomicU64,
+    next: OwnLine,
+}
+
+/// The next iteration to hand out; all threads write here, so it has a cache line to itself.
+#[repr(align(128))]
+struct OwnLine(AtomicU64);
+
+/// What a ticket says.
+const FREE: u64 = 0;
+const BEING_SET_UP: u64 = 1;
+const READY: u64 = 2;
+
+const fn ticket(sequence: u64, stage: u64) -> u64 {
+    sequence << 2 | stage
+}
+
+/// What came of an attempt to enter a construct.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Entry {
+    /// The construct can be used.
+    Entered,
+    /// Another thread is setting it up.
+    AlmostReady,
+    /// Threads are still in the construct that had this place before.
+    Occupied,
+}
+
+impl Share {
+    /// The place for constructs `first`, `first + RING` and so on.
+    pub(super) const fn new(first: u64) -> Self {
+        Self {
+            ticket: AtomicU64::new(ticket(first, FREE)),
+            left: AtomicU32::new(0),
+            schedule: AtomicU32::new(0),
+            start: AtomicI64::new(0),
+            end: AtomicI64::new(0),
+            step: AtomicI64::new(0),
+            count: AtomicU64::new(0),
+            chunk: AtomicU64::new(0),
+            next: OwnLine(AtomicU64::new(0)),
+        }
+    }
+
+    /// Enters construct number `sequence`, setting it up by `describe` if nobody has.
+    #[inline]
+    pub(super) fn enter(&self, sequence: u64, describe: impl FnOnce() -> Loop) -> Entry {
+        match self.ticket.load(Ordering::Acquire) {
+            now if now == ticket(sequence, READY) => Entry::Entered,
+            now if now == ticket(sequence, FREE) => {
+                let mine = self.ticket.compare_exchange(
+                    now,
+                    ticket(sequence, BEING_SET_UP),
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                );
+                if mine.is_err() {
+                    return Entry::AlmostReady;
+                }
+                self.set_up(&describe());
+                self.ticket
+                    .store(ticket(sequence, READY), Ordering::Release);
+                Entry::Entered
+            }
+            now if now == ticket(sequence, BEING_SET_UP) => Entry::AlmostReady,
+            _ => Entry::Occupied,
+        }
+    }
+
+    fn set_up(&self, work: &Loop) {
+        self.left.store(0, Ordering::Relaxed);
+        self.schedule.store(work.schedule as u32, Ordering::Relaxed);
+        self.start.store(work.start, Ordering::Relaxed);
+        self.end.store(work.end, Ordering::Relaxed);
+        self.step.store(work.step, Ordering::Relaxed);
+        self.count.store(work.count, Ordering::Relaxed);
+        self.chunk.store(work.chunk, Ordering::Relaxed);
+        self.next.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Leaves construct number `sequence`; the last of `team` frees the place.
+    #[inline]
+    pub(super) fn leave(&self, sequence: u64, team: u32) {
+        if self.left.fetch_add(1, Ordering::AcqRel) + 1 == team {
+            self.vacate(sequence);
+        }
+    }
+
+    /// Makes the place free for the construct after `sequence`, whoever is in it.
+    pub(super) fn vacate(&self, sequence: u64) {
+        let next = sequence.wrapping_add(RING as u64);
+        self.ticket.store(ticket(next, FREE), Ordering::Release);
+    }
+
+    /// The next chunk for `asker`.
+    #[inline]
+    pub(super) fn dispense(&self, asker: Asker) -> Option<Chunk> {
+        let count = self.count.load(Ordering::Relaxed);
+        let chunk = self.chunk.load(Ordering::Relaxed);
+        let schedule = self.schedule.load(Ordering::Relaxed);
+        let (first, last) = if schedule == Schedule::Dynamic as u32 {
+            take_dynamic(&self.next.0, count, chunk)?
+        } else if schedule == Schedule::Guided as u32 {
+            take_guided(&self.next.0, count, chunk, asker.team)?
+        } else {
+            static_part(count, chunk, asker)?
+        };
+        let start = self.start.load(Ordering::Relaxed);
+        let step = self.step.load(Ordering::Relaxed);
+        let value = |index: u64| start.wrapping_add(step.wrapping_mul(index as i64));
+        Some(Chunk {
+            first: value(first),
+            end: if last == count {
+                self.end.load(Ordering::Relaxed)
+            } else {
+                value(last)
+            },
+            iterations: last - first,
+        })
+    }
+}
+
+/// Below this many iterations, no number of threads asking in vain can make `next` overflow.
+const SAFE_TO_ADD: u64 = 1 << 48;
+
+#[inline]
+fn take_dynamic(next: &AtomicU64, count: u64, chunk: u64) -> Option<(u64, u64)> {
+    let chunk = chunk.clamp(1, count.max(1));
+    if next.load(Ordering::Relaxed) >= count {
+        return None;
+    }
+    if count < SAFE_TO_ADD {
+        let first = next.fetch_add(chunk, Ordering::Relaxed);
+        return (first < count).then(|| (first, count.min(first + chunk)));
+    }
+    take(next, count, |_| chunk)
+}
+
+fn take_guided(next: &AtomicU64, count: u64, chunk: u64, team: u32) -> Option<(u64, u64)> {
+    take(next, count, |left| {
+        left.div_ceil(u64::from(team.max(1))).max(chunk).max(1)
+    })
+}
+
+/// Takes as many iterations as `size` says of those left.
+fn take(next: &AtomicU64, count: u64, size: impl Fn(u64) -> u64) -> Option<(u64, u64)> {
+    let mut first = next.load(Ordering::Relaxed);
+    loop {
+        let left = count.checked_sub(first).filter(|left| *left > 0)?;
+        let last = first + size(left).min(left);
+        match next.compare_exchange_weak(first, last, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return Some((first, last)),
+            Err(now) => first = now,
+        }
+    }
+}
+
+fn static_part(count: u64, chunk: u64, asker: Asker) -> Option<(u64, u64)> {
+    let (id, team) = (u64::from(asker.id), u64::from(asker.team.max(1)));
+    if chunk == 0 {
+        if asker.trips > 0 {
+            return None;
+        }
+        let (each, rest) = (count / team, count % team);
+        let first = each * id + id.min(rest);
+        let last = first + each + u64::from(id < rest);
+        return (first < last).then_some((first, last));
+    }
+    let first = asker
+        .trips
+        .checked_mul(team)?
+        .checked_add(id)?
+        .checked_mul(chunk)?;
+    (first < count).then(|| (first, count.min(first.saturating_add(chunk))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All iterations that a team of `team` threads gets, by value, in no order.
+    fn run(work: Loop, team: u32) -> Vec<i64> {
+        let share = Share::new(0);
+        assert_eq!(share.enter(0, || work), Entry::Entered);
+        let mut values = Vec::new();
+        let mut trips = vec![0; team as usize];
+        let mut active = true;
+        while active {
+            active = false;
+            for id in 0..team {
+                let asker = Asker {
+                    id,
+                    team,
+                    trips: trips[id as usize],
+                };
+                if let Some(chunk) = share.dispense(asker) {
+                    trips[id as usize] += 1;
+                    active = true;
+                    let mut value = chunk.first;
+                    while if work.step > 0 {
+                        value < chunk.end
+                    } else {
+                        value > chunk.end
+                    } {
+                        values.push(value);
+                        value += work.step;
+                    }
+                }
+            }
+        }
+        values.sort_unstable();
+        values
+    }
+
+    #[test]
+    fn every_schedule_hands_out_every_iteration_once() {
+        for schedule in [Schedule::Static, Schedule::Dynamic, Schedule::Guided] {
+            for chunk in [0, 1, 3, 100] {
+                for (start, end, step) in
+                    [(0, 37, 1), (5, 40, 3), (40, 3, -4), (3, 3, 1), (9, 2, 2)]
+                {
+                    for team in [1, 2, 5] {
+                        let work = Loop::signed(start, end, step, schedule, chunk);
+                        let mut expected = Vec::new();
+                        let mut value = start;
+                        while if step > 0 { value < end } else { value > end } {
+                            expected.push(value);
+                            value += step;
+                        }
+                        expected.sort_unstable();
+                        assert_eq!(run(work, team), expected, "{work:?} {team}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_static_schedule_without_chunk_gives_each_thread_one_part() {
+        let part = |id, trips| static_part(10, 0, Asker { id, team: 4, trips });
+        assert_eq!(part(0, 0), Some((0, 3)));
+        assert_eq!(part(1, 0), Some((3, 6)));
+        assert_eq!(part(2, 0), Some((6, 8)));
+        assert_eq!(part(3, 0), Some((8, 10)));
+        assert_eq!(part(0, 1), None);
+    }
+
+    #[test]
+    fn the_largest_loops_do_not_overflow() {
+        let all = Loop::unsigned(Direction::Up, [0, u64::MAX], 1, Schedule::Dynamic, 1 << 62);
+        assert_eq!(all.count, u64::MAX);
+        let share = Share::new(0);
+        share.enter(0, || all);
+        let asker = Asker {
+            id: 0,
+            team: 2,
+            trips: 0,
+        };
+        let mut chunks = 0;
+        while let Some(chunk) = share.dispense(asker) {
+            chunks += 1;
+            assert!(chunk.first as u64 <= chunk.end as u64);
+            assert!(chunks < 10);
+        }
+        assert_eq!(chunks, 4);
+        let down = Loop::unsigned(
+            Direction::Down,
+            [10, 0],
+            3_u64.wrapping_neg(),
+            Schedule::Static,
+            0,
+        );
+        assert_eq!(down.count, 4);
+        let signed = Loop::signed(i64::MIN, i64::MAX, 1, Schedule::Guided, 1);
+        assert_eq!(signed.count, u64::MAX);
+    }
+
+    #[test]
+    fn a_place_is_free_again_when_all_have_left() {
+        let share = Share::new(3);
+        let work = || Loop::sections(2);
+        assert_eq!(share.enter(3 + RING as u64, work), Entry::Occupied);
+        assert_eq!(share.enter(3, work), Entry::Entered);
+        assert_eq!(share.enter(3, || panic!("set up twice")), Entry::Entered);
+        share.leave(3, 2);
+        assert_eq!(share.enter(3 + RING as u64, work), Entry::Occupied);
+        share.leave(3, 2);
+        assert_eq!(share.enter(3 + RING as u64, work), Entry::Entered);
+    }
+}

@@ -1,0 +1,376 @@
+//! The team of the region that runs, and the pool of members it is made from.
+//!
+//! *Approach.* One pool serves the process: it belongs to the first thread that begins a region, so
+//! that each logical thread keeps its thread-local storage from region to region. Other threads'
+//! regions are run by the runtime, as are regions within regions.
+//!
+//! *Invariants.* What describes the region is written by the pool's owner before it posts the orders
+//! that start the carriers, and not changed until all of them are through.
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::member::{CARRY, Member, start_thread};
+use super::share::{Entry, Loop, RING, Share};
+use super::waiting::{Countdown, Rendezvous};
+use super::{Plan, carrier, context, control_variables, kernel, liveness, share};
+use crate::libgomp_regions::{Body, Outlined};
+use crate::runtime::Runtime;
+use crate::thread_state::ThreadState;
+
+/// Most members of a team.
+pub(super) const MOST_MEMBERS: u32 = 512;
+/// Least room that a pool is made with, so that it seldom turns out too small.
+const LEAST_ROOM: u32 = 64;
+
+/// The pool: members, started up to some number. Null before it exists.
+static MEMBERS: AtomicPtr<Member> = AtomicPtr::new(null_mut());
+static ROOM: AtomicU32 = AtomicU32::new(0);
+static STARTED: AtomicU32 = AtomicU32::new(0);
+/// A thread owns the pool.
+static OWNED: AtomicBool = AtomicBool::new(false);
+
+/// The region that runs.
+static FUNCTION: AtomicUsize = AtomicUsize::new(0);
+static DATA: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static SIZE: AtomicU32 = AtomicU32::new(0);
+static BLOCKS: AtomicU32 = AtomicU32::new(0);
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(null_mut());
+/// Constructs entered and `single`s met in the regions before.
+static SHARES_BEFORE: AtomicU64 = AtomicU64::new(0);
+static SINGLES_BEFORE: AtomicU32 = AtomicU32::new(0);
+/// The region begins inside a loop or sections.
+static IS_COMBINED: AtomicBool = AtomicBool::new(false);
+/// A region runs.
+static RUNS: AtomicBool = AtomicBool::new(false);
+
+static BLOCKS_LEFT: Countdown = Countdown::new();
+static MEETING: Rendezvous = Rendezvous::new();
+static SHARES: [Share; RING] = {
+    let mut shares = [const { Share::new(0) }; RING];
+    let mut index = 0;
+    while index < RING {
+        shares[index] = Share::new(index as u64);
+        index += 1;
+    }
+    shares
+};
+/// `single` constructs that some member has taken.
+static SINGLES_TAKEN: AtomicU32 = AtomicU32::new(0);
+/// What `single copyprivate` hands on.
+static COPIED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// So many members from `first` on.
+#[inline(always)]
+pub(super) fn members(first: u32, count: u32) -> &'static [Member] {
+    let all = MEMBERS.load(Ordering::Relaxed);
+    // SAFETY: blocks are cut from the `ROOM` members of the pool, which are never freed.
+    unsafe { core::slice::from_raw_parts(all.add(first as usize), count as usize) }
+}
+
+/// One member of the pool; it must have that many.
+#[inline(always)]
+fn member(id: u32) -> &'static Member {
+    // SAFETY: as for `members`.
+    unsafe { &*MEMBERS.load(Ordering::Relaxed).add(id as usize) }
+}
+
+/// The size of the present team.
+#[inline(always)]
+pub(super) fn size() -> u32 {
+    SIZE.load(Ordering::Relaxed)
+}
+
+/// The leads of the present team; none between regions.
+pub(super) fn leads() -> impl Iterator<Item = &'static Member> {
+    let (size, blocks) = (size(), BLOCKS.load(Ordering::Relaxed));
+    let running = RUNS.load(Ordering::Relaxed) && size <= ROOM.load(Ordering::Relaxed);
+    let blocks = if running { blocks } else { 0 };
+    (0..blocks).map(move |block| member(first_of(block, size, blocks)))
+}
+
+/// The runtime that the region would have run in.
+pub(super) fn runtime() -> Option<&'static Runtime> {
+    // SAFETY: only references to runtimes are stored there.
+    unsafe { RUNTIME.load(Ordering::Relaxed).as_ref() }
+}
+
+/// The first member of a block; of the one after the last, the size of the team.
+#[inline(always)]
+fn first_of(block: u32, size: u32, blocks: u32) -> u32 {
+    (u64::from(block) * u64::from(size) / u64::from(blocks.max(1))) as u32
+}
+
+/// A region to be run.
+pub(crate) struct Region {
+    /// What it runs.
+    pub(crate) body: Body,
+    /// The loop or sections it begins in.
+    pub(crate) work: Option<Loop>,
+    /// How many logical threads, on how many CPUs.
+    pub(crate) plan: Plan,
+}
+
+/// Whether the calling thread owns the pool, making it the owner if nobody else is.
+pub(super) fn own_pool(thread: &ThreadState) -> bool {
+    thread.owns_pool.get() || become_owner(thread)
+}
+
+#[cold]
+fn become_owner(thread: &ThreadState) -> bool {
+    let free = OWNED.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed);
+    thread.owns_pool.set(free.is_ok());
+    if free.is_ok()
+        && let Some(first) = pool().and_then(<[Member]>::first)
+    {
+        first.adopt_this_thread();
+    }
+    free.is_ok()
+}
+
+/// The calling thread ends.
+pub(crate) fn owner_ends(thread: &ThreadState) {
+    if thread.owns_pool.take() {
+        OWNED.store(false, Ordering::Release);
+    }
+}
+
+fn pool() -> Option<&'static [Member]> {
+    let present = !MEMBERS.load(Ordering::Acquire).is_null();
+    present.then(|| members(0, ROOM.load(Ordering::Relaxed)))
+}
+
+/// Whether the pool has so many members, making them if it can. For its owner.
+#[inline]
+pub(super) fn has_members(size: u32) -> bool {
+    STARTED.load(Ordering::Relaxed) >= size || make_members(size)
+}
+
+#[cold]
+fn make_members(size: u32) -> bool {
+    let made = crate::shield::shielded(|| {
+        if pool().is_none() {
+            let room = size.clamp(LEAST_ROOM, MOST_MEMBERS);
+            let members: Box<[Member]> = (0..room).map(Member::new).collect();
+            ROOM.store(room, Ordering::Relaxed);
+            MEMBERS.store(Box::leak(members).as_mut_ptr(), Ordering::Release);
+            context::prepare();
+        }
+        let pool = pool()?;
+        let stack_bytes = control_variables::stack_bytes();
+        for member in pool.get(..size as usize)? {
+            if member.id < STARTED.load(Ordering::Relaxed) {
+                continue;
+            }
+            if member.id == 0 {
+                member.adopt_this_thread();
+            } else if !start_thread(member, stack_bytes) {
+                return None;
+            }
+            STARTED.store(member.id + 1, Ordering::Relaxed);
+        }
+        Some(())
+    });
+    made.is_some()
+}
+
+/// Begins a region: from here on the calling thread is member 0.
+#[inline]
+pub(super) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Region) {
+    let Plan { size, blocks } = region.plan;
+    FUNCTION.store(region.body.function as usize, Ordering::Relaxed);
+    DATA.store(region.body.data, Ordering::Relaxed);
+    SIZE.store(size, Ordering::Relaxed);
+    BLOCKS.store(blocks, Ordering::Relaxed);
+    RUNTIME.store(core::ptr::from_ref(runtime).cast_mut(), Ordering::Relaxed);
+    IS_COMBINED.store(region.work.is_some(), Ordering::Relaxed);
+    let before = SHARES_BEFORE.load(Ordering::Relaxed);
+    if let Some(work) = region.work {
+        let _ = place(before).enter(before, || work);
+    }
+    RUNS.store(true, Ordering::Relaxed);
+    let lead = member(0);
+    if blocks > 1 {
+        BLOCKS_LEFT.set(blocks - 1);
+        for block in 1..blocks {
+            member(first_of(block, size, blocks)).mailbox.post(CARRY);
+        }
+    }
+    open_block(lead, first_of(1, size, blocks));
+    if size > blocks {
+        liveness::watch();
+    }
+    thread.member.set(Some(lead));
+    carrier::begin_lead(lead);
+}
+
+/// Ends the region that `begin` began, when member 0 has run its part.
+#[inline]
+pub(super) fn end(thread: &ThreadState) {
+    let Some(lead) = thread.member.get() else {
+        return;
+    };
+    carrier::finish(lead);
+    thread.member.set(None);
+    if BLOCKS.load(Ordering::Relaxed) > 1 {
+        BLOCKS_LEFT.wait();
+    }
+    RUNS.store(false, Ordering::Relaxed);
+    SHARES_BEFORE.store(
+        lead.shares_entered.load(Ordering::Relaxed),
+        Ordering::Relaxed,
+    );
+    SINGLES_BEFORE.store(lead.singles_met.load(Ordering::Relaxed), Ordering::Relaxed);
+    if control_variables::take_dirty() {
+        control_variables::restore(lead);
+    }
+}
+
+/// Prepares the block from `lead` up to, and without, member `end`.
+#[inline]
+fn open_block(lead: &'static Member, end: u32) {
+    let combined = IS_COMBINED.load(Ordering::Relaxed);
+    let before = SHARES_BEFORE.load(Ordering::Relaxed);
+    let singles = SINGLES_BEFORE.load(Ordering::Relaxed);
+    let len = end - lead.id;
+    for member in members(lead.id, len) {
+        member.join(lead, before, singles);
+        if combined {
+            let share = core::ptr::from_ref(place(before)).cast_mut();
+            member.share.store(share, Ordering::Relaxed);
+            member.trips.store(0, Ordering::Relaxed);
+            member.shares_entered.store(before + 1, Ordering::Relaxed);
+        }
+    }
+    lead.carrier.open(lead.id, len);
+}
+
+/// Carries the block of which the calling OS thread is the lead.
+pub(super) fn carry(lead: &'static Member) {
+    let (size, blocks) = (SIZE.load(Ordering::Relaxed), BLOCKS.load(Ordering::Relaxed));
+    let end = (1..=blocks)
+        .map(|block| first_of(block, size, blocks))
+        .find(|first| *first > lead.id)
+        .unwrap_or(size);
+    open_block(lead, end);
+    carrier::begin_lead(lead);
+    run_body(lead);
+    carrier::finish(lead);
+    BLOCKS_LEFT.count();
+}
+
+/// Runs the region's function for one member.
+pub(super) fn run_body(member: &'static Member) {
+    control_variables::adopt(member);
+    let function = FUNCTION.load(Ordering::Relaxed);
+    // SAFETY: the address is that of a region's outlined function, stored by `begin`.
+    let function = unsafe { core::mem::transmute::<usize, Outlined>(function) };
+    // SAFETY: as the runtime would have called it, with the data of the same region.
+    unsafe { function(DATA.load(Ordering::Relaxed)) };
+}
+
+/// Waits for the carriers of the other blocks.
+#[inline]
+pub(super) fn meet_other_blocks() {
+    let blocks = BLOCKS.load(Ordering::Relaxed);
+    if blocks > 1 {
+        MEETING.meet(blocks);
+    }
+}
+
+#[inline(always)]
+fn place(sequence: u64) -> &'static Share {
+    &SHARES[sequence as usize % RING]
+}
+
+/// Enters the next worksharing construct of `member`.
+#[inline]
+pub(super) fn enter_share(member: &'static Member, describe: impl Fn() -> Loop) {
+    let sequence = member.shares_entered.load(Ordering::Relaxed);
+    member.shares_entered.store(sequence + 1, Ordering::Relaxed);
+    let place = place(sequence);
+    loop {
+        match place.enter(sequence, &describe) {
+            Entry::Entered => break,
+            Entry::AlmostReady => core::hint::spin_loop(),
+            Entry::Occupied => {
+                if !carrier::give_way(member) {
+                    kernel::sched_yield();
+                }
+            }
+        }
+    }
+    member
+        .share
+        .store(core::ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
+    member.trips.store(0, Ordering::Relaxed);
+}
+
+/// The construct that `member` is in.
+#[inline(always)]
+fn share_of(member: &Member) -> Option<&'static Share> {
+    // SAFETY: null or one of `SHARES`.
+    unsafe { member.share.load(Ordering::Relaxed).as_ref() }
+}
+
+/// The next chunk for `member`.
+#[inline]
+pub(super) fn next_chunk(member: &Member) -> Option<share::Chunk> {
+    let trips = member.trips.load(Ordering::Relaxed);
+    let chunk = share_of(member)?.dispense(share::Asker {
+        id: member.id,
+        team: size(),
+        trips,
+    })?;
+    member.trips.store(trips + 1, Ordering::Relaxed);
+    Some(chunk)
+}
+
+/// Leaves the construct that `member` is in.
+#[inline]
+pub(super) fn leave_share(member: &Member) {
+    if let Some(share) = share_of(member) {
+        let sequence = member.shares_entered.load(Ordering::Relaxed) - 1;
+        share.leave(sequence, size());
+    }
+}
+
+/// Whether `member` is the first to meet the next `single`.
+#[inline]
+pub(super) fn takes_single(member: &Member) -> bool {
+    let met = member.singles_met.load(Ordering::Relaxed);
+    member
+        .singles_met
+        .store(met.wrapping_add(1), Ordering::Relaxed);
+    SINGLES_TAKEN
+        .compare_exchange(
+            met,
+            met.wrapping_add(1),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        )
+        .is_ok()
+}
+
+/// What the member that took a `single copyprivate` hands on to the others.
+pub(super) fn copied() -> &'static AtomicPtr<c_void> {
+    &COPIED
+}
+
+/// In the child of a fork: nothing of the pool is left but the calling thread.
+pub(crate) fn after_fork_in_child(thread: &ThreadState) {
+    MEMBERS.store(null_mut(), Ordering::Relaxed);
+    ROOM.store(0, Ordering::Relaxed);
+    STARTED.store(0, Ordering::Relaxed);
+    OWNED.store(false, Ordering::Relaxed);
+    RUNS.store(false, Ordering::Relaxed);
+    SHARES_BEFORE.store(0, Ordering::Relaxed);
+    SINGLES_BEFORE.store(0, Ordering::Relaxed);
+    SINGLES_TAKEN.store(0, Ordering::Relaxed);
+    for (index, share) in SHARES.iter().enumerate() {
+        share.vacate((index as u64).wrapping_sub(RING as u64));
+    }
+    thread.owns_pool.set(false);
+    liveness::after_fork_in_child();
+}

@@ -1,0 +1,255 @@
+//! Waiting of OS threads for one another: spinning for a while, then sleeping in the kernel.
+//!
+//! *Approach.* As in libgomp: so many turns of spinning as `GOMP_SPINCOUNT` says (none under
+//! `OMP_WAIT_POLICY=passive`), then a futex. A waker pays for a system call only if somebody sleeps.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::kernel;
+
+/// Turns of spinning before a thread goes to sleep.
+static SPIN_COUNT: AtomicU32 = AtomicU32::new(3_000);
+
+/// Sets it from the environment.
+pub(super) fn prepare(spin_count: u32) {
+    SPIN_COUNT.store(spin_count, Ordering::Relaxed);
+}
+
+/// Spins until `done` or for the usual number of turns; returns whether it is done.
+#[inline]
+fn spin(done: impl Fn() -> bool) -> bool {
+    for _ in 0..SPIN_COUNT.load(Ordering::Relaxed) {
+        if done() {
+            return true;
+        }
+        core::hint::spin_loop();
+    }
+    done()
+}
+
+/// A letter box of one OS thread: others put an order in, it takes the order out.
+#[repr(transparent)]
+pub(super) struct Mailbox(AtomicU32);
+
+const EMPTY: u32 = 0;
+const ASLEEP: u32 = 1;
+
+impl Mailbox {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU32::new(EMPTY))
+    }
+
+    /// Puts an order (a number above 1) in. There must be none in it.
+    #[inline]
+    pub(super) fn post(&self, order: u32) {
+        if self.0.swap(order, Ordering::AcqRel) == ASLEEP {
+            kernel::futex_wake(&self.0, 1);
+        }
+    }
+
+    /// Waits for an order and takes it out.
+    pub(super) fn take(&self) -> u32 {
+        let arrived = || self.0.load(Ordering::Relaxed) > ASLEEP;
+        while !spin(arrived) {
+            let fell_asleep =
+                self.0
+                    .compare_exchange(EMPTY, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
+            if fell_asleep == Ok(EMPTY) || fell_asleep == Err(ASLEEP) {
+                kernel::futex_wait(&self.0, ASLEEP);
+            }
+        }
+        self.0.swap(EMPTY, Ordering::AcqRel)
+    }
+}
+
+/// Counts down to zero; one thread waits for that.
+pub(super) struct Countdown(AtomicU32);
+
+const WAITER_SLEEPS: u32 = 1 << 31;
+
+impl Countdown {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Sets the number, while nobody waits or counts.
+    #[inline]
+    pub(super) fn set(&self, count: u32) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
+    /// Counts one.
+    #[inline]
+    pub(super) fn count(&self) {
+        if self.0.fetch_sub(1, Ordering::AcqRel) == WAITER_SLEEPS | 1 {
+            kernel::futex_wake(&self.0, 1);
+        }
+    }
+
+    /// Waits for zero.
+    #[inline]
+    pub(super) fn wait(&self) {
+        let left = || self.0.load(Ordering::Acquire) & !WAITER_SLEEPS;
+        while !spin(|| left() == 0) {
+            let value = self.0.fetch_or(WAITER_SLEEPS, Ordering::AcqRel) | WAITER_SLEEPS;
+            if value != WAITER_SLEEPS {
+                kernel::futex_wait(&self.0, value);
+            }
+        }
+    }
+}
+
+/// Where all of a number of OS threads meet before any goes on.
+#[repr(align(128))]
+pub(super) struct Rendezvous {
+    arrived: AtomicU32,
+    /// Twice the number of meetings; odd while somebody sleeps.
+    phase: AtomicU32,
+}
+
+impl Rendezvous {
+    pub(super) const fn new() -> Self {
+        Self {
+            arrived: AtomicU32::new(0),
+            phase: AtomicU32::new(0),
+        }
+    }
+
+    /// Waits until `count` threads have come.
+    pub(super) fn meet(&self, count: u32) {
+        let phase = self.phase.load(Ordering::Acquire) & !1;
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == count {
+            self.arrived.store(0, Ordering::Relaxed);
+            if self.phase.swap(phase.wrapping_add(2), Ordering::AcqRel) & 1 != 0 {
+                kernel::futex_wake(&self.phase, u32::MAX >> 1);
+            }
+            return;
+        }
+        let is_over = || self.phase.load(Ordering::Acquire) & !1 != phase;
+        while !spin(is_over) {
+            // Setting the bit of a later phase only costs a useless wake-up.
+            if self.phase.fetch_or(1, Ordering::AcqRel) & !1 == phase {
+                kernel::futex_wait(&self.phase, phase | 1);
+            }
+        }
+    }
+}
+
+/// A lock in a word that starts as zero, by libgomp's protocol: 1 when held, -1 when others may sleep.
+#[repr(transparent)]
+pub(super) struct Lock(AtomicU32);
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = u32::MAX;
+
+impl Lock {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU32::new(FREE))
+    }
+
+    /// The lock that libgomp keeps in a word of the program.
+    ///
+    /// # Safety
+    /// The word is used for nothing else, and outlives the reference.
+    pub(super) unsafe fn in_word<'a>(word: *mut u32) -> &'a Self {
+        // SAFETY: `Lock` is a transparent atomic word; the caller vouches for the rest.
+        unsafe { &*word.cast::<Self>() }
+    }
+
+    /// Takes it if it is free.
+    #[inline]
+    pub(super) fn try_take(&self) -> bool {
+        self.0
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Takes it, waiting as long as it takes.
+    #[inline]
+    pub(super) fn take(&self) {
+        if !self.try_take() {
+            self.take_slowly();
+        }
+    }
+
+    #[cold]
+    fn take_slowly(&self) {
+        if spin(|| self.0.load(Ordering::Relaxed) == FREE) && self.try_take() {
+            return;
+        }
+        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
+            kernel::futex_wait(&self.0, CONTENDED);
+        }
+    }
+
+    /// Gives it back.
+    #[inline]
+    pub(super) fn give(&self) {
+        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
+            kernel::futex_wake(&self.0, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn nobody_leaves_a_meeting_before_all_have_come() {
+        static MEETING: Rendezvous = Rendezvous::new();
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for round in 1..=200 {
+                        COUNT.fetch_add(1, Ordering::Relaxed);
+                        MEETING.meet(3);
+                        assert_eq!(COUNT.load(Ordering::Relaxed), 3 * round);
+                        MEETING.meet(3);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_lock_lets_one_in_at_a_time() {
+        static LOCK: Lock = Lock::new();
+        static SUM: AtomicU64 = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        LOCK.take();
+                        let sum = SUM.load(Ordering::Relaxed);
+                        SUM.store(sum + 1, Ordering::Relaxed);
+                        LOCK.give();
+                    }
+                });
+            }
+        });
+        assert_eq!(SUM.load(Ordering::Relaxed), 6000);
+    }
+
+    #[test]
+    fn orders_and_countdowns_reach_the_one_who_waits() {
+        static BOX: Mailbox = Mailbox::new();
+        static LEFT: Countdown = Countdown::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for order in 2..200 {
+                    assert_eq!(BOX.take(), order);
+                    LEFT.count();
+                }
+            });
+            for order in 2..200 {
+                LEFT.set(1);
+                BOX.post(order);
+                LEFT.wait();
+            }
+        });
+    }
+}
