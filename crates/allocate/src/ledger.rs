@@ -95,6 +95,41 @@ impl Ledger {
         cpus
     }
 
+    /// Draws together what went from one application through a second to a third: where a situation
+    /// is settled anew, what a trial borrowed goes back and may be owed to somebody else at once.
+    pub fn draw_together(&mut self) {
+        let between = |t: &Transfer| t.from.is_some() && t.to.is_some();
+        let mut drawn: Vec<Transfer> = Vec::with_capacity(self.transfers.len());
+        for mut next in std::mem::take(&mut self.transfers) {
+            // What its giver has just been given goes straight to its taker.
+            let mut at = 0;
+            while between(&next) && next.cpus > 0 && at < drawn.len() {
+                let earlier = drawn[at];
+                if !between(&earlier) || earlier.to != next.from {
+                    at += 1;
+                    continue;
+                }
+                let part = earlier.cpus.min(next.cpus);
+                next.cpus -= part;
+                drawn[at].cpus -= part;
+                if earlier.from != next.to {
+                    drawn.push(Transfer {
+                        from: earlier.from,
+                        to: next.to,
+                        cpus: part,
+                    });
+                }
+                if drawn[at].cpus == 0 {
+                    drawn.remove(at);
+                }
+            }
+            if next.cpus > 0 {
+                drawn.push(next);
+            }
+        }
+        self.transfers = drawn;
+    }
+
     /// Moves CPUs until everybody holds its target: first from those who hold too many straight to
     /// those who hold too few, both in order of arrival, then to and from the pool.
     pub fn settle(&mut self, targets: &[u32]) {
@@ -215,5 +250,47 @@ pub fn pool(snapshot: &Snapshot<'_>) -> Allocation {
         transfers: Vec::new(),
         // Slots are filled from CPU 0 on; with more applications than CPUs none is left.
         free: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Draws transfers between applications together; `(from, to, cpus)`.
+    fn drawn(transfers: &[(u64, u64, u32)]) -> Vec<(u64, u64, u32)> {
+        let mut ledger = Ledger {
+            ids: Vec::new(),
+            before: Vec::new(),
+            counts: Vec::new(),
+            free: 0,
+            transfers: transfers
+                .iter()
+                .map(|&(from, to, cpus)| Transfer {
+                    from: Some(AppId(from)),
+                    to: Some(AppId(to)),
+                    cpus,
+                })
+                .collect(),
+        };
+        ledger.draw_together();
+        let id = |app: Option<AppId>| app.unwrap().0;
+        ledger
+            .transfers
+            .iter()
+            .map(|t| (id(t.from), id(t.to), t.cpus))
+            .collect()
+    }
+
+    #[test]
+    fn what_passes_through_one_goes_straight_to_the_last() {
+        assert_eq!(drawn(&[(1, 2, 1), (2, 6, 1)]), [(1, 6, 1)]);
+        assert_eq!(
+            drawn(&[(1, 2, 3), (2, 6, 1)]),
+            [(1, 2, 2), (1, 6, 1)],
+            "a part of it stays"
+        );
+        assert_eq!(drawn(&[(1, 2, 3), (3, 4, 1)]), [(1, 2, 3), (3, 4, 1)]);
+        assert!(drawn(&[(1, 2, 3), (2, 1, 3)]).is_empty(), "there and back");
     }
 }

@@ -18,6 +18,7 @@ use mapper_pipeline::{
     Changes, Comparison, Controller, ControllerState, Header, Replay, Severity, check, record,
 };
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use support::{World, assert_no_cpu_is_promised_twice, config};
 
 /// An application whose readings are as broken as readings can be.
@@ -26,6 +27,12 @@ struct Wild {
     spec: AppSpec,
     effective: CpuSet,
     clock: u64,
+    /// It reports its work, and its readings are broken only now and then: only of such
+    /// applications is anything learned.
+    sane: bool,
+    /// Work done so far, and how it scales.
+    done: f64,
+    exponent: f64,
 }
 
 fn pick<T: Copy>(numbers: &mut Numbers, from: &[T]) -> T {
@@ -59,6 +66,14 @@ fn count(clock: u64, numbers: &mut Numbers) -> u64 {
 
 fn reading(app: &Wild, now_ns: u64, numbers: &mut Numbers) -> Reading {
     let mut reading = Reading::default();
+    if app.sane && numbers.below(12) > 0 {
+        reading.reported = Some(ReportedProgress::Work {
+            done: app.done,
+            at_ns: now_ns,
+        });
+        reading.spare_cpus = (numbers.below(30) == 0).then(|| numbers.below(9));
+        return reading;
+    }
     if numbers.below(5) == 0 {
         // Everything is lost in this interval.
         return reading;
@@ -132,9 +147,13 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
     let mut apps: Vec<Wild> = Vec::new();
     let (mut next, mut now_ns) = (1, 5_000_000_000);
 
+    // In some histories everything changes all the time; in others applications live long enough to
+    // be measured, to try and to give.
+    let calm = numbers.below(2) == 0;
+    let rarer = if calm { 12 } else { 1 };
     for tick in 1..=u64::from(steps) {
         let mut trigger = Trigger::Interval;
-        if numbers.below(5) == 0 {
+        if numbers.below(5 * rarer) == 0 {
             allowed = match numbers.below(12) {
                 0 => CpuSet::new(),
                 1 => [CpuId(9999)].into_iter().collect(),
@@ -142,7 +161,7 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
             };
             trigger = Trigger::Membership;
         }
-        if numbers.below(3) == 0 || apps.is_empty() {
+        if numbers.below(3 * rarer) == 0 || apps.is_empty() {
             trigger = Trigger::Membership;
             for _ in 0..1 + numbers.below(most_apps) {
                 let id = AppId(next);
@@ -152,24 +171,31 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
                     spec: spec(id, numbers),
                     effective: CpuSet::new(),
                     clock: 0,
+                    sane: numbers.below(3) > 0,
+                    done: 0.0,
+                    exponent: numbers.unit() * 1.4 - 0.2,
                 });
             }
         }
-        if numbers.below(3) == 0 {
+        if numbers.below(3 * rarer) == 0 {
             trigger = Trigger::Membership;
             apps.retain(|_| numbers.below(3) > 0);
         }
-        if numbers.below(8) == 0
+        if numbers.below(8 * rarer) == 0
             && let Some(app) = apps.first_mut()
         {
             app.spec = spec(app.id, numbers);
         }
-        if numbers.below(4) > 0 {
+        if calm {
+            now_ns += 1_000_000_000;
+        } else if numbers.below(4) > 0 {
             now_ns += [1, 1_000_000, 1_000_000_000][numbers.below(3) as usize];
         }
         for app in &mut apps {
             app.clock += u64::from(numbers.below(2_000_000_000)) * u64::from(app.effective.len());
-            if numbers.below(12) == 0 {
+            let rate = f64::from(app.effective.len()).powf(app.exponent);
+            app.done += rate * (1.0 + 0.1 * numbers.unit());
+            if numbers.below(12 * rarer) == 0 {
                 // Something else than planned is in force.
                 app.effective = usable(&topology, numbers);
             }
@@ -291,25 +317,24 @@ proptest! {
     }
 }
 
+/// Every pair of policies, each on several of the machines that the strategy makes.
 #[test]
-fn every_policy_goes_with_every_mapping() {
-    use mapper_model::testing::Numbering;
-    let machine = Machine {
-        sockets: 2,
-        caches_per_socket: 2,
-        cores_per_cache: 3,
-        threads_per_core: 2,
-        nodes_per_socket: 1,
-        memory_nodes: 1,
-        uneven: false,
-        hybrid: false,
-        numbering: Numbering::ThreadsLast,
-        seed: 3,
-    };
+fn every_policy_goes_with_every_mapping_on_any_machine() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut seed = 0;
     for allocation in mapper_allocate::POLICIES {
         for mapping in mapper_map::POLICIES {
-            for seed in 1..=3 {
-                live(&machine, allocation.name, mapping.name, seed, 40, 6);
+            for (steps, most_apps) in [(40, 6), (60, 3), (20, 40)] {
+                let machine = machines().new_tree(&mut runner).unwrap().current();
+                seed += 1;
+                live(
+                    &machine,
+                    allocation.name,
+                    mapping.name,
+                    seed,
+                    steps,
+                    most_apps,
+                );
             }
         }
     }
@@ -340,6 +365,17 @@ fn nothing_moves_once_everything_is_settled() {
                 mapping.name,
                 w.counts(),
                 w.sentences()
+            );
+            // Nor when it is asked again though nothing has changed.
+            let before = w.last.clone();
+            w.decide(Trigger::Membership);
+            assert!(w.last.actions.is_empty(), "{:?}", w.sentences());
+            assert!(
+                w.last
+                    .apps
+                    .iter()
+                    .zip(&before.apps)
+                    .all(|(a, b)| a.cpus == b.cpus)
             );
         }
     }

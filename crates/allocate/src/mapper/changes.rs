@@ -74,6 +74,7 @@ impl Turn<'_> {
                 );
             }
         }
+        self.ledger.draw_together();
         let enough = self.config.initial_intervals;
         for place in 0..self.len() {
             let cpus = self.count(place);

@@ -26,8 +26,8 @@
 //! tried); broken promises; verdicts; wishes; the round; trials on demand. With
 //! [`Acceptance::Plain5Percent`](crate::config::Acceptance) and
 //! [`Initiative::Paper`](crate::config::Initiative) the rules are the printed ones; the defaults
-//! replace raw comparisons by tests, so that noise moves nobody, and let demand make applications
-//! try fewer CPUs.
+//! replace raw comparisons by tests, so that noise moves nobody (docs/adr/0013), and let demand make
+//! applications try fewer CPUs.
 //!
 //! Invariants (property-tested): those of [`policy`](crate::policy); besides, in one decision nobody
 //! both gives and takes by growth, a giver gives at most its spare, and with a curve that does not

@@ -10,7 +10,8 @@ use mapper_model::{PhaseChange, Reason};
 /// Times the initial intervals that an application is measured at most, however much its samples
 /// scatter.
 const MEASURED_AT_MOST: u32 = 4;
-/// Part of the threshold to which the mean is to be known before anything is tried.
+/// Part of the threshold to which the mean is to be known, at the confidence of the tests, before
+/// anything is tried.
 const KNOWN_TO: f64 = 0.5;
 
 /// A broken promise.

@@ -185,6 +185,7 @@ impl Turn<'_> {
             (Some(now), Some(then)) => Some(now.min(then)),
             (now, _) => now,
         };
+        let spare = self.spare(place, metrics);
         Bidder {
             cur,
             fair: if shielded {
@@ -195,8 +196,11 @@ impl Turn<'_> {
             want: sheet.want,
             norm_eff,
             margin: self.efficiency_margin(place, metrics),
-            scaling: self.scaling(place),
-            spare: self.spare(place, metrics),
+            // Looked at only in those who ask or can give.
+            scaling: (sheet.want > 0 || spare > 0)
+                .then(|| self.scaling(place))
+                .flatten(),
+            spare,
         }
     }
 
@@ -264,6 +268,13 @@ impl Turn<'_> {
                 .performance
                 .map(|p| p * f64::from(now) / f64::from(before))
         });
+        // What it says it does not need is given whatever was promised.
+        let offered = self
+            .app(giver)
+            .profile
+            .spare_cpus
+            .is_some_and(|spare| spare > 0);
+        let promised = metrics[giver].min_guaranteed.filter(|_| !offered);
         let member = self.members.at_mut(giver);
         member.give(taker, cpus);
         // It gave because others use these CPUs better: it does not ask for them back.
@@ -275,7 +286,7 @@ impl Turn<'_> {
                 cpus,
                 taker_eff,
                 own_eff,
-                floor: metrics[giver].min_guaranteed,
+                floor: promised,
                 expected,
             },
         );
