@@ -9,6 +9,7 @@ mod private_daemon;
 mod task_bench;
 mod task_conformance;
 mod task_demo;
+mod task_eval;
 mod task_measure;
 mod task_replay;
 mod task_setup;
@@ -32,6 +33,7 @@ enum Task {
     Bench(task_bench::Args),
     Conformance(task_conformance::Args),
     Demo(task_demo::Args),
+    Eval(task_eval::Args),
     Measure(task_measure::Args),
     /// Takes the decisions of a recording again
     Replay(task_replay::Args),
@@ -51,6 +53,7 @@ fn main() -> std::process::ExitCode {
         Task::Bench(args) => task_bench::run(&args),
         Task::Conformance(args) => task_conformance::run(&args),
         Task::Demo(args) => task_demo::run(&args),
+        Task::Eval(args) => task_eval::run(&args),
         Task::Measure(args) => task_measure::run(&args),
         Task::Replay(args) => task_replay::run(&args),
         Task::Setup(args) => task_setup::run(&args),

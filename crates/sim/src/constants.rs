@@ -19,6 +19,10 @@ pub struct Constants {
     pub row_buffer_loss: f64,
     /// Threads beyond the first with which the whole of that share is lost.
     pub row_buffer_threads: f64,
+    /// How steeply the queue of a saturated memory or link grows, in service times per unit of
+    /// utilisation: 2500 goes on along the tangent at 98 %; 0 lets it grow no further, and
+    /// throughput exceed bandwidth.
+    pub saturated_slope: f64,
     /// Cost of waiting at barriers when threads take turns, for runtimes that spin.
     pub spin_wait: f64,
     /// The same for runtimes that sleep.
@@ -26,7 +30,8 @@ pub struct Constants {
     /// Loss of an application with more threads than CPUs of its own: locks held by threads that
     /// do not run.
     pub own_oversubscription: f64,
-    /// Loss under plain Linux when there are more threads than CPUs.
+    /// Loss under plain Linux when there are more threads than CPUs. Set by the two baselines of
+    /// [MAPPER Fig. 2] (target MP-3).
     pub time_sharing: f64,
     /// Instructions per cycle of a thread that spins.
     pub spin_ipc: f64,
@@ -67,10 +72,11 @@ impl Default for Constants {
             within_core: 0.05,
             row_buffer_loss: 0.25,
             row_buffer_threads: 12.0,
+            saturated_slope: 2500.0,
             spin_wait: 0.5,
             block_wait: 0.03,
             own_oversubscription: 0.16,
-            time_sharing: 0.03,
+            time_sharing: 0.08,
             spin_ipc: 1.6,
             sched_latency_s: 24e-3,
             sched_granularity_s: 3e-3,
@@ -91,11 +97,13 @@ impl Default for Constants {
 }
 
 impl Constants {
-    /// As the worked fixed points have it: saturation without loss.
+    /// As the worked fixed points have it: saturation without loss, and queues that do not grow
+    /// beyond 50 service times.
     #[must_use]
-    pub fn without_row_buffer_loss(self) -> Self {
+    pub fn of_the_vectors(self) -> Self {
         Self {
             row_buffer_loss: 0.0,
+            saturated_slope: 0.0,
             ..self
         }
     }

@@ -13,14 +13,31 @@
 //! the last bit.
 
 pub mod application;
+pub mod approximations;
 pub mod constants;
+mod counters;
+pub mod cycle;
+pub mod governor;
+pub mod layouts;
 pub mod machine;
+pub mod noise;
 pub mod occupancy;
+pub mod oracle;
 pub mod performance;
 pub mod presets;
+pub mod run;
+pub mod scenario;
+pub mod service;
+pub mod shipped;
+mod speeds;
+pub mod stream;
+pub mod waiting;
 
 pub use application::AppModel;
 pub use constants::Constants;
+pub use governor::{Controlled, Decision, Fixed, Governor, Overhead};
 pub use machine::{Machine, MachineSpec};
 pub use occupancy::Occupancy;
 pub use performance::{Solution, Speed, solve};
+pub use run::run;
+pub use scenario::{AppOutcome, Job, Method, Outcome, Sample, Scenario, Teams};

@@ -20,12 +20,16 @@ use crate::constants::Constants;
 use crate::machine::{LINE_BYTES, Machine};
 use crate::occupancy::Occupancy;
 
-/// Iterations of the vectors; fewer when nothing changes any more.
-const ITERATIONS: usize = 150;
-/// Weight of the new value in an iteration.
+/// Iterations at most; the fixed point is mostly reached after 40 to 80.
+const ITERATIONS: usize = 400;
+/// Weight of the new value in an iteration, as long as values do not swing.
 const STEP: f64 = 0.3;
+/// The same at least.
+const LEAST_STEP: f64 = 1e-3;
 /// Relative change below which the fixed point is reached.
-const CONVERGED: f64 = 1e-9;
+const CONVERGED: f64 = 1e-8;
+/// Share of its time that a core is taken to work in the first iteration.
+const FIRST_ACTIVE: f64 = 0.7;
 /// What remains of a server's time at most: bounds the queue.
 const LEAST_IDLE: f64 = 0.02;
 /// Lines that a coherence event between sockets moves.
@@ -80,6 +84,8 @@ struct Group {
     entries: std::ops::Range<usize>,
     /// The group of the siblings.
     sibling: Option<usize>,
+    /// Share of the time in which this group's cores have work: from the last iteration.
+    active: f64,
 }
 
 /// An application on the contexts of a group.
@@ -95,8 +101,6 @@ struct Entry {
     intra: f64,
     /// Coherence events per instruction, between sockets and within one.
     events: [f64; 2],
-    /// Share of its time that the core works: from the last iteration.
-    active: f64,
     core: f64,
     cycles: f64,
 }
@@ -130,6 +134,8 @@ struct Solver<'a> {
     present: Vec<(usize, usize)>,
     memory_s: Vec<f64>,
     link_s: Vec<f64>,
+    memory_swing: Vec<Swing>,
+    link_swing: Vec<Swing>,
     utilisation: Vec<f64>,
     /// Scratch: latency between nodes, latency by app and socket, misses by app and socket,
     /// events by socket, load by link, threads waiting at a node.
@@ -190,6 +196,8 @@ impl<'a> Solver<'a> {
             present,
             memory_s: vec![LINE_BYTES / machine.spec.memory_bytes_per_s; nodes],
             link_s: machine.link_service_s().to_vec(),
+            memory_swing: vec![Swing::default(); nodes],
+            link_swing: vec![Swing::default(); machine.link_service_s().len()],
             utilisation: vec![0.0; nodes],
             latency: vec![0.0; nodes * nodes],
             miss_s: vec![0.0; apps.len() * nodes],
@@ -252,12 +260,7 @@ impl<'a> Solver<'a> {
             let entry = &self.entries[at];
             let group = &self.groups[entry.group];
             let app = &self.apps[entry.app];
-            let rivals: f64 = group.sibling.map_or(0.0, |sibling| {
-                self.entries[self.groups[sibling].entries.clone()]
-                    .iter()
-                    .map(|rival| rival.share * rival.active)
-                    .sum()
-            });
+            let rivals = group.sibling.map_or(0.0, |s| self.groups[s].active);
             let core = app.core_cycles * (1.0 + app.smt_slowdown * rivals.min(1.0));
             let place = entry.app * nodes + group.socket;
             let memory = entry.misses * clock * self.miss_s[place] / app.overlapping_misses;
@@ -272,8 +275,11 @@ impl<'a> Solver<'a> {
             entry.cycles = cycles;
         }
         // The siblings see each other as they were in the iteration before.
-        for entry in &mut self.entries {
-            entry.active = entry.core / entry.cycles;
+        for group in &mut self.groups {
+            group.active = self.entries[group.entries.clone()]
+                .iter()
+                .map(|entry| entry.share * entry.core / entry.cycles)
+                .sum();
         }
         change
     }
@@ -318,12 +324,16 @@ impl<'a> Solver<'a> {
             let service = LINE_BYTES
                 / (self.machine.spec.memory_bytes_per_s * (1.0 - loss * streams.min(1.0)));
             let busy = self.utilisation[node] * service;
-            self.utilisation[node] = busy.min(1.0);
-            change = change.max(towards(&mut self.memory_s[node], service, busy));
+            self.utilisation[node] = busy;
+            let target = response_s(self.constants, service, busy);
+            let swing = &mut self.memory_swing[node];
+            change = change.max(swing.towards(&mut self.memory_s[node], target));
         }
         for (link, service) in self.machine.link_service_s().iter().enumerate() {
             let busy = self.link_load[link] * service;
-            change = change.max(towards(&mut self.link_s[link], *service, busy));
+            let target = response_s(self.constants, *service, busy);
+            let swing = &mut self.link_swing[link];
+            change = change.max(swing.towards(&mut self.link_s[link], target));
         }
         change
     }
@@ -350,12 +360,43 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// One damped step of a response time; returns its relative change.
-fn towards(response_s: &mut f64, service_s: f64, busy: f64) -> f64 {
-    let target = service_s / (1.0 - busy).max(LEAST_IDLE);
-    let step = STEP * (target - *response_s);
-    *response_s += step;
-    step.abs() / *response_s
+/// Time in a server that is busy for this share of the time. Beyond 98 % it grows along the tangent
+/// (or not at all, as in the vectors), so that more than 100 % is never far off.
+fn response_s(constants: &Constants, service_s: f64, busy: f64) -> f64 {
+    let over = (busy - (1.0 - LEAST_IDLE)).max(0.0);
+    service_s * (1.0 / (1.0 - busy).max(LEAST_IDLE) + constants.saturated_slope * over)
+}
+
+/// How a response time approaches its fixed point: in shorter steps when it swings about it.
+#[derive(Clone, Copy)]
+struct Swing {
+    step: f64,
+    last: f64,
+}
+
+impl Default for Swing {
+    fn default() -> Self {
+        Self {
+            step: STEP,
+            last: 0.0,
+        }
+    }
+}
+
+impl Swing {
+    /// Takes a step; returns its relative size.
+    fn towards(&mut self, response_s: &mut f64, target_s: f64) -> f64 {
+        let distance = target_s - *response_s;
+        self.step = if distance * self.last < 0.0 {
+            (0.5 * self.step).max(LEAST_STEP)
+        } else {
+            (1.1 * self.step).min(STEP)
+        };
+        self.last = distance;
+        let step = self.step * distance;
+        *response_s += step;
+        step.abs() / *response_s
+    }
 }
 
 /// Average running threads.
@@ -488,7 +529,6 @@ fn grouped(machine: &Machine, occupancy: &Occupancy, apps: usize) -> (Vec<Group>
                 inter: 0.0,
                 intra: 0.0,
                 events: [0.0; 2],
-                active: 0.7,
                 core: 1.0,
                 cycles: f64::INFINITY,
             });
@@ -498,6 +538,7 @@ fn grouped(machine: &Machine, occupancy: &Occupancy, apps: usize) -> (Vec<Group>
             socket,
             contexts: 1.0,
             first: context,
+            active: FIRST_ACTIVE * row.iter().sum::<f64>(),
             entries: begin..entries.len(),
             sibling: None,
         });

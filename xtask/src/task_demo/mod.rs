@@ -20,7 +20,7 @@ mod machine;
 mod measure;
 mod output;
 mod pairs;
-mod plot;
+pub(crate) mod plot;
 mod processes;
 mod results;
 mod statistics;

@@ -18,19 +18,23 @@ pub(crate) fn escaped(text: &str) -> String {
 
 /// Where a value lies along an axis of the plot.
 #[derive(Clone, Copy)]
-struct Axis {
-    from: f64,
-    length: f64,
-    most: f64,
+pub(crate) struct Axis {
+    /// Where it begins.
+    pub(crate) from: f64,
+    /// How long it is.
+    pub(crate) length: f64,
+    /// The value at its end.
+    pub(crate) most: f64,
 }
 
 impl Axis {
-    fn at(self, value: f64) -> f64 {
+    /// Where a value lies.
+    pub(crate) fn at(self, value: f64) -> f64 {
         self.from + self.length * (value / self.most).clamp(0.0, 1.0)
     }
 
     /// Round values that divide the axis into about `parts` parts.
-    fn ticks(self, parts: u32) -> Vec<f64> {
+    pub(crate) fn ticks(self, parts: u32) -> Vec<f64> {
         let rough = self.most / f64::from(parts.max(1));
         let power = 10_f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0]
@@ -332,7 +336,7 @@ fn stacked(timeline: &Timeline, which: usize, time: Axis, height: Axis, bottom: 
 }
 
 /// A tick value without needless digits.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

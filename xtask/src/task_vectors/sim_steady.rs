@@ -58,7 +58,7 @@ fn answer(_: &Value, case: &Value) -> anyhow::Result<Answered> {
         .iter()
         .map(|name| Ok(presets::app(name)?.behaviour()))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let constants = Constants::default().without_row_buffer_loss();
+    let constants = Constants::default().of_the_vectors();
     let solution = solve(&machine, &constants, &apps, &occupancy);
     let mut got: Map<String, Value> = names
         .into_iter()

@@ -1,0 +1,180 @@
+//! What the counters of an application show of it: the truth, scattered.
+//!
+//! The model knows what happened exactly. Policies get what hardware would show: cumulative counts
+//! for each thread, with a scatter that is small for counters that are always on the PMU and larger
+//! for those that share it. Work of serial parts is done by the first thread, that of parallel parts
+//! by all alike.
+
+use crate::constants::Constants;
+use crate::noise::Noise;
+use mapper_model::{CounterValue, Counters, Event, Reading, ThreadId, ThreadReading};
+
+/// Events of an application since the last reading, by kind.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Events {
+    pub(crate) cycles: f64,
+    pub(crate) instructions: f64,
+    pub(crate) misses: f64,
+    pub(crate) intra_socket: f64,
+    pub(crate) inter_socket: f64,
+    pub(crate) stalls: f64,
+}
+
+impl Events {
+    /// Adds what happens in a time at these rates.
+    pub(crate) fn add(&mut self, rates: &Self, seconds: f64) {
+        self.cycles += rates.cycles * seconds;
+        self.instructions += rates.instructions * seconds;
+        self.misses += rates.misses * seconds;
+        self.intra_socket += rates.intra_socket * seconds;
+        self.inter_socket += rates.inter_socket * seconds;
+        self.stalls += rates.stalls * seconds;
+    }
+
+    fn get(&self, event: Event) -> f64 {
+        match event {
+            Event::Cycles => self.cycles,
+            Event::Instructions => self.instructions,
+            Event::LlcMisses => self.misses,
+            Event::SnoopHit | Event::SnoopHitModified => self.intra_socket / 2.0,
+            Event::RemoteHitModified => self.inter_socket,
+            Event::L2PendingStalls => self.stalls,
+        }
+    }
+}
+
+/// The counters of one application.
+#[derive(Clone, Debug)]
+pub(crate) struct Bank {
+    threads: u32,
+    first_tid: u32,
+    serial: Events,
+    parallel: Events,
+    /// Cumulative, for the first thread and for each of the others.
+    shown: [Shown; 2],
+    noise: Noise,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Shown {
+    counts: [f64; Event::ALL.len()],
+    ran_ns: f64,
+}
+
+impl Bank {
+    pub(crate) fn new(threads: u32, first_tid: u32, noise: Noise) -> Self {
+        Self {
+            threads: threads.max(1),
+            first_tid,
+            serial: Events::default(),
+            parallel: Events::default(),
+            shown: [Shown::default(); 2],
+            noise,
+        }
+    }
+
+    /// Counts what happened in a time.
+    pub(crate) fn count(&mut self, parallel: bool, rates: &Events, seconds: f64) {
+        let events = if parallel {
+            &mut self.parallel
+        } else {
+            &mut self.serial
+        };
+        events.add(rates, seconds);
+    }
+
+    /// Reads the counters after an interval of this length.
+    pub(crate) fn read(
+        &mut self,
+        constants: &Constants,
+        clock_hz: f64,
+        interval_s: f64,
+        runnable: f64,
+    ) -> Reading {
+        let multiplexed = (constants.multiplexed_noise * (0.1 / interval_s.max(1e-3)).sqrt())
+            .max(constants.least_multiplexed_noise);
+        let threads = f64::from(self.threads);
+        for event in Event::ALL {
+            let scatter = match event {
+                Event::Cycles | Event::Instructions => constants.fixed_noise,
+                _ => multiplexed,
+            };
+            let factor = self.noise.factor(scatter);
+            let each = factor * self.parallel.get(event) / threads;
+            self.shown[0].counts[event as usize] += each + factor * self.serial.get(event);
+            self.shown[1].counts[event as usize] += each;
+        }
+        let ran_ns = |cycles: f64| 1e9 * cycles / clock_hz;
+        let each_ns = ran_ns(self.parallel.cycles / threads);
+        self.shown[0].ran_ns += each_ns + ran_ns(self.serial.cycles);
+        self.shown[1].ran_ns += each_ns;
+        self.serial = Events::default();
+        self.parallel = Events::default();
+        let total_ns = self.shown[0].ran_ns + (threads - 1.0) * self.shown[1].ran_ns;
+        let [first, other] = self.shown.map(Shown::counters);
+        Reading {
+            threads: (0..self.threads)
+                .map(|thread| ThreadReading {
+                    tid: ThreadId(self.first_tid + thread),
+                    started: u64::from(self.first_tid),
+                    counters: if thread == 0 { first } else { other },
+                })
+                .collect(),
+            cpu_time_ns: Some(total_ns as u64),
+            runnable_threads: Some(runnable.round() as u32),
+            ..Reading::default()
+        }
+    }
+}
+
+impl Shown {
+    fn counters(self) -> Counters {
+        let mut counters = Counters::default();
+        for event in Event::ALL {
+            counters.set(
+                event,
+                CounterValue {
+                    value: self.counts[event as usize] as u64,
+                    enabled_ns: self.ran_ns as u64,
+                    running_ns: self.ran_ns as u64,
+                },
+            );
+        }
+        counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serial_work_is_the_first_threads_and_parallel_work_everybodys() {
+        let constants = Constants {
+            fixed_noise: 0.0,
+            ..Constants::default()
+        };
+        let mut bank = Bank::new(4, 100, Noise::new(1, 1));
+        let rates = |cycles| Events {
+            cycles,
+            instructions: cycles,
+            ..Events::default()
+        };
+        bank.count(false, &rates(1e9), 0.5);
+        bank.count(true, &rates(4e9), 0.5);
+        let reading = bank.read(&constants, 1e9, 1.0, 4.0);
+        let value = |thread: usize| {
+            let counters = reading.threads[thread].counters;
+            counters.get(Event::Instructions).unwrap()
+        };
+        assert_eq!(
+            (value(0).value, value(3).value),
+            (1_000_000_000, 500_000_000)
+        );
+        assert_eq!(
+            (value(0).enabled_ns, value(3).enabled_ns),
+            (1_000_000_000, 500_000_000)
+        );
+        assert_eq!(reading.cpu_time_ns, Some(2_500_000_000));
+    }
+}

@@ -1,0 +1,62 @@
+//! Randomness from one seed: SplitMix64, one stream for each purpose.
+
+/// A stream of random numbers. The same seed and purpose give the same numbers.
+#[derive(Clone, Debug)]
+pub struct Noise(u64);
+
+impl Noise {
+    /// The stream for a purpose, such as an application's counters.
+    #[must_use]
+    pub fn new(seed: u64, purpose: u64) -> Self {
+        let mut stream = Self(seed ^ purpose.wrapping_mul(0xD134_2543_DE82_EF95));
+        stream.bits();
+        stream
+    }
+
+    const fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// From 0 up to 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A standard normal number.
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
+    /// A factor around 1 with this relative scatter, and 1 on average.
+    pub fn factor(&mut self, scatter: f64) -> f64 {
+        (scatter * self.normal() - scatter * scatter / 2.0).exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_are_one_on_average_and_scatter_as_told() {
+        let mut noise = Noise::new(1, 2);
+        let factors: Vec<f64> = (0..20_000).map(|_| noise.factor(0.05)).collect();
+        let mean = factors.iter().sum::<f64>() / 20_000.0;
+        let variance = factors.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / 20_000.0;
+        assert!((mean - 1.0).abs() < 2e-3, "{mean}");
+        assert!((variance.sqrt() - 0.05).abs() < 2e-3, "{variance}");
+    }
+
+    #[test]
+    fn streams_of_different_purposes_differ_and_repeat() {
+        let first = |seed, purpose| Noise::new(seed, purpose).unit();
+        assert_eq!(first(1, 1).to_bits(), first(1, 1).to_bits());
+        assert_ne!(first(1, 1).to_bits(), first(1, 2).to_bits());
+        assert_ne!(first(1, 1).to_bits(), first(2, 1).to_bits());
+    }
+}

@@ -1,0 +1,476 @@
+//! Runs a scenario from event to event.
+//!
+//! Between two events everybody's speed is constant, so the next event can be computed: a part of a
+//! cycle ends, a program ends, a decision is due. (The specification has fixed steps; this is their
+//! limit for short ones, and a step that is never longer than [`Scenario::longest_step_s`] gives the
+//! same.) Time that programs lose to changes of their CPU sets is a debt that is paid before they
+//! make progress again. A program that starts anew is a new application to the governor, as it would
+//! be to the daemon.
+
+use crate::application::Service;
+use crate::counters::{Bank, Events};
+use crate::governor::{Governor, Overhead};
+use crate::noise::Noise;
+use crate::scenario::{AppOutcome, Method, Outcome, Sample, Scenario};
+use crate::service;
+use crate::speeds::{Pace, Place, Program, Speeds};
+use mapper_model::{
+    AppId, AppName, AppObservation, AppSpec, CpuId, CpuSet, Observation, Reading, TeamMode, Trigger,
+};
+
+/// Events after which a run is given up: something does not make progress.
+const MOST_EVENTS: u64 = 4_000_000;
+/// What is nearer than this is now.
+const NOW_S: f64 = 1e-9;
+/// Observations begin at this time.
+const ORIGIN_NS: u64 = 1_000_000_000;
+/// Threads for which the cost of a decision is given.
+const DECISION_THREADS: f64 = 80.0;
+/// What a program loses to decisions at most.
+const MOST_LOST: f64 = 0.9;
+/// How long services run when there is nothing else to wait for.
+const SERVICES_ALONE_S: f64 = 60.0;
+
+/// Runs a scenario under a governor, or under plain Linux.
+#[must_use]
+pub fn run(scenario: &Scenario, governor: Option<&mut dyn Governor>) -> Outcome {
+    let mut run = Run::new(scenario, governor);
+    run.start();
+    let mut events = 0;
+    while run.goes_on() && events < MOST_EVENTS {
+        run.pass();
+        events += 1;
+    }
+    run.finish()
+}
+
+/// A program while it runs.
+struct Live {
+    program: usize,
+    id: AppId,
+    progress_s: f64,
+    /// Progress at which the present run ends.
+    end_s: f64,
+    set: Option<CpuSet>,
+    debt_s: f64,
+    bank: Bank,
+    spec: AppSpec,
+}
+
+/// What is counted of a program over all its runs.
+#[derive(Clone, Default)]
+struct Record {
+    runs: u32,
+    begin_s: Option<f64>,
+    first_end_s: Option<f64>,
+    lived_s: f64,
+    progress_s: f64,
+    /// Latencies, each with the time for which it was so.
+    latencies: Vec<(f64, f64)>,
+    cpu_seconds: f64,
+}
+
+struct Run<'a, 'g> {
+    scenario: &'a Scenario,
+    governor: Option<&'g mut dyn Governor>,
+    overhead: Overhead,
+    speeds: Speeds,
+    programs: Vec<Program>,
+    live: Vec<Live>,
+    records: Vec<Record>,
+    /// The program whose runs end the scenario.
+    longest: Option<usize>,
+    until_s: f64,
+    now_s: f64,
+    interval_s: f64,
+    next_tick_s: f64,
+    last_reading_s: f64,
+    tick: u64,
+    next_id: u64,
+    paces: Vec<Pace>,
+    outcome: Outcome,
+}
+
+impl<'a, 'g> Run<'a, 'g> {
+    fn new(scenario: &'a Scenario, governor: Option<&'g mut dyn Governor>) -> Self {
+        let speeds = Speeds::new(&scenario.machine, &scenario.constants, scenario.teams);
+        let programs: Vec<Program> = scenario
+            .jobs
+            .iter()
+            .enumerate()
+            .map(|(number, job)| speeds.program(job, number))
+            .collect();
+        let longest = (0..programs.len())
+            .filter(|&p| programs[p].job.app.service.is_none())
+            .max_by(|&a, &b| {
+                let alone_s = |p: usize| programs[p].job.app.standalone_s;
+                alone_s(a).total_cmp(&alone_s(b)).then(b.cmp(&a))
+            });
+        let until_s = match (scenario.method, longest) {
+            (Method::For { seconds }, _) => seconds,
+            (_, None) => SERVICES_ALONE_S,
+            _ => f64::INFINITY,
+        };
+        let interval_s = governor.as_ref().map_or(f64::INFINITY, |g| g.interval_s());
+        Self {
+            overhead: governor
+                .as_ref()
+                .map_or(Overhead::default(), |g| g.overhead()),
+            governor,
+            speeds,
+            records: vec![Record::default(); programs.len()],
+            programs,
+            live: Vec::new(),
+            longest,
+            until_s,
+            now_s: 0.0,
+            interval_s,
+            next_tick_s: interval_s,
+            last_reading_s: 0.0,
+            tick: 0,
+            next_id: 1,
+            paces: Vec::new(),
+            outcome: Outcome::default(),
+            scenario,
+        }
+    }
+
+    fn start(&mut self) {
+        let together = match self.scenario.method {
+            Method::InTurn => 1,
+            _ => self.programs.len(),
+        };
+        for program in 0..together {
+            self.launch(program, 0.0);
+        }
+        self.decide(Trigger::Membership);
+        self.outcome.rewrites = 0;
+        self.outcome.moved_contexts = 0;
+        self.sample();
+    }
+
+    /// Starts a program that has made this progress in earlier runs.
+    fn launch(&mut self, program: usize, progress_s: f64) {
+        let live = self.born(program, progress_s);
+        let place = self.live.partition_point(|l| l.program < program);
+        self.live.insert(place, live);
+        let record = &mut self.records[program];
+        record.begin_s.get_or_insert(self.now_s);
+    }
+
+    fn born(&mut self, program: usize, progress_s: f64) -> Live {
+        let id = self.next_id;
+        self.next_id += 1;
+        let Program { job, threads, .. } = &self.programs[program];
+        let mut spec = AppSpec::named(AppName::from_lossy(&job.name));
+        spec.qos = job.qos;
+        spec.cpus = job.cpus;
+        if job.app.openmp && self.scenario.teams == crate::scenario::Teams::Follow {
+            spec.teams = TeamMode::Follow;
+        }
+        Live {
+            program,
+            id: AppId(id),
+            progress_s,
+            end_s: progress_s + job.app.standalone_s,
+            set: None,
+            debt_s: 0.0,
+            bank: Bank::new(
+                *threads,
+                (id as u32).wrapping_mul(10_000),
+                Noise::new(self.scenario.seed, id),
+            ),
+            spec,
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        if self.live.is_empty() || self.now_s >= self.until_s - NOW_S {
+            return false;
+        }
+        match (self.scenario.method, self.longest) {
+            (Method::LongestTimes(times), Some(longest)) => self.records[longest].runs < times,
+            _ => true,
+        }
+    }
+
+    /// Passes to the next event and handles it.
+    fn pass(&mut self) {
+        let positions: Vec<_> = self
+            .live
+            .iter()
+            .map(|live| self.programs[live.program].cycle.position(live.progress_s))
+            .collect();
+        let places: Vec<Place<'_>> = self
+            .live
+            .iter()
+            .zip(&positions)
+            .map(|(live, position)| Place {
+                program: live.program,
+                part: position.part,
+                set: live.set.as_ref(),
+            })
+            .collect();
+        self.paces.clear();
+        let paces = self.speeds.paces(&self.programs, &places);
+        self.paces.extend_from_slice(paces);
+        for at in 0..self.live.len() {
+            self.paces[at].progress *= 1.0 - self.lost_to_decisions(&self.live[at]);
+        }
+        let mut step_s = (self.next_tick_s - self.now_s).min(self.until_s - self.now_s);
+        if let Some(longest_s) = self.scenario.longest_step_s {
+            step_s = step_s.min(longest_s);
+        }
+        for ((live, position), pace) in self.live.iter().zip(&positions).zip(&self.paces) {
+            if self.programs[live.program].job.app.service.is_none() {
+                let left_s = position.left_s.min(live.end_s - live.progress_s);
+                step_s = step_s.min(live.debt_s + left_s / pace.progress.max(1e-12));
+            }
+        }
+        self.advance(step_s.max(0.0), &positions);
+        self.now_s += step_s.max(0.0);
+        let changed = self.end_runs();
+        if self.now_s >= self.next_tick_s - NOW_S {
+            self.next_tick_s += self.interval_s;
+            self.decide(Trigger::Interval);
+        } else if changed && self.goes_on() {
+            self.decide(Trigger::Membership);
+        }
+        if changed {
+            self.sample();
+        }
+    }
+
+    fn advance(&mut self, step_s: f64, positions: &[crate::cycle::Position]) {
+        let contexts = self.scenario.machine.contexts();
+        for ((live, pace), position) in self.live.iter_mut().zip(&self.paces).zip(positions) {
+            let program = &self.programs[live.program];
+            let paid_s = live.debt_s.min(step_s);
+            live.debt_s -= paid_s;
+            let work_s = step_s - paid_s;
+            let progress_s = work_s * pace.progress;
+            live.progress_s += progress_s;
+            let parallel = program.cycle.parts()[position.part].parallel;
+            live.bank.count(parallel, &pace.events, work_s);
+            // While it loses time its threads are on the CPUs all the same.
+            let idle = Events {
+                cycles: pace.events.cycles,
+                ..Events::default()
+            };
+            live.bank.count(parallel, &idle, paid_s);
+            let record = &mut self.records[live.program];
+            record.lived_s += step_s;
+            record.progress_s += progress_s;
+            if let Some(p99_s) = pace.p99_s {
+                match record
+                    .latencies
+                    .iter_mut()
+                    .find(|(known_s, _)| *known_s == p99_s)
+                {
+                    Some((_, seconds)) => *seconds += step_s,
+                    None => record.latencies.push((p99_s, step_s)),
+                }
+            }
+            let cpus = live.set.as_ref().map_or(contexts, CpuSet::len);
+            record.cpu_seconds += f64::from(cpus) * step_s;
+        }
+    }
+
+    /// Share of its progress that a program loses to the decisions.
+    fn lost_to_decisions(&self, live: &Live) -> f64 {
+        let mut lost = self.overhead.everywhere;
+        if self.overhead.decision_s > 0.0 && self.interval_s.is_finite() {
+            let threads: u32 = self
+                .live
+                .iter()
+                .map(|l| self.programs[l.program].threads)
+                .sum();
+            let share =
+                self.overhead.decision_s * f64::from(threads) / DECISION_THREADS / self.interval_s;
+            // The daemon runs on the first context.
+            match &live.set {
+                Some(set) if !set.contains(CpuId(0)) => {}
+                // At a barrier everybody waits for the slowest.
+                _ if self.programs[live.program].job.app.barrier_s.is_some() => lost += share,
+                Some(set) => lost += share / f64::from(set.len().max(1)),
+                None => lost += share / f64::from(self.scenario.machine.contexts()),
+            }
+        }
+        lost.min(MOST_LOST)
+    }
+
+    /// Ends runs that are complete and starts what follows them; returns whether any did.
+    fn end_runs(&mut self) -> bool {
+        let mut changed = false;
+        for at in (0..self.live.len()).rev() {
+            let (program, progress_s) = (self.live[at].program, self.live[at].progress_s);
+            let service = self.programs[program].job.app.service.is_some();
+            if service || progress_s < self.live[at].end_s - NOW_S {
+                continue;
+            }
+            changed = true;
+            let record = &mut self.records[program];
+            record.runs += 1;
+            record.first_end_s.get_or_insert(self.now_s);
+            match self.scenario.method {
+                Method::LongestTimes(_) | Method::For { .. } => {
+                    self.live[at] = self.born(program, progress_s);
+                }
+                Method::EachOnce => drop(self.live.remove(at)),
+                Method::InTurn => {
+                    self.live.remove(at);
+                    if program + 1 < self.programs.len() {
+                        self.launch(program + 1, 0.0);
+                    }
+                }
+            }
+        }
+        // Services end when nothing else runs any more.
+        let only_services = self
+            .live
+            .iter()
+            .all(|live| self.programs[live.program].job.app.service.is_some());
+        if only_services && self.until_s.is_infinite() {
+            self.live.clear();
+        }
+        changed
+    }
+
+    fn decide(&mut self, trigger: Trigger) {
+        if self.governor.is_none() || self.live.is_empty() {
+            return;
+        }
+        self.tick += 1;
+        let observation = self.observe(trigger);
+        let Some(governor) = &mut self.governor else {
+            return;
+        };
+        let decision = governor.decide(&observation);
+        self.outcome.decisions += 1;
+        let mut moved = false;
+        for (app, set) in decision.sets {
+            let Some(at) = self.live.iter().position(|live| live.id == app) else {
+                continue;
+            };
+            if set.is_empty() || self.live[at].set.as_ref() == Some(&set) {
+                continue;
+            }
+            moved = true;
+            self.outcome.rewrites += 1;
+            self.move_to(at, set);
+        }
+        if moved {
+            self.sample();
+        }
+    }
+
+    fn observe(&mut self, trigger: Trigger) -> Observation {
+        let since_s = self.now_s - self.last_reading_s;
+        self.last_reading_s = self.now_s;
+        let (constants, machine) = (&self.scenario.constants, &self.scenario.machine);
+        let mut apps = Vec::with_capacity(self.live.len());
+        for live in &mut self.live {
+            let program = &self.programs[live.program];
+            let part = program.cycle.position(live.progress_s).part;
+            let runnable = if program.cycle.parts()[part].parallel {
+                f64::from(program.threads) * program.job.app.duty
+            } else {
+                1.0
+            };
+            let reading = if since_s > 0.0 || trigger == Trigger::Membership {
+                live.bank
+                    .read(constants, machine.spec.clock_hz, since_s, runnable)
+            } else {
+                Reading::default()
+            };
+            apps.push(AppObservation {
+                app: live.id,
+                spec: live.spec.clone(),
+                effective: live.set.clone().unwrap_or_default(),
+                reading,
+            });
+        }
+        Observation {
+            tick: self.tick,
+            now_ns: ORIGIN_NS + (self.now_s * 1e9).round() as u64,
+            trigger,
+            usable: machine.topology().cpus().clone(),
+            apps,
+        }
+    }
+
+    /// Gives a program another set and books what the change costs it.
+    fn move_to(&mut self, at: usize, set: CpuSet) {
+        let constants = &self.scenario.constants;
+        let live = &mut self.live[at];
+        if let Some(old) = &live.set {
+            let program = &self.programs[live.program];
+            let fresh = set.difference(old);
+            let size = f64::from(set.len());
+            self.outcome.moved_contexts += u64::from(fresh.len());
+            let across = across_sockets(&self.scenario.machine, old, &set);
+            let moved = (f64::from(fresh.len()) / size).max(across);
+            let refill_s = self.speeds.refill_s(program);
+            let penalty = self.paces.get(at).map_or(0.0, |pace| pace.remote_penalty);
+            live.debt_s += constants.cpuset_s
+                + moved * constants.move_core_s
+                + across * (refill_s + penalty * constants.move_node_s)
+                + self.speeds.adapting_s(program, old, &set);
+        }
+        live.set = Some(set);
+    }
+
+    fn sample(&mut self) {
+        if !self.scenario.timeline {
+            return;
+        }
+        let contexts = self.scenario.machine.contexts();
+        let mut cpus = vec![0; self.programs.len()];
+        for live in &self.live {
+            cpus[live.program] = live.set.as_ref().map_or(contexts, CpuSet::len);
+        }
+        let at_s = self.now_s;
+        match self.outcome.timeline.last_mut() {
+            Some(last) if last.at_s >= at_s - NOW_S => last.cpus = cpus,
+            Some(last) if last.cpus == cpus => {}
+            _ => self.outcome.timeline.push(Sample { at_s, cpus }),
+        }
+    }
+
+    fn finish(mut self) -> Outcome {
+        self.outcome.elapsed_s = self.now_s;
+        let apps = self.programs.iter().zip(&self.records);
+        self.outcome.apps = apps
+            .map(|(program, record)| {
+                let lived_s = record.lived_s.max(1e-12);
+                let p99_s = service::overall_p99_s(&record.latencies);
+                let speed = match (program.job.app.service, p99_s) {
+                    (Some(Service::Latency { tail_s, .. }), Some(p99_s)) => tail_s / p99_s,
+                    _ => record.progress_s / lived_s,
+                };
+                AppOutcome {
+                    name: program.job.name.clone(),
+                    speed,
+                    runs: record.runs,
+                    first_end_s: record.first_end_s,
+                    begin_s: record.begin_s.unwrap_or(0.0),
+                    p99_s,
+                    mean_cpus: record.cpu_seconds / lived_s,
+                }
+            })
+            .collect();
+        self.outcome
+    }
+}
+
+/// Share of the threads that have to change to another socket.
+fn across_sockets(machine: &crate::machine::Machine, old: &CpuSet, new: &CpuSet) -> f64 {
+    let sockets = machine.topology().sockets();
+    let share = |set: &CpuSet, socket: &CpuSet| {
+        f64::from(set.overlap(socket)) / f64::from(set.len().max(1))
+    };
+    sockets
+        .iter()
+        .map(|socket| (share(new, socket) - share(old, socket)).max(0.0))
+        .sum()
+}

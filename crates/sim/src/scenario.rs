@@ -1,0 +1,125 @@
+//! What is simulated: a machine, the programs that run on it, and for how long.
+
+use crate::application::AppModel;
+use crate::constants::Constants;
+use crate::machine::Machine;
+use mapper_model::{CpuRange, Qos};
+
+/// A program to be run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Job {
+    /// Its name, unique in the scenario.
+    pub name: String,
+    /// What it does.
+    pub app: AppModel,
+    /// Threads it starts; without it as many as the application says, else one for each context.
+    pub threads: Option<u32>,
+    /// What it is promised.
+    pub qos: Qos,
+    /// The CPU counts it may be given.
+    pub cpus: CpuRange,
+}
+
+impl Job {
+    /// How many threads it starts on a machine.
+    #[must_use]
+    pub fn threads_on(&self, machine: &Machine) -> u32 {
+        self.threads
+            .or(self.app.threads)
+            .unwrap_or_else(|| machine.contexts())
+            .max(1)
+    }
+}
+
+/// When programs start and when the run ends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Method {
+    /// All start together and start anew when they end, until the one that is longest alone has run
+    /// so often [MAPPER §4.5].
+    LongestTimes(u32),
+    /// All start together and run once [NuPoCo §7.3].
+    EachOnce,
+    /// One after the other, each once.
+    InTurn,
+    /// All start together and start anew when they end, for a time.
+    For {
+        /// How long.
+        seconds: f64,
+    },
+}
+
+/// Whether OpenMP programs can change the size of their teams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Teams {
+    /// They keep the size they started with.
+    Fixed,
+    /// They take as many threads as they have CPUs, at the next parallel construct.
+    Follow,
+}
+
+/// What is simulated.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// On this machine.
+    pub machine: Machine,
+    /// Under these constants.
+    pub constants: Constants,
+    /// These programs.
+    pub jobs: Vec<Job>,
+    /// In this way.
+    pub method: Method,
+    /// With OpenMP programs that do or do not follow their allocation.
+    pub teams: Teams,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// The longest step; without it from event to event.
+    pub longest_step_s: Option<f64>,
+    /// Whether to record who held how many CPUs when.
+    pub timeline: bool,
+}
+
+/// What became of a program.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct AppOutcome {
+    /// Its name.
+    pub name: String,
+    /// Speed relative to the run alone on the whole machine under plain Linux; of a service with a
+    /// latency, that latency alone relative to the one it had.
+    pub speed: f64,
+    /// Whole runs.
+    pub runs: u32,
+    /// When its first run ended.
+    pub first_end_s: Option<f64>,
+    /// When it first started.
+    pub begin_s: f64,
+    /// The 99th percentile of its latency, averaged over time, for a service that has one.
+    pub p99_s: Option<f64>,
+    /// CPUs held, averaged over time; all of them under plain Linux.
+    pub mean_cpus: f64,
+}
+
+/// What became of a scenario.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Outcome {
+    /// The programs in their order.
+    pub apps: Vec<AppOutcome>,
+    /// How long it took.
+    pub elapsed_s: f64,
+    /// CPU sets written, after those that programs started with.
+    pub rewrites: u64,
+    /// Contexts that changed hands by them.
+    pub moved_contexts: u64,
+    /// Decisions taken.
+    pub decisions: u64,
+    /// CPUs held by each program from a moment on.
+    pub timeline: Vec<Sample>,
+}
+
+/// CPUs held from a moment on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sample {
+    /// The moment.
+    pub at_s: f64,
+    /// By each program; 0 before it starts and after it ended.
+    pub cpus: Vec<u32>,
+}

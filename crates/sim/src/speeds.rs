@@ -1,0 +1,352 @@
+//! How fast every program runs in a situation: who is in which part, on which CPUs.
+//!
+//! Combines the schedulers ([`Occupancy`]), the performance function and the losses by waiting, and
+//! relates speeds to those alone on the machine. Situations repeat, so results are kept.
+
+use crate::application::{AppModel, Service};
+use crate::constants::Constants;
+use crate::counters::Events;
+use crate::cycle::{Cycle, Part};
+use crate::machine::Machine;
+use crate::occupancy::Occupancy;
+use crate::performance::{Solution, Speed, solve};
+use crate::scenario::{Job, Teams};
+use crate::service;
+use crate::waiting::{self, Kept};
+use mapper_model::CpuSet;
+use std::collections::BTreeMap;
+
+/// The least time in which a runtime notices that its allocation has changed.
+const LEAST_REACTION_S: f64 = 1e-3;
+/// Rounds in which the load of a service and its speed are brought together.
+const SERVICE_ROUNDS: usize = 4;
+
+/// A program with everything that does not change while it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) job: Job,
+    pub(crate) threads: u32,
+    pub(crate) cycle: Cycle,
+    /// Useful instructions per second alone on the machine, by part.
+    pub(crate) alone: Vec<f64>,
+}
+
+/// How a program runs.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Pace {
+    /// Progress per second, in seconds of the run alone.
+    pub(crate) progress: f64,
+    /// What counters see, per second.
+    pub(crate) events: Events,
+    pub(crate) runnable: f64,
+    /// Latency of a service.
+    pub(crate) p99_s: Option<f64>,
+    /// Share of its time that a thread would lose on finding its data on another node.
+    pub(crate) remote_penalty: f64,
+}
+
+/// Where a program is: its part, and its CPUs unless plain Linux places it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) program: usize,
+    pub(crate) part: usize,
+    pub(crate) set: Option<&'a CpuSet>,
+}
+
+/// Computes paces and keeps them.
+#[derive(Debug)]
+pub(crate) struct Speeds {
+    machine: Machine,
+    constants: Constants,
+    teams: Teams,
+    kept: BTreeMap<Vec<u64>, Vec<Pace>>,
+}
+
+impl Speeds {
+    pub(crate) fn new(machine: &Machine, constants: &Constants, teams: Teams) -> Self {
+        Self {
+            machine: machine.clone(),
+            constants: *constants,
+            teams,
+            kept: BTreeMap::new(),
+        }
+    }
+
+    /// A program ready to run: its speed alone is measured here.
+    pub(crate) fn program(&self, job: &Job, number: usize) -> Program {
+        let offset = self.constants.cycle_offset * number as f64;
+        let mut program = Program {
+            threads: job.threads_on(&self.machine),
+            cycle: Cycle::of(&job.app, self.constants.cycle_s, offset),
+            job: job.clone(),
+            alone: Vec::new(),
+        };
+        let alone = (0..program.cycle.parts().len()).map(|part| {
+            let place = Place {
+                program: 0,
+                part,
+                set: None,
+            };
+            let paces = self.find(std::slice::from_ref(&program), &[place]);
+            // While the speed alone is not known, progress is in instructions.
+            paces.first().map_or(1.0, |pace| pace.progress)
+        });
+        program.alone = alone.collect();
+        program
+    }
+
+    /// The paces of all places.
+    pub(crate) fn paces(&mut self, programs: &[Program], places: &[Place<'_>]) -> &[Pace] {
+        let mut key = Vec::with_capacity(places.len() * 4);
+        for place in places {
+            key.push(place.program as u64);
+            key.push(place.part as u64);
+            let words = place.set.map_or(&[][..], CpuSet::as_words);
+            key.push(if place.set.is_some() {
+                words.len() as u64
+            } else {
+                u64::MAX
+            });
+            key.extend_from_slice(words);
+        }
+        if !self.kept.contains_key(&key) {
+            let paces = self.find(programs, places);
+            self.kept.insert(key.clone(), paces);
+        }
+        self.kept.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    fn find(&self, programs: &[Program], places: &[Place<'_>]) -> Vec<Pace> {
+        let parts: Vec<&Part> = places
+            .iter()
+            .map(|p| &programs[p.program].cycle.parts()[p.part])
+            .collect();
+        let behaviours: Vec<_> = parts.iter().map(|part| part.behaviour).collect();
+        let mut runnable: Vec<f64> = places
+            .iter()
+            .map(|place| self.runnable(&programs[place.program], place))
+            .collect();
+        let serves: Vec<usize> = (0..places.len())
+            .filter(|&at| programs[places[at].program].job.app.service.is_some())
+            .collect();
+        let mut solution = Solution::default();
+        let rounds = if serves.is_empty() { 1 } else { SERVICE_ROUNDS };
+        for round in 0..rounds {
+            if round > 0 {
+                for &at in &serves {
+                    let program = &programs[places[at].program];
+                    let Some(wanted) = program.alone.get(places[at].part) else {
+                        continue;
+                    };
+                    let ipc = solution.apps[at].ipc().max(1e-9);
+                    let busy = wanted / ipc / self.machine.spec.clock_hz;
+                    runnable[at] = busy.clamp(1e-3, f64::from(program.threads));
+                }
+            }
+            let occupancy = self.occupancy(programs, places, &runnable);
+            solution = solve(&self.machine, &self.constants, &behaviours, &occupancy);
+        }
+        let total: f64 = runnable.iter().sum();
+        let threads = places
+            .iter()
+            .map(|place| self.runnable_threads(programs, place))
+            .sum();
+        places
+            .iter()
+            .enumerate()
+            .map(|(at, place)| {
+                let program = &programs[place.program];
+                let seen = Seen {
+                    parallel: parts[at].parallel,
+                    runnable: runnable[at],
+                    total,
+                    threads,
+                    speed: solution.apps[at],
+                };
+                self.pace(program, place, &seen)
+            })
+            .collect()
+    }
+
+    /// Threads that can run.
+    fn runnable(&self, program: &Program, place: &Place<'_>) -> f64 {
+        let app = &program.job.app;
+        if !program.cycle.parts()[place.part].parallel {
+            return 1.0;
+        }
+        if let Some(Service::Latency {
+            arrivals_per_s,
+            demand_s,
+            ..
+        }) = app.service
+        {
+            return arrivals_per_s * demand_s;
+        }
+        let follows = app.openmp && self.teams == Teams::Follow;
+        let threads = match place.set {
+            Some(set) if follows => program.threads.min(set.len()),
+            _ => program.threads,
+        };
+        f64::from(threads) * app.duty
+    }
+
+    /// Threads that may want to run at the same time.
+    fn runnable_threads(&self, programs: &[Program], place: &Place<'_>) -> f64 {
+        let program = &programs[place.program];
+        match program.job.app.service {
+            Some(_) => f64::from(program.threads) * program.job.app.duty,
+            None => self.runnable(program, place),
+        }
+    }
+
+    fn occupancy(&self, programs: &[Program], places: &[Place<'_>], runnable: &[f64]) -> Occupancy {
+        if places.iter().all(|place| place.set.is_none()) {
+            return Occupancy::pool(&self.machine, runnable);
+        }
+        let mut occupancy = Occupancy::idle(&self.machine, places.len());
+        for (at, place) in places.iter().enumerate() {
+            let set = place.set.unwrap_or_else(|| self.machine.topology().cpus());
+            if programs[place.program].job.app.service.is_some() {
+                occupancy.spread(at, runnable[at], set);
+            } else {
+                occupancy.confine(&self.machine, at, runnable[at], set);
+            }
+        }
+        occupancy.divide();
+        occupancy
+    }
+
+    fn pace(&self, program: &Program, place: &Place<'_>, seen: &Seen) -> Pace {
+        let app = &program.job.app;
+        let contexts = f64::from(self.machine.contexts());
+        let (cpus, crowding) = match place.set {
+            Some(set) => {
+                let cpus = f64::from(set.len());
+                (cpus, seen.runnable / cpus)
+            }
+            None => (contexts, seen.total / contexts),
+        };
+        let kept = match (place.set, seen.parallel) {
+            (Some(_), true) => waiting::on_own_cpus(&self.constants, app, crowding),
+            (None, true) => waiting::in_pool(&self.constants, app, crowding),
+            (None, false) => Kept {
+                at_barriers: 1.0,
+                ..waiting::in_pool(&self.constants, app, crowding)
+            },
+            (Some(_), false) => Kept::ALL,
+        };
+        let balanced = if place.set.is_none() {
+            1.0 - self.balancer_loss(program)
+        } else {
+            1.0
+        };
+        let speed = seen.speed;
+        let useful = speed.instructions_per_s * kept.share() * balanced;
+        let spinning = if app.spin {
+            speed.cycles_per_s * (1.0 - kept.at_barriers) * self.constants.spin_ipc
+        } else {
+            0.0
+        };
+        let scale = kept.share() * balanced;
+        let alone = program.alone.get(place.part).copied();
+        // A service does what it is asked for and no more.
+        let done = match (app.service, alone) {
+            (Some(_), Some(alone)) => useful.min(alone),
+            _ => useful,
+        };
+        let p99_s = alone.and_then(|alone| {
+            let queued = seen.threads / contexts;
+            let delay_s = if place.set.is_none() && queued > 1.0 {
+                self.constants.wake_delay_slices * (queued - 1.0) * self.constants.slice_s(queued)
+            } else {
+                0.0
+            };
+            self.latency_p99_s(app, alone, &speed, cpus)
+                .map(|latency_s| latency_s + delay_s)
+        });
+        let progress = match (app.service, p99_s) {
+            (Some(Service::Latency { tail_s, .. }), Some(p99_s)) => tail_s / p99_s,
+            _ => done / alone.unwrap_or(1.0),
+        };
+        let instructions = done + spinning;
+        Pace {
+            progress,
+            events: Events {
+                cycles: speed.cycles_per_s,
+                instructions,
+                misses: speed.misses_per_s * scale,
+                intra_socket: speed.intra_socket_per_s * scale,
+                inter_socket: speed.inter_socket_per_s * scale,
+                stalls: speed.stalls_per_s * scale,
+            },
+            runnable: seen.runnable,
+            p99_s,
+            remote_penalty: self.remote_penalty(program, &speed),
+        }
+    }
+
+    /// Latency of a service that does `alone` instructions per second, at this speed on so many
+    /// CPUs: a request takes longer as its instructions take more cycles.
+    fn latency_p99_s(&self, app: &AppModel, alone: f64, speed: &Speed, cpus: f64) -> Option<f64> {
+        let Some(Service::Latency {
+            arrivals_per_s,
+            demand_s,
+            tail_s,
+        }) = app.service
+        else {
+            return None;
+        };
+        let instructions = alone / arrivals_per_s;
+        let now_s = instructions / speed.ipc().max(1e-9) / self.machine.spec.clock_hz;
+        Some(tail_s * now_s / demand_s + service::waiting_p99_s(arrivals_per_s, now_s, cpus))
+    }
+
+    /// Share of its time that an application loses to Linux's load balancer.
+    fn balancer_loss(&self, program: &Program) -> f64 {
+        let constants = &self.constants;
+        constants.balancer_moves_per_s * (constants.move_core_s + 0.5 * self.refill_s(program))
+    }
+
+    /// Time in which a thread that moved to another socket fills its cache.
+    pub(crate) fn refill_s(&self, program: &Program) -> f64 {
+        let app = &program.job.app;
+        let mb = app.working_set_mb + app.shared_set_mb / f64::from(program.threads);
+        mb * 1e6 / self.constants.refill_bytes_per_s
+    }
+
+    /// Time that an application loses until its team has the size of a new set: with more threads
+    /// than CPUs until its next parallel construct.
+    pub(crate) fn adapting_s(&self, program: &Program, old: &CpuSet, new: &CpuSet) -> f64 {
+        let app = &program.job.app;
+        if !app.openmp || self.teams == Teams::Fixed || new.len() >= old.len() {
+            return 0.0;
+        }
+        let crowding = f64::from(old.len()) / f64::from(new.len().max(1));
+        let kept = waiting::on_own_cpus(&self.constants, app, crowding).share();
+        app.barrier_s.unwrap_or(0.0).max(LEAST_REACTION_S) * (1.0 - kept)
+    }
+
+    fn remote_penalty(&self, program: &Program, speed: &Speed) -> f64 {
+        if speed.cycles_per_s <= 0.0 || self.machine.nodes() < 2 {
+            return 0.0;
+        }
+        let app = &program.job.app;
+        let misses_per_cycle = speed.misses_per_s / speed.cycles_per_s;
+        let extra = misses_per_cycle
+            * self.machine.spec.clock_hz
+            * app.local_share
+            * self.machine.spec.remote_latency_s
+            / app.overlapping_misses;
+        extra / (1.0 + extra)
+    }
+}
+
+/// What was found of a place.
+struct Seen {
+    parallel: bool,
+    runnable: f64,
+    total: f64,
+    /// Threads that a woken one may find before it, those of services with them.
+    threads: f64,
+    speed: Speed,
+}

@@ -1,0 +1,102 @@
+//! What threads lose by waiting for each other: at barriers, for locks, for the CPU.
+//!
+//! With more runnable threads than CPUs threads take turns. An application that meets at barriers
+//! then waits, at each of them, for threads that are not running; how much that costs depends on
+//! how long it computes between barriers, compared with a time slice. An application with more
+//! threads than CPUs of its own also waits for locks whose holders do not run.
+
+use crate::application::AppModel;
+use crate::constants::Constants;
+
+/// What share of its speed an application keeps.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Kept {
+    /// By what the barriers take.
+    pub at_barriers: f64,
+    /// By everything else.
+    pub otherwise: f64,
+}
+
+impl Kept {
+    /// All of it.
+    pub const ALL: Self = Self {
+        at_barriers: 1.0,
+        otherwise: 1.0,
+    };
+
+    /// The share kept after both.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        self.at_barriers * self.otherwise
+    }
+}
+
+/// What an application keeps at its barriers with this many runnable threads on each CPU.
+#[must_use]
+pub fn at_barriers(constants: &Constants, app: &AppModel, runnable_per_cpu: f64) -> f64 {
+    let Some(barrier_s) = app.barrier_s else {
+        return 1.0;
+    };
+    if runnable_per_cpu <= 1.0 {
+        return 1.0;
+    }
+    let cost = if app.spin {
+        constants.spin_wait
+    } else {
+        constants.block_wait
+    };
+    let slice_s = constants.slice_s(runnable_per_cpu);
+    let computing_s = (1.0 + barrier_s / slice_s) * barrier_s * runnable_per_cpu;
+    1.0 / (1.0 + cost * (runnable_per_cpu - 1.0) * slice_s / computing_s)
+}
+
+/// What an application keeps on CPUs of its own.
+#[must_use]
+pub fn on_own_cpus(constants: &Constants, app: &AppModel, runnable_per_cpu: f64) -> Kept {
+    let crowded = runnable_per_cpu > 1.0 && !app.pipeline;
+    Kept {
+        at_barriers: at_barriers(constants, app, runnable_per_cpu),
+        otherwise: if crowded {
+            1.0 - constants.own_oversubscription * (1.0 - 1.0 / runnable_per_cpu)
+        } else {
+            1.0
+        },
+    }
+}
+
+/// What an application keeps under plain Linux.
+#[must_use]
+pub fn in_pool(constants: &Constants, app: &AppModel, runnable_per_cpu: f64) -> Kept {
+    Kept {
+        at_barriers: at_barriers(constants, app, runnable_per_cpu),
+        otherwise: if runnable_per_cpu > 1.0 {
+            1.0 - constants.time_sharing
+        } else {
+            1.0
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets;
+
+    #[test]
+    fn short_phases_between_spinning_barriers_suffer_most() {
+        let kept =
+            |name: &str| at_barriers(&Constants::default(), &presets::app(name).unwrap(), 2.0);
+        assert!(kept("moldyn") < 0.2);
+        assert!(kept("moldyn") < kept("multigrid") && kept("multigrid") < kept("mandel"));
+        assert_eq!(kept("SGD"), 1.0);
+    }
+
+    #[test]
+    fn nobody_waits_while_every_thread_has_its_cpu() {
+        for (name, app) in presets::apps().unwrap() {
+            let constants = Constants::default();
+            assert_eq!(on_own_cpus(&constants, &app, 1.0), Kept::ALL, "{name}");
+            assert_eq!(in_pool(&constants, &app, 0.3), Kept::ALL, "{name}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Whole runs of the simulator.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should say where"
+)]
+
+use mapper_model::{CpuRange, CpuSet, Qos};
+use mapper_sim::{
+    Constants, Fixed, Governor, Job, Method, Outcome, Scenario, Teams, layouts, presets, run,
+};
+
+fn scenario(machine: &str, apps: &[&str]) -> Scenario {
+    let jobs = apps.iter().map(|name| Job {
+        name: (*name).to_owned(),
+        app: presets::app(name).unwrap(),
+        threads: None,
+        qos: Qos::default(),
+        cpus: CpuRange::default(),
+    });
+    Scenario {
+        machine: presets::machine(machine).unwrap(),
+        constants: Constants::default(),
+        jobs: jobs.collect(),
+        method: Method::LongestTimes(2),
+        teams: Teams::Fixed,
+        seed: 1,
+        longest_step_s: None,
+        timeline: true,
+    }
+}
+
+fn on(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
+    let names = scenario.jobs.iter().map(|job| job.name.clone());
+    let mut fixed = Fixed::new(names.zip(sets).collect());
+    run(scenario, Some(&mut fixed as &mut dyn Governor))
+}
+
+fn halves(scenario: &Scenario) -> Vec<CpuSet> {
+    let half = scenario.machine.contexts() / 2;
+    layouts::packed(&scenario.machine, &[half, half])
+}
+
+#[test]
+fn every_program_alone_under_plain_linux_has_the_speed_it_is_measured_by() {
+    for (name, app) in presets::apps().unwrap() {
+        let alone = run(&scenario("hsw80", &[&name]), None);
+        let speed = alone.apps[0].speed;
+        assert!((speed - 1.0).abs() < 1e-3, "{name}: {speed}");
+        if app.service.is_none() {
+            let expected_s = 2.0 * app.standalone_s;
+            assert!((alone.elapsed_s - expected_s).abs() < 1e-2, "{name}");
+        }
+    }
+}
+
+#[test]
+fn steps_that_are_never_long_give_the_same_as_events() {
+    let events = scenario("hsw80", &["SGD", "fluidanimate"]);
+    for (step_s, governed) in [(1e-3, false), (10e-3, true)] {
+        let steps = Scenario {
+            longest_step_s: Some(step_s),
+            ..events.clone()
+        };
+        let [one, other] = [&events, &steps].map(|scenario| {
+            if governed {
+                on(scenario, halves(scenario))
+            } else {
+                run(scenario, None)
+            }
+        });
+        for (a, b) in one.apps.iter().zip(&other.apps) {
+            assert!(
+                (a.speed / b.speed - 1.0).abs() < 1e-6,
+                "{} {}",
+                a.speed,
+                b.speed
+            );
+        }
+    }
+}
+
+#[test]
+fn sharing_programs_do_better_on_sockets_of_their_own() {
+    let scenario = scenario("ivb40", &["SGD", "BSGD"]);
+    let packed = on(&scenario, halves(&scenario));
+    let spread = on(&scenario, layouts::spread(&scenario.machine, &[20, 20]));
+    for (a, b) in packed.apps.iter().zip(&spread.apps) {
+        assert!(
+            a.speed > 1.1 * b.speed,
+            "{}: {} against {}",
+            a.name,
+            a.speed,
+            b.speed
+        );
+    }
+}
+
+#[test]
+fn programs_that_only_compute_do_as_well_anywhere() {
+    let scenario = scenario("hsw80", &["swaptions", "CPU"]);
+    let packed = on(&scenario, halves(&scenario));
+    let spread = on(&scenario, layouts::spread(&scenario.machine, &[40, 40]));
+    for (a, b) in packed.apps.iter().zip(&spread.apps) {
+        assert!((a.speed / b.speed - 1.0).abs() < 0.02, "{}", a.name);
+    }
+}
+
+#[test]
+fn one_after_the_other_takes_the_sum_of_the_times() {
+    let mut batch = scenario("amd64", &["BT", "EP"]);
+    batch.method = Method::InTurn;
+    let outcome = run(&batch, None);
+    assert!(
+        (outcome.elapsed_s - 80.0).abs() < 1e-3,
+        "{}",
+        outcome.elapsed_s
+    );
+    assert_eq!(
+        outcome.apps[1].begin_s,
+        outcome.apps[0].first_end_s.unwrap()
+    );
+}

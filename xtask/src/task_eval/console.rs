@@ -1,0 +1,161 @@
+//! Tables for the terminal.
+
+use super::policies;
+use super::tables::SuiteTable;
+use super::targets::{Line, Use, Verdict};
+use super::validity::Finding;
+use std::fmt::Write as _;
+
+/// A suite as a table: a line for each mix, a column for each policy.
+pub(super) fn suite(table: &SuiteTable) -> String {
+    let suite = &table.suite;
+    let titles: Vec<&str> = suite
+        .policies
+        .iter()
+        .map(|name| policies::find(name).map_or(name.as_str(), |p| p.name))
+        .collect();
+    let first = table
+        .mixes
+        .iter()
+        .map(|row| row.mix.len())
+        .max()
+        .unwrap_or(0)
+        .max(14);
+    let mut out = format!("\n{} ({}, in the model)\n", suite.title, suite.machine);
+    let _ = write!(out, "{:first$}", "");
+    for title in &titles {
+        let _ = write!(out, "  {title:>width$}", width = title.len().max(5));
+    }
+    out.push('\n');
+    for row in &table.mixes {
+        let star = if row.assumed { "*" } else { "" };
+        let _ = write!(out, "{:first$}", format!("{}{star}", row.mix));
+        for (name, title) in suite.policies.iter().zip(&titles) {
+            let width = title.len().max(5);
+            match row.policies.get(name) {
+                Some(cell) => drop(write!(out, "  {:>width$.3}", cell.value)),
+                None => drop(write!(out, "  {:>width$}", "–")),
+            }
+        }
+        out.push('\n');
+    }
+    let _ = write!(out, "{:first$}", "geometric mean");
+    for (name, title) in suite.policies.iter().zip(&titles) {
+        let width = title.len().max(5);
+        match table.overall.get(name) {
+            Some(value) => drop(write!(out, "  {value:>width$.3}")),
+            None => drop(write!(out, "  {:>width$}", "–")),
+        }
+    }
+    out.push('\n');
+    if !suite.assumed.is_empty() {
+        out.push_str("* not named in the text of the paper\n");
+    }
+    if table.incomplete > 0 {
+        let _ = writeln!(
+            out,
+            "{} mixes left out: stopped before they were done",
+            table.incomplete
+        );
+    }
+    out
+}
+
+/// The programs of every mix, for a look at few mixes.
+pub(super) fn programs(table: &SuiteTable) -> String {
+    let mut out = String::new();
+    for row in &table.mixes {
+        let _ = writeln!(out, "\n{}", row.mix);
+        for name in &table.suite.policies {
+            let Some(cell) = row.policies.get(name) else {
+                continue;
+            };
+            let apps = cell.apps.iter().map(|app| {
+                let latency = app
+                    .p99_ms
+                    .map_or_else(String::new, |ms| format!(", p99 {ms:.1} ms"));
+                format!(
+                    "{} {:.3} on {:.0} CPUs{latency}",
+                    app.name, app.speed, app.mean_cpus
+                )
+            });
+            let apps: Vec<String> = apps.collect();
+            let _ = writeln!(
+                out,
+                "  {name:14} {:.3}  {}  ({:.2} rewrites/s)",
+                cell.value,
+                apps.join("; "),
+                cell.rewrites_per_s
+            );
+        }
+    }
+    out
+}
+
+/// Every target that was computed, those outside their band first.
+pub(super) fn targets(lines: &[Line]) -> String {
+    let shown: Vec<&Line> = lines
+        .iter()
+        .filter(|l| l.verdict != Verdict::NotRun)
+        .collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    let width = shown
+        .iter()
+        .map(|l| l.what.chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut out = String::from("\nPublished numbers, in the model; outside their band first\n");
+    for line in &shown {
+        let verdict = match line.verdict {
+            Verdict::Outside => "OUTSIDE",
+            _ => "inside",
+        };
+        let calibrates = match line.uses {
+            Use::Calibrate => "calibrates",
+            Use::Validate => "validates",
+        };
+        let _ = writeln!(
+            out,
+            "{verdict:7}  {:5}  {:width$}  paper {:>7.3}  model {:>7.3}  band {:.3} to {:.3}  {calibrates}{}",
+            line.id,
+            line.what,
+            line.paper,
+            line.model.unwrap_or(f64::NAN),
+            line.low,
+            line.high,
+            line.cause
+                .map_or_else(String::new, |cause| format!("  ({cause})"))
+        );
+    }
+    let inside = shown
+        .iter()
+        .filter(|l| l.verdict == Verdict::Inside)
+        .count();
+    let _ = writeln!(out, "{inside} of {} inside", shown.len());
+    out
+}
+
+/// The checks of the model itself.
+pub(super) fn validity(findings: &[Finding]) -> String {
+    let mut out = String::new();
+    let width = findings
+        .iter()
+        .map(|f| f.check.chars().count())
+        .max()
+        .unwrap_or(0);
+    for finding in findings {
+        let verdict = if finding.held {
+            "holds"
+        } else {
+            "DOES NOT HOLD"
+        };
+        let _ = writeln!(
+            out,
+            "{:width$}  {}: {} ({verdict})",
+            finding.check, finding.expected, finding.found
+        );
+    }
+    out
+}

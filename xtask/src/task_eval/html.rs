@@ -1,0 +1,235 @@
+//! The report as one HTML page without outside resources, for light and dark screens and paper.
+//!
+//! It is written as well-formed XML, which browsers read just as well and tests can check.
+
+use super::plot;
+use super::policies;
+use super::tables::SuiteTable;
+use super::targets::{Line, NOT_RUN, Use, Verdict};
+use super::validity::Finding;
+use crate::task_demo::plot::escaped;
+use std::fmt::Write as _;
+
+/// The look of all reports of this project.
+const STYLE: &str = include_str!("../task_demo/report.css");
+const OWN_STYLE: &str = include_str!("report.css");
+/// What is shown of a timeline.
+const TIMELINE_S: f64 = 120.0;
+
+/// What the page tells.
+pub(super) struct Report<'a> {
+    pub(super) tables: &'a [SuiteTable],
+    pub(super) targets: &'a [Line],
+    pub(super) validity: &'a [Finding],
+    pub(super) protocol_version: u32,
+    pub(super) protocol_sha256: &'a str,
+    pub(super) cpus: &'a dyn Fn(&str) -> u32,
+    pub(super) left_out: usize,
+}
+
+/// The page.
+pub(super) fn page(report: &Report<'_>) -> String {
+    let mut html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\
+         <title>mapper eval, in the model</title><style>\n{STYLE}\n{OWN_STYLE}</style></head><body><main>\n"
+    );
+    let judged = report
+        .targets
+        .iter()
+        .filter(|l| l.verdict != Verdict::NotRun);
+    let inside = judged
+        .clone()
+        .filter(|l| l.verdict == Verdict::Inside)
+        .count();
+    let total = judged.count();
+    let _ = write!(
+        html,
+        "<header><p class=\"eyebrow\">mapper eval, in the model</p><h1>{inside} of {total} published \
+         numbers came out inside their band</h1><p class=\"soft\">A model of the papers' machines, \
+         not a measurement. Protocol version {}, sha256 <code>{}</code>.</p></header>",
+        report.protocol_version,
+        report
+            .protocol_sha256
+            .get(..16)
+            .unwrap_or(report.protocol_sha256)
+    );
+    if report.left_out > 0 {
+        let _ = write!(
+            html,
+            "<p class=\"caution\">Stopped early: {} runs are missing, and with them whole mixes.</p>",
+            report.left_out
+        );
+    }
+    targets(&mut html, report.targets);
+    validity(&mut html, report.validity);
+    for table in report.tables {
+        suite(&mut html, table, (report.cpus)(&table.suite.machine));
+    }
+    method(&mut html);
+    html.push_str("</main></body></html>\n");
+    html
+}
+
+fn targets(html: &mut String, lines: &[Line]) {
+    if lines.iter().all(|line| line.verdict == Verdict::NotRun) {
+        return;
+    }
+    html.push_str(
+        "<h2>Published numbers</h2><p class=\"prose\">Those outside their band first. The bands \
+         were set before the model existed. Numbers that calibrate may have set parameters; all \
+         others only validate.</p><div class=\"scroll\"><table class=\"targets\"><thead><tr>\
+         <th>number</th><th>source</th><th>paper</th><th>model</th><th>band</th><th>use</th>\
+         <th></th></tr></thead><tbody>",
+    );
+    for line in lines.iter().filter(|l| l.verdict != Verdict::NotRun) {
+        let (class, verdict) = match line.verdict {
+            Verdict::Outside => ("bad", "outside"),
+            _ => ("good", "inside"),
+        };
+        let cause = line.cause.map_or_else(String::new, |cause| {
+            format!("<div class=\"soft cause\">{}</div>", escaped(cause))
+        });
+        let _ = write!(
+            html,
+            "<tr><td>{}{cause}</td><td>{} {}</td><td>{:.3}</td><td>{:.3}</td><td>{:.3} to {:.3}</td>\
+             <td>{}</td><td class=\"{class}\">{verdict}</td></tr>",
+            escaped(line.what),
+            line.id,
+            escaped(line.source),
+            line.paper,
+            line.model.unwrap_or(f64::NAN),
+            line.low,
+            line.high,
+            match line.uses {
+                Use::Calibrate => "calibrates",
+                Use::Validate => "validates",
+            }
+        );
+    }
+    html.push_str("</tbody></table></div><h3>Not evaluated</h3><dl>");
+    for (ids, why) in NOT_RUN {
+        let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escaped(ids), escaped(why));
+    }
+    html.push_str("</dl>");
+}
+
+fn validity(html: &mut String, findings: &[Finding]) {
+    if findings.is_empty() {
+        return;
+    }
+    html.push_str(
+        "<h2>Is the order an accident?</h2><p class=\"prose\">Parts of the model are taken out, \
+         cases are run in which nothing should happen, and parameters are moved by a quarter.</p>\
+         <div class=\"scroll\"><table><thead><tr><th>check</th><th>expected</th><th>found</th><th></th>\
+         </tr></thead><tbody>",
+    );
+    for finding in findings {
+        let (class, verdict) = if finding.held {
+            ("good", "holds")
+        } else {
+            ("bad", "does not hold")
+        };
+        let _ = write!(
+            html,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{verdict}</td></tr>",
+            escaped(&finding.check),
+            escaped(finding.expected),
+            escaped(&finding.found)
+        );
+    }
+    html.push_str("</tbody></table></div>");
+}
+
+fn suite(html: &mut String, table: &SuiteTable, cpus: u32) {
+    let suite = &table.suite;
+    let _ = write!(
+        html,
+        "<h2>{}</h2><p class=\"soft\">On {} in the model. Bars: {} of the programs' speeds; whiskers: \
+         slowest and fastest program.{}</p>",
+        escaped(&suite.title),
+        escaped(&suite.machine),
+        match suite.mean {
+            super::protocol::Mean::Geometric => "geometric mean",
+            super::protocol::Mean::Harmonic => "harmonic mean",
+            super::protocol::Mean::Sum => "sum",
+        },
+        if suite.assumed.is_empty() {
+            ""
+        } else {
+            " A star marks mixes that the text of the paper does not name."
+        }
+    );
+    html.push_str("<div class=\"scroll\"><table class=\"overall\"><tbody>");
+    for (series, policy) in suite.policies.iter().enumerate() {
+        let title = policies::find(policy).map_or(policy.as_str(), |p| p.title);
+        let value = table
+            .overall
+            .get(policy)
+            .map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"));
+        let _ = write!(
+            html,
+            "<tr><td class=\"s{series}\"><span class=\"key\"></span>{}</td><td>{value}</td></tr>",
+            escaped(title)
+        );
+    }
+    html.push_str("</tbody></table></div>");
+    if !table.mixes.is_empty() {
+        let _ = write!(html, "<figure>{}</figure>", plot::bars(table));
+    }
+    timelines(html, table, cpus);
+}
+
+/// Who held how many CPUs when, for the first mix and the one with the most programs.
+fn timelines(html: &mut String, table: &SuiteTable, cpus: u32) {
+    let mut shown: Vec<&super::tables::MixRow> = table.mixes.first().into_iter().collect();
+    let largest = table
+        .mixes
+        .iter()
+        .max_by_key(|row| row.mix.matches(',').count());
+    if let Some(largest) = largest
+        && !shown.iter().any(|row| row.mix == largest.mix)
+    {
+        shown.push(largest);
+    }
+    let mut figures = String::new();
+    for row in shown {
+        for policy in &table.suite.policies {
+            let Some(cell) = row.policies.get(policy).filter(|c| c.timeline.len() > 1) else {
+                continue;
+            };
+            let apps: Vec<String> = cell.apps.iter().map(|a| a.name.clone()).collect();
+            let until_s = cell.elapsed_s.min(TIMELINE_S);
+            let _ = write!(
+                figures,
+                "<figure>{}</figure>",
+                plot::timeline(
+                    &format!("{policy}: {}", row.mix),
+                    &apps,
+                    &cell.timeline,
+                    cpus,
+                    until_s
+                )
+            );
+        }
+    }
+    if !figures.is_empty() {
+        let _ = write!(
+            html,
+            "<details><summary>Who held how many CPUs</summary><div class=\"timelines\">{figures}</div></details>"
+        );
+    }
+}
+
+fn method(html: &mut String) {
+    html.push_str(
+        "<h2>What this is worth</h2><div class=\"prose\"><p>The model knows cores with two contexts, \
+         caches by demand, memory and links as queues, sharing by placement, serial and parallel \
+         parts, barriers, and what moving costs. Policies see counters with noise and nothing else. \
+         It does not know: Linux's load-balancing bugs, page migration, the real phases of programs, \
+         clocks that change. Bandwidths and latencies are assumed where no paper prints them.</p>\
+         <p>Linux is a mean field: every thread gets the same share of time. Orders of policies say \
+         more than levels. Results of the real machine never stand beside these.</p></div>",
+    );
+}

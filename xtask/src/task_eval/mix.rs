@@ -1,0 +1,189 @@
+//! What runs together, as a user writes it: `20 SGD, 20 BSGD`. A number is the threads that the
+//! program starts; without one it starts what its description says, else one for each CPU.
+
+use super::catalogue::Catalogue;
+use anyhow::{Context as _, bail};
+use mapper_sim::{AppModel, Machine};
+use serde::{Deserialize, Serialize};
+
+/// Other spellings that papers use.
+const SPELLINGS: [(&str, &str); 9] = [
+    ("svdpp", "SVD"),
+    ("bgsd", "BSGD"),
+    ("3dfft", "fft3d"),
+    ("mem", "MemBench"),
+    ("mc", "memcached"),
+    ("ia", "InMemAnalytics"),
+    ("ms", "Mediastreaming"),
+    ("kmeans", "KM"),
+    ("in-memory-analytics", "InMemAnalytics"),
+];
+
+/// A program of a mix.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Member {
+    /// Unique in the mix.
+    pub(super) name: String,
+    /// Threads it starts, where told.
+    pub(super) threads: Option<u32>,
+    /// What it does.
+    pub(super) app: AppModel,
+}
+
+/// Reads a mix.
+pub(super) fn parse(text: &str, catalogue: &Catalogue) -> anyhow::Result<Vec<Member>> {
+    let mut members: Vec<Member> = Vec::new();
+    for (place, part) in text.split(',').enumerate() {
+        let part = part.trim();
+        let at = || format!("mix {text:?}, program {}", place + 1);
+        if part.is_empty() {
+            bail!(
+                "{}: nothing there; write programs like \"20 SGD, 20 BSGD\"",
+                at()
+            );
+        }
+        let (threads, name) = match part.split_once(char::is_whitespace) {
+            Some((count, name)) => (Some(threads(count).with_context(at)?), name.trim()),
+            None if part.starts_with(|c: char| c.is_ascii_digit() || c == '-') => {
+                bail!(
+                    "{}: {part:?} names no program; write a number and a name, like \"20 SGD\"",
+                    at()
+                )
+            }
+            None => (None, part),
+        };
+        let (name, app) = find(name, catalogue).with_context(at)?;
+        let same = members
+            .iter()
+            .filter(|m| m.name == name || m.name.starts_with(&format!("{name}.")));
+        let name = match same.count() {
+            0 => name,
+            others => format!("{name}.{}", others + 1),
+        };
+        members.push(Member { name, threads, app });
+    }
+    Ok(members)
+}
+
+fn threads(text: &str) -> anyhow::Result<u32> {
+    match text.parse::<u32>() {
+        Ok(count @ 1..=4096) => Ok(count),
+        _ => bail!("{text:?} is no number of threads; give 1 to 4096"),
+    }
+}
+
+fn find(name: &str, catalogue: &Catalogue) -> anyhow::Result<(String, AppModel)> {
+    let spelled = SPELLINGS
+        .iter()
+        .find(|(other, _)| other.eq_ignore_ascii_case(name));
+    let wanted = spelled.map_or(name, |(_, ours)| *ours);
+    let exact = catalogue.apps.get_key_value(wanted);
+    // KM and km are one program, but BS and bs might not be in a user's file.
+    let found = exact.or_else(|| {
+        catalogue
+            .apps
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(wanted))
+    });
+    match found {
+        Some((name, app)) => Ok((name.clone(), app.clone())),
+        None => {
+            let known: Vec<&str> = catalogue.apps.keys().map(String::as_str).collect();
+            bail!(
+                "unknown application {name:?}: give one of {}",
+                known.join(", ")
+            )
+        }
+    }
+}
+
+/// Checks that a mix can run on a machine under a policy.
+pub(super) fn check(
+    members: &[Member],
+    machine: &Machine,
+    policy: &str,
+    text: &str,
+) -> anyhow::Result<()> {
+    let contexts = machine.contexts();
+    if members.len() > contexts as usize {
+        bail!(
+            "mix {text:?} has {} programs, but {} only {contexts} CPUs: leave some out",
+            members.len(),
+            machine.name
+        );
+    }
+    if policy.starts_with("sam") || policy == "best-static" {
+        let threads: u32 = members
+            .iter()
+            .map(|m| m.threads.or(m.app.threads).unwrap_or(contexts))
+            .sum();
+        if threads > contexts {
+            bail!(
+                "mix {text:?} has {threads} threads, but {} only {contexts} CPUs, and {policy} \
+                 gives each thread its own: write fewer, like \"{} {}\"",
+                machine.name,
+                contexts / members.len().max(1) as u32,
+                members.first().map_or("SGD", |m| m.name.as_str())
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalogue() -> Catalogue {
+        Catalogue::presets().unwrap()
+    }
+
+    fn told(text: &str) -> String {
+        format!("{:#}", parse(text, &catalogue()).unwrap_err())
+    }
+
+    #[test]
+    fn programs_have_a_name_and_may_have_threads() {
+        let mix = parse("20 SGD, canneal,82 x264 , svdpp", &catalogue()).unwrap();
+        let short: Vec<_> = mix.iter().map(|m| (m.name.as_str(), m.threads)).collect();
+        assert_eq!(
+            short,
+            [
+                ("SGD", Some(20)),
+                ("canneal", None),
+                ("x264", Some(82)),
+                ("SVD", None)
+            ]
+        );
+    }
+
+    #[test]
+    fn the_same_program_twice_gets_two_names() {
+        let mix = parse("SGD, SGD, SGD", &catalogue()).unwrap();
+        let names: Vec<_> = mix.iter().map(|m| m.name.as_str()).collect();
+        assert_eq!(names, ["SGD", "SGD.2", "SGD.3"]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_mix_is_told_with_place_and_mend() {
+        assert!(told("20 SGD,").contains("program 2: nothing there"));
+        assert!(told("0 SGD").contains("\"0\" is no number of threads"));
+        assert!(told("many SGD").contains("\"many\" is no number"));
+        assert!(told("20").contains("names no program"));
+        assert!(told("20 SDG").contains("unknown application \"SDG\": give one of ALS"));
+    }
+
+    #[test]
+    fn more_threads_than_cpus_cannot_each_have_their_own() {
+        let machine = mapper_sim::presets::machine("ivb40").unwrap();
+        let mix = parse("40 SGD, 20 ALS", &catalogue()).unwrap();
+        check(&mix, &machine, "linux", "m").unwrap();
+        let told = check(&mix, &machine, "sam_mph", "m")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            told.contains("60 threads") && told.contains("20 SGD"),
+            "{told}"
+        );
+    }
+}

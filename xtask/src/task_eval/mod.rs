@@ -1,0 +1,228 @@
+//! `cargo xtask eval`: the papers' evaluations in the simulator.
+//!
+//! Runs the suites of the protocol ([`protocol`]), or a mix given on the command line, under the
+//! policies of the decision core and the papers' baselines, and reports what came out beside what the
+//! papers report. **In the model**: see `crates/sim`.
+
+mod catalogue;
+mod console;
+mod execute;
+mod html;
+mod mix;
+mod plan;
+mod plot;
+mod policies;
+mod protocol;
+mod run_spec;
+mod tables;
+mod targets;
+mod validity;
+
+use crate::workspace;
+use anyhow::{Context as _, bail};
+use catalogue::Catalogue;
+use plan::{Changes, Plan};
+use protocol::{Protocol, TeamsName};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The protocol that is used unless another is given.
+const PROTOCOL: &str = "docs/eval/protocol-v1.toml";
+
+/// Repeats the papers' evaluations in a model of their machines
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Suites to run: all, or how a name begins, such as mapper or sam-fig5; repeatable
+    #[arg(long, value_name = "NAME")]
+    suite: Vec<String>,
+    /// Programs that run together, such as "20 SGD, 20 BSGD"; repeatable
+    #[arg(long, value_name = "PROGRAMS")]
+    mix: Vec<String>,
+    /// The machine for --mix
+    #[arg(long, value_name = "NAME", default_value = "hsw80")]
+    machine: String,
+    /// Policies to compare, in place of the suite's; repeatable or separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    policy: Vec<String>,
+    /// Whether OpenMP programs of --mix follow their allocation
+    #[arg(long)]
+    follow: bool,
+    /// What programs are promised, in place of the protocol's
+    #[arg(long, value_name = "SHARE")]
+    qos: Option<f64>,
+    /// Time between decisions in seconds, in place of the protocol's
+    #[arg(long, value_name = "SECONDS")]
+    interval: Option<f64>,
+    /// How many seeds, in place of the protocol's
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    seeds: Option<u32>,
+    /// A file of applications of your own, written like crates/sim/presets/apps.toml
+    #[arg(long, value_name = "FILE")]
+    apps: Option<PathBuf>,
+    /// A file of machines of your own, written like crates/sim/presets/machines.toml
+    #[arg(long, value_name = "FILE")]
+    machines: Option<PathBuf>,
+    /// The protocol, in place of docs/eval/protocol-v1.toml
+    #[arg(long, value_name = "FILE")]
+    protocol: Option<PathBuf>,
+    /// Also write everything to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Folder for the report
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Compute everything anew
+    #[arg(long)]
+    fresh: bool,
+}
+
+/// Runs `cargo xtask eval`.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let mut catalogue = Catalogue::presets()?;
+    let path = args
+        .protocol
+        .clone()
+        .unwrap_or_else(|| workspace::root().join(PROTOCOL));
+    let protocol = Protocol::read(&path, &catalogue)?;
+    if let Some(path) = &args.apps {
+        catalogue.add_apps(path)?;
+    }
+    if let Some(path) = &args.machines {
+        catalogue.add_machines(path)?;
+    }
+    let changes = changes(args)?;
+    let mut plan = Plan::default();
+    if args.suite.is_empty() && args.mix.is_empty() {
+        bail!("nothing to evaluate: give --suite all, or --mix \"20 SGD, 20 BSGD\"");
+    }
+    let wants_validity = args
+        .suite
+        .iter()
+        .any(|name| name == "validity" || name == "all");
+    let names: Vec<String> = args
+        .suite
+        .iter()
+        .filter(|name| *name != "validity")
+        .cloned()
+        .collect();
+    for suite in protocol.suites(&names)? {
+        let mut suite = suite.clone();
+        if !args.policy.is_empty() {
+            suite.policies.clone_from(&args.policy);
+        }
+        plan.add(&suite, &protocol, &catalogue, &changes)?;
+    }
+    if !args.mix.is_empty() {
+        let policies = if args.policy.is_empty() {
+            ["linux", "fair", "mapper"].map(String::from).to_vec()
+        } else {
+            args.policy.clone()
+        };
+        let teams = if args.follow {
+            TeamsName::Follow
+        } else {
+            TeamsName::Fixed
+        };
+        let suite = plan::ad_hoc(&args.mix, &args.machine, &policies, teams);
+        plan.add(&suite, &protocol, &catalogue, &changes)?;
+    }
+    if let Some(folder) = &args.out {
+        execute::check_writable(folder)?;
+    }
+    execute::stop_at_signal()?;
+    let done = execute::execute(&plan, args.fresh)?;
+    let findings = if wants_validity && done.left_out == 0 {
+        validity::check(&protocol, &catalogue, args.fresh)?
+    } else {
+        Vec::new()
+    };
+    let tables: Vec<_> = plan
+        .suites
+        .iter()
+        .map(|suite| tables::table(suite, &done.results))
+        .collect();
+    for table in &tables {
+        print!("{}", console::suite(table));
+        if table.suite.name == "mix" {
+            print!("{}", console::programs(table));
+        }
+    }
+    let lines = targets::judge(&targets::Book {
+        tables: &tables,
+        constants: protocol.constants,
+    });
+    print!("{}", console::validity(&findings));
+    print!("{}", console::targets(&lines));
+    println!(
+        "\nprotocol {} version {}, sha256 {}; {} runs, {} of them kept from earlier",
+        path.display(),
+        protocol.version,
+        protocol.sha256,
+        done.results.len(),
+        done.kept
+    );
+    if done.left_out > 0 {
+        println!("stopped: {} runs left out", done.left_out);
+    }
+    let evaluation = Evaluation {
+        protocol: &protocol,
+        protocol_sha256: &protocol.sha256,
+        suites: &tables,
+        targets: &lines,
+        validity: &findings,
+        left_out: done.left_out,
+    };
+    let json = serde_json::to_string_pretty(&evaluation).context("write results as JSON")? + "\n";
+    let write = |path: &Path, text: &str| {
+        fs::write(path, text).with_context(|| format!("write {}", path.display()))
+    };
+    if let Some(path) = &args.json {
+        write(path, &json)?;
+    }
+    if let Some(folder) = &args.out {
+        let cpus = |machine: &str| {
+            let spec = catalogue.machine(machine);
+            spec.map_or(1, |m| m.sockets * m.cores_per_socket * m.threads_per_core)
+        };
+        let report = html::Report {
+            tables: &tables,
+            targets: &lines,
+            validity: &findings,
+            protocol_version: protocol.version,
+            protocol_sha256: &protocol.sha256,
+            cpus: &cpus,
+            left_out: done.left_out,
+        };
+        write(&folder.join("eval.json"), &json)?;
+        write(&folder.join("eval.html"), &html::page(&report))?;
+        println!("report {}", folder.join("eval.html").display());
+    }
+    Ok(())
+}
+
+/// Everything that came out.
+#[derive(serde::Serialize)]
+struct Evaluation<'a> {
+    protocol: &'a Protocol,
+    protocol_sha256: &'a str,
+    suites: &'a [tables::SuiteTable],
+    targets: &'a [targets::Line],
+    validity: &'a [validity::Finding],
+    left_out: usize,
+}
+
+fn changes(args: &Args) -> anyhow::Result<Changes> {
+    if let Some(qos) = args.qos {
+        mapper_model::Qos::new(qos).context("--qos")?;
+    }
+    if let Some(interval_s) = args.interval
+        && !(0.01..=60.0).contains(&interval_s)
+    {
+        bail!("--interval {interval_s}: give seconds from 0.01 to 60");
+    }
+    Ok(Changes {
+        seeds: args.seeds,
+        qos: args.qos,
+        interval_s: args.interval,
+    })
+}

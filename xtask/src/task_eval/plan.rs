@@ -1,0 +1,205 @@
+//! From suites to runs: which runs a suite needs, each once, whoever else needs it too.
+
+use super::catalogue::{Catalogue, sha256};
+use super::mix;
+use super::policies::{self, Kind};
+use super::protocol::{Mean, MethodName, Protocol, Relative, Suite, TeamsName};
+use super::run_spec::RunSpec;
+use anyhow::Context as _;
+use mapper_sim::Machine;
+use std::collections::BTreeMap;
+
+/// Runs by key.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub(super) runs: BTreeMap<String, RunSpec>,
+    pub(super) suites: Vec<PlannedSuite>,
+}
+
+/// A suite with the keys of its runs.
+pub(super) struct PlannedSuite {
+    pub(super) suite: Suite,
+    pub(super) mixes: Vec<PlannedMix>,
+}
+
+/// A mix with the keys of its runs.
+pub(super) struct PlannedMix {
+    pub(super) text: String,
+    /// By policy: one run for each seed.
+    pub(super) policies: Vec<(String, Vec<String>)>,
+    /// The static fair share in the same mix.
+    pub(super) fair: Option<String>,
+    /// What each program is related to when that is a run of its own.
+    pub(super) alone: Vec<String>,
+}
+
+/// What an evaluation changes in the protocol.
+#[derive(Clone, Default)]
+pub(super) struct Changes {
+    pub(super) seeds: Option<u32>,
+    pub(super) qos: Option<f64>,
+    pub(super) interval_s: Option<f64>,
+}
+
+impl Plan {
+    /// Adds a suite.
+    pub(super) fn add(
+        &mut self,
+        suite: &Suite,
+        protocol: &Protocol,
+        catalogue: &Catalogue,
+        changes: &Changes,
+    ) -> anyhow::Result<()> {
+        self.add_varied(suite, protocol, catalogue, changes, &|_| {})
+    }
+
+    /// Adds a suite with a change to all its runs.
+    pub(super) fn add_varied(
+        &mut self,
+        suite: &Suite,
+        protocol: &Protocol,
+        catalogue: &Catalogue,
+        changes: &Changes,
+        vary: &dyn Fn(&mut RunSpec),
+    ) -> anyhow::Result<()> {
+        let machine = catalogue
+            .machine(&suite.machine)
+            .with_context(|| format!("suite {}", suite.name))?;
+        let checked = Machine::new(&suite.machine, machine.clone())?;
+        let mut mixes = Vec::new();
+        for text in &suite.mixes {
+            let mut members = mix::parse(text, catalogue)?;
+            for member in &mut members {
+                if suite.home.contains(&member.name) {
+                    member.app.home_node = Some(0);
+                }
+            }
+            let mut base = RunSpec {
+                machine_name: suite.machine.clone(),
+                machine: machine.clone(),
+                members,
+                policy: String::new(),
+                method: suite.method,
+                longest_times: protocol.longest_times,
+                speed_run_s: protocol.speed_run_s,
+                teams: suite.teams,
+                qos: changes.qos.or(suite.qos).unwrap_or(protocol.qos),
+                interval_s: 0.0,
+                ipc_high: suite.ipc_high,
+                sharing_high: suite.sharing_high,
+                seed: 1,
+                constants: protocol.constants,
+                timeline: false,
+            };
+            vary(&mut base);
+            let mut policies = Vec::new();
+            for name in &suite.policies {
+                let policy = policies::find(name)?;
+                mix::check(&base.members, &checked, name, text)?;
+                let interval_s = match policy.pace {
+                    policies::Pace::Placement => protocol.placement_interval_s,
+                    policies::Pace::Sections => protocol.section_interval_s,
+                    _ => protocol.interval_s,
+                };
+                let seeds = protocol.seeds.iter().copied();
+                let seeds: Vec<u64> = match changes.seeds {
+                    Some(count) => (1..=u64::from(count)).collect(),
+                    None => seeds.collect(),
+                };
+                let mut keys = Vec::new();
+                for seed in seeds {
+                    let spec = RunSpec {
+                        policy: name.clone(),
+                        interval_s: changes
+                            .interval_s
+                            .or(suite.interval_s)
+                            .unwrap_or(interval_s),
+                        seed,
+                        timeline: seed == 1
+                            && matches!(policy.kind, Kind::Core { .. } | Kind::Shipped),
+                        ..base.clone()
+                    };
+                    let key = self.enter(spec)?;
+                    if !keys.contains(&key) {
+                        keys.push(key);
+                    }
+                }
+                policies.push((name.clone(), keys));
+            }
+            let wants_fair =
+                suite.relative == Relative::Fair || suite.policies.iter().any(|p| p == "fair");
+            let fair = if wants_fair {
+                Some(self.enter(RunSpec {
+                    policy: "fair".into(),
+                    ..base.clone()
+                })?)
+            } else {
+                None
+            };
+            let alone = match suite.relative {
+                Relative::BestStatic => self.enter_alone(&base, "best-static")?,
+                Relative::OneCore => self.enter_alone(&base, "one-core")?,
+                _ => Vec::new(),
+            };
+            mixes.push(PlannedMix {
+                text: text.clone(),
+                policies,
+                fair,
+                alone,
+            });
+        }
+        self.suites.push(PlannedSuite {
+            suite: suite.clone(),
+            mixes,
+        });
+        Ok(())
+    }
+
+    /// Each program of a run alone.
+    fn enter_alone(&mut self, base: &RunSpec, policy: &str) -> anyhow::Result<Vec<String>> {
+        base.members
+            .iter()
+            .map(|member| {
+                self.enter(RunSpec {
+                    policy: policy.into(),
+                    members: vec![member.clone()],
+                    method: MethodName::Time,
+                    ..base.clone()
+                })
+            })
+            .collect()
+    }
+
+    fn enter(&mut self, spec: RunSpec) -> anyhow::Result<String> {
+        let spec = spec.canonical()?;
+        let key = sha256(serde_json::to_string(&spec)?.as_bytes());
+        self.runs.insert(key.clone(), spec);
+        Ok(key)
+    }
+}
+
+/// The suite of a mix given on the command line.
+pub(super) fn ad_hoc(
+    mixes: &[String],
+    machine: &str,
+    policies: &[String],
+    teams: TeamsName,
+) -> Suite {
+    Suite {
+        name: "mix".into(),
+        title: "Given on the command line".into(),
+        machine: machine.into(),
+        mixes: mixes.to_vec(),
+        policies: policies.to_vec(),
+        method: MethodName::Longest,
+        teams,
+        relative: Relative::Alone,
+        mean: Mean::Geometric,
+        assumed: Vec::new(),
+        home: Vec::new(),
+        qos: None,
+        interval_s: None,
+        ipc_high: None,
+        sharing_high: None,
+    }
+}

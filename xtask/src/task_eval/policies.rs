@@ -1,0 +1,288 @@
+//! The policies that an evaluation compares, by name: those of the decision core with the settings
+//! under which they are compared, baselines, and approximations of what others published.
+
+use super::run_spec::RunSpec;
+use anyhow::bail;
+use mapper_allocate::AllocationConfig;
+use mapper_model::MachineProfile;
+use mapper_pipeline::{Controller, PipelineConfig};
+use mapper_sim::shipped::Shipped;
+use mapper_sim::{Controlled, Governor, Machine, Overhead, stream};
+
+/// What a policy needs of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pace {
+    /// Nothing: it decides once.
+    Once,
+    /// The interval of core allocation.
+    Allocation,
+    /// The interval of placing threads.
+    Placement,
+    /// The interval in which parallel sections are followed.
+    Sections,
+}
+
+/// How a policy is carried out.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Kind {
+    /// Plain Linux.
+    Linux,
+    /// One program after the other on the whole machine.
+    Batch,
+    /// The best fixed sets that a search finds.
+    Oracle,
+    /// The best fixed mapping of one program.
+    BestStatic,
+    /// One core for each.
+    OneCore,
+    /// The daemon's decision step with these policies.
+    Core {
+        allocation: &'static str,
+        mapping: &'static str,
+        paper: bool,
+    },
+    /// MAPPER as its authors' code decides.
+    Shipped,
+    /// An approximation of Varuna.
+    Varuna,
+    /// An approximation of CRUST.
+    Crust,
+}
+
+/// A policy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policy {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) pace: Pace,
+    pub(super) kind: Kind,
+}
+
+const fn core(
+    name: &'static str,
+    title: &'static str,
+    pace: Pace,
+    allocation: &'static str,
+    mapping: &'static str,
+    paper: bool,
+) -> Policy {
+    Policy {
+        name,
+        title,
+        pace,
+        kind: Kind::Core {
+            allocation,
+            mapping,
+            paper,
+        },
+    }
+}
+
+const fn baseline(name: &'static str, title: &'static str, kind: Kind) -> Policy {
+    Policy {
+        name,
+        title,
+        pace: Pace::Once,
+        kind,
+    }
+}
+
+/// All policies.
+pub(super) const POLICIES: &[Policy] = &[
+    baseline("linux", "Linux", Kind::Linux),
+    core("fair", "fair share", Pace::Once, "fair", "spread", false),
+    core(
+        "fair-packed",
+        "fair share, one after the other",
+        Pace::Once,
+        "fair",
+        "linear",
+        false,
+    ),
+    core(
+        "mapper",
+        "mapper (this project's defaults)",
+        Pace::Allocation,
+        "mapper",
+        "sam_mph",
+        false,
+    ),
+    core(
+        "mapper-paper",
+        "MAPPER (rules as printed)",
+        Pace::Allocation,
+        "mapper",
+        "sam_mph",
+        true,
+    ),
+    core(
+        "hill_climb",
+        "hill climbing",
+        Pace::Allocation,
+        "hill_climb",
+        "spread",
+        true,
+    ),
+    core("sam", "SAM", Pace::Placement, "fair", "sam", false),
+    core("sam_m", "SAM-M", Pace::Placement, "fair", "sam_m", false),
+    core("sam_mp", "SAM-MP", Pace::Placement, "fair", "sam_mp", false),
+    core(
+        "sam_mph",
+        "SAM-MPH",
+        Pace::Placement,
+        "fair",
+        "sam_mph",
+        false,
+    ),
+    core(
+        "nupoco",
+        "NuPoCo",
+        Pace::Sections,
+        "nupoco",
+        "nupoco_swap",
+        false,
+    ),
+    core(
+        "nupoco_greedy",
+        "NuPoCo Greedy",
+        Pace::Sections,
+        "nupoco",
+        "linear",
+        false,
+    ),
+    core(
+        "scalability",
+        "Scalability",
+        Pace::Sections,
+        "scalability",
+        "linear",
+        false,
+    ),
+    core("equal", "Equal", Pace::Sections, "equal", "linear", false),
+    core(
+        "max_speedup",
+        "max speedup",
+        Pace::Sections,
+        "max_speedup",
+        "linear",
+        false,
+    ),
+    core(
+        "nucore",
+        "NuCore",
+        Pace::Sections,
+        "nucore",
+        "linear",
+        false,
+    ),
+    Policy {
+        name: "mapper-shipped",
+        title: "MAPPER (as shipped, approximation)",
+        pace: Pace::Allocation,
+        kind: Kind::Shipped,
+    },
+    baseline("varuna", "Varuna (approximation)", Kind::Varuna),
+    baseline("crust", "CRUST (approximation)", Kind::Crust),
+    baseline("batch", "Batch", Kind::Batch),
+    baseline("oracle", "best fixed sets", Kind::Oracle),
+    baseline("best-static", "best mapping alone", Kind::BestStatic),
+    baseline("one-core", "one core alone", Kind::OneCore),
+];
+
+/// The policy of a name.
+pub(super) fn find(name: &str) -> anyhow::Result<&'static Policy> {
+    match POLICIES.iter().find(|p| p.name == name) {
+        Some(policy) => Ok(policy),
+        None => {
+            let known: Vec<&str> = POLICIES.iter().map(|p| p.name).collect();
+            bail!("unknown policy {name:?}: give one of {}", known.join(", "))
+        }
+    }
+}
+
+/// What deciding costs, as published: MAPPER 5 ms for 80 threads [MAPPER §4.5.7]; SAM-MPH 8.89 µs
+/// per ms on every CPU and 14 to 230 µs per decision [SAM-MPH §5.5]; NuPoCo 3.3 ms, in parallel with
+/// the programs [NuPoCo §7.5].
+fn overhead(policy: &Policy, spec: &RunSpec) -> Overhead {
+    match policy.pace {
+        Pace::Once => Overhead::default(),
+        Pace::Allocation => Overhead {
+            decision_s: spec.constants.decision_s,
+            everywhere: 0.0,
+        },
+        Pace::Placement => Overhead {
+            decision_s: 0.12e-3,
+            everywhere: 8.89e-3,
+        },
+        Pace::Sections => Overhead {
+            decision_s: 0.0,
+            everywhere: 0.0,
+        },
+    }
+}
+
+/// The governor of a policy of the decision core.
+pub(super) fn governor(
+    policy: &Policy,
+    spec: &RunSpec,
+    machine: &Machine,
+) -> anyhow::Result<Option<Box<dyn Governor>>> {
+    let interval_s = match policy.pace {
+        Pace::Once => f64::INFINITY,
+        _ => spec.interval_s,
+    };
+    match policy.kind {
+        Kind::Core {
+            allocation,
+            mapping,
+            paper,
+        } => {
+            let config = config(spec, machine, allocation, mapping, paper)?;
+            let controller = Controller::new(config, machine.topology().clone())?;
+            let overhead = overhead(policy, spec);
+            Ok(Some(Box::new(Controlled::new(
+                controller, interval_s, overhead,
+            ))))
+        }
+        Kind::Shipped => {
+            let overhead = overhead(policy, spec);
+            let shipped = Shipped::new(machine, interval_s, overhead, spec.seed);
+            Ok(Some(Box::new(shipped)))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn config(
+    spec: &RunSpec,
+    machine: &Machine,
+    allocation: &str,
+    mapping: &str,
+    paper: bool,
+) -> anyhow::Result<PipelineConfig> {
+    let mut allocate = AllocationConfig::default();
+    if paper {
+        allocate = AllocationConfig::paper();
+        allocate.min_cpus = 4;
+    }
+    // What a user would measure before setting these up.
+    let found = stream::measure(machine, &spec.constants)?;
+    let cycles = |bytes_per_s: f64| 64.0 / bytes_per_s * machine.spec.clock_hz;
+    allocate.memory.service_cycles = Some(cycles(found.node_bytes_per_s));
+    allocate.memory.link_cycles = Some(cycles(found.link_bytes_per_s));
+    allocate.memory.node_gb_per_s = Some(found.node_bytes_per_s / 1e9);
+    let defaults = MachineProfile::default();
+    Ok(PipelineConfig {
+        allocation: allocation.into(),
+        mapping: mapping.into(),
+        allocate,
+        machine: MachineProfile {
+            clock_hz: machine.spec.clock_hz,
+            llc_misses_per_s: 0.6 * machine.spec.memory_bytes_per_s / 64.0,
+            ipc_high: spec.ipc_high.unwrap_or(defaults.ipc_high),
+            sharing_high_per_cycle: spec.sharing_high.unwrap_or(defaults.sharing_high_per_cycle),
+            ..defaults
+        },
+        ..PipelineConfig::default()
+    })
+}

@@ -1,0 +1,187 @@
+//! The protocol of an evaluation: a versioned file with everything that a result depends on besides
+//! the code. It is frozen before the first run against published results that may only validate, and
+//! its hash stands in every report.
+
+use super::catalogue::{Catalogue, Digests, sha256};
+use anyhow::{Context as _, bail};
+use mapper_sim::Constants;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+/// The protocol. See the [module](self).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Protocol {
+    /// Counts the changes.
+    pub(super) version: u32,
+    /// Seeds of the runs.
+    pub(super) seeds: Vec<u64>,
+    /// What programs are promised.
+    pub(super) qos: f64,
+    /// Time between decisions of core allocation.
+    pub(super) interval_s: f64,
+    /// Of policies that place single threads.
+    pub(super) placement_interval_s: f64,
+    /// Of policies that follow parallel sections.
+    pub(super) section_interval_s: f64,
+    /// How often the longest program runs.
+    pub(super) longest_times: u32,
+    /// Length of runs that compare speeds only.
+    pub(super) speed_run_s: f64,
+    /// Hashes of the presets.
+    pub(super) presets: Digests,
+    /// Constants of the model.
+    pub(super) constants: Constants,
+    /// The suites.
+    #[serde(rename = "suite")]
+    pub(super) suites: Vec<Suite>,
+    /// Hash of the file.
+    #[serde(skip)]
+    pub(super) sha256: String,
+}
+
+/// An evaluation of a paper.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Suite {
+    /// Its name.
+    pub(super) name: String,
+    /// What it repeats.
+    pub(super) title: String,
+    /// The machine.
+    pub(super) machine: String,
+    /// What runs together.
+    pub(super) mixes: Vec<String>,
+    /// Under which policies, the first one compared with the others.
+    pub(super) policies: Vec<String>,
+    /// When programs start and the run ends.
+    #[serde(default)]
+    pub(super) method: MethodName,
+    /// Whether OpenMP programs follow their allocation, other than under plain Linux.
+    #[serde(default)]
+    pub(super) teams: TeamsName,
+    /// What speeds are related to.
+    #[serde(default)]
+    pub(super) relative: Relative,
+    /// How the speeds of a mix become one number.
+    #[serde(default)]
+    pub(super) mean: Mean,
+    /// Mixes that the text of the paper does not name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) assumed: Vec<String>,
+    /// Programs whose data are all on one node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) home: Vec<String>,
+    /// Another promise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) qos: Option<f64>,
+    /// Another interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) interval_s: Option<f64>,
+    /// Another threshold of instructions per cycle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ipc_high: Option<f64>,
+    /// Another threshold of coherence events per cycle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sharing_high: Option<f64>,
+}
+
+/// When programs start and the run ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum MethodName {
+    /// Until the longest has run several times; the others start anew.
+    #[default]
+    Longest,
+    /// All start together and run once.
+    Once,
+    /// For a time.
+    Time,
+}
+
+/// Whether OpenMP programs follow their allocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TeamsName {
+    /// They do not.
+    #[default]
+    Fixed,
+    /// They do.
+    Follow,
+}
+
+/// What speeds are related to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Relative {
+    /// The run alone on the whole machine under plain Linux.
+    #[default]
+    Alone,
+    /// The static fair share in the same mix.
+    Fair,
+    /// The best fixed mapping alone.
+    BestStatic,
+    /// One core alone.
+    OneCore,
+}
+
+/// How the speeds of a mix become one number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Mean {
+    /// The geometric mean.
+    #[default]
+    Geometric,
+    /// The harmonic mean.
+    Harmonic,
+    /// The sum.
+    Sum,
+}
+
+impl Protocol {
+    /// Reads the protocol and holds it against the presets that were compiled in.
+    pub(super) fn read(path: &Path, catalogue: &Catalogue) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("read the protocol {}", path.display()))?;
+        let mut protocol: Self = toml::from_str(&text)
+            .with_context(|| format!("understand the protocol {}", path.display()))?;
+        protocol.sha256 = sha256(text.as_bytes());
+        let found = catalogue.digests()?;
+        if protocol.presets != found {
+            bail!(
+                "the presets of crates/sim are not those of {}: make a new version of the protocol \
+                 with apps_sha256 = \"{}\" and machines_sha256 = \"{}\"",
+                path.display(),
+                found.apps_sha256,
+                found.machines_sha256
+            );
+        }
+        Ok(protocol)
+    }
+
+    /// The suites of a name, or all.
+    pub(super) fn suites(&self, names: &[String]) -> anyhow::Result<Vec<&Suite>> {
+        if names.iter().any(|name| name == "all") {
+            return Ok(self.suites.iter().collect());
+        }
+        let mut found = Vec::new();
+        for name in names {
+            let matching: Vec<&Suite> = self
+                .suites
+                .iter()
+                .filter(|s| s.name == *name || s.name.starts_with(&format!("{name}-")))
+                .collect();
+            if matching.is_empty() {
+                let known: Vec<&str> = self.suites.iter().map(|s| s.name.as_str()).collect();
+                bail!(
+                    "unknown suite {name:?}: give all, validity, how a name begins (mapper, sam, \
+                     nupoco, cooperative, nucore), or one of {}",
+                    known.join(", ")
+                );
+            }
+            found.extend(matching);
+        }
+        Ok(found)
+    }
+}

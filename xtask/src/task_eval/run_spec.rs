@@ -1,0 +1,178 @@
+//! One run of the simulator: everything it depends on, and what came of it.
+
+use super::mix::Member;
+use super::policies::{self, Kind, Pace};
+use super::protocol::{MethodName, TeamsName};
+use anyhow::Context as _;
+use mapper_model::{CpuId, CpuRange, CpuSet, Qos};
+use mapper_sim::{
+    Constants, Fixed, Governor, Job, Machine, MachineSpec, Method, Outcome, Scenario, Teams,
+    approximations, oracle,
+};
+use serde::{Deserialize, Serialize};
+
+/// Everything a run depends on besides the code.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct RunSpec {
+    pub(super) machine_name: String,
+    pub(super) machine: MachineSpec,
+    pub(super) members: Vec<Member>,
+    pub(super) policy: String,
+    pub(super) method: MethodName,
+    pub(super) longest_times: u32,
+    pub(super) speed_run_s: f64,
+    pub(super) teams: TeamsName,
+    pub(super) qos: f64,
+    pub(super) interval_s: f64,
+    pub(super) ipc_high: Option<f64>,
+    pub(super) sharing_high: Option<f64>,
+    pub(super) seed: u64,
+    pub(super) constants: Constants,
+    pub(super) timeline: bool,
+}
+
+/// What became of a program.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct AppResult {
+    pub(super) name: String,
+    /// Relative to the run alone on the whole machine.
+    pub(super) speed: f64,
+    pub(super) runs: u32,
+    pub(super) first_end_s: Option<f64>,
+    pub(super) begin_s: f64,
+    pub(super) p99_s: Option<f64>,
+    pub(super) mean_cpus: f64,
+    pub(super) standalone_s: f64,
+}
+
+/// What came of a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct RunResult {
+    pub(super) apps: Vec<AppResult>,
+    pub(super) elapsed_s: f64,
+    pub(super) rewrites_per_s: f64,
+    pub(super) moves_per_s: f64,
+    /// A moment, and CPUs held from then on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) timeline: Vec<(f64, Vec<u32>)>,
+}
+
+impl RunSpec {
+    /// The same run with what does not matter to its policy set to one value, so that it is computed
+    /// once for all.
+    pub(super) fn canonical(mut self) -> anyhow::Result<Self> {
+        let policy = policies::find(&self.policy)?;
+        if policy.pace == Pace::Once {
+            // Counters are not looked at, and nothing else is random.
+            self.seed = 1;
+            self.interval_s = 1.0;
+            self.qos = 0.85;
+            self.ipc_high = None;
+            self.sharing_high = None;
+        }
+        if policy.pace == Pace::Placement {
+            self.qos = 0.85;
+        }
+        if policy.kind == Kind::Linux {
+            self.teams = TeamsName::Fixed;
+        }
+        Ok(self)
+    }
+
+    /// Computes it.
+    pub(super) fn run(&self) -> anyhow::Result<RunResult> {
+        let policy = policies::find(&self.policy)?;
+        let machine = Machine::new(&self.machine_name, self.machine.clone())?;
+        let scenario = self.scenario(machine, policy.kind, policy.pace)?;
+        let outcome = match policy.kind {
+            Kind::Oracle => oracle::best_fixed(&scenario),
+            Kind::BestStatic => oracle::best_mapping_alone(&scenario),
+            Kind::Varuna => approximations::varuna(&scenario),
+            Kind::Crust => approximations::crust(&scenario),
+            Kind::OneCore => {
+                let first: CpuSet = std::iter::once(CpuId(0)).collect();
+                let sets = scenario
+                    .jobs
+                    .iter()
+                    .map(|job| (job.name.clone(), first.clone()));
+                let mut fixed = Fixed::new(sets.collect());
+                mapper_sim::run(&scenario, Some(&mut fixed as &mut dyn Governor))
+            }
+            _ => {
+                let mut governor = policies::governor(policy, self, &scenario.machine)?;
+                let governor = governor.as_mut().map(|g| g.as_mut() as &mut dyn Governor);
+                mapper_sim::run(&scenario, governor)
+            }
+        };
+        Ok(self.result(&outcome))
+    }
+
+    fn scenario(&self, machine: Machine, kind: Kind, pace: Pace) -> anyhow::Result<Scenario> {
+        let contexts = machine.contexts();
+        let jobs = self.members.iter().map(|member| {
+            let threads = member.threads.or(member.app.threads).unwrap_or(contexts);
+            // Policies that place threads take their number as the share.
+            let cpus = if pace == Pace::Placement {
+                CpuRange::new(threads, Some(threads))?
+            } else {
+                CpuRange::default()
+            };
+            Ok(Job {
+                name: member.name.clone(),
+                app: member.app.clone(),
+                threads: member.threads,
+                qos: Qos::new(self.qos)?,
+                cpus,
+            })
+        });
+        let method = match (self.method, kind) {
+            (_, Kind::Batch) => Method::InTurn,
+            (MethodName::Longest, _) => Method::LongestTimes(self.longest_times),
+            (MethodName::Once, _) => Method::EachOnce,
+            (MethodName::Time, _) => Method::For {
+                seconds: self.speed_run_s,
+            },
+        };
+        Ok(Scenario {
+            jobs: jobs
+                .collect::<anyhow::Result<Vec<_>>>()
+                .with_context(|| format!("set up {}", self.policy))?,
+            machine,
+            constants: self.constants,
+            method,
+            teams: match self.teams {
+                TeamsName::Fixed => Teams::Fixed,
+                TeamsName::Follow => Teams::Follow,
+            },
+            seed: self.seed,
+            longest_step_s: None,
+            timeline: self.timeline,
+        })
+    }
+
+    fn result(&self, outcome: &Outcome) -> RunResult {
+        let apps = outcome.apps.iter().zip(&self.members);
+        RunResult {
+            apps: apps
+                .map(|(app, member)| AppResult {
+                    name: app.name.clone(),
+                    speed: app.speed,
+                    runs: app.runs,
+                    first_end_s: app.first_end_s,
+                    begin_s: app.begin_s,
+                    p99_s: app.p99_s,
+                    mean_cpus: app.mean_cpus,
+                    standalone_s: member.app.standalone_s,
+                })
+                .collect(),
+            elapsed_s: outcome.elapsed_s,
+            rewrites_per_s: outcome.rewrites as f64 / outcome.elapsed_s.max(1e-9),
+            moves_per_s: outcome.moved_contexts as f64 / outcome.elapsed_s.max(1e-9),
+            timeline: outcome
+                .timeline
+                .iter()
+                .map(|sample| (sample.at_s, sample.cpus.clone()))
+                .collect(),
+        }
+    }
+}

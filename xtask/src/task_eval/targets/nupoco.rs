@@ -1,0 +1,305 @@
+//! The published numbers of NuPoCo, Cooperative and NuCore.
+
+use super::super::tables::geometric;
+use super::book::{Book, descending, yes};
+use super::{Target, holds, number, validate};
+
+const AMD: &str = "nupoco-amd";
+const INTEL: &str = "nupoco-intel";
+const NUCORE: &[&str] = &["nucore-amd", "nucore-intel"];
+
+/// Total time relative to plain Linux.
+fn ntt(b: &Book<'_>, suite: &str, mix: &str, policy: &str) -> Option<f64> {
+    Some(b.cell(suite, mix, policy)?.elapsed_s / b.cell(suite, mix, "linux")?.elapsed_s)
+}
+
+fn all_ntt(b: &Book<'_>, suite: &str) -> Option<Vec<f64>> {
+    let mixes = b.cells(&[suite], "nupoco")?;
+    mixes
+        .iter()
+        .map(|(mix, _)| ntt(b, suite, mix, "nupoco"))
+        .collect()
+}
+
+/// By how much the mean time from begin to end of a program is shorter than under plain Linux.
+fn turnaround(b: &Book<'_>, suite: &str) -> Option<f64> {
+    let (own, linux) = (b.cells(&[suite], "nupoco")?, b.cells(&[suite], "linux")?);
+    let ratios = own
+        .iter()
+        .zip(&linux)
+        .map(|(a, l)| Some(a.1.turnaround_s? / l.1.turnaround_s?));
+    Some(1.0 - geometric(ratios.collect::<Option<Vec<f64>>>()?)?)
+}
+
+fn against_batch(b: &Book<'_>, suites: &[&str], mixes: &[&str]) -> Option<f64> {
+    let mut ratios = Vec::new();
+    for suite in suites {
+        for mix in mixes {
+            let of = |policy| Some(b.cell(suite, mix, policy)?.elapsed_s);
+            ratios.push(of("nupoco")? / of("batch")?);
+        }
+    }
+    geometric(ratios)
+}
+
+fn equal_best(b: &Book<'_>, mix: &str) -> Option<f64> {
+    let equal = ntt(b, INTEL, mix, "equal")?;
+    let others = ["nupoco", "nupoco_greedy", "scalability", "batch", "linux"];
+    let others: Option<Vec<f64>> = others.iter().map(|p| ntt(b, INTEL, mix, p)).collect();
+    yes(others?.into_iter().all(|other| equal <= other + 0.01))
+}
+
+/// Sum of the speedups relative to max speedup, averaged over the mixes.
+fn of_max(b: &Book<'_>, suite: &str, policy: &str) -> Option<f64> {
+    let sum = |policy| -> Option<f64> {
+        Some(
+            b.cells(&[suite], policy)?
+                .iter()
+                .map(|(_, c)| c.value)
+                .sum(),
+        )
+    };
+    Some(sum(policy)? / sum("max_speedup")?)
+}
+
+fn nucore_over(b: &Book<'_>, policy: &str) -> Option<f64> {
+    let (own, other) = (b.cells(NUCORE, "nucore")?, b.cells(NUCORE, policy)?);
+    geometric(own.iter().zip(&other).map(|(a, o)| a.1.value / o.1.value))
+}
+
+fn nucore_cores(b: &Book<'_>) -> Option<f64> {
+    let share = |suite, cores: f64| -> Option<Vec<f64>> {
+        let cells = b.cells(&[suite], "nucore")?;
+        cells
+            .iter()
+            .map(|(_, c)| Some(c.apps.first()?.mean_cpus / cores))
+            .collect()
+    };
+    let all = [share("nucore-amd", 48.0)?, share("nucore-intel", 32.0)?].concat();
+    Some(all.iter().sum::<f64>() / all.len() as f64)
+}
+
+fn nucore_gain(b: &Book<'_>, suite: &str, mix: &str) -> Option<f64> {
+    Some(1.0 + b.mix_gain(suite, mix, "nucore", "linux")?)
+}
+
+fn near_against_far(b: &Book<'_>) -> Option<f64> {
+    b.near_against_far()
+}
+
+pub(super) const TARGETS: &[Target] = &[
+    validate(
+        "NU-5",
+        "NuPoCo Fig. 11",
+        &[number(
+            "total time of Linux's, AMD-64",
+            0.91,
+            0.84,
+            0.97,
+            |b| geometric(all_ntt(b, AMD)?),
+        )],
+    ),
+    validate(
+        "NU-6",
+        "NuPoCo Fig. 11",
+        &[number(
+            "total time of Linux's, Intel-72",
+            0.81,
+            0.73,
+            0.9,
+            |b| geometric(all_ntt(b, INTEL)?),
+        )],
+    ),
+    validate(
+        "NU-7",
+        "NuPoCo §7.4",
+        &[
+            number("scenario 4, AMD", 0.8, 0.7, 0.92, |b| {
+                ntt(b, AMD, "BT, FT, SP", "nupoco")
+            }),
+            number("scenario 10, Intel", 0.65, 0.55, 0.8, |b| {
+                ntt(b, INTEL, "SP, KM", "nupoco")
+            }),
+        ],
+    ),
+    validate(
+        "NU-8",
+        "NuPoCo §7.4",
+        &[number("worst scenario", 1.0, 0.0, 1.03, |b| {
+            [all_ntt(b, AMD)?, all_ntt(b, INTEL)?]
+                .concat()
+                .into_iter()
+                .reduce(f64::max)
+        })],
+    ),
+    validate(
+        "NU-9",
+        "NuPoCo §7.4",
+        &[
+            number("shorter turnaround, AMD", 0.108, 0.05, 0.18, |b| {
+                turnaround(b, AMD)
+            }),
+            number("shorter turnaround, Intel", 0.123, 0.06, 0.2, |b| {
+                turnaround(b, INTEL)
+            }),
+        ],
+    ),
+    validate(
+        "NU-10",
+        "NuPoCo Fig. 12",
+        &[
+            number("harmonic mean over Linux, AMD", 0.132, 0.05, 0.25, |b| {
+                b.gain(AMD, "nupoco", "linux")
+            }),
+            number("harmonic mean over Linux, Intel", 0.108, 0.04, 0.22, |b| {
+                b.gain(INTEL, "nupoco", "linux")
+            }),
+        ],
+    ),
+    validate(
+        "NU-11",
+        "NuPoCo §7.4",
+        &[number("scenario 4 against Batch", -0.1, -0.2, -0.03, |b| {
+            Some(against_batch(b, &[AMD], &["BT, FT, SP"])? - 1.0)
+        })],
+    ),
+    validate(
+        "NU-12",
+        "NuPoCo §7.4",
+        &[number(
+            "scenarios 1-3 against Batch",
+            1.0,
+            0.93,
+            1.05,
+            |b| against_batch(b, &[AMD, INTEL], &["BT, FT", "BT, SP", "FT, SP"]),
+        )],
+    ),
+    validate(
+        "NU-13",
+        "NuPoCo §7.4",
+        &[
+            holds("Scalability loses in scenario 2", |b| {
+                yes(ntt(b, AMD, "BT, SP", "scalability")? > 1.0)
+            }),
+            holds("Scalability loses in scenario 8", |b| {
+                yes(ntt(b, AMD, "BT, KM", "scalability")? > 1.0)
+            }),
+            holds("Scalability loses in scenario 10", |b| {
+                yes(ntt(b, AMD, "SP, KM", "scalability")? > 1.0)
+            }),
+            holds("Equal is best in scenario 8 on Intel", |b| {
+                equal_best(b, "BT, KM")
+            }),
+            holds("Equal is best in scenario 9 on Intel", |b| {
+                equal_best(b, "FT, KM")
+            }),
+        ],
+    ),
+    validate(
+        "NU-14",
+        "NuPoCo §7.5",
+        &[number(
+            "FT, EP and BS against Linux",
+            -0.19,
+            -0.28,
+            -0.08,
+            |b| Some(ntt(b, "nupoco-fig13", "EP, FT, BS", "nupoco")? - 1.0),
+        )],
+    ),
+    validate(
+        "CPR-1",
+        "Cooperative Fig. 3a",
+        &[
+            number("dynamic on Linux, of max speedup", 0.79, 0.73, 0.85, |b| {
+                of_max(b, "cooperative-amd", "linux")
+            }),
+            number("guided on Linux, of max speedup", 0.88, 0.82, 0.94, |b| {
+                of_max(b, "cooperative-amd", "linux")
+            }),
+            number("Equal, of max speedup", 0.91, 0.85, 0.97, |b| {
+                of_max(b, "cooperative-amd", "equal")
+            }),
+            holds("max speedup > Equal > Linux", |b| {
+                descending(
+                    &["max_speedup", "equal", "linux"].map(|p| of_max(b, "cooperative-amd", p)),
+                )
+            }),
+        ],
+    ),
+    validate(
+        "CPR-2",
+        "Cooperative Fig. 3b",
+        &[
+            number("dynamic on Linux, of max speedup", 0.93, 0.89, 0.97, |b| {
+                of_max(b, "cooperative-tile", "linux")
+            }),
+            number("guided on Linux, of max speedup", 0.97, 0.93, 1.01, |b| {
+                of_max(b, "cooperative-tile", "linux")
+            }),
+            number("Equal, of max speedup", 0.99, 0.95, 1.03, |b| {
+                of_max(b, "cooperative-tile", "equal")
+            }),
+            holds("max speedup > Equal > Linux", |b| {
+                descending(
+                    &["max_speedup", "equal", "linux"].map(|p| of_max(b, "cooperative-tile", p)),
+                )
+            }),
+        ],
+    ),
+    validate(
+        "NC-2",
+        "NuCore Fig. 11",
+        &[
+            number("over all cores", 1.27, 1.12, 1.45, |b| {
+                nucore_over(b, "linux")
+            }),
+            number("share of the cores", 0.756, 0.65, 0.87, nucore_cores),
+        ],
+    ),
+    validate(
+        "NC-3",
+        "NuCore Fig. 11",
+        &[
+            number("streamcluster over all cores, AMD", 3.34, 2.64, 4.04, |b| {
+                nucore_gain(b, "nucore-amd", "streamcluster")
+            }),
+            number(
+                "streamcluster over all cores, Intel",
+                1.79,
+                1.55,
+                2.03,
+                |b| nucore_gain(b, "nucore-intel", "streamcluster"),
+            ),
+            number(
+                "dgemm (ACML) over all cores, AMD",
+                1.12,
+                1.084,
+                1.156,
+                |b| nucore_gain(b, "nucore-amd", "dgemm"),
+            ),
+        ],
+    ),
+    validate(
+        "NC-4",
+        "NuCore §7",
+        &[
+            number("over Varuna (approximation)", 1.18, 1.05, 1.35, |b| {
+                nucore_over(b, "varuna")
+            }),
+            number("over CRUST (approximation)", 1.21, 1.05, 1.4, |b| {
+                nucore_over(b, "crust")
+            }),
+        ],
+    ),
+    validate(
+        "NC-5",
+        "NuCore Fig. 2",
+        &[number(
+            "six cores on one node against six nodes",
+            1.34,
+            1.15,
+            1.55,
+            near_against_far,
+        )],
+    ),
+];
