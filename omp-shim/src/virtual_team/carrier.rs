@@ -15,6 +15,9 @@
 //! A lock that is held while members change is given back by whoever goes on: a member by
 //! [`resumed`], a host's OS thread once it is parked again.
 //!
+//! Once the program has been given up (see `liveness`) members stay on the OS threads that they were
+//! lent to until the region ends.
+//!
 //! *Invariants.* `contested` holds as long as members of the block are on other OS threads. The block
 //! is complete when every member waits or is done; what follows from that is done by the carrier's
 //! OS thread alone.
@@ -23,7 +26,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_
 
 use super::member::{Member, State};
 use super::waiting::Lock;
-use super::{kernel, team};
+use super::{kernel, liveness, team};
 
 /// A block of members and how far they are.
 #[repr(C, align(128))]
@@ -49,6 +52,8 @@ pub(crate) struct Carrier {
     lock: Lock,
     /// Changes when a member on another OS thread has come to a stop.
     news: AtomicU32,
+    /// Changes when the block has passed a barrier at which members waited on other OS threads.
+    passed: AtomicU32,
 }
 
 impl Carrier {
@@ -65,6 +70,7 @@ impl Carrier {
             on_loan: AtomicU32::new(0),
             lock: Lock::new(),
             news: AtomicU32::new(0),
+            passed: AtomicU32::new(0),
         }
     }
 
@@ -159,18 +165,27 @@ impl Carrier {
     #[inline]
     fn pass_barrier(&self, lead: &'static Member) {
         self.waiting.store(0, Ordering::Relaxed);
-        if self.contested.load(Ordering::Relaxed) {
-            // Nobody is on loan: those who were are waiting.
-            self.contested.store(false, Ordering::Relaxed);
-            if self.holds_lock.load(Ordering::Relaxed) {
-                self.drop_lock();
-            }
+        // Members on other OS threads wait there, if any are left: the program has been given up.
+        let on_loan = self.on_loan.load(Ordering::Relaxed) > 0;
+        if self.holds_lock.load(Ordering::Relaxed) {
+            self.contested.store(on_loan, Ordering::Relaxed);
+            self.drop_lock();
         }
         team::meet_other_blocks();
+        if on_loan {
+            self.take_lock();
+        }
         for member in self.members(lead) {
             if member.is(State::Waiting) {
-                member.set(State::Ready);
+                member.set(match member.host() {
+                    None => State::Ready,
+                    Some(_) => State::Running,
+                });
             }
+        }
+        if on_loan {
+            self.passed.fetch_add(1, Ordering::Release);
+            kernel::futex_wake(&self.passed, u32::MAX >> 1);
         }
     }
 
@@ -183,10 +198,15 @@ impl Carrier {
         self.take_lock();
     }
 
-    /// `member`, which has stopped on another OS thread under the lock, is back.
+    /// A member that has stopped on another OS thread, under the lock, is back.
     fn take_back(&self) {
         let on_loan = self.on_loan.load(Ordering::Relaxed);
         self.on_loan.store(on_loan - 1, Ordering::Relaxed);
+        self.tell_news();
+    }
+
+    /// Wakes the carrier if it has nobody to run.
+    fn tell_news(&self) {
         self.news.fetch_add(1, Ordering::Relaxed);
         kernel::futex_wake(&self.news, 1);
     }
@@ -258,6 +278,16 @@ fn wait_on_host(carrier: &Carrier, member: &'static Member, host: &'static Membe
         Ordering::Relaxed,
     );
     member.set(State::Waiting);
+    if liveness::has_given_up() {
+        // It stays where it is.
+        let phase = carrier.passed.load(Ordering::Relaxed);
+        carrier.tell_news();
+        carrier.lock.give();
+        while carrier.passed.load(Ordering::Acquire) == phase {
+            kernel::futex_wait(&carrier.passed, phase);
+        }
+        return;
+    }
     carrier.take_back();
     // SAFETY: `member` runs on the OS thread of `host`, and waits now; the lock is held.
     unsafe { host.send_away(member, carrier) };

@@ -9,9 +9,10 @@
 //! in the shim for a while although members of its block could run is taken to be stuck: those
 //! members get OS threads of their own (see `carrier`), and go back to the carrier at the next
 //! barrier. So the program goes on, in small steps. How long a carrier may stay away doubles each
-//! time: a carrier that comes back by itself within the time of a later chance was computing, and
-//! nothing is held against the program. If it needs help at all chances in a row, the program is sent
-//! back to real teams for good: as many carriers as members, each on its own OS thread.
+//! time, so that a program that computes for some time between barriers is soon left alone. One that
+//! has needed help at all chances is sent back to real teams for good: as many carriers as members,
+//! each on its own OS thread, from the next region on; in the region that runs, members that are lent
+//! to OS threads stay there.
 //!
 //! *Numbers.* 10 ms at first, six chances: 10 + 20 + … + 320 ms, so that a program that cannot do
 //! without real threads has them within two thirds of a second of waiting.
@@ -152,7 +153,10 @@ fn look(lead: &'static Member, sighting: &mut Option<Sighting>, helped: &mut u32
         return;
     };
     let away_ns = now.saturating_duration_since(before.since).as_nanos() as u64;
-    let patience_ns = FIRST_PATIENCE_NS << (*helped).min(CHANCES);
+    let patience_ns = match has_given_up() {
+        false => FIRST_PATIENCE_NS << (*helped).min(CHANCES),
+        true => FIRST_PATIENCE_NS,
+    };
     if away_ns < patience_ns {
         return;
     }

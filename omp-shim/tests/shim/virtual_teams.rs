@@ -1,5 +1,10 @@
 //! Virtual teams: the program sees the team it expects, whatever the number of CPUs.
 
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use mapper_abi::{TeamMode, TeamsOff};
+
 use crate::harness::{Compiler, Program};
 
 #[test]
@@ -14,5 +19,162 @@ fn every_construct_is_right_whatever_the_number_of_carriers() {
             assert_eq!(report.teams_off, None);
             assert!(report.team_size <= cpus, "{}", report.team_size);
         }
+    }
+}
+
+/// Runs `waiting_by_hand.c` on one CPU; returns the milliseconds that the last round took.
+fn wait_by_hand(arguments: &[&str], threads: u32) -> (f64, Option<TeamsOff>) {
+    let program = Program::new(Compiler::Gcc, "waiting_by_hand.c");
+    let mut managed = program
+        .managed()
+        .threads(threads)
+        .virtually(1)
+        .args(arguments);
+    let start = Instant::now();
+    let outcome = managed.run();
+    let elapsed = start.elapsed();
+    let lines: Vec<_> = outcome.output().lines().collect();
+    assert_eq!(lines[0], "right", "{arguments:?}");
+    assert!(
+        elapsed < Duration::from_secs(60),
+        "{arguments:?} {threads}: {elapsed:?}"
+    );
+    (lines[1].parse().unwrap(), managed.page.report().teams_off)
+}
+
+#[test]
+fn threads_that_wait_for_one_another_by_hand_are_helped_out() {
+    for how in ["flag", "doze", "lock", "section", "condition"] {
+        for threads in [2, 4] {
+            let (_, off) = wait_by_hand(&[how, "2"], threads);
+            assert_eq!(off, None, "{how}: two rounds are no reason to give up");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_waits_by_hand_again_and_again_is_sent_back_to_real_teams() {
+    for how in ["flag", "section"] {
+        for threads in [2, 4] {
+            let (last_ms, off) = wait_by_hand(&[how, "20"], threads);
+            assert_eq!(off, Some(TeamsOff::Stalled), "{how}");
+            // Real threads that spin share CPUs by time slices of the kernel's, as they would
+            // without the shim.
+            assert!(last_ms < 2000.0, "{how} {threads}: {last_ms} ms");
+            let (_, off) = wait_by_hand(&[how, "20", "within one region"], threads);
+            assert_eq!(off, Some(TeamsOff::Stalled), "{how}");
+        }
+    }
+}
+
+#[test]
+fn threads_that_yield_while_they_wait_need_no_help() {
+    let (last_ms, off) = wait_by_hand(&["yield", "200"], 4);
+    assert_eq!(off, None);
+    assert!(last_ms < 10.0, "{last_ms} ms");
+}
+
+#[test]
+fn results_are_right_while_the_allocation_flaps_under_virtual_teams() {
+    let program = Program::new(Compiler::Gcc, "virtual.c");
+    for threads in [2, 4] {
+        let mut managed = program
+            .managed()
+            .threads(threads)
+            .virtually(1)
+            .args(&["10"]);
+        let mut child = managed.command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut cpus = 0;
+        while child.try_wait().unwrap().is_none() {
+            cpus = cpus % 5 + 1;
+            managed.page.publish(cpus, TeamMode::Virtual);
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text, "right\n", "{threads} {}", output.status);
+    }
+}
+
+#[test]
+fn exceptions_and_thread_local_objects_are_each_logical_threads_own() {
+    let program = Program::new(Compiler::Gcc, "own_storage.cpp");
+    let plain = program.run_plainly(&[], &[("OMP_NUM_THREADS", "4")]);
+    for cpus in [1, 2, 3, 4] {
+        let outcome = program.managed().threads(4).virtually(cpus).run();
+        assert_eq!(outcome.output(), plain.output(), "{cpus}");
+    }
+    let program = Program::new(Compiler::Gcc, "exception.cpp");
+    let outcome = program.managed().threads(3).virtually(2).run();
+    assert_eq!(outcome.output(), "caught 33 passed 66\n");
+}
+
+#[test]
+fn regions_and_iterations_are_counted_in_virtual_teams() {
+    let program = Program::new(Compiler::Gcc, "constructs.c");
+    for schedule in ["static", "dynamic,4", "guided"] {
+        for cpus in [1, 2] {
+            let plain =
+                program.run_plainly(&[], &[("OMP_NUM_THREADS", "3"), ("OMP_SCHEDULE", schedule)]);
+            let mut managed = program
+                .managed()
+                .threads(3)
+                .virtually(cpus)
+                .env("OMP_SCHEDULE", schedule);
+            let outcome = managed.run();
+            assert_eq!(outcome.output(), plain.output(), "{schedule} {cpus}");
+            let counted = managed.page.progress();
+            let line = format!(
+                "regions {} iterations {}",
+                counted.regions, counted.iterations
+            );
+            assert_eq!(outcome.output().lines().last().unwrap(), line, "{schedule}");
+        }
+    }
+}
+
+#[test]
+fn a_program_with_tasks_keeps_real_teams_and_the_page_says_why() {
+    let program = Program::new(Compiler::Gcc, "tasks.c");
+    let mut managed = program.managed().threads(3).virtually(1);
+    assert_eq!(managed.run().output(), "20 tasks\n");
+    assert_eq!(managed.page.report().teams_off, Some(TeamsOff::Tasks));
+}
+
+#[test]
+fn a_library_with_tasks_that_is_loaded_late_ends_virtual_teams() {
+    let program = Program::with_flags(Compiler::Gcc, "late.c", &["-fopenmp", "-ldl"]);
+    let library = program.dir.path().join("libtasks.so");
+    let flags = ["-fopenmp", "-fPIC", "-shared", "-DLIBRARY"];
+    Compiler::Gcc.compile("tasks.c", &library, &flags);
+    let mut managed = program
+        .managed()
+        .threads(3)
+        .virtually(1)
+        .args(&[library.to_str().unwrap()]);
+    assert_eq!(managed.run().output(), "3 20 3 20\n");
+    assert_eq!(managed.page.report().teams_off, Some(TeamsOff::Tasks));
+}
+
+#[test]
+fn threads_bound_by_the_environment_are_real_ones() {
+    let program = Program::new(Compiler::Gcc, "virtual.c");
+    for (name, value, off) in [
+        ("OMP_PROC_BIND", "true", TeamsOff::Binding),
+        ("OMP_PLACES", "cores", TeamsOff::Binding),
+        ("OMP_NUM_THREADS", "3,2", TeamsOff::NestedSizes),
+    ] {
+        let mut managed = program.managed().threads(3).virtually(1).env(name, value);
+        managed.run();
+        assert_eq!(managed.page.report().teams_off, Some(off), "{name}");
+    }
+}
+
+#[test]
+fn children_forked_within_virtual_regions_and_between_them_go_on() {
+    let program = Program::new(Compiler::Gcc, "fork_within.c");
+    for cpus in [1, 2, 3] {
+        let outcome = program.managed().threads(3).virtually(cpus).run();
+        assert_eq!(outcome.output(), "right\n", "{cpus}");
     }
 }
