@@ -1,7 +1,9 @@
 //! What an application is told through its page.
 
-use mapper_abi::{Allocation, CpuMask, PageReader, PageWriter, TeamMode as PageTeamMode, Token};
-use mapper_model::{AppSpec, CpuSet, TeamMode, Topology};
+use mapper_abi::{
+    Allocation, CpuMask, CpuWish, PageReader, PageWriter, TeamMode as PageTeamMode, Token,
+};
+use mapper_model::{AppSpec, CpuRange, CpuSet, TeamMode, Topology};
 use std::os::fd::OwnedFd;
 
 /// Both ends of the page of one application.
@@ -57,11 +59,44 @@ pub(crate) fn allocation(
     }
 }
 
+/// The CPUs an application can use: those it was launched with, narrowed to what its own code
+/// declares. Its code cannot claim anything by that: the least it is to have grows to an equal share of
+/// the machine at most, and neither bound leaves the range of the launch.
+pub(crate) fn narrowed(range: CpuRange, wish: Option<CpuWish>, equal_share: u32) -> CpuRange {
+    let Some(wish) = wish else {
+        return range;
+    };
+    let most = range.max().unwrap_or(u32::MAX).min(wish.most.get());
+    let most = most.max(range.min());
+    let least = wish.least.get().min(equal_share);
+    let least = least.min(most).max(range.min());
+    CpuRange::new(least, Some(most)).unwrap_or(range)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mapper_model::AppName;
     use mapper_model::topology::Shape;
-    use mapper_model::{AppName, CpuRange};
+
+    #[test]
+    fn what_a_program_declares_narrows_its_range_and_claims_nothing() {
+        let wish = |least, most| {
+            let count = |cpus| std::num::NonZeroU32::new(cpus).unwrap();
+            Some(CpuWish::new(count(least), count(most)))
+        };
+        let range = |min, max| CpuRange::new(min, max).unwrap();
+        for (launched, wished, narrow) in [
+            (range(1, None), None, range(1, None)),
+            (range(1, None), wish(2, 6), range(2, Some(6))),
+            (range(2, Some(5)), wish(1, 8), range(2, Some(5))),
+            (range(3, None), wish(1, 1), range(3, Some(3))),
+            // An equal share is four CPUs.
+            (range(1, None), wish(64, 64), range(4, Some(64))),
+        ] {
+            assert_eq!(narrowed(launched, wished, 4), narrow, "{wished:?}");
+        }
+    }
 
     #[test]
     fn an_application_learns_its_cpus_their_nodes_and_its_largest_team() {

@@ -67,6 +67,8 @@ impl Daemon {
         let enforcer = &mut self.parts.enforcer;
         let counters = &mut self.parts.counters;
         let proc = &self.parts.proc;
+        let apps_count = u32::try_from(self.apps.len()).unwrap_or(u32::MAX);
+        let equal_share = usable.len() / apps_count.max(1);
         let apps = self
             .apps
             .iter_mut()
@@ -94,9 +96,15 @@ impl Daemon {
                 if app.effective.len() == 1 && reading.threads.is_empty() {
                     reading.runnable_threads = runnable(proc, &tasks.threads);
                 }
+                let wish = app
+                    .page
+                    .as_ref()
+                    .and_then(|page| page.reader.own_report(now_ns).cpus);
+                let mut spec = app.spec.clone();
+                spec.cpus = page::narrowed(spec.cpus, wish, equal_share);
                 AppObservation {
                     app: app.id,
-                    spec: app.spec.clone(),
+                    spec,
                     effective: app.effective.clone(),
                     reading,
                 }

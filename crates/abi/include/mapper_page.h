@@ -54,41 +54,47 @@
 #define MAPPER_TEAMS_OFF_CLAUSE 3
 
 // Value of `teams_off`: no virtual teams, for a module has ordered or doacross loops.
-#define TEAMS_OFF_ORDERED 4
+#define MAPPER_TEAMS_OFF_ORDERED 4
 
 // Value of `teams_off`: no virtual teams, for a module has tasks.
-#define TEAMS_OFF_TASKS 5
+#define MAPPER_TEAMS_OFF_TASKS 5
 
 // Value of `teams_off`: no virtual teams, for a module has reductions over tasks.
-#define TEAMS_OFF_TASK_REDUCTION 6
+#define MAPPER_TEAMS_OFF_TASK_REDUCTION 6
 
 // Value of `teams_off`: no virtual teams, for a module cancels constructs.
-#define TEAMS_OFF_CANCELLATION 7
+#define MAPPER_TEAMS_OFF_CANCELLATION 7
 
 // Value of `teams_off`: no virtual teams, for a module has teams or target regions.
-#define TEAMS_OFF_OFFLOADING 8
+#define MAPPER_TEAMS_OFF_OFFLOADING 8
 
 // Value of `teams_off`: no virtual teams, for a module was compiled with a sanitizer.
-#define TEAMS_OFF_SANITIZER 9
+#define MAPPER_TEAMS_OFF_SANITIZER 9
 
 // Value of `teams_off`: no virtual teams, for a module binds state to the kernel's threads.
-#define TEAMS_OFF_THREAD_BOUND 10
+#define MAPPER_TEAMS_OFF_THREAD_BOUND 10
 
 // Value of `teams_off`: no virtual teams, for the environment binds threads to places.
-#define TEAMS_OFF_BINDING 11
+#define MAPPER_TEAMS_OFF_BINDING 11
 
 // Value of `teams_off`: no virtual teams, for the environment gives sizes for nested teams.
-#define TEAMS_OFF_NESTED_SIZES 12
+#define MAPPER_TEAMS_OFF_NESTED_SIZES 12
 
 // Value of `teams_off`: no virtual teams, for the kernel lacks something they need.
-#define TEAMS_OFF_PLATFORM 13
+#define MAPPER_TEAMS_OFF_PLATFORM 13
 
 // Value of `teams_off`: no virtual teams, for a module uses an entry point that is not served.
-#define TEAMS_OFF_UNSERVED 14
+#define MAPPER_TEAMS_OFF_UNSERVED 14
 
 // Value of `teams_off`: virtual teams were given up, for threads waited for one another without
 // OpenMP.
-#define TEAMS_OFF_STALLED 15
+#define MAPPER_TEAMS_OFF_STALLED 15
+
+// Value of `progress_kind`: the application reports work done.
+#define MAPPER_PROGRESS_WORK 1
+
+// Value of `progress_kind`: the application reports a latency.
+#define MAPPER_PROGRESS_LATENCY 2
 
 // Value of `team_mode`: teams keep the size they had at launch.
 #define MAPPER_TEAM_MODE_FIXED 0
@@ -98,10 +104,10 @@
 
 // Value of `team_mode`: teams have the size the program expects, carried by as many OS threads as
 // there are CPUs.
-#define TEAM_MODE_VIRTUAL 2
+#define MAPPER_TEAM_MODE_VIRTUAL 2
 
 // Zero words between the report and the slots, which start at 4096.
-#define MAPPER_RESERVED_WORDS 400
+#define MAPPER_RESERVED_WORDS 384
 
 // Written once, before anybody else sees the page.
 struct MAPPER_ALIGNED(128) mapper_header {
@@ -157,6 +163,25 @@ struct MAPPER_ALIGNED(128) mapper_report_block {
   uint32_t spare_cpus;
 };
 
+// What the application's own code says, through the C interface. Written by the application alone,
+// by any of its threads.
+struct MAPPER_ALIGNED(128) mapper_own_report_block {
+  // How progress was reported last: one of `PROGRESS_*`, 0 for not at all.
+  uint32_t progress_kind;
+  // How many serial phases are open: parts in which the application uses one CPU only.
+  uint32_t serial_phases;
+  // Work done so far in the application's own unit: the bits of a double, never decreasing.
+  uint64_t work_done;
+  // `CLOCK_MONOTONIC` of the latest report of work.
+  uint64_t work_at_ns;
+  // Latency lately: the bits of a double, in nanoseconds.
+  uint64_t latency_ns;
+  // `CLOCK_MONOTONIC` of the latest report of a latency.
+  uint64_t latency_at_ns;
+  // The CPUs it can use: the fewest in the low half, the most in the high half; 0 for not said.
+  uint64_t cpu_range;
+};
+
 // What one thread has done. Written by its owner; by several threads, with atomic additions, when
 // it is the last slot.
 struct MAPPER_ALIGNED(128) mapper_thread_slot {
@@ -182,6 +207,8 @@ struct MAPPER_ALIGNED(128) mapper_page {
   struct mapper_allocation_block allocation;
   // Application to daemon.
   struct mapper_report_block report;
+  // The application's own words to the daemon.
+  struct mapper_own_report_block own;
   // Room for later parts.
   uint64_t reserved[MAPPER_RESERVED_WORDS];
   // Application to daemon, one for each thread.

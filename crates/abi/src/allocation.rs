@@ -18,6 +18,12 @@ impl Generation {
         Self(sequence / 2)
     }
 
+    /// The generation with this number, as [`get`](Self::get) gives it.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+
     /// The number.
     #[must_use]
     pub const fn get(self) -> u32 {

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 use crate::allocation::Allocation;
 use crate::error::PageError;
-use crate::layout::{FLAG_SLOTS_EXHAUSTED, ReportBlock, SLOT_COUNT, ThreadSlot};
+use crate::layout::{FLAG_SLOTS_EXHAUSTED, OwnReportBlock, ReportBlock, SLOT_COUNT, ThreadSlot};
 use crate::mapping::{Access, Mapping};
 use crate::seqlock::Stamped;
 use crate::token::Token;
@@ -132,6 +132,12 @@ impl ClientPage {
     #[must_use]
     pub fn report(&self) -> &ReportBlock {
         &self.mapping.report
+    }
+
+    /// Where the application's own code speaks.
+    #[must_use]
+    pub fn own(&self) -> &OwnReportBlock {
+        &self.mapping.own
     }
 
     /// A slot for the thread `owner`, which has none. When none is left, those of processes that

@@ -1,15 +1,21 @@
 //! What lies where in the page: version 1.
 //!
-//! The page has four parts: a header that never changes after the page was published, the
-//! allocation (written by the daemon under a seqlock), the report (written by the application, read
-//! by the daemon), and one slot for each thread of the application. Parts that different sides write
+//! The page has five parts: a header that never changes after the page was published, the
+//! allocation (written by the daemon under a seqlock), the report (written by the application's
+//! runtime, read by the daemon), what the application's own code says, and one slot for each thread
+//! of the application. Parts that different sides write
 //! are on different 128-byte lines, as are the slots, because current x86 CPUs prefetch cache lines
 //! in pairs.
 //!
 //! All numbers are in the host's byte order: both sides run on one machine.
 //!
-//! *Invariants.* Every field is an atomic; reserved bytes are zero; a change of any offset below
-//! needs a new [`PAGE_VERSION`]. The C header is generated from this file.
+//! *Versions.* A change of any offset or meaning below needs a new [`PAGE_VERSION`]. Fields may be
+//! added in reserved bytes, and values to an enumeration, without one: zero must mean "not said", and
+//! who does not know a value takes it for the safe one. An older client under a newer daemon then says
+//! nothing there, and a newer client under an older daemon is not heard (tests/compatibility.rs).
+//!
+//! *Invariants.* Every field is an atomic; reserved bytes are zero. The C header is generated from
+//! this file.
 
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -71,6 +77,11 @@ pub const TEAMS_OFF_UNSERVED: u32 = 14;
 /// Value of `teams_off`: virtual teams were given up, for threads waited for one another without
 /// OpenMP.
 pub const TEAMS_OFF_STALLED: u32 = 15;
+
+/// Value of `progress_kind`: the application reports work done.
+pub const PROGRESS_WORK: u32 = 1;
+/// Value of `progress_kind`: the application reports a latency.
+pub const PROGRESS_LATENCY: u32 = 2;
 
 /// Value of `team_mode`: teams keep the size they had at launch.
 pub const TEAM_MODE_FIXED: u32 = 0;
@@ -137,6 +148,26 @@ pub struct ReportBlock {
     pub spare_cpus: AtomicU32,
 }
 
+/// What the application's own code says, through the C interface. Written by the application alone,
+/// by any of its threads.
+#[repr(C, align(128))]
+pub struct OwnReportBlock {
+    /// How progress was reported last: one of `PROGRESS_*`, 0 for not at all.
+    pub progress_kind: AtomicU32,
+    /// How many serial phases are open: parts in which the application uses one CPU only.
+    pub serial_phases: AtomicU32,
+    /// Work done so far in the application's own unit: the bits of a double, never decreasing.
+    pub work_done: AtomicU64,
+    /// `CLOCK_MONOTONIC` of the latest report of work.
+    pub work_at_ns: AtomicU64,
+    /// Latency lately: the bits of a double, in nanoseconds.
+    pub latency_ns: AtomicU64,
+    /// `CLOCK_MONOTONIC` of the latest report of a latency.
+    pub latency_at_ns: AtomicU64,
+    /// The CPUs it can use: the fewest in the low half, the most in the high half; 0 for not said.
+    pub cpu_range: AtomicU64,
+}
+
 /// What one thread has done. Written by its owner; by several threads, with atomic additions, when
 /// it is the last slot.
 #[repr(C, align(128))]
@@ -164,6 +195,8 @@ pub struct Page {
     pub allocation: AllocationBlock,
     /// Application to daemon.
     pub report: ReportBlock,
+    /// The application's own words to the daemon.
+    pub own: OwnReportBlock,
     /// Room for later parts.
     pub reserved: [AtomicU64; RESERVED_WORDS],
     /// Application to daemon, one for each thread.
@@ -171,7 +204,7 @@ pub struct Page {
 }
 
 /// Zero words between the report and the slots, which start at 4096.
-pub const RESERVED_WORDS: usize = 400;
+pub const RESERVED_WORDS: usize = 384;
 
 const _: () = {
     assert!(size_of::<Page>() == PAGE_BYTES);
@@ -179,5 +212,6 @@ const _: () = {
     assert!(MASK_WORDS * 64 == MAX_CPUS);
     assert!(offset_of!(Page, allocation) == 128);
     assert!(offset_of!(Page, report) == 768);
+    assert!(offset_of!(Page, own) == 896);
     assert!(offset_of!(Page, slots) == 4096);
 };

@@ -15,6 +15,7 @@ use crate::allocation::Generation;
 use crate::error::PageError;
 use crate::layout::{MAX_CPUS, SLOT_COUNT, ThreadSlot};
 use crate::mapping::{Access, Mapping};
+use crate::own_report::OwnReport;
 use crate::report::{ReportFlags, RuntimeReport, Runtimes, TeamsOff};
 use crate::token::Token;
 
@@ -119,6 +120,13 @@ impl PageReader {
             max_threads: report.max_threads.load(Ordering::Relaxed),
             spare_cpus: spare_cpus.min(MAX_CPUS as u32),
         }
+    }
+
+    /// What the application's own code says. `now_ns` is the present `CLOCK_MONOTONIC`; a report of
+    /// later is not believed.
+    #[must_use]
+    pub fn own_report(&self, now_ns: u64) -> OwnReport {
+        OwnReport::read(&self.mapping.own, now_ns)
     }
 
     /// The slots that were ever handed out, as far as the application can be believed; never more

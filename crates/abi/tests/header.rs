@@ -9,7 +9,7 @@ use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mapper_abi::layout::{AllocationBlock, Header, Page, ReportBlock, ThreadSlot};
+use mapper_abi::layout::{AllocationBlock, Header, OwnReportBlock, Page, ReportBlock, ThreadSlot};
 
 fn crate_dir() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -34,10 +34,12 @@ fn offset_assertions() -> String {
     check!(ReportBlock as "mapper_report_block", size_of::<ReportBlock>(),
         [runtimes, flags, teams_off, applied_sequence, team_size, max_threads, slots_claimed,
          slots_released, doorbell, spare_cpus]);
+    check!(OwnReportBlock as "mapper_own_report_block", size_of::<OwnReportBlock>(),
+        [progress_kind, serial_phases, work_done, work_at_ns, latency_ns, latency_at_ns, cpu_range]);
     check!(ThreadSlot as "mapper_thread_slot", size_of::<ThreadSlot>(),
         [owner, regions, iterations, wait_ns, last_progress_ns, region]);
     check!(Page as "mapper_page", size_of::<Page>(),
-        [header, allocation, report, reserved, slots]);
+        [header, allocation, report, own, reserved, slots]);
     text
 }
 

@@ -1,7 +1,13 @@
-//! Progress as the OpenMP shim counts it into the page shared with the application.
+//! Progress from the page shared with the application: what the OpenMP shim counts, and what the
+//! application's own code says.
+//!
+//! *CPUs to spare.* The shim says how many CPUs the regions of now do not need; the application's code
+//! says that it is in a serial phase, which needs one. Whichever is more counts. Both only ever give
+//! CPUs away, so that nothing an application claims takes any from others.
 
 use super::{CounterSource, Subject};
-use mapper_model::{AppId, Reading, RuntimeProgress};
+use mapper_abi::OwnProgress;
+use mapper_model::{AppId, Reading, ReportedProgress, RuntimeProgress};
 
 /// Reads the pages. What stands there is bounded by [`mapper_abi::PageReader`].
 #[derive(Clone, Copy, Debug)]
@@ -9,13 +15,25 @@ pub struct RuntimePages;
 
 impl CounterSource for RuntimePages {
     fn describe(&self) -> String {
-        "progress of OpenMP runtimes".to_owned()
+        "progress of OpenMP runtimes and of applications".to_owned()
     }
 
     fn read(&mut self, subject: &Subject<'_>, reading: &mut Reading) {
         let Some(page) = subject.page else {
             return;
         };
+        let own = page.own_report(subject.now_ns);
+        reading.reported = own.progress.map(|progress| match progress {
+            OwnProgress::Work { done, at_ns } => ReportedProgress::Work { done, at_ns },
+            OwnProgress::Latency { latency_ns, at_ns } => {
+                ReportedProgress::Latency { latency_ns, at_ns }
+            }
+        });
+        let spare_cpus = match own.serial {
+            true => u32::MAX,
+            false => page.report().spare_cpus,
+        };
+        reading.spare_cpus = Some(spare_cpus).filter(|cpus| *cpus > 0);
         let progress = page.progress(subject.now_ns);
         if progress.regions == 0 && progress.iterations == 0 {
             // No shim, or a program without OpenMP so far: nothing is known, which is not zero.
@@ -44,11 +62,12 @@ impl CounterSource for RuntimePages {
 mod tests {
     use super::*;
     use crate::enforce::Tasks;
-    use mapper_abi::PageWriter;
+    use core::sync::atomic::Ordering;
+    use mapper_abi::{ClientPage, PageWriter};
+    use std::os::fd::{AsFd as _, AsRawFd as _};
 
-    #[test]
-    fn a_program_that_reports_nothing_has_no_progress_instead_of_none_made() {
-        let reader = PageWriter::create().unwrap().reader().unwrap();
+    fn read(page: &PageWriter, now_ns: u64) -> Reading {
+        let reader = page.reader().unwrap();
         let tasks = Tasks::default();
         let mut reading = Reading::default();
         let subject = Subject {
@@ -56,9 +75,34 @@ mod tests {
             tasks: &tasks,
             page: Some(&reader),
             group_cpu_time_ns: None,
-            now_ns: 1,
+            now_ns,
         };
         RuntimePages.read(&subject, &mut reading);
-        assert_eq!(reading, Reading::default());
+        reading
+    }
+
+    #[test]
+    fn what_an_application_says_itself_is_heard() {
+        let page = PageWriter::create().unwrap();
+        let path = format!("/proc/self/fd/{}", page.as_fd().as_raw_fd());
+        let client = ClientPage::open(path.as_ref(), page.token()).unwrap();
+        client.own().add_work(12.5, 3);
+        let reading = read(&page, 4);
+        let work = ReportedProgress::Work {
+            done: 12.5,
+            at_ns: 3,
+        };
+        assert_eq!(reading.reported, Some(work));
+        assert_eq!(reading.spare_cpus, None);
+        client.report().spare_cpus.store(2, Ordering::Relaxed);
+        assert_eq!(read(&page, 4).spare_cpus, Some(2));
+        client.own().begin_serial();
+        assert_eq!(read(&page, 4).spare_cpus, Some(u32::MAX));
+    }
+
+    #[test]
+    fn a_program_that_reports_nothing_has_no_progress_instead_of_none_made() {
+        let page = PageWriter::create().unwrap();
+        assert_eq!(read(&page, 1), Reading::default());
     }
 }

@@ -1,0 +1,144 @@
+/* The page that mapperd and an application share: layout version 1.
+ *
+ * Frozen: what applications were first compiled against. Never to be changed. All fields are to be accessed atomically
+ * (relaxed loads and stores; the allocation under its sequence number, see crates/abi/src/seqlock.rs).
+ */
+
+#ifndef MAPPER_PAGE_H
+#define MAPPER_PAGE_H
+
+#include <stdint.h>
+#define MAPPER_ALIGNED(n) __attribute__((aligned(n)))
+
+// First word of the page: the bytes `MAPPERPG` on a little-endian machine.
+#define MAPPER_PAGE_MAGIC 5138697632483393869
+
+// Version of the layout in this file.
+#define MAPPER_PAGE_VERSION 1
+
+// Length of the page, the memfd and the mapping.
+#define MAPPER_PAGE_BYTES 65536
+
+// CPUs that the mask can name.
+#define MAPPER_MAX_CPUS 4096
+
+// 64-bit words of the CPU mask.
+#define MAPPER_MASK_WORDS 64
+
+// Thread slots in the page; the last one is shared by all threads that found no other.
+#define MAPPER_SLOT_COUNT 480
+
+// Bit of `runtimes`: GCC's libgomp.
+#define MAPPER_RUNTIME_LIBGOMP 1
+
+// Bit of `runtimes`: LLVM's (or Intel's) libomp.
+#define MAPPER_RUNTIME_LIBOMP 2
+
+// Bit of `flags`: barriers may spin for long, because nothing in the environment told the runtime
+// otherwise; the program must not be given fewer CPUs than it has threads.
+#define MAPPER_FLAG_WAITS_SPIN 1
+
+// Bit of `flags`: `wait_ns` in the slots is measured.
+#define MAPPER_FLAG_WAIT_MEASURED 2
+
+// Bit of `flags`: some threads share the last slot.
+#define MAPPER_FLAG_SLOTS_EXHAUSTED 4
+
+// Value of `teams_off`: the program called `omp_set_num_threads`.
+#define MAPPER_TEAMS_OFF_SET_NUM_THREADS 1
+
+// Value of `teams_off`: the program called `omp_set_dynamic(0)`.
+#define MAPPER_TEAMS_OFF_SET_DYNAMIC 2
+
+// Value of `teams_off`: the program gives its regions a `num_threads` clause.
+#define MAPPER_TEAMS_OFF_CLAUSE 3
+
+// Value of `team_mode`: teams keep the size they had at launch.
+#define MAPPER_TEAM_MODE_FIXED 0
+
+// Value of `team_mode`: the team of an outermost region has as many threads as there are CPUs.
+#define MAPPER_TEAM_MODE_FOLLOW 1
+
+// Zero words between the report and the slots, which start at 4096.
+#define MAPPER_RESERVED_WORDS 400
+
+// Written once, before anybody else sees the page.
+struct MAPPER_ALIGNED(128) mapper_header {
+  // `PAGE_MAGIC`.
+  uint64_t magic;
+  // `PAGE_VERSION`.
+  uint32_t version;
+  // `PAGE_BYTES`.
+  uint32_t size;
+  // The random number that the launcher also puts into the environment.
+  uint64_t token;
+};
+
+// What the application may use. Written by the daemon alone.
+struct MAPPER_ALIGNED(128) mapper_allocation_block {
+  // Odd while the daemon writes; half of it is the generation. Also usable as a futex word.
+  uint32_t sequence;
+  // How many CPUs the application has; 0 before the first decision.
+  uint32_t cpu_count;
+  // What the shim may do with teams: one of `TEAM_MODE_*`.
+  uint32_t team_mode;
+  // Largest team that makes sense for this application; 0 for no such limit.
+  uint32_t max_team;
+  // NUMA nodes of the CPUs, bit *n* for node *n*.
+  uint64_t node_mask;
+  // The CPUs, bit *c* mod 64 of word *c* / 64 for CPU *c*.
+  uint64_t cpu_mask[MAPPER_MASK_WORDS];
+};
+
+// What the application says about itself as a whole. Written by the application alone.
+struct MAPPER_ALIGNED(128) mapper_report_block {
+  // Sum of `RUNTIME_*`: the runtimes that have started a region or a loop.
+  uint32_t runtimes;
+  // Sum of `FLAG_*`.
+  uint32_t flags;
+  // Why teams do not follow the allocation: one of `TEAMS_OFF_*`, 0 when they do.
+  uint32_t teams_off;
+  // Sequence number of the allocation that the latest outermost region was started under.
+  uint32_t applied_sequence;
+  // Team size asked for at that region.
+  uint32_t team_size;
+  // `omp_get_max_threads()` before the first region.
+  uint32_t max_threads;
+  // Slots handed out so far; the slots below it may be in use.
+  uint32_t slots_claimed;
+  // Slots below `slots_claimed` that their threads gave back.
+  uint32_t slots_released;
+};
+
+// What one thread has done. Written by its owner; by several threads, with atomic additions, when
+// it is the last slot.
+struct MAPPER_ALIGNED(128) mapper_thread_slot {
+  // Process id (high half) and thread id (low half) of the owner; 0 when free.
+  uint64_t owner;
+  // Parallel regions completed, counted by the thread that started them.
+  uint64_t regions;
+  // Iterations completed of loops that the runtime dispenses in chunks.
+  uint64_t iterations;
+  // Time spent waiting at barriers; stays 0 unless `FLAG_WAIT_MEASURED` is set.
+  uint64_t wait_ns;
+  // `CLOCK_MONOTONIC` (coarse) at the last region or loop that was completed.
+  uint64_t last_progress_ns;
+  // Identity of the region this thread started last: the address of its outlined function.
+  uint64_t region;
+};
+
+// The whole page.
+struct MAPPER_ALIGNED(128) mapper_page {
+  // Who made it.
+  struct mapper_header header;
+  // Daemon to application.
+  struct mapper_allocation_block allocation;
+  // Application to daemon.
+  struct mapper_report_block report;
+  // Room for later parts.
+  uint64_t reserved[MAPPER_RESERVED_WORDS];
+  // Application to daemon, one for each thread.
+  struct mapper_thread_slot slots[MAPPER_SLOT_COUNT];
+};
+
+#endif  /* MAPPER_PAGE_H */

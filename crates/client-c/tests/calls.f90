@@ -1,0 +1,15 @@
+program calls
+  use mapper
+  use, intrinsic :: iso_c_binding, only: c_double, c_int32_t
+  implicit none
+  type(mapper_allocation) :: allocation
+  integer :: there
+  allocation = mapper_allocation(0, 0, 0)
+  there = mapper_get_allocation(allocation)
+  call mapper_work_done(8.0_c_double)
+  call mapper_declare_cpus(1_c_int32_t, 4_c_int32_t)
+  call mapper_serial_begin()
+  call mapper_serial_end()
+  there = there + mapper_wait(mapper_generation(), 0.001_c_double, allocation)
+  print *, mapper_is_managed(), mapper_cpu_count(), allocation%cpu_count, allocation%node_mask
+end program calls
