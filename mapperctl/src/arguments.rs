@@ -39,6 +39,12 @@ pub(crate) enum Question {
         #[arg(long)]
         json: bool,
     },
+    /// What this machine offers to mapper, what is missing, why, and what would mend it
+    Doctor {
+        /// Print what was found as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Have the daemon read its configuration again, without touching applications
     Reload,
 }

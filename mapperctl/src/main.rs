@@ -6,9 +6,11 @@
 //!
 //! - [`arguments`]: the command line;
 //! - [`status_view`], [`explain_view`], [`policies_view`], [`reload_view`]: one view for each question;
+//! - [`doctor_view`]: what the machine offers, looked at here, with or without a daemon;
 //! - [`table`], [`quantities`], [`plain_text`]: columns, numbers, and text nobody vouches for.
 
 mod arguments;
+mod doctor_view;
 mod explain_view;
 mod plain_text;
 mod policies_view;
@@ -21,6 +23,7 @@ use anyhow::Context;
 use arguments::{Arguments, Form, Question};
 use clap::Parser;
 use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply, socket_path};
+use mapper_host::doctor;
 use plain_text::Width;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -43,8 +46,16 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let socket = socket_path::socket_path(arguments.socket.as_deref());
-    let mut client = Client::connect(&socket, PATIENCE)?;
     let width = Width::of_terminal();
+    if let Question::Doctor { json } = &arguments.question {
+        // Without a daemon there is all the more to tell.
+        let daemon = Client::connect(&socket, PATIENCE).and_then(|mut client| client.status());
+        let text = shown(Form::from(*json), &doctor::examine(), |findings| {
+            doctor_view::view(findings, daemon.as_ref().ok(), width)
+        })?;
+        return print(&text);
+    }
+    let mut client = Client::connect(&socket, PATIENCE)?;
     let text = match &arguments.question {
         Question::Status { json } => {
             let status = client.status()?;
@@ -64,6 +75,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 policies_view::view(reply, width)
             })?
         }
+        Question::Doctor { .. } => String::new(),
         Question::Reload => reload_view::view(&client.reload()?),
     };
     print(&text)

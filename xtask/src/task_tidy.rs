@@ -83,7 +83,11 @@ const ALLOWED: [Row; 19] = [
     ("mapper-control", &["mapper-model"]),
     ("mapper-omp-shim", &["mapper-abi"]),
     ("mapper-launch", CLIENT),
-    ("mapperctl", CLIENT),
+    // `doctor` looks at the machine itself, with or without a daemon.
+    (
+        "mapperctl",
+        &["mapper-control", "mapper-host", "mapper-model"],
+    ),
     (
         "mapperd",
         &[

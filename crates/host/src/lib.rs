@@ -18,6 +18,7 @@
 pub mod clock;
 pub mod counters;
 pub mod cpus;
+pub mod doctor;
 pub mod enforce;
 pub mod error;
 pub mod peer;

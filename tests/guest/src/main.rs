@@ -20,6 +20,7 @@ mod launching;
 mod lifecycle;
 mod permissions;
 mod service;
+mod stress;
 mod surroundings;
 mod users;
 
@@ -74,6 +75,9 @@ const TESTS: &[Test] = tests![
     lifecycle::a_reload_takes_the_configuration_over_and_an_error_is_told,
     lifecycle::applications_survive_a_damaged_state,
     lifecycle::a_daemon_that_hangs_is_restarted,
+    stress::programs_that_fork_and_thread_without_end_are_followed,
+    stress::a_program_that_is_stopped_and_continued_is_none_the_worse,
+    stress::nothing_is_lost_or_left_over_when_the_daemon_is_killed_among_launches,
     lifecycle::stopping_the_groups_place_ends_everything,
 ];
 

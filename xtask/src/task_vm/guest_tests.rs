@@ -35,10 +35,11 @@ const INSTALLED: [(&str, &str, &str); 5] = [
 ];
 
 /// The test programs: source, compiler, mode and installed name.
-const PROGRAMS: [(&str, &str, &str, &str); 5] = [
+const PROGRAMS: [(&str, &str, &str, &str); 6] = [
     ("tick.c", "gcc", "755", "tick-libgomp"),
     ("tick.c", "clang", "755", "tick-libomp"),
     ("closer.c", "gcc", "755", "closer"),
+    ("threads.c", "gcc", "755", "threads"),
     ("whoami.c", "gcc", "755", "whoami"),
     ("whoami.c", "gcc", "4755", "whoami-setuid"),
 ];

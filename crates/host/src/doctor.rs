@@ -1,0 +1,391 @@
+//! What this machine offers to mapper, and what would have to be done for more.
+//!
+//! Each finding is one thing mapper makes use of where it is there: whether it is, what was seen, why
+//! it is missing as precisely as the kernel tells, and the remedy. Nothing is changed by looking. What
+//! is found holds for the process that looks: a service may have rights that its operator's shell has
+//! not, and the other way round.
+
+use crate::counters::HardwareCounters;
+use crate::enforce::cgroup;
+use crate::procfs::{read_cpu_list, read_small};
+use crate::topology::{HwlocSource, TopologySource};
+use crate::{Missing, chain};
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// How a thing is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// There, as good as can be.
+    Good,
+    /// There, but with something lacking; mapper works with what there is.
+    Limited,
+    /// Not there; mapper does without.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub what: &'static str,
+    /// How it is.
+    pub condition: Condition,
+    /// What was seen, or why it is not there.
+    pub seen: String,
+    /// What would mend it; empty when nothing has to be.
+    pub remedy: String,
+}
+
+impl Finding {
+    fn good(what: &'static str, seen: impl Into<String>) -> Self {
+        Self {
+            what,
+            condition: Condition::Good,
+            seen: seen.into(),
+            remedy: String::new(),
+        }
+    }
+
+    fn limited(what: &'static str, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            what,
+            condition: Condition::Limited,
+            seen: seen.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    fn missing(what: &'static str, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            what,
+            condition: Condition::Missing,
+            seen: seen.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
+/// The places that are looked at.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// `/sys`.
+    pub sys: PathBuf,
+    /// `/proc`.
+    pub proc: PathBuf,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            sys: "/sys".into(),
+            proc: "/proc".into(),
+        }
+    }
+}
+
+/// Looks at everything on this machine.
+#[must_use]
+pub fn examine() -> Vec<Finding> {
+    let places = Places::default();
+    let mut findings = vec![topology(), control_groups(), delegation()];
+    findings.extend(hardware_counters());
+    findings.extend([
+        paranoid_level(&places),
+        resctrl(&places),
+        isolated_cpus(&places),
+        smt(&places),
+        descriptors(),
+        kernel(&places),
+    ]);
+    findings
+}
+
+fn topology() -> Finding {
+    match HwlocSource::ThisMachine.read() {
+        Ok(topology) => Finding::good(
+            "topology",
+            format!(
+                "hwloc: {} CPUs, {} cores, {} sockets, {} nodes",
+                topology.cpus().len(),
+                topology.cores().len(),
+                topology.sockets().len(),
+                topology.nodes().len()
+            ),
+        ),
+        Err(error) => Finding::missing(
+            "topology",
+            chain(&error),
+            "mount /sys; without a topology mapperd does not start",
+        ),
+    }
+}
+
+fn control_groups() -> Finding {
+    let what = "control groups";
+    let mounts = read_small(Path::new("/proc/self/mounts")).unwrap_or_default();
+    let mounted = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (_, path, kind) = (fields.next()?, fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(path))
+    });
+    let Some(mount) = mounted else {
+        return Finding::missing(
+            what,
+            "no cgroup v2 file system is mounted",
+            "boot with systemd.unified_cgroup_hierarchy=1; until then threads are confined by affinity",
+        );
+    };
+    let controllers = read_small(&mount.join("cgroup.controllers")).unwrap_or_default();
+    if controllers.split_ascii_whitespace().any(|c| c == "cpuset") {
+        Finding::good(
+            what,
+            format!("version 2 at {}, with cpuset", mount.display()),
+        )
+    } else {
+        Finding::limited(
+            what,
+            format!(
+                "version 2 at {}, without cpuset (version 1 holds it)",
+                mount.display()
+            ),
+            "boot with systemd.unified_cgroup_hierarchy=1; until then threads are confined by affinity",
+        )
+    }
+}
+
+fn delegation() -> Finding {
+    match cgroup::find_root() {
+        Ok(root) => Finding::good("place for groups", root.display().to_string()),
+        Err(error) => Finding::missing(
+            "place for groups",
+            chain(&error),
+            "start mapperd as a service (systemctl start mapperd)",
+        ),
+    }
+}
+
+fn hardware_counters() -> Vec<Finding> {
+    let of = |missing: Missing| Finding::missing(missing.what, missing.why, missing.mend);
+    match HardwareCounters::probe() {
+        Ok(found) => {
+            use crate::counters::CounterSource;
+            let mut findings = vec![Finding::good(
+                "hardware counters",
+                found.counters.describe(),
+            )];
+            findings.extend(found.missing.into_iter().map(of));
+            findings
+        }
+        Err(missing) => vec![of(missing)],
+    }
+}
+
+fn paranoid_level(places: &Places) -> Finding {
+    let what = "kernel.perf_event_paranoid";
+    let path = places.proc.join("sys/kernel/perf_event_paranoid");
+    let Ok(text) = read_small(&path) else {
+        return Finding::missing(
+            what,
+            format!("no {}", path.display()),
+            "use a kernel with CONFIG_PERF_EVENTS",
+        );
+    };
+    match text.trim().parse::<i32>() {
+        Ok(level) if level <= 2 => Finding::good(what, level.to_string()),
+        Ok(level) => Finding::limited(
+            what,
+            format!("{level}: threads of others are counted with CAP_SYS_ADMIN alone"),
+            "set it to 2, the kernel's default (sysctl kernel.perf_event_paranoid=2)",
+        ),
+        Err(_) => Finding::limited(what, format!("{:?}", text.trim()), "see perf_event_open(2)"),
+    }
+}
+
+fn resctrl(places: &Places) -> Finding {
+    let what = "memory bandwidth (resctrl)";
+    let root = places.sys.join("fs/resctrl");
+    let features = root.join("info/L3_MON/mon_features");
+    if let Ok(text) = read_small(&features) {
+        let names: Vec<&str> = text.lines().collect();
+        return if names.contains(&"mbm_local_bytes") || names.contains(&"mbm_total_bytes") {
+            Finding::good(what, names.join(", "))
+        } else {
+            Finding::limited(what, names.join(", "), "the processor counts no bandwidth")
+        };
+    }
+    let flags = read_small(&places.proc.join("cpuinfo")).unwrap_or_default();
+    if flags.contains("cqm_mbm_total") || flags.contains("cqm_mbm_local") {
+        Finding::limited(
+            what,
+            format!(
+                "the processor counts it, but {} is not mounted",
+                root.display()
+            ),
+            "mount -t resctrl resctrl /sys/fs/resctrl",
+        )
+    } else {
+        Finding::missing(
+            what,
+            "the processor counts none for this system",
+            "nothing; last-level cache misses stand in for it",
+        )
+    }
+}
+
+fn isolated_cpus(places: &Places) -> Finding {
+    let what = "CPUs";
+    let dir = places.sys.join("devices/system/cpu");
+    let list = |name: &str| read_cpu_list(&dir.join(name)).unwrap_or_default();
+    let (online, offline, isolated) = (list("online"), list("offline"), list("isolated"));
+    let mut seen = format!("online {online}");
+    if !offline.is_empty() {
+        seen.push_str(&format!(", offline {offline}"));
+    }
+    if isolated.is_empty() {
+        return Finding::good(what, seen);
+    }
+    Finding::limited(
+        what,
+        format!("{seen}, isolated {isolated}: these are not given out"),
+        "take isolcpus= off the kernel's command line if mapper is to use them",
+    )
+}
+
+fn smt(places: &Places) -> Finding {
+    let path = places.sys.join("devices/system/cpu/smt/control");
+    let text = read_small(&path).unwrap_or_default();
+    Finding::good(
+        "hardware threads (SMT)",
+        match text.trim() {
+            "" => "not told by the kernel",
+            told => told,
+        },
+    )
+}
+
+fn descriptors() -> Finding {
+    /// For 80 applications with as many threads on a large machine.
+    const ENOUGH: u64 = 65_536;
+    let what = "open files";
+    match getrlimit(Resource::Nofile).maximum {
+        Some(most) if most < ENOUGH => Finding::limited(
+            what,
+            format!("{most} at most; counters take one for each event of each thread"),
+            "raise LimitNOFILE",
+        ),
+        Some(most) => Finding::good(what, format!("{most} at most")),
+        None => Finding::good(what, "no limit"),
+    }
+}
+
+fn kernel(places: &Places) -> Finding {
+    let what = "kernel";
+    let text = read_small(&places.proc.join("sys/kernel/osrelease")).unwrap_or_default();
+    let release = text.trim();
+    let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) if (major, minor) < (6, 2) => Finding::limited(
+            what,
+            format!(
+                "{release}: a change of a cpuset resets the affinity that threads gave themselves"
+            ),
+            "use Linux 6.2 or later where programs pin their threads",
+        ),
+        _ => Finding::good(what, release),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A machine with these files.
+    fn machine(files: &[(&str, &str)]) -> (Places, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let places = Places {
+            sys: dir.path().join("sys"),
+            proc: dir.path().join("proc"),
+        };
+        (places, dir)
+    }
+
+    #[test]
+    fn what_is_not_good_comes_with_a_remedy() {
+        for finding in examine() {
+            assert!(!finding.seen.is_empty(), "{finding:?}");
+            assert_eq!(
+                finding.condition == Condition::Good,
+                finding.remedy.is_empty(),
+                "{finding:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_paranoid_kernel_is_told_with_its_level() {
+        let level = |text| {
+            let (places, _dir) = machine(&[("proc/sys/kernel/perf_event_paranoid", text)]);
+            paranoid_level(&places)
+        };
+        assert_eq!(level("2\n").condition, Condition::Good);
+        let three = level("3\n");
+        assert_eq!(three.condition, Condition::Limited);
+        assert!(three.seen.starts_with('3') && three.remedy.contains("paranoid=2"));
+        let (places, _dir) = machine(&[]);
+        assert_eq!(paranoid_level(&places).condition, Condition::Missing);
+    }
+
+    #[test]
+    fn bandwidth_is_there_unmounted_or_missing() {
+        let mon = (
+            "sys/fs/resctrl/info/L3_MON/mon_features",
+            "llc_occupancy\nmbm_total_bytes\n",
+        );
+        let cpu = (
+            "proc/cpuinfo",
+            "flags : cqm_llc cqm_mbm_total cqm_mbm_local\n",
+        );
+        for (files, condition) in [
+            (&[mon, cpu][..], Condition::Good),
+            (&[cpu], Condition::Limited),
+            (&[], Condition::Missing),
+        ] {
+            let (places, _dir) = machine(files);
+            assert_eq!(resctrl(&places).condition, condition);
+        }
+    }
+
+    #[test]
+    fn isolated_and_offline_cpus_are_told() {
+        let (places, _dir) = machine(&[
+            ("sys/devices/system/cpu/online", "0-5\n"),
+            ("sys/devices/system/cpu/offline", "6-7\n"),
+            ("sys/devices/system/cpu/isolated", "5\n"),
+        ]);
+        let finding = isolated_cpus(&places);
+        assert_eq!(finding.condition, Condition::Limited);
+        assert!(finding.seen.contains("offline 6-7") && finding.seen.contains("isolated 5"));
+    }
+
+    #[test]
+    fn an_old_kernel_is_told() {
+        for (release, condition) in [
+            ("6.1.0-18-amd64", Condition::Limited),
+            ("6.2.0", Condition::Good),
+            ("10.0", Condition::Good),
+            ("odd", Condition::Good),
+        ] {
+            let (places, _dir) = machine(&[("proc/sys/kernel/osrelease", release)]);
+            assert_eq!(kernel(&places).condition, condition, "{release}");
+        }
+    }
+}
