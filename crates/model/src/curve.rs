@@ -48,6 +48,15 @@ pub struct PerformanceCurve {
     points: Vec<CurvePoint>,
 }
 
+/// The most and the least, other than nothing, that a performance can be in any unit. Applications
+/// report what they like; within these bounds squares and quotients stay finite.
+const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
+
+/// Whether a number can be a performance: zero, or within bounds so wide that only nonsense is out.
+fn is_plausible(perf: f64) -> bool {
+    perf == 0.0 || PLAUSIBLE.contains(&perf)
+}
+
 impl PerformanceCurve {
     /// No point known.
     #[must_use]
@@ -67,9 +76,9 @@ impl PerformanceCurve {
     }
 
     /// Adds a sample. `fading` in (0, 1] is the weight of the newest sample once many are known.
-    /// A sample that is negative or not finite, or a count of 0, changes nothing.
+    /// A sample that is no [plausible](is_plausible) performance, or a count of 0, changes nothing.
     pub fn record(&mut self, cpus: u32, perf: f64, tick: u64, fading: f64) {
-        if cpus == 0 || !perf.is_finite() || perf < 0.0 {
+        if cpus == 0 || !is_plausible(perf) {
             return;
         }
         match self.points.binary_search_by_key(&cpus, |p| p.cpus) {
@@ -131,9 +140,13 @@ impl PerformanceCurve {
     /// Carries the curve over into a new phase, in which performance at the present count is
     /// `ratio` times what it was: every point is scaled by it, so that the shape of the curve and
     /// with it the promised floor survive, and counts as one old sample, so that new ones soon
-    /// outweigh it. A ratio that is not a positive number clears the curve.
+    /// outweigh it. A ratio that is not a positive number clears the curve, as does one that makes
+    /// a performance implausible.
     pub fn rescale(&mut self, ratio: f64) {
-        if !(ratio.is_finite() && ratio > 0.0) {
+        let fits = |point: &CurvePoint| {
+            is_plausible(point.perf * ratio) && is_plausible(point.mean * ratio)
+        };
+        if !(ratio > 0.0 && is_plausible(ratio) && self.points.iter().all(fits)) {
             self.clear();
             return;
         }
@@ -248,6 +261,29 @@ mod tests {
         for (cpus, sample) in [(0, 1.0), (1, f64::NAN), (1, f64::INFINITY), (1, -1.0)] {
             curve.record(cpus, sample, 0, 0.25);
         }
+        assert!(curve.is_empty());
+    }
+
+    #[test]
+    fn nonsense_that_is_reported_leaves_every_number_finite() {
+        let mut curve = PerformanceCurve::new();
+        for sample in [
+            1e300,
+            1.0,
+            1e60,
+            1e-300,
+            1e-60,
+            0.0,
+            f64::MAX,
+            f64::NAN,
+            -1.0,
+        ] {
+            curve.record(2, sample, 0, 0.25);
+            let point = curve.at(2);
+            assert!(point.is_none_or(|p| p.variance.is_finite() && p.mean.is_finite()));
+            assert!(curve.noise().relative_sd.is_finite());
+        }
+        curve.rescale(1e30);
         assert!(curve.is_empty());
     }
 }
