@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::pairs::{PAIRS, Program, Setting};
 use super::plot::escaped;
-use super::results::Results;
+use super::results::{PairResult, Results};
 
 /// What the project asks of itself, and what came of it.
 pub(crate) fn targets(html: &mut String, results: &Results) {
@@ -78,7 +78,17 @@ pub(crate) fn method(html: &mut String, results: &Results) {
              program has CPUs; for programs that tolerate <code>OMP_DYNAMIC=true</code>"
                 .to_owned(),
         ),
+        (
+            Setting::Virtual,
+            "<code>--teams virtual</code>: the program keeps all the threads it expects, carried \
+             by as many threads of the system as it has CPUs"
+                .to_owned(),
+        ),
     ] {
+        let measured = |pair: &PairResult| pair.settings.contains_key(&setting);
+        if !results.pairs.iter().any(measured) {
+            continue;
+        }
         let _ = write!(html, "<dt>{}</dt><dd>{what}</dd>", setting.title());
     }
     html.push_str("</dl><p></p><p>A speedup over a setting is the time there divided by the time \

@@ -171,7 +171,7 @@ impl Stage<'_> {
                 cpus = Some(share.to_vec());
                 command
             }
-            Setting::Fixed | Setting::Follow => {
+            Setting::Fixed | Setting::Follow | Setting::Virtual => {
                 let daemon = self.daemon.as_ref().context("no daemon is running")?;
                 let qos = QOS.to_string();
                 let teams = setting.key();

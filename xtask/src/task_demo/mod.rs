@@ -81,7 +81,7 @@ pub(crate) struct Args {
     /// The pairs to run, separated by commas [default: all]
     #[arg(long, value_name = "PAIR", value_delimiter = ',')]
     pairs: Vec<String>,
-    /// The settings to compare, separated by commas [default: all]
+    /// The settings to compare, separated by commas [default: all but virtual]
     #[arg(long, value_name = "SETTING", value_delimiter = ',')]
     settings: Vec<Setting>,
     /// One repetition of short runs: shows that everything works, but measures badly
@@ -106,7 +106,9 @@ impl Plan {
     fn new(args: &Args) -> anyhow::Result<Self> {
         let pairs = select_pairs(&args.pairs)?;
         let mut settings = Setting::ALL.to_vec();
-        if !args.settings.is_empty() {
+        if args.settings.is_empty() {
+            settings.retain(|setting| setting.is_preset());
+        } else {
             settings.retain(|setting| args.settings.contains(setting));
         }
         let html = match &args.html {

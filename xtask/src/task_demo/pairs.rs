@@ -232,16 +232,24 @@ pub(crate) enum Setting {
     Fixed,
     /// mapper, the number of threads follows the CPUs
     Follow,
+    /// mapper, all the threads a program expects on the CPUs it has (not by default)
+    Virtual,
 }
 
 impl Setting {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Plain,
         Self::Passive,
         Self::Static,
         Self::Fixed,
         Self::Follow,
+        Self::Virtual,
     ];
+
+    /// Whether the setting is measured without being asked for. More would not fit into the time.
+    pub(crate) fn is_preset(self) -> bool {
+        self != Self::Virtual
+    }
 
     /// Name in files and on the command line.
     pub(crate) fn key(self) -> &'static str {
@@ -251,6 +259,7 @@ impl Setting {
             Self::Static => "static",
             Self::Fixed => "fixed",
             Self::Follow => "follow",
+            Self::Virtual => "virtual",
         }
     }
 
@@ -262,12 +271,13 @@ impl Setting {
             Self::Static => "static fair share",
             Self::Fixed => "mapper, fixed teams",
             Self::Follow => "mapper, following teams",
+            Self::Virtual => "mapper, virtual teams",
         }
     }
 
     /// Whether the programs run under mapper.
     pub(crate) fn is_managed(self) -> bool {
-        matches!(self, Self::Fixed | Self::Follow)
+        matches!(self, Self::Fixed | Self::Follow | Self::Virtual)
     }
 }
 
@@ -332,10 +342,13 @@ mod tests {
 
     #[test]
     fn every_repetition_runs_every_setting_in_another_order() {
-        let orders: BTreeSet<_> = (0..5).map(|rep| rotated(&Setting::ALL, 0, rep)).collect();
-        assert_eq!(orders.len(), 5);
+        let count = Setting::ALL.len();
+        let orders: BTreeSet<_> = (0..count)
+            .map(|rep| rotated(&Setting::ALL, 0, rep))
+            .collect();
+        assert_eq!(orders.len(), count);
         for order in orders {
-            assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 5);
+            assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), count);
         }
     }
 }
