@@ -45,7 +45,7 @@ fn limits_that_cannot_be_kept_are_refused() {
 
 #[test]
 fn modes_that_do_not_exist_are_refused() {
-    insta::assert_snapshot!(refusal(&["--teams", "virtual", "--", "true"]));
+    insta::assert_snapshot!(refusal(&["--teams", "elastic", "--", "true"]));
     insta::assert_snapshot!(refusal(&["--threads", "0", "--", "true"]));
     insta::assert_snapshot!(refusal(&[
         "--teams",
