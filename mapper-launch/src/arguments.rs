@@ -60,6 +60,10 @@ struct CommandLine {
     #[arg(long)]
     fallback: bool,
 
+    /// Tell at the end what the program got: its promise, what it achieved, CPU-seconds
+    #[arg(long)]
+    report: bool,
+
     /// The daemon's socket [default: MAPPER_SOCKET, the system's daemon, the user's daemon]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -118,6 +122,15 @@ pub(crate) enum WithoutDaemon {
     RunUnmanaged,
 }
 
+/// Whether to tell what the program got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reporting {
+    /// When it has ended.
+    AtTheEnd,
+    /// Never.
+    None,
+}
+
 /// What the command line asks for.
 #[derive(Debug)]
 pub(crate) struct Wishes {
@@ -129,6 +142,8 @@ pub(crate) struct Wishes {
     pub(crate) runtime: RuntimeChoice,
     /// What to do when there is no daemon.
     pub(crate) without_daemon: WithoutDaemon,
+    /// Whether to tell at the end what the program got.
+    pub(crate) reporting: Reporting,
     /// `--socket`, if given.
     pub(crate) socket: Option<PathBuf>,
     /// `--shim`, if given.
@@ -193,6 +208,11 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
             WithoutDaemon::RunUnmanaged
         } else {
             WithoutDaemon::Fail
+        },
+        reporting: if line.report {
+            Reporting::AtTheEnd
+        } else {
+            Reporting::None
         },
         socket: line.socket,
         shim: line.shim,
@@ -268,6 +288,7 @@ mod tests {
             "4",
             "--no-runtime",
             "--fallback",
+            "--report",
             "--socket",
             "/s",
             "--shim",
@@ -282,5 +303,6 @@ mod tests {
         assert_eq!(wishes.threads, "4".parse().ok());
         assert_eq!(wishes.runtime, RuntimeChoice::Off);
         assert_eq!(wishes.without_daemon, WithoutDaemon::RunUnmanaged);
+        assert_eq!(wishes.reporting, Reporting::AtTheEnd);
     }
 }

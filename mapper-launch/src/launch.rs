@@ -1,11 +1,12 @@
 //! The sequence: find the program, get a place for it, let it run, exit as it did.
 
-use crate::arguments::{self, Parsed, Wishes, WithoutDaemon};
+use crate::arguments::{self, Parsed, Reporting, Wishes, WithoutDaemon};
 use crate::child::WaitingChild;
 use crate::descriptors;
 use crate::environment::{self, Assignment, Environment, Granted, Runtime, TeamWishes};
 use crate::failure::{Failure, say};
 use crate::program::Program;
+use crate::report::Report;
 use crate::shim;
 use crate::signal_state::{SignalState, suffer};
 use crate::started_with::{StartedWith, TitleMemory};
@@ -119,12 +120,23 @@ fn managed(
         return Err(program.not_run(obstacle));
     }
 
+    let report = place
+        .as_ref()
+        .filter(|_| wishes.reporting == Reporting::AtTheEnd)
+        .and_then(|place| {
+            let socket = socket_path::socket_path(wishes.socket.as_deref());
+            Report::prepare(place.app, socket)
+        });
     let page = place.as_ref().and_then(|place| place.page.as_ref());
     let mut keep: Vec<BorrowedFd<'_>> = vec![supervisor.descriptor(), client.as_fd()];
+    keep.extend(report.as_ref().map(Report::descriptor));
     keep.extend(page.map(|page| page.memory.as_fd()));
     descriptors::let_go(&keep);
     supervisor.watch_group();
     let ending = supervisor.until_ended()?;
+    if let Some(report) = report {
+        report.give();
+    }
     if let Some(place) = &place {
         // The lease ends with this process in any case.
         let _ = client.exited(ExitedRequest {

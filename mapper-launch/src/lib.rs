@@ -24,6 +24,7 @@ mod failure;
 mod forwarding;
 mod launch;
 mod program;
+mod report;
 mod shim;
 mod signal_state;
 mod started_with;

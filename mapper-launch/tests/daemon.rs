@@ -275,3 +275,48 @@ fn a_launch_costs_less_than_15_ms() {
     }
     panic!("milliseconds more than without the launcher: {costs:?}");
 }
+
+#[test]
+fn a_report_is_told_on_standard_error_when_the_program_has_ended() {
+    use mapper_control::schema::{Account, ReportReply};
+    let stage = Stage::with_daemon(|request| match request {
+        Request::Launch(launch) => Answer::Reply(grant(launch, &CpuSet::first(2), 4)),
+        Request::Report(asked) => {
+            Answer::Reply(mapper_control::Reply::Report(Box::new(ReportReply {
+                protocol: mapper_control::PROTOCOL,
+                app: asked.app,
+                name: mapper_model::AppName::from_lossy("fft"),
+                qos: mapper_model::Qos::default(),
+                account: Account {
+                    achieved: Some(0.93),
+                    judged_intervals: 4,
+                    ..Account::default()
+                },
+            })))
+        }
+        _ => Answer::Silence,
+    });
+    let output = run(&mut stage.launch(&["--report"], &["sh", "-c", "echo mine >&2; exit 4"]));
+    let text = output.stderr.clone();
+    assert_eq!(told(output.status), "exit 4", "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert_eq!(lines[0], "mine");
+    assert!(
+        lines[1].starts_with("mapper-launch: fft: ") && lines[1].contains("achieved 93 %"),
+        "{text}"
+    );
+}
+
+#[test]
+fn without_an_answer_the_report_is_missing_and_the_status_is_the_programs() {
+    let stage = Stage::with_daemon(|request| match request {
+        Request::Launch(launch) => Answer::Reply(grant(launch, &CpuSet::first(2), 4)),
+        Request::Report(_) => Answer::HangUp,
+        _ => Answer::Silence,
+    });
+    let output = run(&mut stage.launch(&["--report"], &["sh", "-c", "exit 5"]));
+    assert_eq!(told(output.status), "exit 5");
+    let text = output.stderr.clone();
+    assert!(text.starts_with("mapper-launch: no report: "), "{text}");
+}

@@ -1,0 +1,139 @@
+//! `--report`: what the program got, told on standard error when it has ended.
+//!
+//! The daemon keeps the books; the launcher asks for them when the program has ended, on a connection
+//! of its own, since the daemon that gave the place may have been replaced meanwhile. That there is
+//! no report is said and is no failure: the exit status is the program's in any case.
+
+use mapper_control::Client;
+use mapper_control::schema::ReportReply;
+use mapper_model::AppId;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a daemon may take to answer; the program's end has to be passed on.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A report to be given at the end.
+#[derive(Debug)]
+pub(crate) struct Report {
+    app: AppId,
+    socket: PathBuf,
+    /// Standard error, from before the launcher let go of it.
+    to: File,
+}
+
+impl Report {
+    /// To be called while standard error is still open; `None` when it cannot be kept.
+    pub(crate) fn prepare(app: AppId, socket: PathBuf) -> Option<Self> {
+        let to = std::io::stderr().as_fd().try_clone_to_owned().ok()?;
+        Some(Self {
+            app,
+            socket,
+            to: to.into(),
+        })
+    }
+
+    /// The descriptor, which must stay open.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.to.as_fd()
+    }
+
+    /// Asks and tells.
+    pub(crate) fn give(mut self) {
+        let reply =
+            Client::connect(&self.socket, PATIENCE).and_then(|mut client| client.report(self.app));
+        let text = match reply {
+            Ok(reply) => in_words(&reply),
+            Err(error) => format!("no report: {error}"),
+        };
+        // That it cannot be said is no reason to fail.
+        let _ = writeln!(self.to, "mapper-launch: {text}");
+    }
+}
+
+/// One line, in an order in which people ask.
+fn in_words(reply: &ReportReply) -> String {
+    let account = &reply.account;
+    let seconds = |ns: u64| ns as f64 * 1e-9;
+    let mut text = format!(
+        "{}: managed for {:.1} s on {} to {} CPUs, given {:.1} CPU-seconds",
+        reply.name,
+        seconds(account.managed_ns),
+        account.fewest_cpus,
+        account.most_cpus,
+        seconds(account.given_cpu_ns),
+    );
+    // Writing to a String cannot fail.
+    if let Some(used_ns) = account.used_cpu_ns {
+        let _ = write!(text, ", used {:.1}", seconds(used_ns));
+    }
+    let _ = write!(text, "; promised {:.0} %", reply.qos.get() * 100.0);
+    match account.achieved {
+        None => text.push_str(", too short to be judged"),
+        Some(achieved) => {
+            let _ = write!(
+                text,
+                ", achieved {:.0} % of its fair-share performance, below the promise in {} of {} \
+                 intervals",
+                achieved * 100.0,
+                account.violations,
+                account.judged_intervals,
+            );
+        }
+    }
+    if let (Some(floor), Some(performance)) = (account.floor, &account.performance) {
+        let _ = write!(
+            text,
+            "; at the end {:.4} {} with a floor of {floor:.4}",
+            performance.value, performance.unit
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_control::PROTOCOL;
+    use mapper_control::schema::Account;
+    use mapper_model::{AppName, Qos};
+
+    fn reply(account: Account) -> ReportReply {
+        ReportReply {
+            protocol: PROTOCOL,
+            app: AppId(1),
+            name: AppName::from_lossy("fft"),
+            qos: Qos::default(),
+            account,
+        }
+    }
+
+    #[test]
+    fn a_report_tells_promise_and_what_became_of_it() {
+        let account = Account {
+            managed_ns: 10_000_000_000,
+            given_cpu_ns: 25_000_000_000,
+            used_cpu_ns: Some(24_000_000_000),
+            judged_intervals: 8,
+            violations: 1,
+            achieved: Some(0.97),
+            fewest_cpus: 2,
+            most_cpus: 4,
+            ..Account::default()
+        };
+        assert_eq!(
+            in_words(&reply(account)),
+            "fft: managed for 10.0 s on 2 to 4 CPUs, given 25.0 CPU-seconds, used 24.0; promised \
+             85 %, achieved 97 % of its fair-share performance, below the promise in 1 of 8 intervals"
+        );
+    }
+
+    #[test]
+    fn a_program_too_short_to_be_judged_is_told_so() {
+        assert!(in_words(&reply(Account::default())).contains("too short to be judged"));
+    }
+}
