@@ -24,7 +24,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
-use super::member::{Member, State};
+use super::member::{BARRIER, Member, State};
 use super::waiting::Lock;
 use super::{kernel, liveness, team};
 
@@ -37,6 +37,8 @@ pub(crate) struct Carrier {
     waiting: AtomicU32,
     /// Those through with the region.
     done: AtomicU32,
+    /// Barriers that the block has passed, in units of `BARRIER`.
+    barriers_passed: AtomicU32,
     /// The id of the member that the carrier's OS thread runs.
     current: AtomicU32,
     /// Goes up each time the carrier comes into the shim.
@@ -52,8 +54,6 @@ pub(crate) struct Carrier {
     lock: Lock,
     /// Changes when a member on another OS thread has come to a stop.
     news: AtomicU32,
-    /// Changes when the block has passed a barrier at which members waited on other OS threads.
-    passed: AtomicU32,
 }
 
 impl Carrier {
@@ -70,7 +70,7 @@ impl Carrier {
             on_loan: AtomicU32::new(0),
             lock: Lock::new(),
             news: AtomicU32::new(0),
-            passed: AtomicU32::new(0),
+            barriers_passed: AtomicU32::new(0),
         }
     }
 
@@ -136,29 +136,50 @@ impl Carrier {
         team::members(lead.id, self.len.load(Ordering::Relaxed))
     }
 
-    /// The next member after `from`, in turn, that could run.
+    /// Whether a member could run if it got a CPU.
+    #[inline(always)]
+    fn could_run(&self, member: &Member) -> bool {
+        member.is_runnable(self.barriers_passed.load(Ordering::Relaxed))
+    }
+
+    /// The next member after `from`, in turn, that could run: usually the very next.
     #[inline]
     fn pick(&self, lead: &'static Member, from: &'static Member) -> Option<&'static Member> {
         let members = self.members(lead);
-        let (before, after) = members.split_at_checked((from.id - lead.id) as usize)?;
-        let after = after.get(1..)?;
+        let place = (from.id - lead.id) as usize + 1;
+        match members.get(place).or(members.first()) {
+            Some(next) if self.could_run(next) => Some(next),
+            _ => self.search(members, place),
+        }
+    }
+
+    fn search(&self, members: &'static [Member], place: usize) -> Option<&'static Member> {
+        let (before, after) = members.split_at_checked(place)?;
         after
             .iter()
             .chain(before)
-            .find(|member| member.is_runnable())
+            .find(|member| self.could_run(member))
     }
 
     /// Has `next` run here instead of `member`; returns when `member` is continued.
     #[inline(always)]
     fn change(&self, member: &'static Member, next: &'static Member) {
-        if next.is(State::Unstarted) {
+        if next.state() == State::UNSTARTED {
             next.make_context();
         }
-        next.set(State::Running);
+        next.set(State::RUNNING);
         self.current.store(next.id, Ordering::Relaxed);
         // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and either
         // nobody else touches the block or this OS thread holds its lock.
         unsafe { member.switch_to(next) };
+    }
+
+    /// Notes that `member` waits; returns how many barriers the block has passed.
+    #[inline(always)]
+    fn wait(&self, member: &Member) -> u32 {
+        let passed = self.barriers_passed.load(Ordering::Relaxed);
+        member.set(State::waiting(passed));
+        passed
     }
 
     /// All members of the block wait: meets the other blocks, then lets all members go on.
@@ -174,18 +195,17 @@ impl Carrier {
         team::meet_other_blocks();
         if on_loan {
             self.take_lock();
-        }
-        for member in self.members(lead) {
-            if member.is(State::Waiting) {
-                member.set(match member.host() {
-                    None => State::Ready,
-                    Some(_) => State::Running,
-                });
+            for member in self.members(lead) {
+                if member.host().is_some() {
+                    member.set(State::RUNNING);
+                }
             }
         }
+        let passed = self.barriers_passed.load(Ordering::Relaxed);
+        self.barriers_passed
+            .store(passed.wrapping_add(BARRIER), Ordering::Release);
         if on_loan {
-            self.passed.fetch_add(1, Ordering::Release);
-            kernel::futex_wake(&self.passed, u32::MAX >> 1);
+            kernel::futex_wake(&self.barriers_passed, u32::MAX >> 1);
         }
     }
 
@@ -223,7 +243,7 @@ pub(super) fn resumed(member: &'static Member) {
 /// Begins the program's code on the carrier's OS thread.
 #[inline(always)]
 pub(super) fn begin_lead(lead: &'static Member) {
-    lead.set(State::Running);
+    lead.set(State::RUNNING);
     lead.carrier.leave();
 }
 
@@ -243,9 +263,9 @@ pub(super) fn barrier(member: &'static Member) {
     );
     if carrier.is_complete() {
         carrier.pass_barrier(lead);
-        member.set(State::Running);
+        member.set(State::RUNNING);
     } else {
-        member.set(State::Waiting);
+        carrier.wait(member);
         run_others(carrier, lead, member);
     }
     resumed(member);
@@ -261,7 +281,7 @@ fn run_others(carrier: &Carrier, lead: &'static Member, member: &'static Member)
         }
         if carrier.is_complete() {
             carrier.pass_barrier(lead);
-            member.set(State::Running);
+            member.set(State::RUNNING);
             carrier.current.store(member.id, Ordering::Relaxed);
             return;
         }
@@ -277,14 +297,13 @@ fn wait_on_host(carrier: &Carrier, member: &'static Member, host: &'static Membe
         carrier.waiting.load(Ordering::Relaxed) + 1,
         Ordering::Relaxed,
     );
-    member.set(State::Waiting);
+    let passed = carrier.wait(member);
     if liveness::has_given_up() {
         // It stays where it is.
-        let phase = carrier.passed.load(Ordering::Relaxed);
         carrier.tell_news();
         carrier.lock.give();
-        while carrier.passed.load(Ordering::Acquire) == phase {
-            kernel::futex_wait(&carrier.passed, phase);
+        while carrier.barriers_passed.load(Ordering::Acquire) == passed {
+            kernel::futex_wait(&carrier.barriers_passed, passed);
         }
         return;
     }
@@ -305,7 +324,7 @@ pub(super) fn give_way(member: &'static Member) -> bool {
     carrier.enter();
     let next = carrier.pick(lead, member);
     if let Some(next) = next {
-        member.set(State::Ready);
+        member.set(State::READY);
         carrier.change(member, next);
     }
     resumed(member);
@@ -353,7 +372,7 @@ pub(super) fn finish(member: &'static Member) {
 
 #[inline]
 fn note_done(carrier: &Carrier, member: &'static Member) {
-    member.set(State::Done);
+    member.set(State::DONE);
     carrier
         .done
         .store(carrier.done.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -391,14 +410,14 @@ pub(super) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
         let current = carrier.current.load(Ordering::Relaxed);
         // The carrier's OS thread is not free, but that of the member it runs is.
         let spare = members.get((current.wrapping_sub(lead.id)) as usize);
-        for member in members.iter().filter(|member| member.is_runnable()) {
+        for member in members.iter().filter(|member| carrier.could_run(member)) {
             let host = if member.is_lead() {
                 spare
             } else {
                 Some(member)
             };
             let Some(host) = host else { continue };
-            if member.is(State::Unstarted) {
+            if member.state() == State::UNSTARTED {
                 member.make_context();
             }
             let on_loan = carrier.on_loan.load(Ordering::Relaxed);

@@ -46,13 +46,15 @@ core::arch::global_asm!(
     "mov qword ptr [rdi], rsp",
     "mov rsp, rsi",
     "wrfsbase rdx",
-    // Changing a mode costs more than asking whether it differs.
+    // Changing a mode costs more than asking whether it differs. MXCSR holds flags that every
+    // inexact result sets, too; they are each thread's own.
     "2:",
     "cmp eax, dword ptr [rsp]",
     "jne 3f",
-    "cmp cx, word ptr [rsp + 4]",
-    "jne 3f",
     "4:",
+    "cmp cx, word ptr [rsp + 4]",
+    "jne 5f",
+    "6:",
     "add rsp, 8",
     "pop r15",
     "pop r14",
@@ -63,8 +65,10 @@ core::arch::global_asm!(
     "ret",
     "3:",
     "ldmxcsr dword ptr [rsp]",
-    "fldcw word ptr [rsp + 4]",
     "jmp 4b",
+    "5:",
+    "fldcw word ptr [rsp + 4]",
+    "jmp 6b",
     ".size mapper_switch,.-mapper_switch",
     // The same by arch_prctl(ARCH_SET_FS, thread_pointer).
     ".balign 64",

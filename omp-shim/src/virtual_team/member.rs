@@ -28,21 +28,29 @@ use super::{carrier, team};
 use crate::attachment;
 use crate::thread_state;
 
-/// What a member is doing.
+/// What a member is doing: one of the constants, or waiting at a barrier of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
-pub(super) enum State {
+pub(super) struct State(u32);
+
+impl State {
     /// It has not begun the region yet.
-    Unstarted,
+    pub(super) const UNSTARTED: Self = Self(0);
     /// It could go on.
-    Ready,
-    /// It waits at a barrier.
-    Waiting,
+    pub(super) const READY: Self = Self(1);
     /// It runs, on its carrier or its host.
-    Running,
+    pub(super) const RUNNING: Self = Self(2);
     /// It is through with the region.
-    Done,
+    pub(super) const DONE: Self = Self(3);
+
+    /// It waits at the barrier that its block will have passed when it has passed more than so many.
+    #[inline(always)]
+    pub(super) const fn waiting(barriers_passed: u32) -> Self {
+        Self(barriers_passed | 4)
+    }
 }
+
+/// What the number of barriers passed goes up by, so that it leaves room for the other states.
+pub(super) const BARRIER: u32 = 8;
 
 /// A logical thread and its OS thread.
 #[repr(C, align(128))]
@@ -98,7 +106,7 @@ impl Member {
     pub(super) fn new(id: u32) -> Self {
         Self {
             id,
-            state: AtomicU32::new(State::Done as u32),
+            state: AtomicU32::new(State::DONE.0),
             lead: AtomicPtr::new(null_mut()),
             host: AtomicPtr::new(null_mut()),
             saved: Saved::new(0),
@@ -120,19 +128,21 @@ impl Member {
     }
 
     #[inline(always)]
-    pub(super) fn is(&self, state: State) -> bool {
-        self.state.load(Ordering::Relaxed) == state as u32
+    pub(super) fn state(&self) -> State {
+        State(self.state.load(Ordering::Relaxed))
     }
 
     #[inline(always)]
-    pub(super) fn set(&self, state: State) {
-        self.state.store(state as u32, Ordering::Relaxed);
+    pub(super) fn set(&self, State(state): State) {
+        self.state.store(state, Ordering::Relaxed);
     }
 
-    /// Whether it could run if it got a CPU.
+    /// Whether it could run if it got a CPU, its block having passed so many barriers.
     #[inline(always)]
-    pub(super) fn is_runnable(&self) -> bool {
-        self.is(State::Ready) || self.is(State::Unstarted)
+    pub(super) fn is_runnable(&self, barriers_passed: u32) -> bool {
+        let State(state) = self.state();
+        state <= State::READY.0
+            || (state > State::DONE.0 && state != State::waiting(barriers_passed).0)
     }
 
     /// The first member of its block.
@@ -178,7 +188,7 @@ impl Member {
     /// Prepares it for a region, in the block of `lead`.
     #[inline]
     pub(super) fn join(&self, lead: &'static Member, shares_entered: u64, singles_met: u32) {
-        self.set(State::Unstarted);
+        self.set(State::UNSTARTED);
         self.lead
             .store(core::ptr::from_ref(lead).cast_mut(), Ordering::Relaxed);
         self.shares_entered.store(shares_entered, Ordering::Relaxed);
@@ -213,7 +223,7 @@ impl Member {
 
     /// Has the OS thread of `self` run `guest` beside its carrier.
     pub(super) fn receive(&'static self, guest: &'static Member) {
-        guest.set(State::Running);
+        guest.set(State::RUNNING);
         guest.set_host(Some(self));
         self.guest
             .store(core::ptr::from_ref(guest).cast_mut(), Ordering::Relaxed);
