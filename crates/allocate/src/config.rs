@@ -93,8 +93,7 @@ impl Default for MemoryModel {
 pub enum Acceptance {
     /// The mean of the last two samples is compared, as printed [MAPPER §3.3].
     Plain5Percent,
-    /// A sequential test, repeated with each new sample until the answer is clear
-    /// ([`mapper::evidence`](crate::mapper::evidence)).
+    /// A sequential test, repeated with each new sample until the answer is clear.
     Welch {
         /// How sure it must be, one-sided.
         confidence: Confidence,
