@@ -28,6 +28,7 @@ pub mod order;
 mod place;
 pub mod policy;
 mod regions;
+pub mod registry;
 pub mod residency;
 mod result;
 pub mod sam_mph;
@@ -37,4 +38,5 @@ mod trim;
 mod unit;
 
 pub use config::MappingConfig;
-pub use policy::{MappingPolicy, POLICIES, PolicyEntry, UnknownPolicy, find};
+pub use policy::MappingPolicy;
+pub use registry::{POLICIES, PolicyEntry, UnknownPolicy, find};
