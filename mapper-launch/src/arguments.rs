@@ -39,9 +39,14 @@ struct CommandLine {
 
     /// OpenMP teams: `fixed` at launch; `virtual`, the size the program expects on as many CPUs as
     /// it has, for programs of gcc; or `follow` the allocation at every parallel region, for
-    /// programs that tolerate OMP_DYNAMIC=true
+    /// programs that tolerate OMP_DYNAMIC=true; `auto`: what --check-teams found out
     #[arg(long, value_name = "MODE", default_value = "fixed")]
-    teams: TeamMode,
+    teams: Teams,
+
+    /// Find out which modes of --teams the program tolerates on this machine, by running it many
+    /// times, and record it for --teams auto; needs no daemon
+    #[arg(long)]
+    check_teams: bool,
 
     /// OpenMP threads to start with: `alloc`, as many as CPUs at launch; `all` CPUs it may ever
     /// get; or a number [default: alloc, all with --teams follow or virtual; OMP_NUM_THREADS if set]
@@ -80,6 +85,48 @@ struct CommandLine {
         num_args = 1..,
     )]
     command: Vec<OsString>,
+}
+
+/// The mode of OpenMP teams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Teams {
+    /// This one.
+    Mode(TeamMode),
+    /// What the catalogue says of the program.
+    Auto,
+}
+
+impl FromStr for Teams {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        let mode = text.parse::<TeamMode>();
+        mode.map(Self::Mode)
+            .map_err(|error| format!("{error}, or auto"))
+    }
+}
+
+impl std::fmt::Display for Teams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Mode(mode) => mode.fmt(f),
+            Self::Auto => f.pad("auto"),
+        }
+    }
+}
+
+/// What is to be done with the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Run it under the daemon, in the team mode of the specification.
+    Launch,
+    /// The same, in the mode that the catalogue says.
+    LaunchByCatalogue,
+    /// Check which team modes it tolerates.
+    CheckTeams,
 }
 
 /// How many threads OpenMP teams start with.
@@ -136,6 +183,8 @@ pub(crate) enum Reporting {
 pub(crate) struct Wishes {
     /// Name, promise, limits.
     pub(crate) spec: AppSpec,
+    /// What is to be done.
+    pub(crate) purpose: Purpose,
     /// `--threads`, if given.
     pub(crate) threads: Option<Threads>,
     /// Whether the runtime interface is wanted.
@@ -178,7 +227,12 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
         }
     };
     let cpus = CpuRange::new(line.min_cpus, line.max_cpus).map_err(Failure::own)?;
-    if line.no_runtime && line.teams != TeamMode::Fixed {
+    if line.no_runtime && line.check_teams {
+        return Err(Failure::own(
+            "--check-teams: not with --no-runtime, as it is the runtime interface that is checked; leave one of them out",
+        ));
+    }
+    if line.no_runtime && line.teams != Teams::Mode(TeamMode::Fixed) {
         return Err(Failure::own(format!(
             "teams {teams}: not with --no-runtime, as it is the runtime interface that makes teams {teams}; leave one of them out",
             teams = line.teams,
@@ -196,7 +250,15 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
             } else {
                 Resizing::Allowed
             },
-            teams: line.teams,
+            teams: match line.teams {
+                Teams::Mode(mode) => mode,
+                Teams::Auto => TeamMode::Fixed,
+            },
+        },
+        purpose: match (line.check_teams, line.teams) {
+            (true, _) => Purpose::CheckTeams,
+            (false, Teams::Auto) => Purpose::LaunchByCatalogue,
+            (false, Teams::Mode(_)) => Purpose::Launch,
         },
         threads: line.threads,
         runtime: if line.no_runtime {

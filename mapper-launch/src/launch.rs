@@ -1,10 +1,13 @@
 //! The sequence: find the program, get a place for it, let it run, exit as it did.
 
-use crate::arguments::{self, Parsed, Reporting, Wishes, WithoutDaemon};
+use crate::arguments::{self, Parsed, Purpose, Reporting, Wishes, WithoutDaemon};
+use crate::catalogue::Catalogue;
+use crate::check_teams::Check;
 use crate::child::WaitingChild;
 use crate::descriptors;
 use crate::environment::{self, Assignment, Environment, Granted, Runtime, TeamWishes};
 use crate::failure::{Failure, say};
+use crate::identity::Identity;
 use crate::program::Program;
 use crate::report::Report;
 use crate::shim;
@@ -41,7 +44,7 @@ pub fn run(started: StartedWith) -> u8 {
 }
 
 fn try_run(started: StartedWith) -> Result<u8, Failure> {
-    let wishes = match arguments::parse(&started.words)? {
+    let mut wishes = match arguments::parse(&started.words)? {
         Parsed::Start(wishes) => *wishes,
         Parsed::Tell(text) => {
             // Nothing flushes at the end, as there is no `main` of Rust's.
@@ -53,6 +56,13 @@ fn try_run(started: StartedWith) -> Result<u8, Failure> {
     };
     let environment = Environment::new(started.environment);
     let program = Program::find(&wishes.command, environment.get("PATH"))?;
+    match wishes.purpose {
+        Purpose::Launch => {}
+        Purpose::LaunchByCatalogue => {
+            wishes.spec.teams = recorded_teams(&wishes, &program, &environment);
+        }
+        Purpose::CheckTeams => return check_teams(&wishes, &program, &environment),
+    }
     let socket = socket_path::socket_path(wishes.socket.as_deref());
     let client = match Client::connect(&socket, PATIENCE) {
         Ok(client) => client,
@@ -63,6 +73,52 @@ fn try_run(started: StartedWith) -> Result<u8, Failure> {
         }
     };
     managed(wishes, &program, &environment, client, started.title)
+}
+
+fn catalogue(environment: &Environment) -> Option<Catalogue> {
+    Catalogue::of_user(environment.get("XDG_STATE_HOME"), environment.get("HOME"))
+}
+
+/// The team mode that the catalogue says; the safe one, with a word to the user, if it says nothing.
+fn recorded_teams(wishes: &Wishes, program: &Program, environment: &Environment) -> TeamMode {
+    let arguments = wishes.command.get(1..).unwrap_or_default();
+    let entry = Identity::of(program.path(), arguments)
+        .ok()
+        .zip(catalogue(environment))
+        .and_then(|(identity, catalogue)| catalogue.find(&identity));
+    match entry {
+        Some(entry) => entry.fastest,
+        None => {
+            say(&format!(
+                "teams auto: {} has not been checked with these libraries; fixed for now (check it with --check-teams)",
+                program.path().display()
+            ));
+            TeamMode::Fixed
+        }
+    }
+}
+
+/// `--check-teams`.
+fn check_teams(
+    wishes: &Wishes,
+    program: &Program,
+    environment: &Environment,
+) -> Result<u8, Failure> {
+    let launcher = std::env::current_exe().ok();
+    let variable = environment.get("MAPPER_SHIM");
+    let shim =
+        shim::find(wishes.shim.as_deref(), variable, launcher.as_deref()).map_err(Failure::own)?;
+    let catalogue = catalogue(environment).ok_or_else(|| {
+        Failure::own("no place for the catalogue; set HOME or XDG_STATE_HOME to an absolute path")
+    })?;
+    let check = Check {
+        program: program.path(),
+        command: &wishes.command,
+        shim,
+        catalogue,
+    };
+    check.run()?;
+    Ok(0)
 }
 
 /// Fails, or warns and lets the program run unmanaged, as the user wanted.

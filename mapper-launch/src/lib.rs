@@ -13,15 +13,21 @@
 //! - [`supervise`] stays with the program; [`forwarding`] decides which signals to pass on, with
 //!   the help of [`witness`].
 //!
+//! Apart from that, [`check_teams`] finds out which team modes a program tolerates, and [`catalogue`]
+//! keeps what it found, by the program's [`identity`].
+//!
 //! The program itself, `src/main.rs`, has no `main` of Rust's: its runtime would ignore SIGPIPE and
 //! open descriptors that were closed, and the program would inherit both.
 
 mod arguments;
+mod catalogue;
+mod check_teams;
 mod child;
 mod descriptors;
 mod environment;
 mod failure;
 mod forwarding;
+mod identity;
 mod launch;
 mod program;
 mod report;

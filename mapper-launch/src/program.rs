@@ -61,6 +61,12 @@ impl Program {
         })
     }
 
+    /// The file that is most likely to be executed.
+    pub(crate) fn path(&self) -> &Path {
+        let first = self.candidates.first();
+        Path::new(OsStr::from_bytes(first.map_or(b"", |path| path.to_bytes())))
+    }
+
     /// Becomes the program. Returns only if that fails.
     pub(crate) fn execute(&self, environment: &[CString]) -> Errno {
         let mut obstacle = Errno::ENOENT;

@@ -82,7 +82,10 @@ const ALLOWED: [Row; 19] = [
     ("mapper-client-c", &["mapper-client"]),
     ("mapper-control", &["mapper-model"]),
     ("mapper-omp-shim", &["mapper-abi"]),
-    ("mapper-launch", CLIENT),
+    (
+        "mapper-launch",
+        &["mapper-abi", "mapper-control", "mapper-model"],
+    ),
     // `doctor` looks at the machine itself, with or without a daemon.
     (
         "mapperctl",

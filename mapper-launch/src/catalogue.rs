@@ -1,0 +1,130 @@
+//! What was found out about programs on this machine: which team modes are safe, which is fastest.
+//!
+//! One JSON file for each program file, named by its build id, in `$XDG_STATE_HOME/mapper/teams`
+//! (`~/.local/state/mapper/teams`), with one entry for each set of libraries it was checked with. A
+//! file is written to the side and renamed, so that a reader finds the old or the new one. What cannot
+//! be read counts as not checked.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use mapper_model::TeamMode;
+use serde::{Deserialize, Serialize};
+
+use crate::identity::Identity;
+
+/// What is known about one program with its libraries.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// Which it is.
+    pub(crate) identity: Identity,
+    /// The command it was checked with, for people who read the file.
+    pub(crate) command: Vec<String>,
+    /// Team modes in which nothing went wrong.
+    pub(crate) safe: Vec<TeamMode>,
+    /// The fastest of them on one CPU, by more than the noise; `fixed` if none is.
+    pub(crate) fastest: TeamMode,
+}
+
+/// The files of one user.
+#[derive(Clone, Debug)]
+pub(crate) struct Catalogue {
+    folder: PathBuf,
+}
+
+impl Catalogue {
+    /// The catalogue below `state_home` (`$XDG_STATE_HOME`), or else below `home` (`$HOME`).
+    pub(crate) fn of_user(state_home: Option<&OsStr>, home: Option<&OsStr>) -> Option<Self> {
+        let set =
+            |value: Option<&OsStr>| value.filter(|value| !value.is_empty()).map(PathBuf::from);
+        let state = set(state_home)
+            // The specification: relative paths are to be ignored.
+            .filter(|path| path.is_absolute())
+            .or_else(|| Some(set(home)?.join(".local/state")))?;
+        Some(Self {
+            folder: state.join("mapper/teams"),
+        })
+    }
+
+    fn file(&self, identity: &Identity) -> PathBuf {
+        self.folder
+            .join(format!("{}.json", identity.program.as_str()))
+    }
+
+    fn entries(file: &Path) -> Vec<Entry> {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// What is known about a program.
+    pub(crate) fn find(&self, identity: &Identity) -> Option<Entry> {
+        let entries = Self::entries(&self.file(identity));
+        entries
+            .into_iter()
+            .find(|entry| entry.identity == *identity)
+    }
+
+    /// Records an entry in the place of an earlier one. Returns the file.
+    pub(crate) fn record(&self, entry: Entry) -> anyhow::Result<PathBuf> {
+        let file = self.file(&entry.identity);
+        let mut entries = Self::entries(&file);
+        entries.retain(|other| other.identity != entry.identity);
+        entries.push(entry);
+        let text = serde_json::to_string_pretty(&entries).context("write the entry as JSON")?;
+        let aside = file.with_extension(format!("{}.tmp", std::process::id()));
+        fs::create_dir_all(&self.folder)
+            .and_then(|()| fs::write(&aside, text + "\n"))
+            .and_then(|()| fs::rename(&aside, &file))
+            .with_context(|| format!("write {}", file.display()))?;
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(argument: &str, fastest: TeamMode) -> Entry {
+        Entry {
+            identity: Identity::of(Path::new("/bin/sh"), &[argument.into()]).unwrap(),
+            command: vec!["sh".to_owned()],
+            safe: vec![TeamMode::Fixed, fastest],
+            fastest,
+        }
+    }
+
+    #[test]
+    fn what_is_recorded_is_found_again_for_this_program_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalogue = Catalogue::of_user(Some(folder.path().as_os_str()), None).unwrap();
+        let (first, second) = (entry("a", TeamMode::Virtual), entry("b", TeamMode::Follow));
+        assert_eq!(catalogue.find(&first.identity), None);
+        catalogue.record(first.clone()).unwrap();
+        let file = catalogue.record(second.clone()).unwrap();
+        assert!(file.starts_with(folder.path().join("mapper/teams")));
+        assert_eq!(catalogue.find(&first.identity), Some(first.clone()));
+        let again = entry("a", TeamMode::Fixed);
+        catalogue.record(again.clone()).unwrap();
+        assert_eq!(catalogue.find(&first.identity), Some(again));
+        assert_eq!(catalogue.find(&second.identity), Some(second));
+        fs::write(file, "not json").unwrap();
+        assert_eq!(catalogue.find(&first.identity), None);
+    }
+
+    #[test]
+    fn the_folder_is_where_the_desktop_specification_wants_it() {
+        let folder = |state: Option<&str>, home: Option<&str>| {
+            Catalogue::of_user(state.map(OsStr::new), home.map(OsStr::new)).map(|c| c.folder)
+        };
+        assert_eq!(
+            folder(Some("/s"), Some("/h")),
+            Some("/s/mapper/teams".into())
+        );
+        let at_home = Some("/h/.local/state/mapper/teams".into());
+        assert_eq!(folder(Some(""), Some("/h")), at_home);
+        assert_eq!(folder(Some("rel"), Some("/h")), at_home);
+        assert_eq!(folder(None, None), None);
+    }
+}

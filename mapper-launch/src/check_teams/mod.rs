@@ -1,0 +1,232 @@
+//! `mapper-launch --check-teams -- PROGRAM`: which team modes does this program tolerate here, and
+//! which is fastest when it has few CPUs?
+//!
+//! The program is run plainly a few times, then in each mode on one CPU and under an allocation that
+//! changes every 300 µs; no daemon is needed ([`trial`]). A mode is *safe* if the program ended as
+//! plainly every time, and printed the same. If it does not print the same twice by itself, only the
+//! exit status is compared, and that is said. Of the safe modes the *fastest* is the one with the
+//! shortest run on one CPU, if it is faster than those before it by more than [`WORTH`]. All of them start with as many threads as there
+//! are CPUs: what counts is how they fare when CPUs are taken from them.
+//!
+//! What was found goes to the [`catalogue`](crate::catalogue), where `--teams auto` looks it up. It is
+//! evidence, not proof: it holds for what the program did in these runs.
+
+mod trial;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use mapper_model::TeamMode;
+
+use crate::catalogue::{Catalogue, Entry};
+use crate::identity::Identity;
+use trial::{Allocations, Outcome, Trial};
+
+/// Plain runs, and managed ones under changing allocations.
+const RUNS: u32 = 3;
+/// A mode is faster than `fixed` if it saves at least this share of the time.
+const WORTH: f64 = 0.05;
+/// And not less than this, which is the noise of starting a process.
+const WORTH_AT_LEAST_S: f64 = 0.01;
+/// A managed run has hung after so many times what it takes plainly on all CPUs, and not before
+/// [`LEAST_LIMIT`]. One CPU instead of all, and threads that wait for one another, take their time.
+const SLOWNESS: u32 = 30;
+const LEAST_LIMIT: Duration = Duration::from_secs(20);
+/// A plain run may take this long.
+const PLAIN_LIMIT: Duration = Duration::from_secs(3600);
+
+/// The modes to check; `fixed` is what the others are compared with.
+const MODES: [TeamMode; 3] = [TeamMode::Fixed, TeamMode::Virtual, TeamMode::Follow];
+
+/// What is to be checked, and with what.
+#[derive(Debug)]
+pub(crate) struct Check<'a> {
+    /// The program's file.
+    pub(crate) program: &'a Path,
+    /// The command line.
+    pub(crate) command: &'a [OsString],
+    /// The shim.
+    pub(crate) shim: PathBuf,
+    /// Where the result goes.
+    pub(crate) catalogue: Catalogue,
+}
+
+/// What came of a mode.
+#[derive(Clone, PartialEq, Debug)]
+enum Finding {
+    /// As plainly in every run; the time on one CPU.
+    Safe(Duration),
+    /// The shim kept real teams: the reason it gives.
+    NotAdmitted(String),
+    /// Otherwise.
+    Unsafe(String),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Safe(time) => write!(f, "safe, {:.2} s on one CPU", time.as_secs_f64()),
+            Self::NotAdmitted(why) => write!(f, "not for this program ({why})"),
+            Self::Unsafe(how) => write!(f, "not safe: {how}"),
+        }
+    }
+}
+
+/// How plain runs compare with one another.
+struct Plain {
+    status: String,
+    /// What is printed, if it is always the same.
+    printed: Option<Vec<u8>>,
+    slowest: Duration,
+}
+
+impl Check<'_> {
+    /// Runs the program in all modes, tells and records what came of it.
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let arguments = self.command.get(1..).unwrap_or_default();
+        let identity = Identity::of(self.program, arguments)?;
+        let plain = self.plain()?;
+        tell(&format!(
+            "plainly: {}, {:.2} s{}",
+            plain.status,
+            plain.slowest.as_secs_f64(),
+            match plain.printed {
+                Some(_) => "",
+                None => "; it does not print the same twice, so that only the status is compared",
+            }
+        ))?;
+        let mut findings = Vec::new();
+        for mode in MODES {
+            let finding = self.mode(mode, &plain)?;
+            tell(&format!("{:<8} {finding}", mode.as_str()))?;
+            findings.push((mode, finding));
+        }
+        let safe = findings
+            .iter()
+            .filter(|(_, finding)| matches!(finding, Finding::Safe(_)))
+            .map(|(mode, _)| *mode)
+            .collect();
+        let fastest = fastest(&findings);
+        let words = self.command.iter();
+        let file = self.catalogue.record(Entry {
+            identity,
+            command: words
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            safe,
+            fastest,
+        })?;
+        tell(&format!(
+            "--teams auto will use {fastest} (recorded in {})",
+            file.display()
+        ))
+    }
+
+    fn trial(&self, limit: Duration) -> anyhow::Result<Trial<'_>> {
+        Trial::new(self.program, self.command, &self.shim, limit)
+    }
+
+    fn plain(&self) -> anyhow::Result<Plain> {
+        let trial = self.trial(PLAIN_LIMIT)?;
+        let first = trial.plainly()?;
+        let mut plain = Plain {
+            status: first.status,
+            printed: Some(first.printed),
+            slowest: first.elapsed,
+        };
+        for _ in 1..RUNS {
+            let run = trial.plainly()?;
+            anyhow::ensure!(
+                run.status == plain.status,
+                "{}: ends by itself now with {}, now with {}; nothing can be said of it",
+                self.program.display(),
+                plain.status,
+                run.status
+            );
+            plain.printed = plain.printed.filter(|printed| *printed == run.printed);
+            plain.slowest = plain.slowest.max(run.elapsed);
+        }
+        Ok(plain)
+    }
+
+    fn mode(&self, mode: TeamMode, plain: &Plain) -> anyhow::Result<Finding> {
+        let limit = LEAST_LIMIT.max(plain.slowest.saturating_mul(SLOWNESS));
+        let trial = self.trial(limit)?;
+        let mut best = Duration::MAX;
+        let constant = (0..RUNS).map(|_| Allocations::OneCpu);
+        let changing = (0..RUNS).map(Allocations::Changing);
+        for allocations in constant.chain(changing) {
+            let run = trial.managed(mode, allocations)?;
+            if let Some(how) = differs(plain, &run) {
+                return Ok(Finding::Unsafe(format!("{how} {allocations}")));
+            }
+            if let Some(why) = run.not_admitted.filter(|_| mode != TeamMode::Fixed) {
+                return Ok(Finding::NotAdmitted(why));
+            }
+            if allocations == Allocations::OneCpu {
+                best = best.min(run.elapsed);
+            }
+        }
+        Ok(Finding::Safe(best))
+    }
+}
+
+/// In what a managed run differs from plain ones.
+fn differs(plain: &Plain, run: &Outcome) -> Option<String> {
+    if run.status != plain.status {
+        return Some(run.status.clone());
+    }
+    let printed = plain.printed.as_ref()?;
+    (*printed != run.printed).then(|| "prints something else".to_owned())
+}
+
+/// The fastest of the safe modes.
+fn fastest(findings: &[(TeamMode, Finding)]) -> TeamMode {
+    let mut best = TeamMode::Fixed;
+    let mut shortest = f64::INFINITY;
+    for (mode, finding) in findings {
+        if let Finding::Safe(time) = finding {
+            let time_s = time.as_secs_f64();
+            if time_s < shortest * (1.0 - WORTH) && time_s < shortest - WORTH_AT_LEAST_S {
+                (best, shortest) = (*mode, time_s);
+            }
+        }
+    }
+    best
+}
+
+fn tell(line: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .context("write to standard output")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_is_preferred_only_if_it_is_safe_and_clearly_faster() {
+        let safe = |ms| Finding::Safe(Duration::from_millis(ms));
+        let broken = Finding::Unsafe("SIGSEGV".to_owned());
+        let pick = |fixed, virtual_, follow| {
+            fastest(&[
+                (TeamMode::Fixed, fixed),
+                (TeamMode::Virtual, virtual_),
+                (TeamMode::Follow, follow),
+            ])
+        };
+        assert_eq!(pick(safe(100), safe(98), safe(97)), TeamMode::Fixed);
+        assert_eq!(pick(safe(100), safe(50), safe(49)), TeamMode::Virtual);
+        assert_eq!(pick(safe(100), broken.clone(), safe(49)), TeamMode::Follow);
+        assert_eq!(
+            pick(broken.clone(), broken.clone(), broken),
+            TeamMode::Fixed
+        );
+    }
+}

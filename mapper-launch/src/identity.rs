@@ -1,0 +1,152 @@
+//! Which program a command is, so that what was found out about it is not applied to another.
+//!
+//! A program is known by the build ids that linkers put into ELF files: its own and those of the
+//! libraries it loads at start; where there is none, by a checksum of the contents. The libraries are
+//! those that the dynamic loader names when it is asked to only list them. Recompiling the program or
+//! updating its OpenMP runtime therefore makes it another.
+//!
+//! *Interpreters.* A program that does not itself load an OpenMP runtime (Python, a shell script) is
+//! only what runs the program proper. Its arguments then are part of the identity.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+use object::Object;
+use serde::{Deserialize, Serialize};
+
+/// A file, by build id or checksum.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct FileId(String);
+
+impl FileId {
+    /// Its digits, fit for a file name.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn of(path: &Path) -> anyhow::Result<Self> {
+        let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+        let build_id = object::File::parse(&*bytes)
+            .ok()
+            .and_then(|file| file.build_id().ok()?.map(<[u8]>::to_owned));
+        Ok(match build_id {
+            Some(id) => Self(id.iter().map(|byte| format!("{byte:02x}")).collect()),
+            None => Self(format!("sum-{:016x}-{}", checksum(&bytes), bytes.len())),
+        })
+    }
+}
+
+/// FNV-1a. Only tells versions of one's own files apart.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// A program with everything it loads at start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    /// The program's own file.
+    pub(crate) program: FileId,
+    /// The libraries, in order.
+    libraries: Vec<FileId>,
+    /// The arguments, of one that loads no OpenMP runtime by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    arguments: Option<Vec<String>>,
+}
+
+impl Identity {
+    /// Of the program at `path`, started with these arguments.
+    pub(crate) fn of(path: &Path, arguments: &[OsString]) -> anyhow::Result<Self> {
+        let program = FileId::of(path)?;
+        let listed = libraries(path);
+        let has_runtime = listed.iter().any(|library| is_openmp(library));
+        let mut libraries = listed
+            .iter()
+            .map(|library| FileId::of(library))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        libraries.sort();
+        let words = || {
+            arguments
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+        };
+        Ok(Self {
+            program,
+            libraries,
+            arguments: (!has_runtime).then(|| words().collect()),
+        })
+    }
+}
+
+fn is_openmp(library: &Path) -> bool {
+    let name = library.file_name().map(OsStr::as_bytes).unwrap_or_default();
+    ["libgomp", "libomp", "libiomp5"]
+        .iter()
+        .any(|runtime| name.starts_with(runtime.as_bytes()))
+}
+
+/// The libraries that the loader would load; none for what it does not load, such as scripts.
+fn libraries(program: &Path) -> Vec<PathBuf> {
+    // The program itself would run if it were not dynamically linked.
+    let is_dynamic = fs::read(program).is_ok_and(|bytes| {
+        object::File::parse(&*bytes).is_ok_and(|file| file.section_by_name(".interp").is_some())
+    });
+    if !is_dynamic {
+        return Vec::new();
+    }
+    let listed = Command::new(program)
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    // Lines of the form `libm.so.6 => /lib/libm.so.6 (0x…)` or `/lib64/ld-linux.so.2 (0x…)`.
+    let listed = listed.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&listed)
+        .lines()
+        .filter_map(|line| {
+            let named = line
+                .rsplit_once(" => ")
+                .map_or(line, |(_, path)| path)
+                .trim();
+            let (path, _) = named.rsplit_once(" (")?;
+            Some(PathBuf::from(path)).filter(|path| path.is_absolute())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_itself_and_no_other() {
+        let shell = Identity::of(Path::new("/bin/sh"), &[]).unwrap();
+        assert_eq!(shell, Identity::of(Path::new("/bin/sh"), &[]).unwrap());
+        assert_ne!(shell, Identity::of(Path::new("/bin/ls"), &[]).unwrap());
+        assert!(!shell.libraries.is_empty());
+    }
+
+    #[test]
+    fn of_an_interpreter_the_arguments_count() {
+        let with = |word: &str| Identity::of(Path::new("/bin/sh"), &[word.into()]).unwrap();
+        assert_ne!(with("a.sh"), with("b.sh"));
+    }
+
+    #[test]
+    fn a_script_is_known_by_its_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("s");
+        fs::write(&script, "#!/bin/sh\n").unwrap();
+        let before = Identity::of(&script, &[]).unwrap();
+        assert!(before.program.as_str().starts_with("sum-"));
+        fs::write(&script, "#!/bin/sh\nexit\n").unwrap();
+        assert_ne!(before, Identity::of(&script, &[]).unwrap());
+    }
+}
