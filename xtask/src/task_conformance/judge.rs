@@ -17,6 +17,10 @@ use super::run::{Ending, Machine, Run, Runner};
 /// Plain runs under `OMP_DYNAMIC=true` that must pass for `follow` to be answerable.
 const DYNAMIC_RUNS: u32 = 3;
 
+/// Plain runs, of a program that failed with mapper, that must all pass before mapper is blamed:
+/// runtimes have races of their own, which show once in some runs.
+const RUNS_BEFORE_BLAME: u32 = 60;
+
 /// A hung program is told from a slow one by this many times what it takes plainly.
 const SLOWNESS: u32 = 10;
 
@@ -54,6 +58,13 @@ pub(crate) enum Verdict {
     NeedsExactTeams {
         /// How it ended with mapper.
         how: String,
+    },
+    /// Wrong, but so it is now and then without mapper.
+    WrongPlainlyToo {
+        /// How it ended without mapper.
+        how: String,
+        /// The end of what it printed then.
+        said: String,
     },
     /// Wrong, and it should not be.
     Broken {
@@ -209,6 +220,15 @@ fn wrong(
             if runner.plainly(&[("OMP_DYNAMIC", "true")])?.ending != Ending::Passed {
                 return Ok(Verdict::NeedsExactTeams { how });
             }
+        }
+    }
+    for _ in 0..RUNS_BEFORE_BLAME {
+        let again = runner.plainly(&[])?;
+        if again.ending != Ending::Passed {
+            return Ok(Verdict::WrongPlainlyToo {
+                how: again.ending.to_string(),
+                said: again.said,
+            });
         }
     }
     Ok(Verdict::Broken {

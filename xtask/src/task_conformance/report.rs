@@ -24,6 +24,7 @@ struct Row {
     passed: usize,
     not_admitted: usize,
     needs_exact_teams: usize,
+    wrong_plainly_too: usize,
     broken: usize,
 }
 
@@ -33,6 +34,7 @@ impl Row {
             Verdict::Passed => self.passed += 1,
             Verdict::NotAdmitted { .. } => self.not_admitted += 1,
             Verdict::NeedsExactTeams { .. } => self.needs_exact_teams += 1,
+            Verdict::WrongPlainlyToo { .. } => self.wrong_plainly_too += 1,
             Verdict::Broken { .. } => self.broken += 1,
         }
     }
@@ -118,8 +120,14 @@ impl Report {
     fn write_table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "\n{:<10} {:<8} {:>8} {:>13} {:>17} {:>8}",
-            "compiler", "teams", "passed", "not admitted", "needs exact teams", "broken"
+            "\n{:<10} {:<8} {:>8} {:>13} {:>17} {:>17} {:>8}",
+            "compiler",
+            "teams",
+            "passed",
+            "not admitted",
+            "needs exact teams",
+            "wrong plainly too",
+            "broken"
         )?;
         let compilers: BTreeSet<&str> = self
             .cases
@@ -147,9 +155,29 @@ impl Report {
                 let row = self.row(compiler, mode.teams);
                 writeln!(
                     f,
-                    "{compiler:<10} {teams:<8} {:>8} {:>13} {:>17} {:>8}",
-                    row.passed, row.not_admitted, row.needs_exact_teams, row.broken
+                    "{compiler:<10} {teams:<8} {:>8} {:>13} {:>17} {:>17} {:>8}",
+                    row.passed,
+                    row.not_admitted,
+                    row.needs_exact_teams,
+                    row.wrong_plainly_too,
+                    row.broken
                 )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_wrong_plainly_too(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for case in &self.cases {
+            for managed in &case.managed {
+                if let Verdict::WrongPlainlyToo { how, said } = &managed.verdict {
+                    writeln!(
+                        f,
+                        "\nwrong now and then without mapper too: {} {}: {how}",
+                        case.compiler, case.program
+                    )?;
+                    write_indented(f, said)?;
+                }
             }
         }
         Ok(())
@@ -181,6 +209,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_plain(f)?;
         self.write_table(f)?;
+        self.write_wrong_plainly_too(f)?;
         self.write_broken(f)
     }
 }
@@ -230,7 +259,15 @@ mod tests {
                 support: Support::NotSupported,
             },
         ];
-        let cases = vec![case("a.c", Verdict::Passed), case("odd name.c", broken)];
+        let racy = Verdict::WrongPlainlyToo {
+            how: "exit status 1".to_owned(),
+            said: "race".to_owned(),
+        };
+        let cases = vec![
+            case("a.c", Verdict::Passed),
+            case("odd name.c", broken),
+            case("racy.c", racy),
+        ];
         Report::new(Some(Path::new("/suite")), modes, cases)
     }
 
@@ -245,7 +282,14 @@ mod tests {
             "{text}"
         );
         assert_eq!(report().broken(), 1);
-        assert_eq!(report().sound(), 1);
+        assert_eq!(report().sound(), 2);
+    }
+
+    #[test]
+    fn what_the_runtime_breaks_by_itself_is_told_and_not_blamed_on_mapper() {
+        let text = report().to_string();
+        assert!(text.contains("without mapper too: gcc racy.c"), "{text}");
+        assert!(!text.contains("--program racy.c"), "{text}");
     }
 
     #[test]
