@@ -71,14 +71,19 @@ impl AllocationPolicy for Equal {
         let mut ledger = Ledger::open(snapshot);
         ledger.settle(&targets);
         let mut notes = fair::notes(snapshot, &entitled, &targets);
-        for (note, watch) in notes.iter_mut().zip(self.sections.iter()) {
-            if watch.section() == Section::Serial {
+        for (place, note) in notes.iter_mut().enumerate() {
+            if self.sections.at(place).section() == Section::Serial && !entitled[place].fixed {
                 note.state = "serial";
+                let rule = match targets[place] {
+                    1 => "a serial section gets one CPU",
+                    _ => "a serial section gets the fewest CPUs it asked for",
+                };
                 note.reasons.push(Reason::Model {
-                    rule: "a serial section gets one CPU".to_owned(),
+                    rule: rule.to_owned(),
                 });
             }
         }
+        ledger.tell_transfers(&mut notes);
         ledger.close(notes)
     }
 

@@ -96,7 +96,9 @@ impl AllocationPolicy for Fair {
         let targets = full_shares(snapshot.usable.len(), &entitled);
         let mut ledger = Ledger::open(snapshot);
         ledger.settle(&targets);
-        ledger.close(notes(snapshot, &entitled, &targets))
+        let mut notes = notes(snapshot, &entitled, &targets);
+        ledger.tell_transfers(&mut notes);
+        ledger.close(notes)
     }
 
     fn save(&self) -> PolicyState {

@@ -12,11 +12,12 @@
 //! application holds beyond its fair share goes back when somebody else is owed it.
 
 use crate::config::{Acceptance, AllocationConfig};
-use crate::entitlement::{self, Entitlement};
+use crate::entitlement::Entitlement;
 use crate::ledger::{self, Holder, Ledger, Note};
 use crate::mapper::evidence::{self, SampledTrial, TestRules};
 use crate::mapper::exploration::{self, Direction, PlainTrial, Reference, Verdict};
 use crate::mapper::stealing::{self, Bidder, Passes};
+use crate::opening::{self, Opening, Remembered, Situation};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use crate::roll::Roll;
 use mapper_model::{
@@ -38,6 +39,7 @@ pub struct HillClimb {
 struct State {
     climbers: Roll<Climber>,
     usable: u32,
+    entitled: Vec<Entitlement>,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -64,8 +66,8 @@ enum Mode {
     Resting,
 }
 
-impl Climber {
-    fn new() -> Self {
+impl Remembered for Climber {
+    fn newcomer() -> Self {
         Self {
             cpus: 0,
             epoch: 0,
@@ -78,6 +80,12 @@ impl Climber {
         }
     }
 
+    fn decided(&self) -> u32 {
+        self.cpus
+    }
+}
+
+impl Climber {
     /// Begins to be measured, as for the first time.
     fn start_over(&mut self) {
         self.mode = Mode::Measuring;
@@ -145,12 +153,13 @@ impl HillClimb {
             if ledger.count(place) != climber.cpus {
                 climber.start_over();
             }
-            notes[place].reasons.push(if ledger.before(place) == 0 {
-                Reason::Arrived { fair: owed.fair }
-            } else {
-                Reason::Steady
-            });
+            if ledger.before(place) == 0 {
+                notes[place]
+                    .reasons
+                    .push(Reason::Arrived { fair: owed.fair });
+            }
         }
+        ledger.tell_transfers(notes);
     }
 
     /// Judges the trial of a climber, if it has one. Returns whether it may go on at once.
@@ -331,27 +340,18 @@ impl AllocationPolicy for HillClimb {
             return ledger::pool(snapshot);
         }
         let usable = snapshot.usable.len();
-        let attendance = self
-            .state
-            .climbers
-            .call(snapshot.apps.iter().map(|a| a.app), Climber::new);
-        let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
-        let mut ledger = Ledger::open(snapshot);
-        let moved = self
-            .state
-            .climbers
-            .iter()
-            .enumerate()
-            .any(|(place, climber)| climber.cpus != ledger.count(place));
-        let changed = attendance.changed() || moved || self.state.usable != usable;
-        self.state.usable = usable;
-        let mut notes: Vec<Note> = entitled
-            .iter()
-            .map(|owed| Note {
-                fair: owed.fair,
-                ..Note::default()
-            })
-            .collect();
+        let Opening {
+            entitled,
+            mut ledger,
+            mut notes,
+            situation,
+        } = opening::open(
+            snapshot,
+            self.config.min_cpus,
+            &mut self.state.climbers,
+            &mut self.state.entitled,
+            &mut self.state.usable,
+        );
         let interval = snapshot.trigger == Trigger::Interval;
         let mut sampled = vec![false; notes.len()];
         if interval {
@@ -359,7 +359,7 @@ impl AllocationPolicy for HillClimb {
                 sampled[place] = self.take_in(place, app, ledger.count(place)).is_some();
             }
         }
-        if changed {
+        if situation == Situation::Changed {
             // A trial that was under way is over.
             for place in 0..notes.len() {
                 let climber = self.state.climbers.at_mut(place);

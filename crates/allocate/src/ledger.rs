@@ -155,6 +155,45 @@ impl Ledger {
         }
     }
 
+    /// Notes who gave to whom, for policies that settle everybody's count without a bargain between
+    /// two. It stands before the other reasons, but behind an arrival.
+    pub fn tell_transfers(&self, notes: &mut [Note]) {
+        let place_of = |app: AppId| self.ids.iter().position(|id| *id == app);
+        let mut books = vec![Told::default(); notes.len()];
+        for &Transfer { from, to, cpus } in &self.transfers {
+            let (giver, taker) = (from.and_then(place_of), to.and_then(place_of));
+            if let (Some(giver), Some(to)) = (giver, to) {
+                books[giver].gave.add(to, cpus);
+            }
+            match (taker, from) {
+                (Some(taker), Some(from)) => books[taker].got.add(from, cpus),
+                (Some(taker), None) => books[taker].free += cpus,
+                (None, _) => {}
+            }
+        }
+        for (place, (note, told)) in notes.iter_mut().zip(books).enumerate() {
+            let newcomer = self.before[place] == 0;
+            let mut reasons = Vec::new();
+            if told.gave.cpus > 0 {
+                reasons.push(Reason::Handed {
+                    to: told.gave.with,
+                    cpus: told.gave.cpus,
+                });
+            }
+            if told.got.cpus > 0 {
+                reasons.push(Reason::Received {
+                    from: told.got.with,
+                    cpus: told.got.cpus,
+                });
+            }
+            if told.free > 0 && !newcomer {
+                reasons.push(Reason::TookFree { cpus: told.free });
+            }
+            let at = usize::from(matches!(note.reasons.first(), Some(Reason::Arrived { .. })));
+            note.reasons.splice(at..at, reasons);
+        }
+    }
+
     /// Closes the books.
     #[must_use]
     pub fn close(self, notes: Vec<Note>) -> Allocation {
@@ -183,6 +222,30 @@ impl Ledger {
             transfers: self.transfers,
             free: self.free,
         }
+    }
+}
+
+/// What one application gave and got.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    gave: Counterparts,
+    got: Counterparts,
+    free: u32,
+}
+
+/// Applications on the other side of transfers, each once.
+#[derive(Clone, Debug, Default)]
+struct Counterparts {
+    with: Vec<AppId>,
+    cpus: u32,
+}
+
+impl Counterparts {
+    fn add(&mut self, app: AppId, cpus: u32) {
+        if !self.with.contains(&app) {
+            self.with.push(app);
+        }
+        self.cpus += cpus;
     }
 }
 

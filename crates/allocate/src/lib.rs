@@ -16,8 +16,9 @@
 //! | [`nucore`] | per node as many cores as its memory can feed | NuCore §5 |
 //! | [`scalability`] | hill climbing on CPU utilisation | C3PO as in NuPoCo §7.3 |
 //!
-//! The three that decide by a model share the frame [`model_driven`]. [`shares`] holds the arithmetic of fair shares, [`entitlement`] what each application is owed,
-//! [`ledger`] the books in which CPUs change hands.
+//! The three that decide by a model share the frame [`model_driven`]. [`shares`] holds the
+//! arithmetic of fair shares, [`entitlement`] what each application is owed, [`ledger`] the books in
+//! which CPUs change hands.
 
 pub mod config;
 pub mod entitlement;
@@ -30,6 +31,7 @@ pub mod max_speedup;
 pub mod model_driven;
 pub mod nucore;
 pub mod nupoco;
+mod opening;
 pub mod policy;
 pub mod registry;
 pub mod roll;

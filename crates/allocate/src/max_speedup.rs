@@ -12,7 +12,7 @@
 
 use crate::model_driven::nodes::Division;
 use crate::model_driven::{Inputs, ModelDriven, Planner};
-use crate::nupoco::work_rates;
+use crate::nupoco::{SERIAL, surplus, work_rates};
 use crate::section::Section;
 use mapper_predict::cooperative::greedy::{self, ClusteredMachine};
 use mapper_predict::{Cycles, ModelError, RequestsPerCycle};
@@ -58,12 +58,15 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, ModelError> {
     let plan = greedy::plan(&machine, &rates)?;
 
     let mut counts = vec![1; inputs.candidates.len()];
-    let mut rules = vec!["a serial section gets one core".to_owned(); counts.len()];
+    let mut rules = vec![SERIAL.to_owned(); counts.len()];
     for ((&place, &clusters), speedup) in parallel.iter().zip(&plan.clusters).zip(&plan.speedups) {
         counts[place] = clusters * size;
+        let part = match size {
+            1 => format!("{clusters} of {} CPUs", machine.clusters),
+            _ => format!("{clusters} of {} clusters of {size} CPUs", machine.clusters),
+        };
         rules[place] = format!(
-            "{clusters} of {} clusters of {size} for the greatest sum of speedups ({:.1} of {:.1})",
-            machine.clusters,
+            "{part} for the greatest sum of speedups; {:.1} of {:.1} is its part",
             speedup.get(),
             plan.sum
         );
@@ -73,13 +76,17 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, ModelError> {
         .iter()
         .copied()
         .max_by_key(|&i| (counts[i], std::cmp::Reverse(i)));
-    if let Some(most) = most {
+    if let Some(most) = most
+        && cpus % size > 0
+    {
         counts[most] += cpus % size;
+        rules[most].push_str(&format!("; and {} that make no cluster", cpus % size));
     }
     Ok(Division {
         counts,
         by_node: None,
         rules,
+        surplus: inputs.candidates.iter().map(surplus).collect(),
     })
 }
 

@@ -13,8 +13,9 @@
 //! [readings, NuCore, issue 9]. In the program each application is held to as many cores as bring
 //! its weighted part of the bandwidth, else the tie rule would give the first one everything.
 
-use crate::model_driven::nodes::{Division, NodeCapacity};
+use crate::model_driven::nodes::{Division, NodeCapacity, Surplus};
 use crate::model_driven::{Inputs, ModelDriven, Planner};
+use crate::nupoco::SERIAL;
 use crate::section::Section;
 use crate::shares::{self, Claim};
 use mapper_predict::nucore::{
@@ -113,8 +114,8 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, NuCoreError> {
         .iter()
         .map(|&i| Claim {
             weight: inputs.candidates[i].weight,
-            min: 1,
-            max: u32::MAX,
+            min: inputs.candidates[i].limits.min,
+            max: inputs.candidates[i].limits.max,
         })
         .collect();
     let mut counts = shares::bounded_shares(rest, &claims);
@@ -132,14 +133,15 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, NuCoreError> {
         .iter()
         .enumerate()
         .map(|(i, part)| match (part, &solution) {
-            (Part::Serial, _) => "a serial section gets one core".to_owned(),
+            (Part::Serial, _) => SERIAL.to_owned(),
             (Part::ShortOfBandwidth, Some(solution)) => format!(
-                "{:.1} GB/s a core, {:.1} GB/s in all with the fewest cores",
+                "a core of it asks for {:.1} GB/s; the fewest cores that bring {:.1} GB/s in all",
                 demand(i),
                 solution.total_bandwidth.get()
             ),
             _ => format!(
-                "{:.1} GB/s a core does not fill a memory of {alpha:.1}: shares what is left",
+                "a core of it asks for {:.1} GB/s, so a node of it does not fill a memory of \
+                 {alpha:.1} GB/s; shares what is left",
                 demand(i)
             ),
         })
@@ -148,6 +150,13 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, NuCoreError> {
         counts: by_node.iter().map(|cores| cores.iter().sum()).collect(),
         by_node: Some(by_node),
         rules,
+        surplus: parts
+            .iter()
+            .map(|part| match part {
+                Part::Computes => Surplus::Taken,
+                Part::Serial | Part::ShortOfBandwidth => Surplus::Declined,
+            })
+            .collect(),
     })
 }
 

@@ -8,7 +8,7 @@
 //! are [`mapper_predict::nupoco`]; here its inputs are made from what was measured
 //! [readings N8, N9] and its answer is turned into counts per node.
 
-use crate::model_driven::nodes::Division;
+use crate::model_driven::nodes::{Division, Surplus};
 use crate::model_driven::profiled::Measured;
 use crate::model_driven::{Candidate, Inputs, ModelDriven, Planner};
 use crate::section::Section;
@@ -116,13 +116,14 @@ fn division(inputs: &Inputs<'_>, plan: &DopPlan, rates: &[WorkRates]) -> Divisio
         .map(|((candidate, cores), rates)| {
             let held = cores.iter().filter(|c| **c > 0).count();
             match (candidate.section, plan.rule) {
-                (Section::Serial, _) => "a serial section gets one core".to_owned(),
+                (Section::Serial, _) => SERIAL.to_owned(),
                 (_, DopRule::RoundRobinCores) => {
                     "more applications than nodes, cores dealt round robin".to_owned()
                 }
                 (_, DopRule::WholeNodes) => format!(
-                    "{held} of {nodes} nodes for the highest system utilisation at {:.2e} requests per cycle",
-                    rates.requests.get()
+                    "cores on {held} of {nodes} nodes for the highest system utilisation; \
+                     it makes {:.1} memory requests in 1000 cycles of work",
+                    1000.0 * rates.requests.get()
                 ),
             }
         })
@@ -131,5 +132,17 @@ fn division(inputs: &Inputs<'_>, plan: &DopPlan, rates: &[WorkRates]) -> Divisio
         counts: by_node.iter().map(|cores| cores.iter().sum()).collect(),
         by_node: Some(by_node),
         rules,
+        surplus: inputs.candidates.iter().map(surplus).collect(),
     }
 }
+
+/// Parallel sections can use CPUs beyond those the model gives them.
+pub(crate) const fn surplus(candidate: &Candidate) -> Surplus {
+    match candidate.section {
+        Section::Parallel => Surplus::Taken,
+        Section::Serial => Surplus::Declined,
+    }
+}
+
+/// What is said of a serial section.
+pub(crate) const SERIAL: &str = "a serial section gets one core";

@@ -3,19 +3,20 @@
 //! The aim is that as many CPUs as possible are busy. An application that keeps its CPUs busy gets a
 //! few more, from the free ones or from the application that uses its own least; after an interval
 //! the CPUs busy in all are compared, and unless enough of the moved ones became busy, the move is
-//! undone and not tried again until the utilisation of one of the two changes. That memory is not in
-//! C3PO: NuPoCo reports that the plain climb oscillates.
+//! undone and not tried again until the utilisation of the one who took them changes. That memory is
+//! not in C3PO: NuPoCo reports that the plain climb oscillates.
 //!
 //! It is a baseline: utilisation tells activity, not progress, and an application that waits actively
 //! or saturates memory looks busy.
 
 use crate::config::AllocationConfig;
-use crate::entitlement::{self, Entitlement};
+use crate::entitlement::Entitlement;
 use crate::fair;
 use crate::ledger::{self, Holder, Ledger, Note};
+use crate::opening::{self, Opening, Remembered, Situation};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use crate::roll::Roll;
-use mapper_model::{Allocation, AppId, Reason, Snapshot, Trigger};
+use mapper_model::{Allocation, AppId, Bottleneck, Reason, Snapshot, Trigger};
 use serde::{Deserialize, Serialize};
 
 /// The name it is selected by.
@@ -39,6 +40,7 @@ pub struct Scalability {
 struct State {
     members: Roll<Member>,
     usable: u32,
+    entitled: Vec<Entitlement>,
     trial: Option<Trial>,
 }
 
@@ -47,6 +49,16 @@ struct Member {
     cpus: u32,
     /// Utilisation at which a move to it brought nothing.
     refused_at: Option<f64>,
+}
+
+impl Remembered for Member {
+    fn newcomer() -> Self {
+        Self::default()
+    }
+
+    fn decided(&self) -> u32 {
+        self.cpus
+    }
 }
 
 /// A move that is being watched.
@@ -82,15 +94,16 @@ impl Scalability {
             None => Holder::Pool,
         };
         let gained = busy(used, ledger) - trial.busy_before;
-        let gain = gained / f64::from(trial.cpus.max(1));
-        if gain >= WORTH {
-            notes[taker].reasons.push(Reason::Kept { gain });
+        let moved = trial.cpus.max(1);
+        let verdict = if gained / f64::from(moved) >= WORTH {
+            "kept"
         } else {
             ledger.shift(Holder::App(taker), giver, trial.cpus);
             self.state.members.at_mut(taker).refused_at = Some(used[taker]);
-            let to = ledger.count(taker);
-            notes[taker].reasons.push(Reason::Returned { to, gain });
-        }
+            "undone"
+        };
+        let rule = format!("its trial of {moved} more is {verdict}: {gained:+.1} CPUs busy in all");
+        notes[taker].reasons.push(Reason::Model { rule });
         Some(())
     }
 
@@ -147,21 +160,20 @@ impl Scalability {
         let giver = match from {
             Holder::Pool => None,
             Holder::App(giver) => {
-                notes[giver].reasons.push(Reason::GaveTo {
-                    taker: taker_id,
-                    cpus,
-                    taker_eff: used[taker],
-                    own_eff: used[giver],
-                    floor: None,
-                    expected: None,
-                });
+                let rule = format!(
+                    "keeps {:.0} % of its CPUs busy, the taker {:.0} %",
+                    100.0 * used[giver],
+                    100.0 * used[taker]
+                );
+                notes[giver].reasons.push(Reason::Model { rule });
                 Some(snapshot.apps[giver].app)
             }
         };
         notes[taker].reasons.push(Reason::Exploring {
             from: before,
             to: before + cpus,
-            bottleneck: snapshot.apps[taker].profile.bottleneck,
+            // It is not asked what holds the application back.
+            bottleneck: Bottleneck::None,
         });
         self.state.trial = Some(Trial {
             giver,
@@ -191,22 +203,19 @@ impl AllocationPolicy for Scalability {
             return ledger::pool(snapshot);
         }
         let usable = snapshot.usable.len();
-        let attendance = self
-            .state
-            .members
-            .call(snapshot.apps.iter().map(|a| a.app), Member::default);
-        let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
-        let mut ledger = Ledger::open(snapshot);
-        let moved = self
-            .state
-            .members
-            .iter()
-            .enumerate()
-            .any(|(place, member)| member.cpus != ledger.count(place));
-        let changed = attendance.changed() || moved || self.state.usable != usable;
-        self.state.usable = usable;
-        let mut notes;
-        if changed {
+        let Opening {
+            entitled,
+            mut ledger,
+            mut notes,
+            situation,
+        } = opening::open(
+            snapshot,
+            self.config.min_cpus,
+            &mut self.state.members,
+            &mut self.state.entitled,
+            &mut self.state.usable,
+        );
+        if situation == Situation::Changed {
             self.state.trial = None;
             let targets = fair::full_shares(usable, &entitled);
             ledger.settle(&targets);
@@ -215,13 +224,6 @@ impl AllocationPolicy for Scalability {
                 member.refused_at = None;
             }
         } else {
-            notes = entitled
-                .iter()
-                .map(|owed| Note {
-                    fair: owed.fair,
-                    ..Note::default()
-                })
-                .collect();
             let used: Option<Vec<f64>> = snapshot
                 .apps
                 .iter()
@@ -242,6 +244,7 @@ impl AllocationPolicy for Scalability {
                 _ => {}
             }
         }
+        ledger.tell_transfers(&mut notes);
         for (place, note) in notes.iter_mut().enumerate() {
             self.state.members.at_mut(place).cpus = ledger.count(place);
             note.state = match self.state.trial {

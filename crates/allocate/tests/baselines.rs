@@ -3,7 +3,7 @@
 mod support;
 
 use mapper_allocate::AllocationConfig;
-use mapper_model::Weight;
+use mapper_model::{CpuRange, Resizing, Weight};
 use support::{Curve, World, amdahl, flat, linear, machine};
 
 #[test]
@@ -118,4 +118,67 @@ fn without_cpu_times_there_is_nothing_to_climb_on() {
     world.arrive(linear());
     arrive_busy(&mut world, 5.0);
     assert_eq!(world.intervals(40), 0);
+}
+
+/// The sentences of every interval in which counts changed.
+fn sentences_of_moves(world: &mut World, intervals: u32) -> Vec<String> {
+    let mut told = Vec::new();
+    for _ in 0..intervals {
+        let before = world.counts();
+        world.interval();
+        if before != world.counts() {
+            told.extend(world.sentences());
+        }
+    }
+    told
+}
+
+#[test]
+fn whoever_gains_or_loses_cpus_is_told_why() {
+    for policy in ["fair", "equal", "hill_climb", "scalability"] {
+        let mut world = World::new(policy, machine(2, 20, 1));
+        arrive_busy(&mut world, 100.0);
+        arrive_busy(&mut world, 5.0);
+        let mut told = sentences_of_moves(&mut world, 30);
+        arrive_busy(&mut world, 5.0);
+        told.extend(world.sentences());
+        told.extend(sentences_of_moves(&mut world, 30));
+        let leaver = world.apps[0].id;
+        world.leave(leaver);
+        told.extend(world.sentences());
+        assert!(told.iter().any(|s| s.contains('→')), "{policy}: {told:#?}");
+        for sentence in told.iter().filter(|s| s.contains('→')) {
+            let told = ["gave ", "got ", "took ", "tries ", "back to ", "trial of"];
+            assert!(
+                told.iter().any(|words| sentence.contains(words)) && !sentence.contains("steady"),
+                "{policy}: {sentence}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_serial_section_that_must_not_be_resized_is_not_said_to_get_one_cpu() {
+    let mut world = World::new("equal", machine(1, 8, 1));
+    world.arrive_as(linear(), |spec| spec.resizing = Resizing::Never);
+    if let Some(app) = world.apps.last_mut() {
+        app.busy = Some(Box::new(|_, _| 1.0));
+    }
+    world.intervals(5);
+    assert_eq!(world.counts(), [8]);
+    let told = world.sentences();
+    assert!(!told[0].contains("serial"), "{told:?}");
+}
+
+#[test]
+fn a_limit_that_changes_is_kept_from_the_next_decision_on() {
+    for policy in ["fair", "equal", "hill_climb", "scalability"] {
+        let mut world = World::new(policy, machine(1, 8, 1));
+        arrive_busy(&mut world, 100.0);
+        arrive_busy(&mut world, 100.0);
+        world.intervals(6);
+        world.apps[0].spec.cpus = CpuRange::new(1, Some(2)).unwrap();
+        world.interval();
+        assert_eq!(world.counts()[0], 2, "{policy}");
+    }
 }

@@ -4,8 +4,8 @@ mod support;
 
 use mapper_allocate::AllocationConfig;
 use mapper_allocate::config::MemoryModel;
-use mapper_model::{NodeShare, Reason};
-use support::{World, linear, machine};
+use mapper_model::{CpuRange, NodeShare, Reason};
+use support::{Counted, World, linear, machine};
 
 /// The memory system of the worked numbers of NuPoCo's Algorithm 1.
 fn config() -> AllocationConfig {
@@ -114,6 +114,50 @@ fn nucore_feeds_memories_with_the_fewest_cores_and_leaves_the_rest_to_computing(
     world.intervals(2);
     assert_eq!(world.counts(), [16]);
     assert_eq!(world.last.free, 16);
+}
+
+#[test]
+fn what_one_limits_itself_not_to_use_goes_to_the_others() {
+    for policy in ["nupoco", "max_speedup", "nucore"] {
+        let mut world = world(policy, 2, 8);
+        world.arrive_as(linear(), |spec| {
+            spec.cpus = CpuRange::new(1, Some(2)).unwrap();
+        });
+        world.arrive(linear());
+        for app in &mut world.apps {
+            app.counted = Some(Counted {
+                misses_per_cycle: 0.0001,
+                coherence_per_cycle: 0.0,
+                threads: 8,
+            });
+        }
+        world.intervals(8);
+        assert_eq!(world.states(), ["planned", "planned"], "{policy}");
+        assert_eq!(world.counts(), [2, 14], "{policy}: {:?}", world.sentences());
+    }
+}
+
+#[test]
+fn a_plan_says_who_gave_and_who_took() {
+    let mut world = world("nupoco", 4, 4);
+    world.arrive_counted(0.0, 8);
+    world.arrive_counted(0.006, 8);
+    let moved = loop {
+        let before = world.counts();
+        world.intervals(1);
+        if before != world.counts() {
+            break world.sentences();
+        }
+        assert!(world.tick < 20);
+    };
+    assert!(
+        moved[0].starts_with("8 → 4 CPUs: gave 4 to `a2`; cores on 1 of 4 nodes"),
+        "{moved:?}"
+    );
+    assert!(
+        moved[1].starts_with("8 → 12 CPUs: got 4 from `a1`; cores on 3 of 4 nodes"),
+        "{moved:?}"
+    );
 }
 
 #[test]

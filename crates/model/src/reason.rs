@@ -101,14 +101,28 @@ pub enum Reason {
         /// How many.
         cpus: u32,
     },
-    /// It was below its fair share and took back what is its due.
+    /// It gave CPUs because the policy settled everybody's count, without a bargain between two.
+    Handed {
+        /// To whom.
+        to: Vec<AppId>,
+        /// How many in all.
+        cpus: u32,
+    },
+    /// It got CPUs because the policy settled everybody's count.
+    Received {
+        /// From whom.
+        from: Vec<AppId>,
+        /// How many in all.
+        cpus: u32,
+    },
+    /// It got what it was owed: CPUs of its fair share, or a gift or loan that is undone.
     Reclaimed {
         /// From whom; `None` is the free pool.
         from: Option<AppId>,
         /// How many.
         cpus: u32,
     },
-    /// Another application took back its due.
+    /// It gave another application what that was owed.
     ReclaimedBy {
         /// Who.
         taker: AppId,
@@ -256,16 +270,20 @@ impl Reason {
                     app(giver)
                 )
             }
+            Self::Handed { to, cpus } => write!(out, "gave {cpus} to {}", several(to, &app)),
+            Self::Received { from, cpus } => {
+                write!(out, "got {cpus} from {}", several(from, &app))
+            }
             Self::TookFree { cpus } => write!(out, "took {cpus} that nobody held"),
             Self::Reclaimed {
                 from: Some(from),
                 cpus,
-            } => write!(out, "took back {cpus} of its fair share from {}", app(from)),
+            } => write!(out, "got {cpus} from {}, which owed them", app(from)),
             Self::Reclaimed { from: None, cpus } => {
                 write!(out, "took {cpus} of its fair share from the free ones")
             }
             Self::ReclaimedBy { taker, cpus } => {
-                write!(out, "{} took back {cpus} of its fair share", app(taker))
+                write!(out, "gave {cpus} to {}, which was owed them", app(taker))
             }
             Self::PromiseBroken { performance, floor } => {
                 write!(
@@ -287,14 +305,36 @@ impl Reason {
             } => write!(out, "its own limits are {min} to {max}"),
             Self::Limited { min, max: None } => write!(out, "its own lower limit is {min}"),
             Self::NeverResized => write!(out, "asked never to be resized"),
-            Self::Shares { slot, with } => write!(
-                out,
-                "more applications than CPUs, shares slot {slot} with {} others",
-                with.saturating_sub(1)
-            ),
+            Self::Shares { with, .. } => {
+                let how = match with.saturating_sub(1) {
+                    0 => "its CPU is still its own".to_owned(),
+                    1 => "shares its CPU with one other".to_owned(),
+                    others => format!("shares its CPU with {others} others"),
+                };
+                write!(out, "more applications than CPUs, {how}")
+            }
             Self::UsableChanged { usable } => write!(out, "{usable} CPUs are usable now"),
             Self::Model { rule } => write!(out, "{rule}"),
         };
+    }
+}
+
+/// Some applications by name; the first few of many.
+fn several(apps: &[AppId], name: &dyn Fn(&AppId) -> String) -> String {
+    const FEW: usize = 3;
+    let named = if apps.len() > FEW + 1 {
+        FEW
+    } else {
+        apps.len()
+    };
+    let mut parts: Vec<String> = apps.iter().take(named).map(name).collect();
+    if apps.len() > named {
+        parts.push(format!("{} others", apps.len() - named));
+    }
+    match parts.split_last() {
+        Some((last, first)) if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        Some((last, _)) => last.clone(),
+        None => "others".to_owned(),
     }
 }
 
@@ -327,6 +367,44 @@ mod tests {
             told(9),
             "40 CPUs: being measured for longer, as its samples scatter (9 intervals so far)"
         );
+    }
+
+    #[test]
+    fn who_gave_and_who_took_is_told_by_name_and_of_many_the_first_few() {
+        let told = |reason| {
+            let explanation = Explanation {
+                before: 8,
+                after: 4,
+                reasons: vec![reason],
+            };
+            explanation.sentence(&|_| None)
+        };
+        let to = |ids: std::ops::Range<u64>| Reason::Handed {
+            to: ids.map(AppId).collect(),
+            cpus: 4,
+        };
+        assert_eq!(told(to(1..2)), "8 → 4 CPUs: gave 4 to app 1");
+        assert_eq!(told(to(1..3)), "8 → 4 CPUs: gave 4 to app 1 and app 2");
+        assert_eq!(
+            told(to(1..9)),
+            "8 → 4 CPUs: gave 4 to app 1, app 2, app 3 and 5 others"
+        );
+    }
+
+    #[test]
+    fn who_shares_a_cpu_is_told_with_how_many() {
+        let told = |with| {
+            let explanation = Explanation {
+                before: 1,
+                after: 1,
+                reasons: vec![Reason::Shares { slot: 2, with }],
+            };
+            explanation.sentence(&|_| None)
+        };
+        let start = "1 CPU: more applications than CPUs, ";
+        assert_eq!(told(1), format!("{start}its CPU is still its own"));
+        assert_eq!(told(2), format!("{start}shares its CPU with one other"));
+        assert_eq!(told(3), format!("{start}shares its CPU with 2 others"));
     }
 
     #[test]

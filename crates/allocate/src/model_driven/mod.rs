@@ -53,6 +53,8 @@ pub struct Candidate {
     pub fair: u32,
     /// Its weight.
     pub weight: f64,
+    /// Its limits, which a model may leave to be kept afterwards.
+    pub limits: Limits,
 }
 
 /// The memory system, complete.
@@ -210,6 +212,10 @@ impl<P: Planner> ModelDriven<P> {
                     section: self.state.apps.at(place).section(),
                     fair: entitled[place].fair,
                     weight: entitled[place].weight,
+                    limits: Limits {
+                        min: entitled[place].min,
+                        max: entitled[place].max,
+                    },
                 }),
                 Knowledge::Measuring | Knowledge::Blind => None,
             })
@@ -259,13 +265,8 @@ impl<P: Planner> ModelDriven<P> {
         {
             return Err("the model divided more than there is".to_owned());
         }
-        let limits: Vec<Limits> = places
-            .iter()
-            .map(|&i| Limits {
-                min: entitled[i].min,
-                max: entitled[i].max,
-            })
-            .collect();
+        let limits: Vec<Limits> = candidates.iter().map(|c| c.limits).collect();
+        let planned = division.counts.clone();
         division.limit(&limits, &nodes);
         let mut decided = Decided {
             counts: entitled.iter().map(|owed| owed.fair).collect(),
@@ -278,6 +279,9 @@ impl<P: Planner> ModelDriven<P> {
             decided.by_node[place] = division.node_shares(order, &nodes);
             if let Some(rule) = division.rules.get_mut(order) {
                 decided.rules[place] = std::mem::take(rule);
+                if division.counts[order] != planned[order] {
+                    decided.rules[place].push_str("; changed to keep everybody's limits");
+                }
             }
         }
         Ok(decided)
@@ -353,7 +357,7 @@ impl<P: Planner> AllocationPolicy for ModelDriven<P> {
             return ledger.close(Vec::new());
         };
         ledger.settle(&decided.counts);
-        let notes = self
+        let mut notes: Vec<Note> = self
             .state
             .entitled
             .iter()
@@ -391,6 +395,7 @@ impl<P: Planner> AllocationPolicy for ModelDriven<P> {
                 }
             })
             .collect();
+        ledger.tell_transfers(&mut notes);
         ledger.close(notes)
     }
 

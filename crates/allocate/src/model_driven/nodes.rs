@@ -37,6 +37,18 @@ pub struct Division {
     pub by_node: Option<Vec<Vec<u32>>>,
     /// Why, for each application.
     pub rules: Vec<String>,
+    /// For each application what it would do with CPUs that another one must not have.
+    pub surplus: Vec<Surplus>,
+}
+
+/// What an application would do with CPUs beyond those the model gives it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Surplus {
+    /// It can use them.
+    Taken,
+    /// The model says that they would be lost on it.
+    Declined,
 }
 
 /// The limits of one application.
@@ -49,13 +61,16 @@ pub struct Limits {
 }
 
 impl Division {
-    /// Brings every count within its limits. What one cannot use becomes free; what one must have
-    /// is taken from the free CPUs, then from whoever has most beyond his own lower limit.
+    /// Brings every count within its limits. What one must have is taken from the free CPUs, then
+    /// from whoever has most beyond his own lower limit; what one must not have goes to whoever can
+    /// use it, the one with most first, else it is free.
     pub fn limit(&mut self, limits: &[Limits], nodes: &[NodeCapacity]) {
         let total: u32 = nodes.iter().map(|n| n.cpus).sum();
+        let mut cut = 0;
         for (app, limit) in limits.iter().enumerate() {
             while self.counts[app] > limit.max.max(1) {
                 self.drop_one(app);
+                cut += 1;
             }
         }
         for (app, limit) in limits.iter().enumerate() {
@@ -72,6 +87,17 @@ impl Division {
                 }
                 self.add_one(app, nodes);
             }
+        }
+        let free = total.saturating_sub(self.counts.iter().sum());
+        for _ in 0..cut.min(free) {
+            let takes = |i: &usize| {
+                self.surplus.get(*i) == Some(&Surplus::Taken) && self.counts[*i] < limits[*i].max
+            };
+            let most = (0..limits.len())
+                .filter(takes)
+                .max_by_key(|i| (self.counts[*i], std::cmp::Reverse(*i)));
+            let Some(most) = most else { return };
+            self.add_one(most, nodes);
         }
     }
 
@@ -136,7 +162,7 @@ mod tests {
         let mut division = Division {
             counts: vec![8, 4],
             by_node: Some(vec![vec![8, 0], vec![0, 4]]),
-            rules: Vec::new(),
+            ..Division::default()
         };
         let limits = [Limits { min: 1, max: 6 }, Limits { min: 6, max: 9 }];
         division.limit(&limits, &nodes(&[8, 4]));
@@ -149,7 +175,7 @@ mod tests {
         let mut division = Division {
             counts: vec![7, 1, 4],
             by_node: None,
-            rules: Vec::new(),
+            ..Division::default()
         };
         let limits = [
             Limits { min: 1, max: 99 },
@@ -158,5 +184,26 @@ mod tests {
         ];
         division.limit(&limits, &nodes(&[12]));
         assert_eq!(division.counts, [5, 3, 4]);
+    }
+
+    #[test]
+    fn what_one_must_not_have_goes_to_whoever_can_use_it() {
+        let mut division = Division {
+            counts: vec![8, 4, 4],
+            by_node: Some(vec![vec![8, 0], vec![0, 4], vec![0, 4]]),
+            surplus: vec![Surplus::Taken, Surplus::Declined, Surplus::Taken],
+            ..Division::default()
+        };
+        let limits = [
+            Limits { min: 1, max: 2 },
+            Limits { min: 1, max: 99 },
+            Limits { min: 1, max: 9 },
+        ];
+        division.limit(&limits, &nodes(&[8, 8]));
+        assert_eq!(division.counts, [2, 4, 9]);
+        assert_eq!(
+            division.by_node,
+            Some(vec![vec![2, 0], vec![0, 4], vec![5, 4]])
+        );
     }
 }
