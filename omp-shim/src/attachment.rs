@@ -21,6 +21,7 @@ use mapper_abi::{
     ClientPage, ReportFlags, Runtimes, SlotClaim, SlotOwner, SlotSharing, TeamMode, TeamsOff, Token,
 };
 
+use crate::adaptive_schedule;
 use crate::environment;
 use crate::shield::shielded;
 use crate::spare;
@@ -169,6 +170,9 @@ fn watch() {
         let cpu_count: *const AtomicU32 = attachment.page.cpu_count_word();
         CPU_COUNT.store(cpu_count.cast_mut(), Ordering::Relaxed);
         TEAMS_FOLLOW.store(attachment.teams == TeamMode::Follow, Ordering::Relaxed);
+        if environment::wants_adaptive_loops() {
+            adaptive_schedule::turn_on();
+        }
     }
     if let Some(attachment) = attachment()
         && attachment.teams != TeamMode::Fixed
@@ -263,6 +267,13 @@ pub(crate) fn cpu_count() -> u32 {
     let count = CPU_COUNT.load(Ordering::Relaxed);
     // SAFETY: it points to a static or into the page, which stays mapped for ever.
     unsafe { &*count }.load(Ordering::Relaxed)
+}
+
+/// The NUMA nodes of the program's CPUs, bit *n* for node *n*.
+pub(crate) fn node_mask() -> u64 {
+    attachment()
+        .and_then(|attachment| attachment.page.allocation())
+        .map_or(0, |read| read.fields.node_mask)
 }
 
 /// The bell that rings when the allocation changes.

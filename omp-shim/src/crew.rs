@@ -21,6 +21,7 @@ use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::adaptive_schedule::{self, Hall, SharedLoop, Span};
 use crate::runtime::{Family, Runtime};
 use crate::thread_state::{self, LoopState, ThreadState};
 use crate::waits;
@@ -43,6 +44,8 @@ pub(crate) struct Crew {
     stride_less_one: i64,
     /// How many CPUs there were when the region began; `u32::MAX` when that was not decided.
     active: u32,
+    /// Where its loops are dispensed in growing chunks, if they are.
+    pub(crate) hall: Option<&'static Hall>,
     /// The last loop of which a thread has found that there is no more of it.
     exhausted: AtomicU32,
     /// How many of them are parked.
@@ -51,12 +54,13 @@ pub(crate) struct Crew {
 
 /// What a thread was part of before it entered a region.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
+#[repr(C, align(16))]
 pub(crate) struct Outer {
     crew: Option<NonNull<Crew>>,
     loops_begun: u32,
     rank: u32,
     outer_loop: LoopState,
+    shared_loop: Option<&'static SharedLoop>,
 }
 
 /// A loop that the threads begin in.
@@ -70,6 +74,16 @@ pub(crate) enum Beginning {
     StaticLoop(i64),
 }
 
+impl Drop for Crew {
+    /// The region has ended.
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(hall) = self.hall {
+            hall.release();
+        }
+    }
+}
+
 impl Crew {
     /// Where the outlined function lies in it.
     pub(crate) const FUNCTION_OFFSET: usize = offset_of!(Self, function);
@@ -78,7 +92,7 @@ impl Crew {
 
     /// The crew of a region that is about to start.
     #[inline(always)]
-    pub(crate) const fn new(
+    pub(crate) fn new(
         function: usize,
         data: *mut c_void,
         runtime: &'static Runtime,
@@ -98,6 +112,7 @@ impl Crew {
             first_loop,
             stride_less_one,
             active: u32::MAX,
+            hall: Hall::claim(),
             exhausted: AtomicU32::new(0),
             parked: AtomicU32::new(0),
         }
@@ -178,11 +193,15 @@ impl ThreadState {
             crew: self.crew.replace(Some(NonNull::from(crew))),
             loops_begun: self.loops_begun.replace(crew.first_loop),
             rank: self.rank.replace(0),
+            shared_loop: self.shared_loop.replace(None),
             outer_loop: self.enter_region(),
         };
         self.stride_less_one.set(crew.stride_less_one);
         if crew.first_loop != 0 {
             self.find_rank(crew);
+            if crew.hall.is_some() && crew.is_outermost() {
+                adaptive_schedule::begin_first(self, crew);
+            }
         }
         outer
     }
@@ -193,6 +212,7 @@ impl ThreadState {
         self.crew.set(outer.crew);
         self.loops_begun.set(outer.loops_begun);
         self.rank.set(outer.rank);
+        self.shared_loop.set(outer.shared_loop);
         self.leave_region(outer.outer_loop);
         if outer.crew.is_none() {
             waits::leave_region(self);
@@ -217,6 +237,22 @@ impl ThreadState {
         };
         self.rank.set(rank);
     }
+}
+
+/// Has the loop in which a region begins dispensed by the shim, if that is wanted and the region is an
+/// outermost one; says whether it is.
+///
+/// # Safety
+/// `crew` is the [`Crew`] of the region.
+pub(crate) unsafe fn prepare_loop(crew: *mut c_void, span: impl FnOnce() -> Span) -> bool {
+    // SAFETY: the caller vouches for it.
+    let crew = unsafe { &*crew.cast::<Crew>() };
+    let applies =
+        crew.hall.is_some() && crew.first_loop != 0 && crew.runtime.level(crew.family) == 0;
+    if applies {
+        adaptive_schedule::prepare_first(crew, span);
+    }
+    applies
 }
 
 /// What the threads of a libgomp region start with instead of the outlined function.

@@ -28,8 +28,10 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Calls that take longer than this, some 1 ms, are worth every thread.
-const SMALL: u64 = 2_500_000;
+/// Calls that take longer than this, some 10 ms, are worth every thread.
+const SMALL: u64 = 25_000_000;
+/// Calls that take less than this, some 100 µs, are no reason to give a trial up.
+const LOST_CPU: u64 = 250_000;
 /// Among this many calls ...
 const SEEN: u32 = 32;
 /// ... so many long ones are more than a thread that lost its CPU for a moment.
@@ -263,7 +265,10 @@ impl Trials {
 
     fn learn(&mut self, size: u32, ticks: u64) {
         self.spent = self.spent.saturating_add(ticks);
-        let patience = if size < self.limit { 2 * SMALL } else { SMALL };
+        let patience = match size < self.limit {
+            true => self.full_mean.saturating_mul(2).max(LOST_CPU),
+            false => SMALL,
+        };
         self.seen += 1;
         if ticks > patience {
             self.long += 1;

@@ -42,6 +42,14 @@ pub(crate) fn text(name: &CStr) -> Option<&'static str> {
     variable(name)?.to_str()
 }
 
+/// Whether dynamic loops are to have chunks that grow. Not with cancellation: a thread that leaves a
+/// loop early would not be seen to.
+pub(crate) fn wants_adaptive_loops() -> bool {
+    let cancellation =
+        text(c"OMP_CANCELLATION").is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
+    text(c"MAPPER_SCHEDULE") == Some("adaptive") && !cancellation
+}
+
 /// Which of the runtimes may spin for long at a barrier, judging by the environment.
 pub(crate) fn spinning_runtimes() -> Runtimes {
     spinning(WaitSettings {

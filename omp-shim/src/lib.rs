@@ -37,6 +37,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("libmapper_omp supports x86_64 Linux only: its entry stubs are written in assembly");
 
+mod adaptive_schedule;
 mod attachment;
 mod crew;
 mod degree;

@@ -10,6 +10,7 @@
 use core::ffi::{c_long, c_ulonglong, c_void};
 
 use crate::libgomp_regions::real;
+use crate::adaptive_schedule::{self, SharedLoop, Span};
 use crate::parking::{self, Dispensed};
 use crate::progress;
 use crate::runtime::{self, Runtime};
@@ -49,12 +50,41 @@ unsafe fn note_chunk<T: Copy + Bound>(
     }
 }
 
+/// Hands out the next chunk of a loop whose chunks grow.
+///
+/// # Safety
+/// The bounds are places to be written to.
+#[cold]
+unsafe fn next_adaptive<T: Bound>(
+    thread: &ThreadState,
+    shared: &'static SharedLoop,
+    bounds: &Bounds<T>,
+) -> bool {
+    let Some(chunk) = adaptive_schedule::next(thread, shared) else {
+        progress::loop_done(thread);
+        return false;
+    };
+    thread.pending.set(chunk.count);
+    // SAFETY: the caller vouches for them.
+    unsafe {
+        bounds.first.write(T::from_bits(chunk.first));
+        bounds.end.write(T::from_bits(chunk.end));
+    }
+    true
+}
+
 /// A loop bound, as bits: differences come out right for both types.
 trait Bound {
     fn bits(self) -> i64;
+    fn from_bits(bits: i64) -> Self;
 }
 
 impl Bound for c_long {
+    #[inline(always)]
+    fn from_bits(bits: i64) -> Self {
+        bits
+    }
+
     #[inline(always)]
     fn bits(self) -> i64 {
         self
@@ -62,6 +92,11 @@ impl Bound for c_long {
 }
 
 impl Bound for c_ulonglong {
+    #[inline(always)]
+    fn from_bits(bits: i64) -> Self {
+        bits as Self
+    }
+
     #[inline(always)]
     fn bits(self) -> i64 {
         self as i64
@@ -87,6 +122,10 @@ macro_rules! next {
                 let run = real!(runtime, Symbol::$name, fn(*mut $type, *mut $type) -> bool);
                 progress::chunk_done(thread);
                 parking::before_chunk(thread);
+                if let Some(shared) = thread.shared_loop.get() {
+                    // SAFETY: the places are the caller's.
+                    return unsafe { next_adaptive(thread, shared, &Bounds { first, end }) };
+                }
                 // SAFETY: the arguments are the caller's.
                 let more = unsafe { run(first, end) };
                 // SAFETY: the runtime filled in the bounds.
@@ -141,7 +180,20 @@ macro_rules! start {
                        *mut $type, *mut $type) -> bool
                 );
                 thread.stride_less_one.set(increment.bits().wrapping_sub(1));
-                parking::before_loop(thread, runtime, Dispensed::$kind);
+                let dispensed = parking::before_loop(thread, runtime, Dispensed::$kind);
+                let span = || span!($($before,)? from, to, increment);
+                if dispensed == Dispensed::Always && adaptive_schedule::begin(thread, span) {
+                    // SAFETY: the places are the caller's. The loop has no iterations.
+                    unsafe {
+                        run($(yes!($before),)? 0, 0, 1, $(one!($chunk),)? first, end);
+                        return match thread.shared_loop.get() {
+                            Some(shared) => {
+                                next_adaptive(thread, shared, &Bounds { first, end })
+                            }
+                            None => false,
+                        };
+                    }
+                }
                 // SAFETY: the arguments are the caller's.
                 let more = unsafe {
                     run($($before,)? from, to, increment, $($chunk,)? first, end)
@@ -153,6 +205,38 @@ macro_rules! start {
             core::arch::naked_asm!(note_caller!(), "jmp {start}", start = sym start)
         }
     )*};
+}
+
+/// The iterations of a loop. The increment of a descending one is negative, if only as bits.
+macro_rules! span {
+    ($from:ident, $to:ident, $increment:ident) => {
+        Span::until(
+            $from,
+            $to,
+            $increment,
+            if $increment > 0 { $from < $to } else { $from > $to },
+        )
+    };
+    ($up:ident, $from:ident, $to:ident, $increment:ident) => {
+        Span::until(
+            $from as i64,
+            $to as i64,
+            $increment as i64,
+            if $up { $from < $to } else { $from > $to },
+        )
+    };
+}
+
+macro_rules! yes {
+    ($flag:ident) => {
+        true
+    };
+}
+
+macro_rules! one {
+    ($chunk:ident) => {
+        1
+    };
 }
 
 /// The second, in the place of the first.

@@ -12,6 +12,7 @@
 
 use core::ffi::{c_long, c_uint, c_void};
 
+use crate::adaptive_schedule::Span;
 use crate::crew::{self, Beginning, Crew};
 use crate::parking::{self, Dispensed};
 use crate::region::{self, OpenRegion, Start};
@@ -288,7 +289,15 @@ macro_rules! loop_regions {
                     start, end, increment, division.schedule, division.chunk
                 ))
             };
+            let runs = if increment > 0 { start < end } else { start > end };
+            let span = || Span::until(start, end, increment, runs);
             run_region(thread, runtime, body, beginning, form, num_threads, |team, body| {
+                // SAFETY: `body` leads to the region's crew. It is not of a virtual team here.
+                let start = match unsafe { crew::prepare_loop(body.data, &span) } {
+                    // The runtime gets a loop without iterations.
+                    true => end,
+                    false => start,
+                };
                 // SAFETY: as for the plain regions.
                 unsafe {
                     run(

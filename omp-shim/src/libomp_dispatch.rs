@@ -5,6 +5,7 @@
 
 use core::ffi::{c_int, c_void};
 
+use crate::adaptive_schedule::{self, Span};
 use crate::libgomp_regions::real;
 use crate::libomp::runtime_of;
 use crate::parking;
@@ -88,7 +89,18 @@ macro_rules! dispatch_init {
             );
             if !runtime.calls_itself(location as usize) {
                 let doacross = thread.loop_is_doacross.replace(false);
-                parking::note_loop(thread, !doacross && is_dispensed(schedule, runtime));
+                let is_dispensed = !doacross && is_dispensed(schedule, runtime);
+                parking::note_loop(thread, is_dispensed);
+                let span = || {
+                    let runs = if stride > 0 { lower <= upper } else { lower >= upper };
+                    let end = (upper as i64).wrapping_add(i64::from(stride.signum()));
+                    Span::until(lower as i64, end, stride.into(), runs)
+                };
+                if is_dispensed && adaptive_schedule::begin(thread, span) {
+                    // SAFETY: as below; the loop has no iterations.
+                    unsafe { run(location, thread_number, schedule, 1, 0, 1, 1) };
+                    return;
+                }
             }
             // The runtime learns of the loop at once, so that others can take the thread's share of
             // it, where the schedule deals out shares; it parks when it asks for its first chunk.
@@ -130,6 +142,23 @@ macro_rules! dispatch_next {
             if !counted_above {
                 progress::chunk_done(thread);
                 parking::before_chunk(thread);
+                if let Some(shared) = thread.shared_loop.get()
+                    && let Some(chunk) = adaptive_schedule::next(thread, shared)
+                {
+                    thread.pending.set(chunk.count);
+                    // SAFETY: the places are the caller's; all but the last are always there.
+                    unsafe {
+                        lower.write(chunk.first as $bound);
+                        upper.write(chunk.last as $bound);
+                        if !stride.is_null() {
+                            stride.write(shared.increment() as $stride);
+                        }
+                        if !last.is_null() && chunk.ends_loop {
+                            last.write(1);
+                        }
+                    }
+                    return 1;
+                }
             }
             // SAFETY: the arguments are the caller's.
             let more = unsafe { run(location, thread_number, last, lower, upper, stride) };

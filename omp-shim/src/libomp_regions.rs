@@ -291,8 +291,9 @@ fn announce_team(runtime: &Runtime, location: *mut c_void, num_threads: u32) {
 /// # Safety
 /// `frame` is what `fork_begin` wrote.
 unsafe extern "C-unwind" fn fork_end(frame: *const ForkFrame) {
-    // SAFETY: the entry passes the place that `fork_begin` filled.
-    region::end(thread_state::current(), unsafe { &(*frame).open });
+    // SAFETY: the entry passes the place that `fork_begin` filled, and nobody uses it afterwards.
+    let frame = unsafe { frame.read() };
+    region::end(thread_state::current(), &frame.open);
 }
 
 /// Notes that the next region has a `num_threads` clause, and passes it on.

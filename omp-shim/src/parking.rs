@@ -50,6 +50,8 @@ pub(crate) enum Dispensed {
     Always,
     /// `schedule(runtime)`: it depends on the schedule that is set.
     IfScheduled,
+    /// They are not, or not by a team that is acted upon.
+    Never,
 }
 
 /// How the threads of a combined region and loop begin.
@@ -62,14 +64,24 @@ pub(crate) fn combined_loop(runtime: &Runtime, dispensed: Dispensed, increment: 
     }
 }
 
-/// To be called when a thread begins a loop, before the runtime hands out its first chunk.
+/// To be called when a thread begins a loop, before the runtime hands out its first chunk. Says for
+/// certain whether it is dispensed.
 #[inline]
-pub(crate) fn before_loop(thread: &ThreadState, runtime: &Runtime, dispensed: Dispensed) {
-    if thread.crew.get().is_some() {
-        let is_dispensed =
-            dispensed == Dispensed::Always || runtime.dispenses_runtime_loops(Family::Gomp);
-        note_loop(thread, is_dispensed);
-        before_chunk(thread);
+pub(crate) fn before_loop(
+    thread: &ThreadState,
+    runtime: &Runtime,
+    dispensed: Dispensed,
+) -> Dispensed {
+    if thread.crew.get().is_none() {
+        return Dispensed::Never;
+    }
+    let is_dispensed =
+        dispensed == Dispensed::Always || runtime.dispenses_runtime_loops(Family::Gomp);
+    note_loop(thread, is_dispensed);
+    before_chunk(thread);
+    match is_dispensed {
+        true => Dispensed::Always,
+        false => Dispensed::Never,
     }
 }
 

@@ -17,6 +17,7 @@ use core::ptr::NonNull;
 
 use mapper_abi::layout::ThreadSlot;
 
+use crate::adaptive_schedule::SharedLoop;
 use crate::crew::Crew;
 use crate::runtime::Runtime;
 use crate::virtual_team::Member;
@@ -71,6 +72,8 @@ pub(crate) struct ThreadState {
     pub(crate) route_runtime: Cell<Option<&'static Runtime>>,
     /// The crew that it is part of.
     pub(crate) crew: Cell<Option<NonNull<Crew>>>,
+    /// The loop that it takes chunks of, where those grow.
+    pub(crate) shared_loop: Cell<Option<&'static SharedLoop>>,
     /// Its waiting at barriers.
     pub(crate) waits: Waits,
     /// Dispensed loops that it has begun in this region.

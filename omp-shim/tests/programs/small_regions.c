@@ -2,7 +2,7 @@
  * that the teams of the last ten of its regions had.
  *
  *   small   200 regions of next to no work
- *   large   12 regions whose threads have some 20 ms of work together
+ *   large   12 regions whose threads have some 80 ms of work together
  *   both    small ones and large ones in turn, for the time of the large ones
  *   mixed   one function with small and large work in turn
  *   seconds N   small ones for so long */
@@ -46,7 +46,7 @@ static void large(void)
     int size = 0;
 #pragma omp parallel
     {
-        work(0.02 / omp_get_num_threads());
+        work(0.08 / omp_get_num_threads());
 #pragma omp master
         size = omp_get_num_threads();
     }
@@ -82,7 +82,7 @@ int main(void)
                 if (i % 10 == 0) large();
             }
         else if (!strcmp(word, "mixed"))
-            for (int i = 0; i < 120; i++) mixed(i % 10 ? 1e-6 : 0.02);
+            for (int i = 0; i < 120; i++) mixed(i % 10 ? 1e-6 : 0.08);
         else if (!strcmp(word, "seconds"))
             for (double end = now() + seconds; now() < end;) small();
         for (int i = 0; i < 10; i++) printf("%d ", sizes[(count + i) % 10]);

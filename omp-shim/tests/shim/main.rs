@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod adaptive;
 mod degree;
 mod exports;
 mod follow;

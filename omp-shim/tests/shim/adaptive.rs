@@ -1,0 +1,108 @@
+//! Loops whose chunks grow give the results of a plain run.
+
+use std::time::Instant;
+
+use mapper_abi::TeamMode;
+
+use crate::harness::{COMPILERS, Program};
+
+const ADAPTIVE: (&str, &str) = ("MAPPER_SCHEDULE", "adaptive");
+
+#[test]
+fn results_and_counts_are_those_of_a_plain_run() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "constructs.c");
+        for (threads, schedule) in [
+            (1, "dynamic"),
+            (2, "guided"),
+            (4, "dynamic,4"),
+            (3, "static"),
+        ] {
+            let count = threads.to_string();
+            let environment = [
+                ("OMP_NUM_THREADS", count.as_str()),
+                ("OMP_SCHEDULE", schedule),
+            ];
+            let plain = program.run_plainly(&["20"], &environment);
+            let mut managed = program
+                .managed()
+                .threads(threads)
+                .env("OMP_SCHEDULE", schedule)
+                .env(ADAPTIVE.0, ADAPTIVE.1)
+                .args(&["20"]);
+            managed.page.publish(2, TeamMode::Fixed);
+            let context = format!("{compiler:?} {threads} {schedule}");
+            assert_eq!(managed.run().output(), plain.output(), "{context}");
+            let counted = managed.page.progress();
+            let line = format!(
+                "regions {} iterations {}",
+                counted.regions, counted.iterations
+            );
+            assert_eq!(plain.output().lines().last().unwrap(), line, "{context}");
+        }
+    }
+}
+
+#[test]
+fn last_values_are_those_of_the_last_iteration_and_places_are_used_again() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "lastprivate.c");
+        for threads in [1, 2, 5] {
+            let mut managed = program
+                .managed()
+                .threads(threads)
+                .env(ADAPTIVE.0, ADAPTIVE.1);
+            managed.page.publish(2, TeamMode::Fixed);
+            assert_eq!(managed.run().output(), "fine\n", "{compiler:?} {threads}");
+        }
+    }
+}
+
+#[test]
+fn loops_of_all_kinds_beside_them_are_right() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "short_loops.c");
+        let plain = program.run_plainly(&[], &[("OMP_NUM_THREADS", "4")]);
+        for cpus in [1, 2, 4] {
+            let mut managed = program.managed().threads(4).env(ADAPTIVE.0, ADAPTIVE.1);
+            managed.page.publish(cpus, TeamMode::Fixed);
+            assert_eq!(
+                managed.run().output(),
+                plain.output(),
+                "{compiler:?} {cpus}"
+            );
+        }
+    }
+}
+
+#[test]
+fn small_iterations_cost_less_to_dispense() {
+    // 4,000,000 iterations of nothing, in chunks of one if nobody lets them grow.
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "parking.c");
+        let run = |managed: crate::harness::Managed| {
+            let mut dialogue = managed.threads(2).args(&["monotonic", "1"]).start();
+            dialogue.ask("who");
+            let start = Instant::now();
+            let answer = dialogue.ask("stop");
+            assert_eq!(answer, "iterations 4000000 wrong 0", "{compiler:?}");
+            dialogue.finish();
+            start.elapsed()
+        };
+        run(program.managed());
+        run(program.managed().env(ADAPTIVE.0, ADAPTIVE.1));
+    }
+}
+
+#[test]
+fn it_stays_off_where_threads_may_leave_loops_unseen() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "lastprivate.c");
+        let mut managed = program
+            .managed()
+            .threads(3)
+            .env("OMP_CANCELLATION", "true")
+            .env(ADAPTIVE.0, ADAPTIVE.1);
+        assert_eq!(managed.run().output(), "fine\n", "{compiler:?}");
+    }
+}
