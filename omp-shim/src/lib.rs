@@ -15,6 +15,8 @@
 //! | `team` | how many threads a region may have: a pure decision |
 //! | `crew` | the threads of a region, as they know of each other |
 //! | `parking` | threads without a CPU leave dispensed loops to the others |
+//! | `virtual_team` | regions whose logical threads share as many OS threads as there are CPUs |
+//! | `pass_on` | functions that are answered in virtual teams and passed on elsewhere |
 //! | `progress` | counting chunks and regions |
 //! | `attachment` | the page shared with the daemon: found, mapped, forked, given back |
 //! | `runtime`, `symbols`, `elf` | which real function a call is meant for |
@@ -23,7 +25,8 @@
 //!
 //! *Modes.* Under `fixed` (the default) teams are never changed. Under `follow` an outermost region
 //! of unspecified size gets as many threads as the program has CPUs, with the exceptions that `team`
-//! lists. Without a page, or with one that is not believed, every call passes through.
+//! lists. Under `virtual` outermost regions of libgomp have virtual teams, where [`virtual_team`] finds
+//! nothing against it. Without a page, or with one that is not believed, every call passes through.
 //!
 //! *Invariants.* The library has no constructor of its own: a program that never calls OpenMP runs
 //! no instruction of it. For the same reason the page is looked for at the first OpenMP call, not at
