@@ -28,8 +28,8 @@ fn main() {
         .collect();
     let wanted = |line: &str| words.iter().all(|word| line.contains(word.as_str()));
     println!(
-        "{:28} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "ns, median of runs", "plain", "inert", "fixed", "shrunk", "follow"
+        "{:28} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "ns, median of runs", "plain", "inert", "fixed", "shrunk", "follow", "virtual"
     );
     for (compiler, name) in [(Compiler::Gcc, "libgomp"), (Compiler::Clang, "libomp")] {
         for what in ["region", "chunk", "barrier"] {
@@ -48,10 +48,11 @@ fn main() {
     }
 }
 
-/// Plain, without a page, with one that says nothing, with one that says one CPU, and following.
+/// Plain, without a page, with one that says nothing, with one that says one CPU, following, and
+/// virtual on one CPU.
 fn compare(compiler: Compiler, what: &str, threads: &str) {
     let program = Program::new(compiler, "../../benches/cost.c");
-    let mut settings = [const { Vec::new() }; 5];
+    let mut settings = [const { Vec::new() }; 6];
     for _ in 0..ROUNDS {
         let environment = [("OMP_NUM_THREADS", threads)];
         let managed = || {
@@ -71,6 +72,7 @@ fn compare(compiler: Compiler, what: &str, threads: &str) {
             managed().run(),
             shrunk.run(),
             managed().following(2).run(),
+            managed().virtually(1).run(),
         ];
         for (times, outcome) in settings.iter_mut().zip(&outcomes) {
             times.push(outcome.output().trim().parse::<f64>().unwrap());
