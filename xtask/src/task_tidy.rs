@@ -150,9 +150,6 @@ const PURE: &[&str] = &[
     "mapper-sim",
 ];
 
-/// What talks to the daemon over its socket.
-const CLIENT: &[&str] = &["mapper-control", "mapper-model"];
-
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 8] = [
     "common",

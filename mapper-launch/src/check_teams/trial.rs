@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use mapper_abi::{Allocation, CpuMask, PageWriter, TeamMode as PageTeamMode};
+use mapper_abi::{Allocation, CpuMask, PageWriter, Runtimes, TeamMode as PageTeamMode};
 use mapper_model::TeamMode;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, killpg};
@@ -244,7 +244,13 @@ impl StandIn {
 
     fn teams_off(&self) -> Option<String> {
         let report = self.writer.reader().ok()?.report();
-        report.teams_off.map(|why| format!("{why:?}"))
+        match report.teams_off {
+            Some(why) => Some(format!("{why:?}")),
+            None if self.mode == PageTeamMode::Virtual && report.runtimes == Runtimes::LIBOMP => {
+                Some("its OpenMP runtime is not libgomp".to_owned())
+            }
+            None => None,
+        }
     }
 }
 

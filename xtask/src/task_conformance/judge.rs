@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use mapper_abi::TeamMode;
+use mapper_abi::{RuntimeReport, Runtimes, TeamMode};
 use serde::Serialize;
 
 use super::Teams;
@@ -49,8 +49,8 @@ pub(crate) struct Mode {
 pub(crate) enum Verdict {
     /// Right in every run.
     Passed,
-    /// Right in every run, with real teams: the shim did not admit it to the mode.
-    NotAdmitted {
+    /// Right in every run, with real teams: the shim did not admit it to the mode, or sent it back.
+    RealTeams {
         /// What the shim says.
         why: String,
     },
@@ -189,21 +189,32 @@ impl Judge<'_> {
         index: usize,
     ) -> anyhow::Result<Verdict> {
         let mode = team_mode(teams).context("a mode that the page does not know")?;
-        let mut not_admitted = None;
+        let mut real_teams = None;
         for turn in 0..self.runs {
             let seed = (index as u64) << 32 | u64::from(turn);
             let mut flapper = Flapper::new(mode, &self.machine.cpus, seed)?;
             let run = runner.managed(&mut flapper)?;
-            let shim = flapper.report().teams_off.map(|why| format!("{why:?}"));
+            let shim = why_off(teams, &flapper.report());
             if run.ending != Ending::Passed {
                 return wrong(runner, teams, run, shim);
             }
-            not_admitted = not_admitted.or(shim);
+            real_teams = real_teams.or(shim);
         }
-        Ok(match not_admitted {
-            Some(why) if teams == Teams::Virtual => Verdict::NotAdmitted { why },
+        Ok(match real_teams {
+            Some(why) if teams == Teams::Virtual => Verdict::RealTeams { why },
             _ => Verdict::Passed,
         })
+    }
+}
+
+/// What the shim says about the mode, if the program did not run in it.
+fn why_off(teams: Teams, report: &RuntimeReport) -> Option<String> {
+    match report.teams_off {
+        Some(why) => Some(format!("{why:?}")),
+        None if teams == Teams::Virtual && report.runtimes == Runtimes::LIBOMP => {
+            Some("its runtime is not libgomp".to_owned())
+        }
+        None => None,
     }
 }
 

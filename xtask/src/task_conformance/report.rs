@@ -22,7 +22,7 @@ pub(crate) struct Report {
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Row {
     passed: usize,
-    not_admitted: usize,
+    real_teams: usize,
     needs_exact_teams: usize,
     wrong_plainly_too: usize,
     broken: usize,
@@ -32,7 +32,7 @@ impl Row {
     fn count(&mut self, verdict: &Verdict) {
         match verdict {
             Verdict::Passed => self.passed += 1,
-            Verdict::NotAdmitted { .. } => self.not_admitted += 1,
+            Verdict::RealTeams { .. } => self.real_teams += 1,
             Verdict::NeedsExactTeams { .. } => self.needs_exact_teams += 1,
             Verdict::WrongPlainlyToo { .. } => self.wrong_plainly_too += 1,
             Verdict::Broken { .. } => self.broken += 1,
@@ -124,7 +124,7 @@ impl Report {
             "compiler",
             "teams",
             "passed",
-            "not admitted",
+            "real teams",
             "needs exact teams",
             "wrong plainly too",
             "broken"
@@ -157,7 +157,7 @@ impl Report {
                     f,
                     "{compiler:<10} {teams:<8} {:>8} {:>13} {:>17} {:>17} {:>8}",
                     row.passed,
-                    row.not_admitted,
+                    row.real_teams,
                     row.needs_exact_teams,
                     row.wrong_plainly_too,
                     row.broken
