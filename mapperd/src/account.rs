@@ -19,6 +19,10 @@ use crate::state::{App, Daemon};
 /// Reports of applications that have ended are kept for as many.
 const KEPT: usize = 256;
 
+/// A share of the fair-share performance that is taken for no more: what an application reports may
+/// be anything, and a sum that is no number could not be saved.
+const BEYOND_REASON: f64 = 1e6;
+
 /// The books of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -73,7 +77,7 @@ impl Books {
         self.floor = Some(floor);
         self.judged += 1;
         self.violations += u64::from(performance.value < floor);
-        self.achieved_sum += performance.value / floor * showed.qos.get();
+        self.achieved_sum += (performance.value / floor * showed.qos.get()).min(BEYOND_REASON);
     }
 
     /// Time has passed on so many CPUs.

@@ -11,7 +11,7 @@
 
 use crate::account::Books;
 use anyhow::{Context, bail};
-use mapper_model::{AppId, AppSpec, PlannedApp};
+use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,9 @@ pub(crate) struct SavedApp {
     pub(crate) planned: Option<PlannedApp>,
     /// What the enforcer wants to know of its processes.
     pub(crate) processes: serde_json::Value,
+    /// The set that somebody else had written for it.
+    #[serde(default)]
+    pub(crate) set_by_others: Option<CpuSet>,
     /// What it got so far.
     #[serde(default)]
     pub(crate) books: Books,
@@ -229,6 +232,7 @@ mod tests {
             launcher: Process::default(),
             planned: None,
             processes: serde_json::Value::Null,
+            set_by_others: None,
             books: Books::default(),
             token: Some("00000000000000ab".into()),
         });

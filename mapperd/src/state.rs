@@ -360,7 +360,12 @@ impl Daemon {
         self.save(Ending::Stopping);
         let everything = self.everything();
         let topology = self.parts.controller.topology();
-        for app in &mut self.apps {
+        // Those that somebody else has placed keep their place.
+        for app in self
+            .apps
+            .iter_mut()
+            .filter(|app| app.set_by_others.is_none())
+        {
             if let Err(error) = self.parts.enforcer.release(app.id, &everything) {
                 tracing::warn!(app = app.id.0, name = %app.spec.name, "release: {}", chain(&error));
             }

@@ -134,6 +134,7 @@ impl Daemon {
             app: id,
             cpus: given.clone(),
             launcher,
+            set_by_others: saved.set_by_others.clone(),
             processes: saved.processes,
         })?;
         // A stop gave all CPUs back; threads' masks have to be set again in any case.
@@ -176,7 +177,7 @@ impl Daemon {
             page,
             planned: saved.planned,
             effective,
-            set_by_others: None,
+            set_by_others: saved.set_by_others,
             told_mismatch: None,
             books: saved.books,
             lease: Lease::Ended,
@@ -214,6 +215,7 @@ impl Daemon {
             launcher: Process::default(),
             planned: None,
             processes: serde_json::Value::Null,
+            set_by_others: None,
             token: None,
             books: Books::open(self.parts.clock.now_ns()),
         }
@@ -261,6 +263,7 @@ impl Daemon {
                 launcher: app.launcher,
                 planned: app.planned.clone(),
                 processes: enforcer.remember(app.id),
+                set_by_others: app.set_by_others.clone(),
                 books: app.books.clone(),
                 token: app
                     .page

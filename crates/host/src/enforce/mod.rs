@@ -146,6 +146,8 @@ pub struct Former {
     pub cpus: CpuSet,
     /// Its launcher, if that still lives.
     pub launcher: Option<u32>,
+    /// The set that somebody else had written for it and that was left alone.
+    pub set_by_others: Option<CpuSet>,
     /// What [`Enforcer::remember`] said.
     pub processes: serde_json::Value,
 }

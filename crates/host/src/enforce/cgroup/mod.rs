@@ -232,7 +232,12 @@ impl Enforcer for CgroupEnforcer {
         }
         self.left_over.retain(|left| *left != path);
         let cpuset = CpuSetController::new(path.clone(), self.root.clone(), true);
-        let written = read_cpu_list(&path.join("cpuset.cpus"))?;
+        let found = read_cpu_list(&path.join("cpuset.cpus"))?;
+        let written = if former.set_by_others.as_ref() == Some(&found) {
+            CpuSet::new()
+        } else {
+            found
+        };
         self.groups.insert(
             former.app,
             Group {
@@ -409,6 +414,19 @@ mod tests {
         assert_eq!(enforcer.set_by_others(AppId(1)), "1".parse().ok());
         enforcer.apply(AppId(1), &"2".parse().unwrap()).unwrap();
         assert_eq!(enforcer.set_by_others(AppId(1)), None);
+        // The next daemon still knows it from the earlier one's.
+        fs::write(&file, "5\n").unwrap();
+        fs::write(root.path().join("app-1/cgroup.events"), "populated 1\n").unwrap();
+        let mut next = CgroupEnforcer::prepare(root.path()).unwrap();
+        next.take_over(&Former {
+            app: AppId(1),
+            cpus: CpuSet::new(),
+            launcher: None,
+            set_by_others: "5".parse().ok(),
+            processes: serde_json::Value::Null,
+        })
+        .unwrap();
+        assert_eq!(next.set_by_others(AppId(1)), "5".parse().ok());
     }
 
     #[test]
@@ -442,6 +460,7 @@ mod tests {
             app: AppId(app),
             cpus: "3".parse().unwrap(),
             launcher: None,
+            set_by_others: None,
             processes: serde_json::Value::Null,
         };
         enforcer.take_over(&former(41)).unwrap();
