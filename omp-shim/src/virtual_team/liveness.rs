@@ -15,13 +15,14 @@
 //! to OS threads stay there.
 //!
 //! *Numbers.* 10 ms at first, six chances: 10 + 20 + … + 320 ms, so that a program that cannot do
-//! without real threads has them within two thirds of a second of waiting.
+//! without real threads has them within two thirds of a second of waiting. Help is forgotten after
+//! ten seconds.
 //!
 //! *Invariants.* The watcher alone takes members away from carriers. It sleeps without waking while
 //! no virtual region runs.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mapper_abi::TeamsOff;
 
@@ -36,6 +37,8 @@ const INTERVAL_NS: i64 = 5_000_000;
 const FIRST_PATIENCE_NS: u64 = 10_000_000;
 /// How often a program may need help in a row.
 const CHANCES: u32 = 6;
+/// Help that lies so far back is forgotten: a long computation now and then is no waiting.
+const MEMORY: Duration = Duration::from_secs(10);
 /// The watcher goes to sleep after so many looks at which no virtual region ran.
 const IDLE_LOOKS: u32 = 40;
 
@@ -114,9 +117,19 @@ struct Sighting {
     since: Instant,
 }
 
+/// The help that the program has needed lately.
+#[derive(Clone, Copy)]
+struct Help {
+    times: u32,
+    last: Instant,
+}
+
 fn look_for_ever() {
     let mut sightings: Vec<Option<Sighting>> = vec![None; MOST_MEMBERS as usize];
-    let mut helped = 0;
+    let mut help = Help {
+        times: 0,
+        last: Instant::now(),
+    };
     let mut idle_looks = 0;
     loop {
         kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL_NS);
@@ -124,7 +137,7 @@ fn look_for_ever() {
         for lead in team::leads() {
             ran = true;
             if let Some(sighting) = sightings.get_mut(lead.id as usize) {
-                look(lead, sighting, &mut helped);
+                look(lead, sighting, &mut help);
             }
         }
         idle_looks = if ran { 0 } else { idle_looks + 1 };
@@ -142,7 +155,7 @@ fn look_for_ever() {
 }
 
 /// Looks at one carrier and helps if it has been away for too long.
-fn look(lead: &'static Member, sighting: &mut Option<Sighting>, helped: &mut u32) {
+fn look(lead: &'static Member, sighting: &mut Option<Sighting>, help: &mut Help) {
     let Some(visits) = carrier::look_at(lead) else {
         *sighting = None;
         return;
@@ -153,16 +166,20 @@ fn look(lead: &'static Member, sighting: &mut Option<Sighting>, helped: &mut u32
         return;
     };
     let away_ns = now.saturating_duration_since(before.since).as_nanos() as u64;
+    if now.saturating_duration_since(help.last) > MEMORY {
+        help.times = 0;
+    }
     let patience_ns = match has_given_up() {
-        false => FIRST_PATIENCE_NS << (*helped).min(CHANCES),
+        false => FIRST_PATIENCE_NS << help.times.min(CHANCES),
         true => FIRST_PATIENCE_NS,
     };
     if away_ns < patience_ns {
         return;
     }
     if carrier::lend_members(lead, visits) > 0 {
-        *helped += 1;
-        if *helped >= CHANCES && !GAVE_UP.swap(true, Ordering::Relaxed) {
+        help.times += 1;
+        help.last = now;
+        if help.times >= CHANCES && !GAVE_UP.swap(true, Ordering::Relaxed) {
             attachment::report_teams_off(TeamsOff::Stalled);
         }
     }

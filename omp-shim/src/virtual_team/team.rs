@@ -17,7 +17,7 @@ use super::waiting::{Countdown, Rendezvous};
 use super::{Plan, carrier, context, control_variables, kernel, liveness, share};
 use crate::libgomp_regions::{Body, Outlined};
 use crate::runtime::Runtime;
-use crate::thread_state::ThreadState;
+use crate::thread_state::{self, ThreadState};
 
 /// Most members of a team.
 pub(super) const MOST_MEMBERS: u32 = 512;
@@ -268,6 +268,13 @@ pub(super) fn run_body(member: &'static Member) {
     let function = unsafe { core::mem::transmute::<usize, Outlined>(function) };
     // SAFETY: as the runtime would have called it, with the data of the same region.
     unsafe { function(DATA.load(Ordering::Relaxed)) };
+    if thread_state::current().member.get().is_none() {
+        // The child of a fork within the region came to its end. There is nobody to go on with; in
+        // libgomp it would wait for the team for ever, too.
+        loop {
+            kernel::futex_wait(&SIZE, SIZE.load(Ordering::Relaxed));
+        }
+    }
 }
 
 /// Waits for the carriers of the other blocks.
@@ -372,5 +379,8 @@ pub(crate) fn after_fork_in_child(thread: &ThreadState) {
         share.vacate((index as u64).wrapping_sub(RING as u64));
     }
     thread.owns_pool.set(false);
+    // The others of its team, whose stacks the child has a copy of, must not run there.
+    thread.member.set(None);
+    thread.outer.set(None);
     liveness::after_fork_in_child();
 }

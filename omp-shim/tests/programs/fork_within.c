@@ -1,5 +1,6 @@
 /* Children forked within a region: one that runs another program, one that goes on by itself. */
 #include <omp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -11,6 +12,8 @@ static int child(void)
     pid_t pid = fork();
     if (pid == 0) {
         int sum = 0;
+        /* The other threads of the team are not there to be let run. */
+        sched_yield();
 #pragma omp parallel for reduction(+ : sum)
         for (int i = 0; i < 10; i++) sum += i;
         _exit(sum == 45 ? 7 : 1);
