@@ -49,14 +49,10 @@ pub(crate) fn notes(
         .zip(entitled)
         .zip(targets)
         .map(|((app, entitled), &target)| {
-            let mut reasons = Vec::new();
-            let held = app.held.len();
-            if held == 0 {
-                reasons.push(Reason::Arrived {
-                    fair: entitled.fair,
-                });
-            } else if held != target {
-                let (usable, apps) = (snapshot.usable.len(), snapshot.apps.len());
+            let (usable, apps) = (snapshot.usable.len(), snapshot.apps.len());
+            let begin = ledger::begin(app, entitled.fair, usable);
+            let mut reasons: Vec<Reason> = begin.into_iter().collect();
+            if reasons.is_empty() && app.held.len() != target {
                 reasons.push(Reason::Model {
                     rule: format!("its share of {usable} CPUs among {apps} applications"),
                 });

@@ -125,13 +125,22 @@ impl HillClimb {
     /// Gives everybody what he is owed after somebody came or went.
     fn settle_membership(
         &mut self,
+        snapshot: &Snapshot<'_>,
         ledger: &mut Ledger,
         entitled: &[Entitlement],
         notes: &mut [Note],
     ) {
         for (place, owed) in entitled.iter().enumerate() {
+            let begin = ledger::begin(&snapshot.apps[place], owed.fair, snapshot.usable.len());
+            notes[place].reasons.extend(begin);
             let surplus = ledger.count(place).saturating_sub(owed.max);
-            ledger.shift(Holder::App(place), Holder::Pool, surplus);
+            if ledger.shift(Holder::App(place), Holder::Pool, surplus) > 0 {
+                let range = snapshot.apps[place].spec.cpus;
+                notes[place].reasons.push(Reason::Limited {
+                    min: range.min(),
+                    max: range.max(),
+                });
+            }
         }
         let bidders: Vec<Bidder> = entitled
             .iter()
@@ -146,20 +155,25 @@ impl HillClimb {
         let round = stealing::round(ledger.free(), &bidders, Passes::ReclaimOnly);
         for step in &round.moves {
             let from = step.from.map_or(Holder::Pool, Holder::App);
-            ledger.shift(from, Holder::App(step.to), step.cpus);
+            let cpus = ledger.shift(from, Holder::App(step.to), step.cpus);
+            let taker = snapshot.apps[step.to].app;
+            if let Some(giver) = step.from {
+                notes[giver]
+                    .reasons
+                    .push(Reason::ReclaimedBy { taker, cpus });
+            }
+            if ledger.before(step.to) > 0 {
+                let from = step.from.map(|giver| snapshot.apps[giver].app);
+                notes[step.to]
+                    .reasons
+                    .push(Reason::Reclaimed { from, cpus });
+            }
         }
-        for (place, owed) in entitled.iter().enumerate() {
-            let climber = self.state.climbers.at_mut(place);
+        for (place, climber) in self.state.climbers.iter_mut().enumerate() {
             if ledger.count(place) != climber.cpus {
                 climber.start_over();
             }
-            if ledger.before(place) == 0 {
-                notes[place]
-                    .reasons
-                    .push(Reason::Arrived { fair: owed.fair });
-            }
         }
-        ledger.tell_transfers(notes);
     }
 
     /// Judges the trial of a climber, if it has one. Returns whether it may go on at once.
@@ -367,7 +381,7 @@ impl AllocationPolicy for HillClimb {
                     climber.start_over();
                 }
             }
-            self.settle_membership(&mut ledger, &entitled, &mut notes);
+            self.settle_membership(snapshot, &mut ledger, &entitled, &mut notes);
         } else if interval {
             for (place, app) in snapshot.apps.iter().enumerate() {
                 if sampled[place] {

@@ -5,7 +5,9 @@
 //! before, plus what it took, less what it gave, is its count after.
 
 use crate::shares;
-use mapper_model::{Allocation, AppId, Explanation, Reason, Share, Sharing, Snapshot, Transfer};
+use mapper_model::{
+    Allocation, AppId, AppView, Explanation, Reason, Share, Sharing, Snapshot, Transfer,
+};
 
 /// Somebody who can hold CPUs: an application, by its place in the snapshot, or the free pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,7 +158,7 @@ impl Ledger {
     }
 
     /// Notes who gave to whom, for policies that settle everybody's count without a bargain between
-    /// two. It stands before the other reasons, but behind an arrival.
+    /// two. It stands before the other reasons, but behind what is said of a newcomer ([`begin`]).
     pub fn tell_transfers(&self, notes: &mut [Note]) {
         let place_of = |app: AppId| self.ids.iter().position(|id| *id == app);
         let mut books = vec![Told::default(); notes.len()];
@@ -189,7 +191,7 @@ impl Ledger {
             if told.free > 0 && !newcomer {
                 reasons.push(Reason::TookFree { cpus: told.free });
             }
-            let at = usize::from(matches!(note.reasons.first(), Some(Reason::Arrived { .. })));
+            let at = usize::from(newcomer && !note.reasons.is_empty());
             note.reasons.splice(at..at, reasons);
         }
     }
@@ -268,6 +270,19 @@ pub struct Note {
     pub reasons: Vec<Reason>,
 }
 
+/// What is said first of an application that holds nothing: that it arrived, or, of one that has
+/// been measured before, that the CPUs it had went away.
+#[must_use]
+pub fn begin(app: &AppView<'_>, fair: u32, usable: u32) -> Option<Reason> {
+    if !app.held.is_empty() {
+        None
+    } else if app.profile.samples == 0 {
+        Some(Reason::Arrived { fair })
+    } else {
+        Some(Reason::UsableChanged { usable })
+    }
+}
+
 /// Whether every application can have a CPU of its own.
 #[must_use]
 pub fn fits(snapshot: &Snapshot<'_>) -> bool {
@@ -285,6 +300,7 @@ pub fn pool(snapshot: &Snapshot<'_>) -> Allocation {
         .zip(0u32..)
         .map(|(app, place)| {
             let slot = shares::slot(place, contexts);
+            let begin = begin(app, 1, contexts);
             // Places slot, slot + C, slot + 2C, ...
             let with = match contexts {
                 0 => apps,
@@ -303,7 +319,10 @@ pub fn pool(snapshot: &Snapshot<'_>) -> Allocation {
                 explanation: Explanation {
                     before: app.held.len(),
                     after: 1,
-                    reasons: vec![Reason::Shares { slot, with }],
+                    reasons: begin
+                        .into_iter()
+                        .chain([Reason::Shares { slot, with }])
+                        .collect(),
                 },
             }
         })

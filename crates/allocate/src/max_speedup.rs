@@ -49,7 +49,7 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, ModelError> {
         .collect::<Result<_, ModelError>>()?;
     let serial = (inputs.candidates.len() - parallel.len()) as u32;
     let cpus = inputs.cpus() - serial;
-    let size = cluster_size(inputs, cpus, parallel.len() as u32, serial);
+    let size = cluster_size(inputs, cpus, parallel.len() as u32);
     let machine = ClusteredMachine {
         clusters: (cpus / size) as usize,
         cores_per_cluster: size,
@@ -76,11 +76,12 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, ModelError> {
         .iter()
         .copied()
         .max_by_key(|&i| (counts[i], std::cmp::Reverse(i)));
+    let left = cpus % size;
     if let Some(most) = most
-        && cpus % size > 0
+        && left > 0
     {
-        counts[most] += cpus % size;
-        rules[most].push_str(&format!("; and {} that make no cluster", cpus % size));
+        counts[most] += left;
+        rules[most].push_str(&format!("; and {left} that make no cluster"));
     }
     Ok(Division {
         counts,
@@ -91,14 +92,12 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, ModelError> {
 }
 
 /// CPUs of a cluster: those of a last-level cache, or as few as can be afforded when there are not
-/// clusters enough.
-fn cluster_size(inputs: &Inputs<'_>, cpus: u32, apps: u32, serial: u32) -> u32 {
+/// clusters enough. What serial sections leave of a cache counts for none.
+fn cluster_size(inputs: &Inputs<'_>, cpus: u32, apps: u32) -> u32 {
     let equal = inputs.caches.windows(2).all(|pair| pair[0] == pair[1]);
-    let caches = inputs.caches.len() as u32;
     if let (true, Some(&size)) = (equal, inputs.caches.first())
-        && serial == 0
-        && caches >= apps
-        && caches > 1
+        && inputs.caches.len() > 1
+        && cpus / size >= apps
     {
         return size;
     }

@@ -135,7 +135,8 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, NuCoreError> {
         .map(|(i, part)| match (part, &solution) {
             (Part::Serial, _) => SERIAL.to_owned(),
             (Part::ShortOfBandwidth, Some(solution)) => format!(
-                "a core of it asks for {:.1} GB/s; the fewest cores that bring {:.1} GB/s in all",
+                "a core of it asks for {:.1} GB/s; the fewest cores for the greatest bandwidth, \
+                 {:.1} GB/s in all",
                 demand(i),
                 solution.total_bandwidth.get()
             ),

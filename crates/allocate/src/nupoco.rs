@@ -121,7 +121,7 @@ fn division(inputs: &Inputs<'_>, plan: &DopPlan, rates: &[WorkRates]) -> Divisio
                     "more applications than nodes, cores dealt round robin".to_owned()
                 }
                 (_, DopRule::WholeNodes) => format!(
-                    "cores on {held} of {nodes} nodes for the highest system utilisation; \
+                    "planned on {held} of {nodes} nodes for the highest system utilisation; \
                      it makes {:.1} memory requests in 1000 cycles of work",
                     1000.0 * rates.requests.get()
                 ),

@@ -3,7 +3,7 @@
 mod support;
 
 use mapper_allocate::AllocationConfig;
-use mapper_model::{CpuRange, Resizing, Weight};
+use mapper_model::{CpuRange, CpuSet, Resizing, Trigger, Weight};
 use support::{Curve, World, amdahl, flat, linear, machine};
 
 #[test]
@@ -180,5 +180,30 @@ fn a_limit_that_changes_is_kept_from_the_next_decision_on() {
         world.apps[0].spec.cpus = CpuRange::new(1, Some(2)).unwrap();
         world.interval();
         assert_eq!(world.counts()[0], 2, "{policy}");
+    }
+}
+
+#[test]
+fn an_application_whose_cpus_went_away_is_not_said_to_be_new() {
+    for policy in mapper_allocate::POLICIES {
+        for usable in [2, 1] {
+            let mut world = World::new(policy.name, machine(1, 8, 1));
+            arrive_busy(&mut world, 100.0);
+            arrive_busy(&mut world, 100.0);
+            assert!(world.sentences().iter().any(|s| s.starts_with("new, ")));
+            world.intervals(6);
+            world.usable = CpuSet::first(usable);
+            for app in &mut world.apps {
+                app.held = app.held.intersection(&world.usable);
+            }
+            world.decide(Trigger::Membership);
+            let told = world.sentences();
+            assert!(
+                told.iter()
+                    .all(|s| !s.contains("new") && !s.contains("arrived")),
+                "{}: {told:#?}",
+                policy.name
+            );
+        }
     }
 }

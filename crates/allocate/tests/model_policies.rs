@@ -90,6 +90,20 @@ fn the_sum_of_speedups_favours_whoever_scales() {
 }
 
 #[test]
+fn a_serial_section_does_not_break_up_the_clusters_of_the_others() {
+    let mut world = world("max_speedup", 4, 8);
+    world.arrive_counted(0.0, 8);
+    world.arrive_counted(0.001, 8);
+    world.arrive_counted(0.004, 8);
+    world.arrive_counted(0.0, 1);
+    world.intervals(8);
+    let counts = world.counts();
+    assert_eq!(counts[3], 1, "{:?}", world.sentences());
+    assert!(counts[..3].iter().all(|c| *c >= 8), "{counts:?}");
+    assert_eq!(counts.iter().sum::<u32>(), 32);
+}
+
+#[test]
 fn nucore_feeds_memories_with_the_fewest_cores_and_leaves_the_rest_to_computing() {
     let mut world = World::with(
         "nucore",
@@ -151,11 +165,11 @@ fn a_plan_says_who_gave_and_who_took() {
         assert!(world.tick < 20);
     };
     assert!(
-        moved[0].starts_with("8 → 4 CPUs: gave 4 to `a2`; cores on 1 of 4 nodes"),
+        moved[0].starts_with("8 → 4 CPUs: gave 4 to `a2`; planned on 1 of 4 nodes"),
         "{moved:?}"
     );
     assert!(
-        moved[1].starts_with("8 → 12 CPUs: got 4 from `a1`; cores on 3 of 4 nodes"),
+        moved[1].starts_with("8 → 12 CPUs: got 4 from `a1`; planned on 3 of 4 nodes"),
         "{moved:?}"
     );
 }

@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// The reasons of one application's share, in the order in which they came up.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Explanation {
-    /// CPUs held before (0 for a newcomer).
+    /// CPUs held before (0 for a newcomer, and where all it had went away).
     pub before: u32,
     /// CPUs decided.
     pub after: u32,
@@ -178,9 +178,10 @@ impl Explanation {
     /// One plain sentence. `name` gives the name of an application.
     #[must_use]
     pub fn sentence<'n>(&self, name: &dyn Fn(AppId) -> Option<&'n AppName>) -> String {
+        let arrived = |reason: &Reason| matches!(reason, Reason::Arrived { .. });
         let mut out = if self.before == self.after {
             format!("{} {}", self.after, cpus(self.after))
-        } else if self.before == 0 {
+        } else if self.before == 0 && self.reasons.iter().any(arrived) {
             format!("new, {} {}", self.after, cpus(self.after))
         } else {
             format!("{} → {} {}", self.before, self.after, cpus(self.after))
@@ -313,7 +314,10 @@ impl Reason {
                 };
                 write!(out, "more applications than CPUs, {how}")
             }
-            Self::UsableChanged { usable } => write!(out, "{usable} CPUs are usable now"),
+            Self::UsableChanged { usable } => {
+                let are = if *usable == 1 { "is" } else { "are" };
+                write!(out, "{usable} {} {are} usable now", cpus(*usable))
+            }
             Self::Model { rule } => write!(out, "{rule}"),
         };
     }

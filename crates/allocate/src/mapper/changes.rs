@@ -3,7 +3,7 @@
 use super::state::{Mode, Standing, Terms};
 use super::stealing::{self, Bidder, Passes};
 use super::turn::Turn;
-use crate::ledger::Holder;
+use crate::ledger::{self, Holder};
 use crate::roll::Attendance;
 use mapper_model::Reason;
 
@@ -81,7 +81,9 @@ impl Turn<'_> {
             let fair = self.sheets[place].fair;
             let newcomer = self.members.at(place).standing == Standing::Newcomer;
             if newcomer {
-                self.say(place, Reason::Arrived { fair });
+                if let Some(begin) = ledger::begin(self.app(place), fair, self.usable) {
+                    self.say(place, begin);
+                }
             } else if usable_before != self.usable && cpus != self.ledger.before(place) {
                 self.say(
                     place,

@@ -363,10 +363,9 @@ impl<P: Planner> AllocationPolicy for ModelDriven<P> {
             .iter()
             .enumerate()
             .map(|(place, owed)| {
-                let mut reasons = Vec::new();
-                if ledger.before(place) == 0 {
-                    reasons.push(Reason::Arrived { fair: owed.fair });
-                }
+                let usable = snapshot.usable.len();
+                let begin = ledger::begin(&snapshot.apps[place], owed.fair, usable);
+                let mut reasons: Vec<Reason> = begin.into_iter().collect();
                 let profiled = self.state.apps.at(place);
                 if owed.fixed {
                     reasons.push(Reason::NeverResized);
