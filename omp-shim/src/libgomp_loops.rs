@@ -114,18 +114,22 @@ macro_rules! next {
         unsafe extern "C-unwind" fn $name(first: *mut $type, end: *mut $type) -> bool {
             unsafe extern "C-unwind" fn next(first: *mut $type, end: *mut $type) -> bool {
                 let thread = thread_state::current();
-                if let Some(member) = thread.member.get() {
-                    // SAFETY: the places are the caller's.
-                    return unsafe { worksharing::next(thread, member, Bounds { first, end }) };
+                if thread.has_loops_of_its_own() {
+                    if let Some(member) = thread.member.get() {
+                        // SAFETY: the places are the caller's.
+                        return unsafe { worksharing::next(thread, member, Bounds { first, end }) };
+                    }
+                    if let Some(shared) = thread.shared_loop.get() {
+                        progress::chunk_done(thread);
+                        parking::before_chunk(thread);
+                        // SAFETY: the places are the caller's.
+                        return unsafe { next_adaptive(thread, shared, &Bounds { first, end }) };
+                    }
                 }
                 let runtime = runtime_of_caller(thread, Symbol::$name);
                 let run = real!(runtime, Symbol::$name, fn(*mut $type, *mut $type) -> bool);
                 progress::chunk_done(thread);
                 parking::before_chunk(thread);
-                if let Some(shared) = thread.shared_loop.get() {
-                    // SAFETY: the places are the caller's.
-                    return unsafe { next_adaptive(thread, shared, &Bounds { first, end }) };
-                }
                 // SAFETY: the arguments are the caller's.
                 let more = unsafe { run(first, end) };
                 // SAFETY: the runtime filled in the bounds.

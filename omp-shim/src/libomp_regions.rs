@@ -16,7 +16,9 @@
 //! start of a region comes at the same moment, and costs every region a second call.)
 
 use core::ffi::{c_int, c_void};
-use core::mem::{offset_of, size_of};
+use core::mem::{MaybeUninit, offset_of, size_of};
+
+use mapper_abi::layout::ThreadSlot;
 
 use crate::attachment;
 use crate::crew::{Beginning, Crew, Outer};
@@ -30,7 +32,10 @@ use crate::thread_state;
 /// Where [`fork_begin`] leaves what the region needs, in the frame of `__kmpc_fork_call`.
 #[repr(C, align(16))]
 struct ForkFrame {
-    open: OpenRegion,
+    /// Where the region is counted, if it took the routine path.
+    routine: Option<&'static ThreadSlot>,
+    /// For the end of the region, if it did not.
+    open: MaybeUninit<OpenRegion>,
     crew: Crew,
 }
 
@@ -153,16 +158,23 @@ unsafe extern "C-unwind" fn fork_begin(
     } else {
         0
     };
-    let started = region::begin(&Start {
-        thread,
-        runtime,
-        family: Family::Kmpc,
-        function: function as usize,
-        asked,
-    });
-    if started.num_threads != asked {
-        announce_team(runtime, location, started.num_threads);
-    }
+    let routine = region::begin_routine(thread, runtime, function as usize, asked);
+    let open = match routine {
+        Some(_) => MaybeUninit::uninit(),
+        None => {
+            let started = region::begin(&Start {
+                thread,
+                runtime,
+                family: Family::Kmpc,
+                function: function as usize,
+                asked,
+            });
+            if started.num_threads != asked {
+                announce_team(runtime, location, started.num_threads);
+            }
+            MaybeUninit::new(started.open)
+        }
+    };
     let count = core::ptr::without_provenance_mut(count.max(0).unsigned_abs() as usize);
     let beginning = Beginning::Body;
     let crew = Crew::new(function as usize, count, runtime, Family::Kmpc, beginning)
@@ -170,7 +182,8 @@ unsafe extern "C-unwind" fn fork_begin(
     // SAFETY: the entry made room there.
     unsafe {
         frame.write(ForkFrame {
-            open: started.open,
+            routine,
+            open,
             crew,
         });
     }
@@ -290,10 +303,17 @@ fn announce_team(runtime: &Runtime, location: *mut c_void, num_threads: u32) {
 ///
 /// # Safety
 /// `frame` is what `fork_begin` wrote.
-unsafe extern "C-unwind" fn fork_end(frame: *const ForkFrame) {
+unsafe extern "C-unwind" fn fork_end(frame: *mut ForkFrame) {
     // SAFETY: the entry passes the place that `fork_begin` filled, and nobody uses it afterwards.
-    let frame = unsafe { frame.read() };
-    region::end(thread_state::current(), &frame.open);
+    let frame = unsafe { &mut *frame };
+    let thread = thread_state::current();
+    match frame.routine {
+        Some(slot) => region::end_routine(thread, slot),
+        // SAFETY: `fork_begin` filled it in, the region having taken the other path.
+        None => region::end(thread, unsafe { frame.open.assume_init_ref() }),
+    }
+    // SAFETY: the crew was written by `fork_begin`, and all threads have left it.
+    unsafe { core::ptr::drop_in_place(&raw mut frame.crew) };
 }
 
 /// Notes that the next region has a `num_threads` clause, and passes it on.

@@ -151,6 +151,20 @@ impl ThreadState {
         outer
     }
 
+    /// Whether the shim dispenses the loops that the thread meets: one test for two pointers.
+    #[inline(always)]
+    pub(crate) fn has_loops_of_its_own(&self) -> bool {
+        let member = self
+            .member
+            .get()
+            .map_or(0, |member| core::ptr::from_ref(member) as usize);
+        let shared = self
+            .shared_loop
+            .get()
+            .map_or(0, |shared| core::ptr::from_ref(shared) as usize);
+        member | shared != 0
+    }
+
     /// Whether the thread is executing a chunk of a dispensed loop.
     #[inline(always)]
     pub(crate) fn is_in_loop(&self) -> bool {

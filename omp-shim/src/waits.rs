@@ -24,7 +24,7 @@ use crate::thread_state::{self, ThreadState};
 /// Waits shorter than this are sampled.
 const SHORT_NS: u64 = 4_000;
 /// Most waits skipped in a row, a power of two, less one.
-const MOST_SKIPPED: u64 = 31;
+const MOST_SKIPPED: u64 = 127;
 
 /// A thread's waits.
 #[derive(Debug)]
