@@ -118,13 +118,12 @@ pub(super) fn targets(lines: &[Line]) -> String {
         };
         let _ = writeln!(
             out,
-            "{verdict:7}  {:5}  {:width$}  paper {:>7.3}  model {:>7.3}  band {:.3} to {:.3}  {calibrates}{}",
+            "{verdict:7}  {:5}  {:width$}  paper {:>7}  model {:>7}  {:18}  {calibrates}{}",
             line.id,
             line.what,
-            line.paper,
-            line.model.unwrap_or(f64::NAN),
-            line.low,
-            line.high,
+            line.told(line.paper),
+            line.told(line.model.unwrap_or(f64::NAN)),
+            line.band(),
             line.cause
                 .map_or_else(String::new, |cause| format!("  ({cause})"))
         );

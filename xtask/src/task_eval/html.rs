@@ -93,15 +93,14 @@ fn targets(html: &mut String, lines: &[Line]) {
         });
         let _ = write!(
             html,
-            "<tr><td>{}{cause}</td><td>{} {}</td><td>{:.3}</td><td>{:.3}</td><td>{:.3} to {:.3}</td>\
+            "<tr><td>{}{cause}</td><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td>{}</td><td class=\"{class}\">{verdict}</td></tr>",
             escaped(line.what),
             line.id,
             escaped(line.source),
-            line.paper,
-            line.model.unwrap_or(f64::NAN),
-            line.low,
-            line.high,
+            line.told(line.paper),
+            line.told(line.model.unwrap_or(f64::NAN)),
+            line.band(),
             match line.uses {
                 Use::Calibrate => "calibrates",
                 Use::Validate => "validates",
@@ -232,4 +231,35 @@ fn method(html: &mut String) {
          <p>Linux is a mean field: every thread gets the same share of time. Orders of policies say \
          more than levels. Results of the real machine never stand beside these.</p></div>",
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_well_formed_and_says_what_is_missing() {
+        let finding = Finding {
+            check: "a < b".into(),
+            expected: "less",
+            found: "more".into(),
+            held: false,
+        };
+        let html = page(&Report {
+            tables: &[],
+            targets: &[],
+            validity: &[finding],
+            protocol_version: 1,
+            protocol_sha256: "0123456789abcdef0123",
+            cpus: &|_| 80,
+            left_out: 3,
+        });
+        let options = roxmltree::ParsingOptions {
+            allow_dtd: true,
+            ..Default::default()
+        };
+        assert!(roxmltree::Document::parse_with_options(&html, options).is_ok());
+        assert!(html.contains("3 runs are missing") && html.contains("a &lt; b"));
+        assert!(html.contains("does not hold"));
+    }
 }

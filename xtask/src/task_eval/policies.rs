@@ -33,6 +33,8 @@ pub(super) enum Kind {
     Oracle,
     /// The best fixed mapping of one program.
     BestStatic,
+    /// Equal shares, socket by socket, cores whole.
+    Packed,
     /// One core for each.
     OneCore,
     /// The daemon's decision step with these policies.
@@ -91,14 +93,7 @@ const fn baseline(name: &'static str, title: &'static str, kind: Kind) -> Policy
 pub(super) const POLICIES: &[Policy] = &[
     baseline("linux", "Linux", Kind::Linux),
     core("fair", "fair share", Pace::Once, "fair", "spread", false),
-    core(
-        "fair-packed",
-        "fair share, one after the other",
-        Pace::Once,
-        "fair",
-        "linear",
-        false,
-    ),
+    baseline("fair-packed", "fair share, socket by socket", Kind::Packed),
     core(
         "mapper",
         "mapper (this project's defaults)",

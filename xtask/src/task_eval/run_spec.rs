@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use mapper_model::{CpuId, CpuRange, CpuSet, Qos};
 use mapper_sim::{
     Constants, Fixed, Governor, Job, Machine, MachineSpec, Method, Outcome, Scenario, Teams,
-    approximations, oracle,
+    approximations, layouts, oracle,
 };
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,13 @@ pub(super) struct RunResult {
     pub(super) timeline: Vec<(f64, Vec<u32>)>,
 }
 
+/// Runs each program on a set that never changes.
+fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
+    let names = scenario.jobs.iter().map(|job| job.name.clone());
+    let mut fixed = Fixed::new(names.zip(sets).collect());
+    mapper_sim::run(scenario, Some(&mut fixed as &mut dyn Governor))
+}
+
 impl RunSpec {
     /// The same run with what does not matter to its policy set to one value, so that it is computed
     /// once for all.
@@ -91,12 +98,13 @@ impl RunSpec {
             Kind::Crust => approximations::crust(&scenario),
             Kind::OneCore => {
                 let first: CpuSet = std::iter::once(CpuId(0)).collect();
-                let sets = scenario
-                    .jobs
-                    .iter()
-                    .map(|job| (job.name.clone(), first.clone()));
-                let mut fixed = Fixed::new(sets.collect());
-                mapper_sim::run(&scenario, Some(&mut fixed as &mut dyn Governor))
+                on_sets(&scenario, vec![first; scenario.jobs.len()])
+            }
+            Kind::Packed => {
+                let programs = scenario.jobs.len();
+                let share = scenario.machine.contexts() / programs.max(1) as u32;
+                let sets = layouts::packed(&scenario.machine, &vec![share.max(1); programs]);
+                on_sets(&scenario, sets)
             }
             _ => {
                 let mut governor = policies::governor(policy, self, &scenario.machine)?;

@@ -133,6 +133,31 @@ pub(super) struct Line {
     pub(super) cause: Option<&'static str>,
 }
 
+impl Line {
+    /// Whether it is a yes or no rather than a number.
+    pub(super) fn is_yes_or_no(&self) -> bool {
+        self.low == self.high && self.low == 1.0
+    }
+
+    /// A value as it is told.
+    pub(super) fn told(&self, value: f64) -> String {
+        match (self.is_yes_or_no(), value == 1.0) {
+            (false, _) => format!("{value:.3}"),
+            (true, true) => "yes".into(),
+            (true, false) => "no".into(),
+        }
+    }
+
+    /// The band as it is told.
+    pub(super) fn band(&self) -> String {
+        if self.is_yes_or_no() {
+            String::new()
+        } else {
+            format!("{:.3} to {:.3}", self.low, self.high)
+        }
+    }
+}
+
 /// Every target, those outside first, then those inside.
 pub(super) fn judge(book: &Book<'_>) -> Vec<Line> {
     let all = [
