@@ -9,8 +9,8 @@
 
 use core::ffi::{c_long, c_ulonglong, c_void};
 
-use crate::libgomp_regions::real;
 use crate::adaptive_schedule::{self, SharedLoop, Span};
+use crate::libgomp_regions::real;
 use crate::parking::{self, Dispensed};
 use crate::progress;
 use crate::runtime::{self, Runtime};
@@ -218,7 +218,11 @@ macro_rules! span {
             $from,
             $to,
             $increment,
-            if $increment > 0 { $from < $to } else { $from > $to },
+            if $increment > 0 {
+                $from < $to
+            } else {
+                $from > $to
+            },
         )
     };
     ($up:ident, $from:ident, $to:ident, $increment:ident) => {
