@@ -297,6 +297,9 @@ impl Reason {
             Self::NothingToSpare { wanted } => {
                 write!(out, "wanted {wanted} more, but nobody can spare any")
             }
+            Self::HoldingOff { intervals: 1 } => {
+                write!(out, "gives nothing for one more interval")
+            }
             Self::HoldingOff { intervals } => {
                 write!(out, "gives nothing for {intervals} more intervals")
             }

@@ -179,8 +179,21 @@ fn check_owners(plan: &Plan, usable: &CpuSet, findings: &mut Findings) {
     if free != plan.free {
         findings.error(
             None,
-            format!("CPUs {free} are free, the plan says {}", plan.free),
+            format!(
+                "the free CPUs are {}, the plan says {}",
+                told(&free),
+                told(&plan.free)
+            ),
         );
+    }
+}
+
+/// A set as text, also an empty one.
+fn told(cpus: &CpuSet) -> String {
+    if cpus.is_empty() {
+        "none".to_owned()
+    } else {
+        cpus.to_string()
     }
 }
 
@@ -211,13 +224,13 @@ fn check_transfers(plan: &Plan, findings: &mut Findings) {
         let Some(book) = books.get(&planned.app) else {
             continue;
         };
-        let told = &planned.share.explanation;
-        if i64::from(told.before) + book.balance != i64::from(told.after) {
+        let explained = &planned.share.explanation;
+        if i64::from(explained.before) + book.balance != i64::from(explained.after) {
             findings.warning(
                 app,
                 format!(
                     "goes from {} to {} CPUs, the transfers say {:+}",
-                    told.before, told.after, book.balance
+                    explained.before, explained.after, book.balance
                 ),
             );
         }
@@ -256,7 +269,7 @@ fn check_actions(plan: &Plan, observation: &Observation, findings: &mut Findings
         if now.get(app) != Some(&from) {
             findings.error(
                 Some(*app),
-                format!("an action takes it from {from}, where it is not"),
+                format!("an action takes it from {}, where it is not", told(from)),
             );
         }
         if to.is_empty() {
@@ -403,7 +416,10 @@ mod tests {
                 "CPUs 4 that are not usable",
             ),
             (|p| p.apps[1].share.cpus = 3, "has 2 CPUs, its share says 3"),
-            (|p| p.free = set("1"), "CPUs  are free, the plan says 1"),
+            (
+                |p| p.free = set("1"),
+                "the free CPUs are none, the plan says 1",
+            ),
             (|p| drop(p.apps.pop()), "not those of the observation"),
             (
                 |p| p.apps[0].cpus = set("0"),

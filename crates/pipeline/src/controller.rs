@@ -61,7 +61,7 @@ pub enum PipelineError {
 pub enum RestoreError {
     /// It was saved in another format.
     #[error(
-        "saved state has version {found}, this mapper reads version {}",
+        "saved state has version {found}, this mapper reads version {}; start without it",
         ControllerState::VERSION
     )]
     Version {

@@ -1,7 +1,7 @@
 //! What is remembered of decisions, so that they can be asked for their reasons.
 
 use mapper_model::{
-    AppId, AppName, Bottleneck, CpuSet, CurvePoint, Explanation, Performance, SharingClass,
+    AppId, AppName, Bottleneck, CpuSet, CurvePoint, Explanation, Performance, Reason, SharingClass,
     Strategy,
 };
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,9 @@ pub struct AppExplanation {
     pub decisions: Vec<Decision>,
 }
 
-/// A decision about one application. Decisions that repeat the one before are counted, not kept.
+/// A decision about one application. Decisions that repeat the one before are counted, not kept;
+/// those that merely count on what the one before began (the third interval of a measurement) take
+/// its place.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Decision {
     /// The decision of the daemon that it belongs to.
@@ -62,6 +64,29 @@ pub struct Decision {
     pub times: u64,
 }
 
+impl Decision {
+    /// Whether this one is the next of the same kind: nothing moves, and where the reasons differ
+    /// from those of `earlier` they differ in how far something has come.
+    fn counts_on(&self, earlier: &Self) -> bool {
+        let (now, then) = (&self.explanation, &earlier.explanation);
+        let still = |told: &Explanation| told.before == told.after;
+        let next = |(a, b): (&Reason, &Reason)| {
+            a == b
+                || matches!(
+                    (a, b),
+                    (Reason::Measuring { .. }, Reason::Measuring { .. })
+                        | (Reason::Undecided { .. }, Reason::Undecided { .. })
+                        | (Reason::HoldingOff { .. }, Reason::HoldingOff { .. })
+                )
+        };
+        self.cpus == earlier.cpus
+            && still(now)
+            && still(then)
+            && now.reasons.len() == then.reasons.len()
+            && now.reasons.iter().zip(&then.reasons).all(next)
+    }
+}
+
 /// The last decisions about one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -70,11 +95,16 @@ pub struct History(VecDeque<Decision>);
 impl History {
     /// Adds a decision, and forgets the oldest beyond [`REMEMBERED`].
     pub fn add(&mut self, decision: Decision) {
+        if self.repeat(&decision.sentence, &decision.cpus) {
+            return;
+        }
         if let Some(last) = self.0.back_mut()
-            && last.sentence == decision.sentence
-            && last.cpus == decision.cpus
+            && decision.counts_on(last)
         {
-            last.times += 1;
+            *last = Decision {
+                times: last.times + 1,
+                ..decision
+            };
             return;
         }
         if self.0.len() == REMEMBERED {
@@ -97,5 +127,41 @@ impl History {
     /// The decisions, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Decision> {
         self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decision(tick: u64, before: u32, reason: Reason) -> Decision {
+        let explanation = Explanation {
+            before,
+            after: 1,
+            reasons: vec![reason],
+        };
+        Decision {
+            tick,
+            now_ns: tick,
+            cpus: CpuSet::first(1),
+            sentence: explanation.sentence(&|_| None),
+            explanation,
+            times: 1,
+        }
+    }
+
+    #[test]
+    fn a_long_measurement_does_not_displace_the_decisions_before_it() {
+        let mut history = History::default();
+        history.add(decision(1, 0, Reason::Arrived { fair: 1 }));
+        for done in 0..20 {
+            let reason = Reason::Measuring { done, wanted: 4 };
+            history.add(decision(2 + u64::from(done), 1, reason));
+        }
+        for tick in 22..30 {
+            history.add(decision(tick, 1, Reason::Steady));
+        }
+        let told: Vec<(u64, u64)> = history.iter().map(|d| (d.tick, d.times)).collect();
+        assert_eq!(told, [(1, 1), (21, 20), (22, 8)]);
     }
 }

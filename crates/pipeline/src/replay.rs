@@ -45,7 +45,10 @@ pub enum ReplayError {
         source: serde_json::Error,
     },
     /// It was written in another format.
-    #[error("recording has version {found}, this mapper reads version {VERSION}")]
+    #[error(
+        "recording has version {found}, this mapper reads version {VERSION}; replay it with the \
+         mapper that wrote it"
+    )]
     Version {
         /// The version found.
         found: u32,
@@ -239,6 +242,10 @@ mod tests {
             .to_string();
         assert!(error.starts_with("line 1: not the header"), "{error}");
         let error = Replay::start("{\"mapper_recording\":7}", &Changes::default()).unwrap_err();
-        assert!(error.to_string().contains("version 7"), "{error}");
+        let error = error.to_string();
+        assert!(
+            error.contains("version 7") && error.contains("with the mapper that wrote it"),
+            "{error}"
+        );
     }
 }
