@@ -160,6 +160,9 @@ impl Ledger {
     /// Notes who gave to whom, for policies that settle everybody's count without a bargain between
     /// two. It stands before the other reasons, but behind what is said of a newcomer ([`begin`]).
     pub fn tell_transfers(&self, notes: &mut [Note]) {
+        if self.transfers.is_empty() {
+            return;
+        }
         let place_of = |app: AppId| self.ids.iter().position(|id| *id == app);
         let mut books = vec![Told::default(); notes.len()];
         for &Transfer { from, to, cpus } in &self.transfers {

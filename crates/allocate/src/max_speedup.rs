@@ -11,8 +11,8 @@
 //! clusters.
 
 use crate::model_driven::nodes::Division;
-use crate::model_driven::{Inputs, ModelDriven, Planner};
-use crate::nupoco::{SERIAL, surplus, work_rates};
+use crate::model_driven::{Candidate, Inputs, ModelDriven, Planner, SERIAL};
+use crate::nupoco::work_rates;
 use crate::section::Section;
 use mapper_predict::cooperative::greedy::{self, ClusteredMachine};
 use mapper_predict::{Cycles, ModelError, RequestsPerCycle};
@@ -87,7 +87,7 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, ModelError> {
         counts,
         by_node: None,
         rules,
-        surplus: inputs.candidates.iter().map(surplus).collect(),
+        surplus: inputs.candidates.iter().map(Candidate::surplus).collect(),
     })
 }
 

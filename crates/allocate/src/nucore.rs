@@ -14,8 +14,7 @@
 //! its weighted part of the bandwidth, else the tie rule would give the first one everything.
 
 use crate::model_driven::nodes::{Division, NodeCapacity, Surplus};
-use crate::model_driven::{Inputs, ModelDriven, Planner};
-use crate::nupoco::SERIAL;
+use crate::model_driven::{Inputs, ModelDriven, Planner, SERIAL};
 use crate::section::Section;
 use crate::shares::{self, Claim};
 use mapper_predict::nucore::{

@@ -8,9 +8,9 @@
 //! are [`mapper_predict::nupoco`]; here its inputs are made from what was measured
 //! [readings N8, N9] and its answer is turned into counts per node.
 
-use crate::model_driven::nodes::{Division, Surplus};
+use crate::model_driven::nodes::Division;
 use crate::model_driven::profiled::Measured;
-use crate::model_driven::{Candidate, Inputs, ModelDriven, Planner};
+use crate::model_driven::{Candidate, Inputs, ModelDriven, Planner, SERIAL};
 use crate::section::Section;
 use mapper_predict::nupoco::dop::{self, DopPlan, DopRule};
 use mapper_predict::nupoco::network::{Averaging, NumaModel};
@@ -132,17 +132,6 @@ fn division(inputs: &Inputs<'_>, plan: &DopPlan, rates: &[WorkRates]) -> Divisio
         counts: by_node.iter().map(|cores| cores.iter().sum()).collect(),
         by_node: Some(by_node),
         rules,
-        surplus: inputs.candidates.iter().map(surplus).collect(),
+        surplus: inputs.candidates.iter().map(Candidate::surplus).collect(),
     }
 }
-
-/// Parallel sections can use CPUs beyond those the model gives them.
-pub(crate) const fn surplus(candidate: &Candidate) -> Surplus {
-    match candidate.section {
-        Section::Parallel => Surplus::Taken,
-        Section::Serial => Surplus::Declined,
-    }
-}
-
-/// What is said of a serial section.
-pub(crate) const SERIAL: &str = "a serial section gets one core";

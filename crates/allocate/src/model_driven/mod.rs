@@ -29,11 +29,13 @@ use crate::section::Section;
 use mapper_model::{
     Allocation, CpuSet, MachineProfile, NodeShare, Reason, Snapshot, Topology, Trigger,
 };
-use nodes::{Division, Limits, NodeCapacity};
+use nodes::{Division, Limits, NodeCapacity, Surplus};
 use profiled::{Knowledge, Measured, News, Profiled};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
+/// What is said of a serial section.
+pub(crate) const SERIAL: &str = "a serial section gets one core";
 /// Bytes of a cache line.
 const LINE_BYTES: f64 = 64.0;
 /// Part of a node's memory bandwidth at which the machine profile's limit of misses lies.
@@ -55,6 +57,17 @@ pub struct Candidate {
     pub weight: f64,
     /// Its limits, which a model may leave to be kept afterwards.
     pub limits: Limits,
+}
+
+impl Candidate {
+    /// Parallel sections can use CPUs beyond those a model gives them.
+    #[must_use]
+    pub const fn surplus(&self) -> Surplus {
+        match self.section {
+            Section::Parallel => Surplus::Taken,
+            Section::Serial => Surplus::Declined,
+        }
+    }
 }
 
 /// The memory system, complete.
