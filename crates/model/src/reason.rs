@@ -198,6 +198,10 @@ fn cpus(count: u32) -> &'static str {
     if count == 1 { "CPU" } else { "CPUs" }
 }
 
+fn them(count: u32) -> &'static str {
+    if count == 1 { "it" } else { "them" }
+}
+
 impl Reason {
     fn write<'n>(&self, out: &mut String, name: &dyn Fn(AppId) -> Option<&'n AppName>) {
         let app = |id: &AppId| name(*id).map_or_else(|| format!("app {id}"), |n| format!("`{n}`"));
@@ -279,12 +283,24 @@ impl Reason {
             Self::Reclaimed {
                 from: Some(from),
                 cpus,
-            } => write!(out, "got {cpus} from {}, which owed them", app(from)),
+            } => {
+                write!(
+                    out,
+                    "got {cpus} from {}, which owed {}",
+                    app(from),
+                    them(*cpus)
+                )
+            }
             Self::Reclaimed { from: None, cpus } => {
                 write!(out, "took {cpus} of its fair share from the free ones")
             }
             Self::ReclaimedBy { taker, cpus } => {
-                write!(out, "gave {cpus} to {}, which was owed them", app(taker))
+                write!(
+                    out,
+                    "gave {cpus} to {}, which was owed {}",
+                    app(taker),
+                    them(*cpus)
+                )
             }
             Self::PromiseBroken { performance, floor } => {
                 write!(
@@ -396,6 +412,23 @@ mod tests {
             told(to(1..9)),
             "8 → 4 CPUs: gave 4 to app 1, app 2, app 3 and 5 others"
         );
+    }
+
+    #[test]
+    fn what_was_owed_is_told_in_the_right_number() {
+        let told = |cpus| {
+            let explanation = Explanation {
+                before: 8,
+                after: 8 - cpus,
+                reasons: vec![Reason::ReclaimedBy {
+                    taker: AppId(3),
+                    cpus,
+                }],
+            };
+            explanation.sentence(&|_| None)
+        };
+        assert_eq!(told(1), "8 → 7 CPUs: gave 1 to app 3, which was owed it");
+        assert_eq!(told(2), "8 → 6 CPUs: gave 2 to app 3, which was owed them");
     }
 
     #[test]
