@@ -232,7 +232,13 @@ impl Reason {
                 "back to {to}, as the change brought {:+.1} %",
                 gain * 100.0
             ),
-            Self::Interrupted { to } => write!(out, "back to {to}, as a change overtook the trial"),
+            // Not "back to": the change may have taken the CPUs that it would go back to.
+            Self::Interrupted { to } => {
+                write!(
+                    out,
+                    "its trial, begun at {to}, ends, as a change overtook it"
+                )
+            }
             Self::Undecided { gain } => write!(
                 out,
                 "{:+.1} % so far, not yet told from noise",
