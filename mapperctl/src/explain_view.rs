@@ -49,7 +49,7 @@ fn heading(reply: &ExplainReply, width: Width) -> String {
     line(
         "promise",
         match (reply.floor, reply.slack) {
-            (None, _) => "not known yet, it is being measured".to_owned(),
+            (None, _) => "no floor known: the policy promises none, or still measures".to_owned(),
             (Some(floor), None) => format!("floor {}", short(floor)),
             (Some(floor), Some(slack)) if slack < 0.0 => {
                 format!("floor {}, broken by {}", short(floor), short(-slack))
