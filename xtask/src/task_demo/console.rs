@@ -236,7 +236,7 @@ mod tests {
         for pair in &results.pairs {
             assert!(text.contains(pair.name), "{text}");
         }
-        for setting in Setting::ALL.into_iter().filter(|s| s.is_preset()) {
+        for setting in Setting::ALL {
             assert!(text.contains(setting.title()), "{text}");
         }
         assert_eq!(text.matches("MISSED").count(), 1, "{text}");

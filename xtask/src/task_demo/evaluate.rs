@@ -268,6 +268,7 @@ pub(crate) mod tests {
                     (Setting::Static, [1.8, 2.0]),
                     (Setting::Fixed, [2.0, 2.0]),
                     (Setting::Follow, [1.0, 2.0]),
+                    (Setting::Virtual, [1.0, 1.0]),
                 ];
                 let runs = times
                     .into_iter()
@@ -467,7 +468,7 @@ pub(crate) mod tests {
         for pair in pairs {
             assert!(pair["name"].is_string());
             assert_eq!(pair["programs"].as_array().unwrap().len(), 2);
-            for setting in Setting::ALL.into_iter().filter(|s| s.is_preset()) {
+            for setting in Setting::ALL {
                 let result = &pair["settings"][setting.key()];
                 let times = result["times"].as_array().unwrap();
                 assert_eq!(times.len(), 3);

@@ -54,11 +54,11 @@ const REPETITIONS: u8 = 3;
 const BUDGET: Duration = Duration::from_secs(280);
 
 /// How long each program takes alone on its fair share, in full and with `--quick`.
-const CALIBRATED: Duration = Duration::from_millis(1900);
+const CALIBRATED: Duration = Duration::from_millis(1500);
 const CALIBRATED_QUICK: Duration = Duration::from_millis(700);
 
 /// A run may take this many times the calibrated time before it is ended.
-const PATIENCE: u32 = 9;
+const PATIENCE: u32 = 6;
 
 /// Interval of the daemon's decisions.
 const INTERVAL_MS: u64 = 100;
@@ -81,7 +81,7 @@ pub(crate) struct Args {
     /// The pairs to run, separated by commas [default: all]
     #[arg(long, value_name = "PAIR", value_delimiter = ',')]
     pairs: Vec<String>,
-    /// The settings to compare, separated by commas [default: all but virtual]
+    /// The settings to compare, separated by commas [default: all]
     #[arg(long, value_name = "SETTING", value_delimiter = ',')]
     settings: Vec<Setting>,
     /// One repetition of short runs: shows that everything works, but measures badly
@@ -106,9 +106,7 @@ impl Plan {
     fn new(args: &Args) -> anyhow::Result<Self> {
         let pairs = select_pairs(&args.pairs)?;
         let mut settings = Setting::ALL.to_vec();
-        if args.settings.is_empty() {
-            settings.retain(|setting| setting.is_preset());
-        } else {
+        if !args.settings.is_empty() {
             settings.retain(|setting| args.settings.contains(setting));
         }
         let html = match &args.html {

@@ -232,7 +232,7 @@ pub(crate) enum Setting {
     Fixed,
     /// mapper, the number of threads follows the CPUs
     Follow,
-    /// mapper, all the threads a program expects on the CPUs it has (not by default)
+    /// mapper, all the threads a program expects on the CPUs it has
     Virtual,
 }
 
@@ -245,11 +245,6 @@ impl Setting {
         Self::Follow,
         Self::Virtual,
     ];
-
-    /// Whether the setting is measured without being asked for. More would not fit into the time.
-    pub(crate) fn is_preset(self) -> bool {
-        self != Self::Virtual
-    }
 
     /// Name in files and on the command line.
     pub(crate) fn key(self) -> &'static str {

@@ -383,8 +383,8 @@ mod tests {
     fn every_repetition_has_its_dot() {
         let pair = example().pairs.remove(0);
         let shown = times(&pair).matches("<circle").count();
-        // Five settings, two programs, three repetitions; one of them far beyond the plot.
-        assert_eq!(shown, 29);
+        // Two programs in each setting, three repetitions; one of them far beyond the plot.
+        assert_eq!(shown, Setting::ALL.len() * 2 * 3 - 1);
     }
 
     #[test]
