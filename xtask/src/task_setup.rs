@@ -18,6 +18,8 @@ pub(crate) enum Purpose {
     Build,
     /// Compile programs against LLVM's OpenMP runtime.
     Clang,
+    /// Compile test programs in C++ and Fortran, and look processes up.
+    Tests,
     /// Run the guest tests in a virtual machine.
     Vm,
 }
@@ -34,6 +36,7 @@ impl Purpose {
                 "pkg-config",
             ],
             Self::Clang => &["clang", "libomp-dev"],
+            Self::Tests => &["g++", "gfortran", "procps"],
             Self::Vm => &[
                 "e2fsprogs",
                 "fakeroot",

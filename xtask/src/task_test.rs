@@ -32,7 +32,7 @@ pub(crate) struct Args {
 /// Runs `cargo xtask test`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
-    let mut purposes = vec![Purpose::Build, Purpose::Clang];
+    let mut purposes = vec![Purpose::Build, Purpose::Clang, Purpose::Tests];
     if !args.no_vm {
         purposes.push(Purpose::Vm);
     }
