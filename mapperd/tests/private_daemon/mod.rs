@@ -13,10 +13,21 @@ use mapper_model::{AppName, AppSpec, CpuSet, ThreadId};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One test at a time has a daemon. The launcher of all programs here is the test process: an only
+/// child of it would be joined by those of the tests beside it, as orphans of the program are.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// Held from a test's first daemon to its end.
+    static ALONE: MutexGuard<'static, ()> =
+        ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+}
 
 /// A daemon that is ended whatever happens to the test.
 pub(crate) struct Daemon {
@@ -45,6 +56,7 @@ impl Daemon {
     }
 
     pub(crate) fn start_with(flags: &[&str]) -> Self {
+        ALONE.with(|_| ());
         let dir = tempfile::tempdir().unwrap();
         let daemon = Self {
             child: Self::spawn(dir.path(), flags),
