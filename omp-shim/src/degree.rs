@@ -3,9 +3,9 @@
 //! *Problem.* A small region is done sooner by one thread than by eight that first have to be woken:
 //! 15 times sooner has been reported of libraries on small data. Neither program nor runtime looks.
 //!
-//! *Approach.* Under `follow`, where teams may be smaller than the program's own, the shim times each
-//! region (by its outlined function). As long as its calls are short ([`SMALL`]) with the team
-//! that the allocation allows, it tries one thread and then, where the runtime changes sizes cheaply,
+//! *Approach.* Where the number of OS threads is the shim's to choose (teams under `follow`, carriers of
+//! virtual teams), it times each region (by its outlined function). As long as its calls are short
+//! ([`SMALL`]) with as many as the allocation allows, it tries one thread and then, where the runtime changes sizes cheaply,
 //! half as many, half of that, and so on while it helps, for [`WINDOW`] calls each, and keeps the size
 //! with the least time, if that is a gain of [`GAIN_PERCENT`]. Now and then it tries again. (libgomp
 //! ends threads when a team is smaller than the one before, unless it is of one thread, and makes
@@ -69,6 +69,8 @@ pub(crate) struct Choice {
 pub(crate) struct Degree {
     /// Calls with the full team that need no look.
     rest: AtomicU32,
+    /// The limit for which that was found.
+    limit: AtomicU32,
     taken: AtomicBool,
     trials: UnsafeCell<Trials>,
 }
@@ -89,15 +91,18 @@ impl Degree {
     pub(crate) const fn new() -> Self {
         Self {
             rest: AtomicU32::new(0),
+            limit: AtomicU32::new(0),
             taken: AtomicBool::new(false),
             trials: UnsafeCell::new(Trials::new()),
         }
     }
 
-    /// Whether the region runs with the full team and nothing is to be tried now. The limit must be
-    /// the one of the last [`choose`](Self::choose).
+    /// Whether the region runs with the full team of `limit` threads and nothing is to be tried now.
     #[inline(always)]
-    pub(crate) fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self, limit: u32) -> bool {
+        if self.limit.load(Ordering::Relaxed) != limit {
+            return false;
+        }
         let rest = self.rest.load(Ordering::Relaxed);
         self.rest.store(rest.saturating_sub(1), Ordering::Relaxed);
         rest != 0
@@ -112,6 +117,7 @@ impl Degree {
         self.with(|trials| {
             trials.count_rest(self.rest.load(Ordering::Relaxed));
             let choice = trials.choose(limit, sizes);
+            self.limit.store(limit, Ordering::Relaxed);
             self.rest.store(trials.quiet(), Ordering::Relaxed);
             choice
         })
@@ -447,6 +453,14 @@ mod tests {
     }
 
     #[test]
+    fn a_region_at_rest_under_one_limit_is_looked_at_again_under_another() {
+        let degree = Degree::new();
+        degree.choose(1, Sizes::Any);
+        assert!(degree.is_at_rest(1));
+        assert!(!degree.is_at_rest(8));
+    }
+
+    #[test]
     fn calls_at_rest_count_as_activity() {
         let degree = Degree::new();
         degree.choose(8, Sizes::Any);
@@ -454,7 +468,7 @@ mod tests {
         degree.learn(8, 2 * SMALL);
         degree.activity();
         for _ in 0..10 {
-            assert!(degree.is_at_rest());
+            assert!(degree.is_at_rest(8));
         }
         let activity = degree.activity().unwrap();
         assert_eq!((activity.ticks, activity.needs), (20 * SMALL, None));

@@ -18,7 +18,7 @@
 //! | `virtual_team` | regions whose logical threads share as many OS threads as there are CPUs |
 //! | `pass_on` | functions that are answered in virtual teams and passed on elsewhere |
 //! | `adaptive_schedule` | loops whose chunks grow, dispensed by the shim |
-//! | `degree`, `spare`, `region_table` | small regions get fewer threads; what each region is known for |
+//! | `degree`, `spare`, `region_table` | small regions get fewer threads or carriers; what each region is known for |
 //! | `waits` | time spent at barriers |
 //! | `progress` | counting chunks and regions |
 //! | `attachment` | the page shared with the daemon: found, mapped, forked, given back |

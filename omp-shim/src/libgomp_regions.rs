@@ -84,9 +84,9 @@ fn run_region<T: Default>(
         function: address,
         asked,
     };
-    let started = region::begin(&start);
+    let mut started = region::begin(&start);
     let result = if virtual_team::is_wanted() {
-        run_perhaps_virtual(&start, body, member, form, run)
+        run_perhaps_virtual(&start, &mut started.open, body, member, form, run)
     } else {
         run(started.num_threads, member)
     };
@@ -98,6 +98,7 @@ fn run_region<T: Default>(
 #[inline(always)]
 fn run_perhaps_virtual<T: Default>(
     start: &Start<'_>,
+    open: &mut OpenRegion,
     body: Body,
     member: Body,
     form: impl Fn() -> Form,
@@ -117,7 +118,7 @@ fn run_perhaps_virtual<T: Default>(
         Form::Body => None,
         Form::Within(work) => Some(work),
     };
-    let Some(plan) = virtual_team::plan(thread, runtime, asked) else {
+    let Some(plan) = virtual_team::plan(start, open) else {
         return run(asked, member);
     };
     virtual_team::run(thread, runtime, &Region { body, work, plan });

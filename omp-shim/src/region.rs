@@ -15,6 +15,7 @@ use mapper_abi::layout::ThreadSlot;
 use mapper_abi::{SlotClaim, SlotSharing, TeamsOff};
 
 use crate::attachment;
+use crate::degree::Sizes;
 use crate::progress;
 use crate::region_table;
 use crate::runtime::{Family, Runtime};
@@ -94,7 +95,7 @@ pub(crate) fn begin_routine(
     if !routine {
         return None;
     }
-    if !degree_is_at_rest(function) {
+    if !degree_is_at_rest(thread, function) {
         return None;
     }
     let identity = region_table::identity(function);
@@ -104,10 +105,11 @@ pub(crate) fn begin_routine(
 
 /// Whether the region's team is to be as large as it may, and nothing is to be tried.
 #[inline(always)]
-fn degree_is_at_rest(function: usize) -> bool {
+fn degree_is_at_rest(thread: &ThreadState, function: usize) -> bool {
     !attachment::teams_follow()
         || !spare::is_reported()
-            && region_table::find(function).is_none_or(|region| region.degree.is_at_rest())
+            && region_table::find(function)
+                .is_none_or(|region| region.degree.is_at_rest(thread.initial_max_threads.get()))
 }
 
 /// Ends a region that [`begin_routine`] began.
@@ -192,7 +194,19 @@ fn worth(start: &Start<'_>, open: &mut OpenRegion, limit: u32) -> Option<u32> {
     let may_choose =
         attachment::teams_follow() && exactness(thread).is_none() && runtime.level(family) == 0;
     let region = region_table::find(function).filter(|_| may_choose)?;
-    let choice = region.degree.choose(limit, family.sizes());
+    let size = choose(region, limit, family.sizes(), open);
+    (size < limit).then_some(size)
+}
+
+/// How many threads, of up to `limit`, a region gets this time. Has it timed where that is to be found
+/// out.
+fn choose(
+    region: &'static region_table::Entry,
+    limit: u32,
+    sizes: Sizes,
+    open: &mut OpenRegion,
+) -> u32 {
+    let choice = region.degree.choose(limit, sizes);
     if spare::is_reported() {
         spare::look(limit);
     }
@@ -204,7 +218,21 @@ fn worth(start: &Start<'_>, open: &mut OpenRegion, limit: u32) -> Option<u32> {
             began: now_ticks(),
         });
     }
-    (choice.size < limit).then_some(choice.size)
+    choice.size
+}
+
+/// How many OS threads carry a virtual team that may have up to `limit`.
+#[inline]
+pub(crate) fn carriers(function: usize, limit: u32, open: &mut OpenRegion) -> u32 {
+    if limit < 2 {
+        return limit;
+    }
+    match region_table::find(function) {
+        Some(region) if spare::is_reported() || !region.degree.is_at_rest(limit) => {
+            choose(region, limit, Sizes::Any, open)
+        }
+        _ => limit,
+    }
 }
 
 /// The time stamp counter.

@@ -45,6 +45,7 @@ pub(crate) use team::{Region, after_fork_in_child, owner_ends};
 
 use crate::attachment;
 use crate::libgomp_regions::Body;
+use crate::region::{self, OpenRegion, Start};
 use crate::runtime::{Family, Runtime};
 use crate::thread_state::ThreadState;
 
@@ -72,9 +73,16 @@ pub(crate) struct Plan {
     pub(crate) blocks: u32,
 }
 
-/// Decides whether the calling thread's region, with this `num_threads`, is to be a virtual one.
+/// Decides whether a region is to be a virtual one, and on how many CPUs. Has it timed where it is to
+/// be found out how many pay.
 #[inline]
-pub(crate) fn plan(thread: &ThreadState, runtime: &'static Runtime, asked: u32) -> Option<Plan> {
+pub(crate) fn plan(start: &Start<'_>, open: &mut OpenRegion) -> Option<Plan> {
+    let Start {
+        thread,
+        runtime,
+        asked,
+        ..
+    } = *start;
     if asked == 1 || !admission::is_granted() || thread.outer.get().is_some() {
         return None;
     }
@@ -86,14 +94,18 @@ pub(crate) fn plan(thread: &ThreadState, runtime: &'static Runtime, asked: u32) 
     if sizes.are_dynamic || size < 2 || size > sizes.limit || !team::has_members(size) {
         return None;
     }
-    let blocks = if liveness::has_given_up() {
-        size
-    } else {
-        attachment::carrier_limit().clamp(1, size)
+    let gave_up = liveness::has_given_up();
+    let most = match gave_up {
+        true => size,
+        false => attachment::carrier_limit().clamp(1, size),
     };
-    if attachment::is_news(blocks) {
-        attachment::report_team(blocks);
+    if attachment::is_news(most) {
+        attachment::report_team(most);
     }
+    let blocks = match gave_up {
+        true => size,
+        false => region::carriers(start.function, most, open),
+    };
     Some(Plan { size, blocks })
 }
 

@@ -2,13 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use mapper_abi::ReportFlags;
+use mapper_abi::{ReportFlags, TeamMode};
 
 use crate::harness::{COMPILERS, Compiler, Dialogue, Program};
 
 fn following(compiler: Compiler, threads: u32, cpus: u32) -> Dialogue {
     let program = Program::new(compiler, "small_regions.c");
     program.managed().threads(threads).following(cpus).start()
+}
+
+/// Under virtual teams, answering with the number of OS threads.
+fn virtually(threads: u32, cpus: u32) -> Dialogue {
+    let program = Program::new(Compiler::Gcc, "small_regions.c");
+    let managed = program.managed().threads(threads).virtually(cpus);
+    managed.args(&["OS threads"]).start()
 }
 
 /// Asks until the answer holds, which on a busy machine may take several trials.
@@ -59,6 +66,39 @@ fn a_region_with_large_and_small_work_keeps_its_team() {
 }
 
 #[test]
+fn small_virtual_teams_are_carried_by_one_os_thread() {
+    for threads in [2, 4] {
+        let mut dialogue = virtually(threads, 2);
+        let sizes = until(&mut dialogue, "small", |sizes| sizes == [1; 10]);
+        assert_eq!(sizes, [1; 10], "{threads}");
+        dialogue.finish();
+    }
+}
+
+#[test]
+fn large_virtual_teams_are_carried_by_as_many_os_threads_as_there_are_cpus() {
+    for line in ["large", "mixed"] {
+        let mut dialogue = virtually(4, 2);
+        dialogue.ask(line);
+        let sizes = until(&mut dialogue, line, |_| true);
+        assert_eq!(sizes, [2; 10], "{line}");
+        dialogue.finish();
+    }
+}
+
+#[test]
+fn small_virtual_teams_are_judged_anew_when_there_are_more_cpus() {
+    let mut dialogue = virtually(4, 1);
+    assert_eq!(dialogue.ask("small"), ["1"; 10].join(" "));
+    dialogue.page.publish(2, TeamMode::Virtual);
+    // Two for as long as the trial of two takes, then the one that is faster.
+    assert_eq!(until(&mut dialogue, "trial", |_| true), [2; 10]);
+    let sizes = until(&mut dialogue, "small", |sizes| sizes == [1; 10]);
+    assert_eq!(sizes, [1; 10]);
+    dialogue.finish();
+}
+
+#[test]
 fn fixed_teams_are_not_judged() {
     for compiler in COMPILERS {
         let program = Program::new(compiler, "small_regions.c");
@@ -73,29 +113,32 @@ fn fixed_teams_are_not_judged() {
 
 #[test]
 fn what_small_regions_do_not_need_is_spare_until_a_large_one_comes() {
-    for compiler in COMPILERS {
-        let mut dialogue = following(compiler, 3, 2);
+    let dialogues = COMPILERS.map(|compiler| (following(compiler, 3, 2), TeamMode::Follow));
+    for (mut dialogue, mode) in dialogues
+        .into_iter()
+        .chain([(virtually(3, 2), TeamMode::Virtual)])
+    {
         let deadline = Instant::now() + Duration::from_secs(120);
         while dialogue.page.report().spare_cpus == 0 {
             dialogue.ask("seconds 0.3");
             assert!(
                 Instant::now() < deadline,
-                "{} CPUs are spare ({compiler:?})",
+                "{} CPUs are spare ({mode:?})",
                 dialogue.page.report().spare_cpus
             );
         }
         // What was spare of one allocation is not taken for spare of the next.
-        dialogue.page.allocate(3);
-        assert_eq!(dialogue.page.report().spare_cpus, 0, "{compiler:?}");
+        dialogue.page.publish(3, mode);
+        assert_eq!(dialogue.page.report().spare_cpus, 0, "{mode:?}");
         dialogue.ask("seconds 0.05");
-        assert_eq!(dialogue.page.report().spare_cpus, 0, "{compiler:?}");
+        assert_eq!(dialogue.page.report().spare_cpus, 0, "{mode:?}");
         while dialogue.page.report().spare_cpus == 0 {
             dialogue.ask("seconds 0.3");
-            assert!(Instant::now() < deadline, "{compiler:?}");
+            assert!(Instant::now() < deadline, "{mode:?}");
         }
         while dialogue.page.report().spare_cpus != 0 {
             dialogue.ask("both");
-            assert!(Instant::now() < deadline, "{compiler:?}");
+            assert!(Instant::now() < deadline, "{mode:?}");
         }
         let flags = dialogue.page.report().flags;
         assert!(flags.contains(ReportFlags::WAIT_MEASURED));
