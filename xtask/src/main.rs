@@ -10,6 +10,7 @@ mod task_bench;
 mod task_conformance;
 mod task_demo;
 mod task_eval;
+mod task_install;
 mod task_measure;
 mod task_replay;
 mod task_setup;
@@ -34,6 +35,7 @@ enum Task {
     Conformance(task_conformance::Args),
     Demo(task_demo::Args),
     Eval(task_eval::Args),
+    Install(task_install::Args),
     Measure(task_measure::Args),
     /// Takes the decisions of a recording again
     Replay(task_replay::Args),
@@ -54,6 +56,7 @@ fn main() -> std::process::ExitCode {
         Task::Conformance(args) => task_conformance::run(&args),
         Task::Demo(args) => task_demo::run(&args),
         Task::Eval(args) => task_eval::run(&args),
+        Task::Install(args) => task_install::run(&args),
         Task::Measure(args) => task_measure::run(&args),
         Task::Replay(args) => task_replay::run(&args),
         Task::Setup(args) => task_setup::run(&args),

@@ -46,6 +46,7 @@ impl Installed {
             (crate_dir().join("include/mapper.h"), "include/mapper.h"),
             (crate_dir().join("mapper.pc"), "lib/pkgconfig/mapper.pc"),
             (built.join("libmapper.so"), "lib/libmapper.so"),
+            (built.join("libmapper.so"), "lib/libmapper.so.0"),
             (built.join("libmapper.a"), "lib/libmapper.a"),
         ] {
             let to = installed.prefix.path().join(to);
@@ -85,7 +86,7 @@ impl Installed {
                 .arg(format!("-Wl,-rpath,{}/lib", self.prefix.path().display())),
             Form::Static => command
                 .arg(self.prefix.path().join("lib/libmapper.a"))
-                .args(["-lpthread", "-ldl", "-lm", "-lgcc_s"]),
+                .args(["-lpthread", "-ldl", "-lm"]),
         };
         succeed(&mut command);
         program

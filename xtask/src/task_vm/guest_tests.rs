@@ -13,25 +13,18 @@ use anyhow::{Context, Result, bail};
 use super::image::{self, output};
 use super::machine::{Machine, Progress, STARTED_AGAIN};
 use super::scratch::Scratch;
+use crate::task_install::Folders;
 use crate::task_setup::{self, Purpose};
 use crate::workspace;
 
 /// The packages whose release builds go into the guest.
-const PACKAGES: [&str; 5] = [
+const PACKAGES: [&str; 6] = [
     "mapperd",
     "mapper-launch",
     "mapperctl",
     "mapper-omp-shim",
+    "mapper-client-c",
     "mapper-guest-tests",
-];
-
-/// Built files, where they are installed, and their modes.
-const INSTALLED: [(&str, &str, &str); 5] = [
-    ("mapperd", "usr/bin/mapperd", "755"),
-    ("mapper-launch", "usr/bin/mapper-launch", "755"),
-    ("mapperctl", "usr/bin/mapperctl", "755"),
-    ("libmapper_omp.so", "usr/lib/mapper/libmapper_omp.so", "644"),
-    ("guest-tests", "usr/lib/mapper-tests/guest-tests", "755"),
 ];
 
 /// The test programs: source, compiler, mode and installed name.
@@ -122,23 +115,12 @@ impl Payload {
         build()?;
         let target = workspace::target_dir().join("release");
         let tree = payload.0.file("tree");
-        for (file, installed, mode) in INSTALLED {
-            install(&target.join(file), &tree.join(installed), mode)?;
-        }
-        for entry in fs::read_dir(workspace::root().join("deploy")).context("read deploy")? {
-            let unit = entry.context("read deploy")?.path();
-            let name = unit.file_name().context("read deploy")?;
-            if unit
-                .extension()
-                .is_some_and(|kind| kind == "service" || kind == "slice")
-            {
-                install(
-                    &unit,
-                    &tree.join("usr/lib/systemd/system").join(name),
-                    "644",
-                )?;
-            }
-        }
+        Folders::new("/usr".into(), None, None)?.install(&target, &tree)?;
+        install(
+            &target.join("guest-tests"),
+            &tree.join("usr/lib/mapper-tests/guest-tests"),
+            "755",
+        )?;
         let sources = workspace::root().join("tests/guest/programs");
         let programs = payload.0.file("programs");
         fs::create_dir_all(&programs).with_context(|| format!("create {}", programs.display()))?;
