@@ -5,6 +5,7 @@
 
 use clap::{Parser, Subcommand};
 
+mod corun;
 mod private_daemon;
 mod task_bench;
 mod task_conformance;

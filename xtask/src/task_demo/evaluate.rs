@@ -7,11 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use super::machine::{Disturbance, Machine};
 use super::measure::{QOS, Run, Work};
-use super::pairs::{Pair, Runtime, Setting};
+use super::pairs::{Pair, Setting};
 use super::results::{Method, PairResult, ProgramResult, Results, SettingResult, Summary, Target};
-use super::statistics::{geometric_mean, median};
+use crate::corun::build::Runtime;
+use crate::corun::machine::{Disturbance, Machine};
+use crate::corun::statistics::{geometric_mean, median};
 
 /// The setting whose figures stand for mapper: the one in which OpenMP follows the allocation, as it
 /// does in the figures that these are to be held against [MAPPER §4.5.2].

@@ -8,17 +8,17 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 
 use super::artifacts::Workloads;
-use super::pairs::{Entrant, Pair, Program, Runtime, Setting};
-use super::processes::{Ending, Interrupt, Launch, Outcome, run_side_by_side};
+use super::pairs::{Entrant, Pair, Program, Setting};
 use super::timeline::{Timeline, sampled};
-use super::workload_line::{Verdict, checksums_agree, judge};
+use crate::corun::LAUNCHER_FAILED;
+use crate::corun::build::Runtime;
+use crate::corun::processes::{Ending, Interrupt, Launch, Outcome, run_side_by_side};
+use crate::corun::shares::scaled;
+use crate::corun::workload_line::{Verdict, checksums_agree, judge};
 use crate::private_daemon::PrivateDaemon;
 
 /// The share of its fair-share performance that every program is promised under mapper.
 pub(crate) const QOS: f64 = 0.85;
-
-/// Exit status of mapper-launch when it, and not the program, failed.
-const LAUNCHER_FAILED: i32 = 125;
 
 /// How big a program's problem is and how often it is worked on.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -44,17 +44,6 @@ impl Work {
             ..self
         }
     }
-}
-
-/// `steps` times `factor`, at least one.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "steps are far below 2^53, and the cast of a float saturates"
-)]
-pub(crate) fn scaled(steps: u64, factor: f64) -> u64 {
-    ((steps as f64 * factor).round() as u64).max(1)
 }
 
 /// One run of a pair under one setting.
@@ -265,33 +254,9 @@ impl Stage<'_> {
     }
 }
 
-/// Splits the CPUs into a fair share for each of two programs. With a single CPU both get it.
-pub(crate) fn fair_shares(cpus: &[usize]) -> [Vec<usize>; 2] {
-    if cpus.len() < 2 {
-        return [cpus.to_vec(), cpus.to_vec()];
-    }
-    let (first, second) = cpus.split_at(cpus.len().div_ceil(2));
-    [first.to_vec(), second.to_vec()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fair_shares_are_disjoint_and_leave_nothing() {
-        for count in 2..9 {
-            let cpus: Vec<usize> = (0..count).collect();
-            let [first, second] = fair_shares(&cpus);
-            assert!(first.len() - second.len() <= 1);
-            assert_eq!([first, second].concat(), cpus);
-        }
-    }
-
-    #[test]
-    fn a_single_cpu_is_shared() {
-        assert_eq!(fair_shares(&[3]), [vec![3], vec![3]]);
-    }
 
     #[test]
     fn a_part_of_the_work_is_at_least_one_step() {

@@ -6,26 +6,21 @@
 //! [setting](pairs::Setting), interleaved. It ends with tables, an HTML report and, if wanted, the
 //! same as JSON. Only a wrong result fails the task; a target that is missed is printed as such.
 //!
-//! One file does one thing: [`pairs`] what is run, [`artifacts`] building, [`processes`] starting
-//! and ending programs, [`measure`] the runs, [`timeline`] what the daemon says meanwhile,
+//! One file does one thing: [`pairs`] what is run, [`artifacts`] the compiled programs,
+//! [`measure`] the runs, [`timeline`] what the daemon says meanwhile,
 //! [`evaluate`] the figures, [`results`] their shape, [`console`], [`html`], [`background`] and
-//! [`plot`] showing them. From [`evaluate`] on everything is a pure function of the runs.
+//! [`plot`] showing them; [`crate::corun`] starts programs and judges them. From [`evaluate`] on everything is a pure function of the runs.
 
 mod artifacts;
 mod background;
 mod console;
 mod evaluate;
 mod html;
-mod machine;
 mod measure;
-mod output;
 mod pairs;
 pub(crate) mod plot;
-mod processes;
 mod results;
-mod statistics;
 mod timeline;
-mod workload_line;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -34,15 +29,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use self::artifacts::Workloads;
-use self::console::Progress;
 use self::evaluate::{MeasuredPair, evaluate};
-use self::machine::{DisturbanceMeter, Machine};
-use self::measure::{QOS, Stage, fair_shares};
-use self::output::OutputFile;
-use self::pairs::{Pair, Program, Runtime, Setting, rotated, select_pairs};
-use self::processes::{Interrupt, allowed_cpus};
+use self::measure::{QOS, Stage};
+use self::pairs::{Pair, Program, Setting, rotated, select_pairs};
 use self::results::{Method, Results};
 use self::timeline::DaemonFacts;
+use crate::corun::build::{self, Runtime};
+use crate::corun::machine::{DisturbanceMeter, Machine};
+use crate::corun::output::OutputFile;
+use crate::corun::processes::{Interrupt, allowed_cpus};
+use crate::corun::progress::Progress;
+use crate::corun::shares::fair_shares;
 use crate::private_daemon::PrivateDaemon;
 use crate::task_setup::{self, Purpose};
 use crate::workspace;
@@ -173,7 +170,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
     let binaries = if plan.is_managed() {
         eprintln!("building mapper");
-        Some(artifacts::build_mapper()?)
+        Some(build::build_mapper()?)
     } else {
         None
     };

@@ -2,6 +2,8 @@
 
 use anyhow::bail;
 
+use crate::corun::build::Runtime;
+
 /// A program of `benches/workloads`.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Program {
@@ -54,31 +56,6 @@ impl Program {
             Self::Cg | Self::Mg | Self::MonteCarlo => 2,
             Self::Triad => 4,
             Self::Mandelbrot => 8,
-        }
-    }
-}
-
-/// The OpenMP runtime a program is linked with.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Runtime {
-    /// gcc's.
-    Libgomp,
-    /// clang's.
-    Libomp,
-}
-
-impl Runtime {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Libgomp => "libgomp",
-            Self::Libomp => "libomp",
-        }
-    }
-
-    pub(crate) fn compiler(self) -> &'static str {
-        match self {
-            Self::Libgomp => "gcc",
-            Self::Libomp => "clang",
         }
     }
 }

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::machine::{Disturbance, Machine};
 use super::measure::Work;
 use super::pairs::Setting;
 use super::timeline::{DaemonFacts, Timeline};
+use crate::corun::machine::{Disturbance, Machine};
 
 /// How the measuring was done.
 #[derive(Clone, Debug, Serialize)]

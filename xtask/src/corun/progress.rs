@@ -1,0 +1,54 @@
+//! Progress while measuring: on a terminal a bar, elsewhere one plain line for every run.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Says how far the measuring has come.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    is_terminal: bool,
+}
+
+impl Progress {
+    /// For `steps` steps, named together by `what`.
+    pub(crate) fn start(what: &str, steps: usize) -> anyhow::Result<Self> {
+        let is_terminal = std::io::stderr().is_terminal();
+        let target = if is_terminal {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
+        bar.set_style(ProgressStyle::with_template(
+            "{prefix:>12} [{bar:30}] {pos}/{len} {elapsed_precise} {wide_msg}",
+        )?);
+        bar.set_prefix(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Ok(Self { bar, is_terminal })
+    }
+
+    /// What is done next.
+    pub(crate) fn doing(&self, what: String) {
+        self.bar.set_message(what);
+    }
+
+    /// What came of it.
+    pub(crate) fn done(&self, what: &str) {
+        self.bar.inc(1);
+        if !self.is_terminal {
+            let (at, of) = (self.bar.position(), self.bar.length().unwrap_or(0));
+            eprintln!("[{at}/{of}] {what}");
+        }
+    }
+
+    /// A remark that stays.
+    pub(crate) fn note(&self, what: &str) {
+        self.bar.suspend(|| eprintln!("note: {what}"));
+    }
+
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
