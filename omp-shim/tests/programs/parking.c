@@ -2,6 +2,7 @@
  *
  *   who        numbers of the threads that work, as far as 50 ms of watching tell
  *   parked T   the time (CLOCK_MONOTONIC, ns) at which thread T last ended an iteration
+ *   begun T S  how many iterations thread T has begun after time S, of the last 1024
  *   resumed T  the time at which thread T first began one after its longest pause of over 20 ms
  *   stop       lets the region end
  *
@@ -18,7 +19,11 @@
 #define THREADS 64
 #define ITERATIONS 4000000
 
-static struct { _Alignas(128) volatile long long count, last_ns, resumed_ns, previous; } threads[THREADS];
+#define REMEMBERED 1024
+
+static struct {
+    _Alignas(128) volatile long long count, last_ns, resumed_ns, previous, begun_ns[REMEMBERED];
+} threads[THREADS];
 static volatile int stop, started;
 static unsigned char done[ITERATIONS];
 static int iteration_us;
@@ -36,6 +41,7 @@ static void iteration(long i)
     done[i]++;
     if (stop) return;
     long long begin = now_ns();
+    threads[t].begun_ns[threads[t].count % REMEMBERED] = begin;
     if (threads[t].last_ns && begin - threads[t].last_ns > 20000000) threads[t].resumed_ns = begin;
     while (now_ns() - begin < iteration_us * 1000ll) {}
     threads[t].last_ns = now_ns();
@@ -49,8 +55,9 @@ static void *answer(void *unused)
     while (!started) usleep(100);
     while (fgets(line, sizeof line, stdin)) {
         int t = 0;
+        long long since = 0;
         word[0] = 0;
-        sscanf(line, "%99s %d", word, &t);
+        sscanf(line, "%99s %d %lld", word, &t, &since);
         if (!strcmp(word, "who")) {
             for (int i = 0; i < THREADS; i++) threads[i].previous = threads[i].count;
             usleep(50000);
@@ -59,6 +66,10 @@ static void *answer(void *unused)
             printf("\n");
         } else if (!strcmp(word, "parked")) {
             printf("%lld\n", threads[t].last_ns);
+        } else if (!strcmp(word, "begun")) {
+            int begun = 0;
+            for (int i = 0; i < REMEMBERED; i++) begun += threads[t].begun_ns[i] > since;
+            printf("%d\n", begun);
         } else if (!strcmp(word, "resumed")) {
             printf("%lld\n", threads[t].resumed_ns);
         } else {

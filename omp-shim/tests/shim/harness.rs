@@ -77,9 +77,14 @@ impl Program {
 
     /// Runs it without the shim.
     pub(crate) fn run_plainly(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
-        let mut command = clean_command(&self.path);
+        let mut command = self.plain_command();
         command.args(arguments).envs(environment.iter().copied());
         Outcome::of(&mut command)
+    }
+
+    /// The command that runs it without the shim.
+    pub(crate) fn plain_command(&self) -> Command {
+        clean_command(&self.path)
     }
 
     /// A way to run it with the shim.
