@@ -49,6 +49,21 @@ fn step_by_cpus(c: &mut Criterion) {
     group.finish();
 }
 
+/// Ever more applications of four threads each on the largest machine.
+fn step_by_apps(c: &mut Criterion) {
+    let mut group = c.benchmark_group("step_by_apps");
+    for apps in [4u32, 16, 64, 256] {
+        let mut world = World::new("mapper", "sam_mph", 1024, apps, 4);
+        (0..8).for_each(|_| {
+            world.step();
+        });
+        group.bench_with_input(BenchmarkId::from_parameter(apps), &apps, |b, _| {
+            b.iter_custom(|steps| (0..steps).map(|_| world.step()).sum::<Duration>());
+        });
+    }
+    group.finish();
+}
+
 fn map(c: &mut Criterion) {
     let mut group = c.benchmark_group("map");
     for (cpus, apps, threads) in SIZES {
@@ -69,5 +84,5 @@ fn map(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, step, step_by_cpus, map);
+criterion_group!(benches, step, step_by_cpus, step_by_apps, map);
 criterion_main!(benches);

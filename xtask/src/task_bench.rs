@@ -57,7 +57,7 @@ const TARGETS: &[Target] = &[
         50,
         "NuPoCo 1.8 ms",
     ),
-    target("nupoco_algorithm_2/8_nodes", 10, "NuPoCo 1.5 ms"),
+    target("nupoco_algorithm_2_by_nodes/8", 10, "NuPoCo 1.5 ms"),
     target("nucore/*", 1000, "NuCore 20 ms"),
     target("sim_fixed_point/*", 50, ""),
 ];

@@ -298,10 +298,15 @@ impl Topology {
         self.cores.iter().map(CpuSet::len).max().unwrap_or(1)
     }
 
-    /// The CPUs of the largest socket.
+    /// How many of `cpus` one socket holds at most; at least 1, so that it can be a step.
     #[must_use]
-    pub fn cpus_per_socket(&self) -> u32 {
-        self.sockets.iter().map(CpuSet::len).max().unwrap_or(1)
+    pub fn most_in_a_socket(&self, cpus: &CpuSet) -> u32 {
+        self.sockets
+            .iter()
+            .map(|socket| socket.overlap(cpus))
+            .max()
+            .unwrap_or(1)
+            .max(1)
     }
 }
 
@@ -381,6 +386,19 @@ mod tests {
         assert_eq!(t.sockets()[1].to_string(), "10-19,30-39");
         assert_eq!(t.thread(CpuId(33)).unwrap().socket, SocketId(1));
         assert_eq!(t.thread(CpuId(40)), None);
+    }
+
+    #[test]
+    fn a_socket_counts_with_the_cpus_that_may_be_given_out() {
+        let t = Topology::regular(Shape {
+            sockets: 2,
+            cores_per_socket: 10,
+            threads_per_core: 1,
+        });
+        assert_eq!(t.most_in_a_socket(t.cpus()), 10);
+        let spared: CpuSet = (2..8).chain(12..15).map(CpuId).collect();
+        assert_eq!(t.most_in_a_socket(&spared), 6);
+        assert_eq!(t.most_in_a_socket(&CpuSet::default()), 1);
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl<'t> Turn<'t> {
             ledger: Ledger::open(snapshot),
             sheets,
             usable: snapshot.usable.len(),
-            cpus_per_socket: snapshot.topology.cpus_per_socket(),
+            cpus_per_socket: snapshot.topology.most_in_a_socket(snapshot.usable),
         }
     }
 
