@@ -9,14 +9,15 @@
 //! in the shim for a while although members of its block could run is taken to be stuck: those
 //! members get OS threads of their own (see `carrier`), and go back to the carrier at the next
 //! barrier. So the program goes on, in small steps. How long a carrier may stay away doubles each
-//! time, so that a program that computes for some time between barriers is soon left alone. One that
-//! has needed help at all chances is sent back to real teams for good: as many carriers as members,
-//! each on its own OS thread, from the next region on; in the region that runs, members that are lent
-//! to OS threads stay there.
+//! time, so that a program that computes for some time between barriers is soon left alone. The time
+//! for which carriers were stuck is added up; a program that has used up its [`Budget`] is sent back
+//! to real teams for good: as many carriers as members, each on its own OS thread, from the next
+//! region on; in the region that runs, members that are lent to OS threads stay there.
 //!
-//! *Numbers.* 10 ms at first, six chances: 10 + 20 + … + 320 ms, so that a program that cannot do
-//! without real threads has them within two thirds of a second of waiting. Help is forgotten after
-//! ten seconds.
+//! *Numbers.* 10 ms at first, then 20, 40 and so on, half a second in all: measured by the clock, so
+//! that on a busy machine, where the watcher itself comes late, a program has real threads no later.
+//! What is left of a second is for the watcher to get a CPU. Time that lies ten seconds back is
+//! forgotten.
 //!
 //! *Invariants.* The watcher alone takes members away from carriers. It sleeps without waking while
 //! no virtual region runs.
@@ -34,9 +35,9 @@ use crate::attachment;
 /// How often the watcher looks.
 const INTERVAL_NS: i64 = 5_000_000;
 /// How long a carrier may stay away the first time.
-const FIRST_PATIENCE_NS: u64 = 10_000_000;
-/// How often a program may need help in a row.
-const CHANCES: u32 = 6;
+const FIRST_PATIENCE: Duration = Duration::from_millis(10);
+/// For how long carriers may be stuck in all.
+const BUDGET: Duration = Duration::from_millis(500);
 /// Help that lies so far back is forgotten: a long computation now and then is no waiting.
 const MEMORY: Duration = Duration::from_secs(10);
 /// The watcher goes to sleep after so many looks at which no virtual region ran.
@@ -114,31 +115,98 @@ pub(super) fn after_fork_in_child() {
 #[derive(Clone, Copy)]
 struct Sighting {
     visits: Visits,
+    /// Since when it has been known to be away.
     since: Instant,
+    /// The look before, when it was elsewhere: it may have been away since then.
+    after: Instant,
 }
 
-/// The help that the program has needed lately.
-#[derive(Clone, Copy)]
-struct Help {
+/// What the program has left of the time for which its carriers may be stuck: a pure decision.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    /// How often help was given.
     times: u32,
+    /// For how long carriers were stuck.
+    spent: Duration,
+    /// When help was given last.
     last: Instant,
+}
+
+/// What is to become of a program that has been helped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Prospect {
+    /// It goes on in its virtual team.
+    GoOn,
+    /// It gets real teams.
+    RealTeams,
+}
+
+impl Budget {
+    fn new(now: Instant) -> Self {
+        Self {
+            times: 0,
+            spent: Duration::ZERO,
+            last: now,
+        }
+    }
+
+    /// For how long a carrier may be away from the shim, as seen at `now`.
+    fn patience(&mut self, now: Instant) -> Duration {
+        if now.saturating_duration_since(self.last) > MEMORY {
+            *self = Self::new(now);
+        }
+        let doubled = FIRST_PATIENCE * (1 << self.times.min(6));
+        doubled
+            .min(BUDGET.saturating_sub(self.spent))
+            .max(FIRST_PATIENCE)
+    }
+
+    /// Carriers that had been stuck `since` then were helped `now`. Time in which several were stuck,
+    /// or that was counted before, counts once.
+    fn spend(&mut self, since: Instant, now: Instant) -> Prospect {
+        let uncounted = match self.times {
+            0 => since,
+            _ => since.max(self.last),
+        };
+        self.spent += now.saturating_duration_since(uncounted);
+        self.times += 1;
+        self.last = now;
+        match self.spent >= BUDGET {
+            true => Prospect::RealTeams,
+            false => Prospect::GoOn,
+        }
+    }
 }
 
 fn look_for_ever() {
     let mut sightings: Vec<Option<Sighting>> = vec![None; MOST_MEMBERS as usize];
-    let mut help = Help {
-        times: 0,
-        last: Instant::now(),
-    };
+    let mut budget = Budget::new(Instant::now());
     let mut idle_looks = 0;
+    let mut now = Instant::now();
     loop {
+        let before = now;
         kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL_NS);
+        now = Instant::now();
+        let patience = match has_given_up() {
+            false => budget.patience(now),
+            true => FIRST_PATIENCE,
+        };
         let mut ran = false;
+        let mut stuck_since = None;
         for lead in team::leads() {
             ran = true;
-            if let Some(sighting) = sightings.get_mut(lead.id as usize) {
-                look(lead, sighting, &mut help);
+            if let Some(sighting) = sightings.get_mut(lead.id as usize)
+                && let Some(since) = look(lead, sighting, [before, now], patience)
+            {
+                stuck_since =
+                    Some(stuck_since.map_or(since, |earlier: Instant| earlier.min(since)));
             }
+        }
+        if let Some(since) = stuck_since
+            && budget.spend(since, now) == Prospect::RealTeams
+            && !GAVE_UP.swap(true, Ordering::Relaxed)
+        {
+            attachment::report_teams_off(TeamsOff::Stalled);
         }
         idle_looks = if ran { 0 } else { idle_looks + 1 };
         if idle_looks > IDLE_LOOKS
@@ -150,37 +218,92 @@ fn look_for_ever() {
                 kernel::futex_wait(&WATCHER, ASLEEP);
             }
             idle_looks = 0;
+            now = Instant::now();
         }
     }
 }
 
-/// Looks at one carrier and helps if it has been away for too long.
-fn look(lead: &'static Member, sighting: &mut Option<Sighting>, help: &mut Help) {
+/// Looks at one carrier, `now` and once `before`, and helps if it has been away for too long. Returns
+/// since when it may have been, if there was somebody to help.
+fn look(
+    lead: &'static Member,
+    sighting: &mut Option<Sighting>,
+    [before, now]: [Instant; 2],
+    patience: Duration,
+) -> Option<Instant> {
     let Some(visits) = carrier::look_at(lead) else {
         *sighting = None;
-        return;
+        return None;
     };
-    let now = Instant::now();
-    let Some(before) = sighting.filter(|before| before.visits == visits) else {
-        *sighting = Some(Sighting { visits, since: now });
-        return;
+    let Some(seen) = sighting.filter(|seen| seen.visits == visits) else {
+        *sighting = Some(Sighting {
+            visits,
+            since: now,
+            after: before,
+        });
+        return None;
     };
-    let away_ns = now.saturating_duration_since(before.since).as_nanos() as u64;
-    if now.saturating_duration_since(help.last) > MEMORY {
-        help.times = 0;
+    if now.saturating_duration_since(seen.since) < patience {
+        return None;
     }
-    let patience_ns = match has_given_up() {
-        false => FIRST_PATIENCE_NS << help.times.min(CHANCES),
-        true => FIRST_PATIENCE_NS,
-    };
-    if away_ns < patience_ns {
-        return;
-    }
-    if carrier::lend_members(lead, visits) > 0 {
-        help.times += 1;
-        help.last = now;
-        if help.times >= CHANCES && !GAVE_UP.swap(true, Ordering::Relaxed) {
-            attachment::report_teams_off(TeamsOff::Stalled);
+    (carrier::lend_members(lead, visits) > 0).then_some(seen.after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has a program that always waits by hand watched, every `interval`; returns after how long it
+    /// has real teams, and how often it was helped.
+    fn time_to_real_teams(interval: Duration) -> (Duration, u32) {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        let (mut now, mut since) = (start, start);
+        loop {
+            now += interval;
+            if now.saturating_duration_since(since) < budget.patience(now) {
+                continue;
+            }
+            if budget.spend(since, now) == Prospect::RealTeams {
+                return (now.saturating_duration_since(start), budget.times);
+            }
+            since = now;
         }
+    }
+
+    #[test]
+    fn a_program_that_always_waits_has_real_teams_within_its_budget_and_one_look() {
+        for interval_ms in [1, 5, 17, 60, 250] {
+            let interval = Duration::from_millis(interval_ms);
+            let (time, helped) = time_to_real_teams(interval);
+            assert!(time >= BUDGET && time <= BUDGET + 2 * interval, "{time:?}");
+            assert!(helped <= 8, "{helped}");
+        }
+    }
+
+    #[test]
+    fn waiting_that_lies_far_back_is_forgotten() {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        let stuck = Duration::from_millis(400);
+        for round in 0..10 {
+            let since = start + round * (MEMORY + Duration::from_secs(1));
+            assert_eq!(budget.patience(since), FIRST_PATIENCE);
+            assert_eq!(
+                budget.spend(since, since + stuck),
+                Prospect::GoOn,
+                "{round}"
+            );
+        }
+    }
+
+    #[test]
+    fn carriers_that_are_stuck_at_the_same_time_spend_it_once() {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        let stuck = Duration::from_millis(300);
+        assert_eq!(budget.spend(start, start + stuck), Prospect::GoOn);
+        assert_eq!(budget.spend(start, start + stuck), Prospect::GoOn);
+        assert_eq!(budget.spent, stuck);
     }
 }

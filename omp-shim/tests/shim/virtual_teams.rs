@@ -1,11 +1,11 @@
 //! Virtual teams: the program sees the team it expects, whatever the number of CPUs.
 
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mapper_abi::{TeamMode, TeamsOff};
 
-use crate::harness::{Compiler, Program};
+use crate::harness::{Compiler, Program, monotonic_ns};
 
 #[test]
 fn every_construct_is_right_whatever_the_number_of_carriers() {
@@ -64,6 +64,80 @@ fn a_program_that_waits_by_hand_again_and_again_is_sent_back_to_real_teams() {
             let (_, off) = wait_by_hand(&[how, "20", "within one region"], threads);
             assert_eq!(off, Some(TeamsOff::Stalled), "{how}");
         }
+    }
+}
+
+/// A process that keeps a CPU busy.
+struct Busy(Child);
+
+impl Busy {
+    fn start() -> Self {
+        let child = Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn();
+        Self(child.unwrap())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn on_a_busy_machine_too_a_program_that_waits_by_hand_is_through_or_has_real_teams_within_a_second()
+{
+    let program = Program::new(Compiler::Gcc, "waiting_by_hand.c");
+    let _busy = [Busy::start(), Busy::start()];
+    for how in ["flag", "doze", "lock", "section", "condition"] {
+        for form in [&[how, "20"][..], &[how, "20", "within one region"]] {
+            let mut managed = program.managed().threads(4).virtually(1).args(form);
+            let command = managed.command.stdin(Stdio::null()).stdout(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let mut real_teams_ns = None;
+            while child.try_wait().unwrap().is_none() {
+                if managed.page.report().teams_off == Some(TeamsOff::Stalled) {
+                    real_teams_ns.get_or_insert_with(monotonic_ns);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+            let lines: Vec<&str> = text.lines().collect();
+            assert_eq!(lines[0], "right", "{form:?}");
+            let [began_ns, ended_ns] =
+                [2, 3].map(|line: usize| lines[line].parse::<u64>().unwrap());
+            let waited_ns = real_teams_ns.unwrap_or(ended_ns) - began_ns;
+            assert!(
+                waited_ns < 1_000_000_000,
+                "{form:?}: {waited_ns} ns, {real_teams_ns:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_program_that_waits_by_hand_is_right_while_the_allocation_flaps() {
+    let program = Program::new(Compiler::Gcc, "waiting_by_hand.c");
+    let _busy = [Busy::start(), Busy::start()];
+    for how in ["flag", "lock", "section", "condition"] {
+        let mut managed = program.managed().threads(4).virtually(1).args(&[how, "20"]);
+        let command = managed.command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut cpus = 0;
+        while child.try_wait().unwrap().is_none() {
+            cpus = cpus % 3 + 1;
+            managed.page.publish(cpus, TeamMode::Virtual);
+            std::thread::sleep(Duration::from_micros(300));
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+                panic!("{how} hangs");
+            }
+        }
+        let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        assert!(text.starts_with("right\n"), "{how}: {text}");
     }
 }
 
