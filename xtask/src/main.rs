@@ -15,6 +15,7 @@ mod task_install;
 mod task_measure;
 mod task_replay;
 mod task_setup;
+mod task_teams;
 mod task_test;
 mod task_tidy;
 mod task_vectors;
@@ -41,6 +42,7 @@ enum Task {
     /// Takes the decisions of a recording again
     Replay(task_replay::Args),
     Setup(task_setup::Args),
+    Teams(task_teams::Args),
     /// Runs everything that must hold before a change is good
     Test(task_test::Args),
     /// Checks rules of the source tree that no compiler checks
@@ -61,6 +63,7 @@ fn main() -> std::process::ExitCode {
         Task::Measure(args) => task_measure::run(&args),
         Task::Replay(args) => task_replay::run(&args),
         Task::Setup(args) => task_setup::run(&args),
+        Task::Teams(args) => task_teams::run(&args),
         Task::Test(args) => task_test::run(&args),
         Task::Tidy(args) => task_tidy::run(&args),
         Task::Vectors(args) => task_vectors::run(&args),

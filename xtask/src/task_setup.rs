@@ -18,6 +18,8 @@ pub(crate) enum Purpose {
     Build,
     /// Compile programs against LLVM's OpenMP runtime.
     Clang,
+    /// Install Python packages into a folder of the build.
+    Python,
     /// Compile test programs in C++ and Fortran, and look processes up.
     Tests,
     /// Run the guest tests in a virtual machine.
@@ -36,6 +38,7 @@ impl Purpose {
                 "pkg-config",
             ],
             Self::Clang => &["clang", "libomp-dev"],
+            Self::Python => &["python3-venv"],
             Self::Tests => &["g++", "gfortran", "procps"],
             Self::Vm => &[
                 "e2fsprogs",
