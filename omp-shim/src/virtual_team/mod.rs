@@ -41,6 +41,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use member::Member;
+use team::Life;
 pub(crate) use team::{Region, after_fork_in_child, owner_ends};
 
 use crate::attachment;
@@ -128,12 +129,36 @@ unsafe extern "C-unwind" fn run_nested(nested: *mut c_void) {
     // SAFETY: `nested` lies on the stack of the member that began the region, which waits there.
     let Nested { body, outer } = unsafe { nested.cast::<Nested>().read() };
     let thread = crate::thread_state::current();
-    let member = thread.member.take();
-    let before = thread.outer.replace(Some(outer));
+    let left = Left::now(thread, outer);
     // SAFETY: as the runtime would have called it.
     unsafe { (body.function)(body.data) };
-    thread.member.set(member);
-    thread.outer.set(before);
+    left.put_back(thread);
+}
+
+/// What a thread leaves for a real region within a virtual one.
+#[derive(Clone, Copy)]
+struct Left {
+    member: Option<&'static Member>,
+    outer: Option<&'static Member>,
+    life: Life,
+}
+
+impl Left {
+    /// The calling thread enters a real region that `outer` began.
+    fn now(thread: &ThreadState, outer: &'static Member) -> Self {
+        Self {
+            member: thread.member.take(),
+            outer: thread.outer.replace(Some(outer)),
+            life: Life::now(),
+        }
+    }
+
+    /// It is back. In the child of a fork within the region there is no team to come back to.
+    fn put_back(self, thread: &ThreadState) {
+        let same = self.life == Life::now();
+        thread.member.set(self.member.filter(|_| same));
+        thread.outer.set(self.outer.filter(|_| same));
+    }
 }
 
 /// Runs a region within a virtual one as a real one: `run` gets the team size to hand to the runtime

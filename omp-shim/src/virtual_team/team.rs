@@ -58,6 +58,8 @@ static SHARES: [Share; RING] = {
 };
 /// `single` constructs that some member has taken.
 static SINGLES_TAKEN: AtomicU32 = AtomicU32::new(0);
+/// How many forks lie between the program's first process and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
 /// What `single copyprivate` hands on.
 static COPIED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
@@ -88,6 +90,18 @@ pub(super) fn leads() -> impl Iterator<Item = &'static Member> {
     let running = RUNS.load(Ordering::Relaxed) && size <= ROOM.load(Ordering::Relaxed);
     let blocks = if running { blocks } else { 0 };
     (0..blocks).map(move |block| member(first_of(block, size, blocks)))
+}
+
+/// A life of the pool. What was noted in one is not true in another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Life(u32);
+
+impl Life {
+    /// That of this process.
+    #[inline]
+    pub(super) fn now() -> Self {
+        Self(FORKS.load(Ordering::Relaxed))
+    }
 }
 
 /// The runtime that the region would have run in.
@@ -375,12 +389,15 @@ pub(crate) fn after_fork_in_child(thread: &ThreadState) {
     SHARES_BEFORE.store(0, Ordering::Relaxed);
     SINGLES_BEFORE.store(0, Ordering::Relaxed);
     SINGLES_TAKEN.store(0, Ordering::Relaxed);
+    // Others may have been waiting there when the parent forked.
+    MEETING.clear();
+    FORKS.fetch_add(1, Ordering::Relaxed);
     for (index, share) in SHARES.iter().enumerate() {
         share.vacate((index as u64).wrapping_sub(RING as u64));
     }
     thread.owns_pool.set(false);
     // The others of its team, whose stacks the child has a copy of, must not run there.
+    // Within a real region of such a member it stays in that one, which is the runtime's.
     thread.member.set(None);
-    thread.outer.set(None);
     liveness::after_fork_in_child();
 }

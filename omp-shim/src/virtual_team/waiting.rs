@@ -115,6 +115,12 @@ impl Rendezvous {
         }
     }
 
+    /// Nobody has come, in a process in which nobody is left who could have.
+    pub(super) fn clear(&self) {
+        self.arrived.store(0, Ordering::Relaxed);
+        self.phase.store(0, Ordering::Relaxed);
+    }
+
     /// Waits until `count` threads have come.
     pub(super) fn meet(&self, count: u32) {
         let phase = self.phase.load(Ordering::Acquire) & !1;

@@ -1,4 +1,5 @@
-/* Children forked within a region: one that runs another program, one that goes on by itself. */
+/* Children forked within a region: one that runs another program, others that go on by themselves, in
+ * regions of their own, and past the end of the nested region within which they were made. */
 #include <omp.h>
 #include <sched.h>
 #include <stdio.h>
@@ -20,6 +21,70 @@ static int child(void)
     }
     waitpid(pid, &status, 0);
     return WIFEXITED(status) && WEXITSTATUS(status) == 7;
+}
+
+static int ended_well(pid_t pid)
+{
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 7;
+}
+
+/* Regions, with barriers, of a child. */
+static int works(void)
+{
+    int sum = 0, late = 0;
+    for (int round = 1; round <= 20; round++) {
+        int arrived = 0;
+#pragma omp parallel reduction(+ : sum, late)
+        {
+#pragma omp atomic
+            arrived++;
+#pragma omp barrier
+            late += arrived != omp_get_num_threads();
+#pragma omp barrier
+#pragma omp for schedule(dynamic)
+            for (int i = 0; i < 10; i++) sum += i;
+        }
+    }
+    return sum == 900 && late == 0;
+}
+
+/* In one of the threads, while others wait for it at a barrier. */
+static void alone(int *good)
+{
+#pragma omp barrier
+#pragma omp single
+    {
+        usleep(2000);
+        pid_t pid = fork();
+        if (pid == 0) _exit(works() ? 7 : 1);
+        int well = ended_well(pid);
+#pragma omp atomic
+        *good += well;
+    }
+}
+
+/* In a region within the region; a child of the only thread of that goes on behind it. */
+static int in_nested(void)
+{
+    int good = 1;
+    pid_t parent = getpid(), pid = 0;
+#pragma omp parallel num_threads(2)
+    {
+#pragma omp single
+        {
+            if (omp_get_num_threads() == 1) {
+                pid = fork();
+            } else {
+                pid_t within = fork();
+                if (within == 0) _exit(works() ? 7 : 1);
+                good = ended_well(within);
+            }
+        }
+    }
+    if (getpid() != parent) _exit(works() ? 7 : 1);
+    return good && (pid == 0 || ended_well(pid));
 }
 
 static int between(void)
@@ -50,9 +115,24 @@ int main(void)
 #pragma omp barrier
         good += omp_get_num_threads() == n;
     }
+    int singles = 0;
+#pragma omp parallel
+    alone(&singles);
+    good += singles;
+    for (int levels = 1; levels <= 2; levels++) {
+        omp_set_max_active_levels(levels);
+        int nested = 0;
+#pragma omp parallel reduction(+ : nested)
+        {
+            nested += in_nested();
+#pragma omp barrier
+            nested += in_nested();
+        }
+        good += nested == 2 * n;
+    }
     good += between();
 #pragma omp parallel reduction(+ : good)
     good += omp_get_num_threads() == n;
-    printf("%s\n", good == 4 * n + 1 ? "right" : "wrong");
+    printf("%s\n", good == 4 * n + 4 ? "right" : "wrong");
     return 0;
 }
