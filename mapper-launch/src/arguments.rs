@@ -3,10 +3,9 @@
 use crate::failure::Failure;
 use clap::Parser;
 use clap::error::ErrorKind;
-use mapper_control::schema::RuntimeChoice;
+use mapper_control::schema::{RuntimeChoice, Schedule, TeamsAsked, Threads};
 use mapper_model::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
 use std::ffi::OsString;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -18,8 +17,9 @@ use std::str::FromStr;
 #[command(name = "mapper-launch", version, max_term_width = 100)]
 struct CommandLine {
     /// Share of its fair-share performance that the program is promised
-    #[arg(long, value_name = "SHARE", default_value = "0.85")]
-    qos: Qos,
+    /// [default: 0.85, or what a rule of the operator says]
+    #[arg(long, value_name = "SHARE")]
+    qos: Option<Qos>,
 
     /// How much the program counts when fair shares are computed
     #[arg(long, value_name = "WEIGHT", default_value = "1")]
@@ -39,9 +39,11 @@ struct CommandLine {
 
     /// OpenMP teams: `fixed` at launch; `virtual`, the size the program expects on as many CPUs as
     /// it has, for programs of gcc; or `follow` the allocation at every parallel region, for
-    /// programs that tolerate OMP_DYNAMIC=true; `auto`: what --check-teams found out
-    #[arg(long, value_name = "MODE", default_value = "fixed")]
-    teams: Teams,
+    /// programs that tolerate OMP_DYNAMIC=true; `auto`: what --check-teams found out, else a rule of
+    /// the operator, else the list of programs that mapper's developers checked [default: a rule of
+    /// the operator, else fixed]
+    #[arg(long, value_name = "MODE")]
+    teams: Option<Teams>,
 
     /// Find out which modes of --teams the program tolerates on this machine, by running it many
     /// times, and record it for --teams auto; needs no daemon
@@ -52,6 +54,12 @@ struct CommandLine {
     /// get; or a number [default: alloc, all with --teams follow or virtual; OMP_NUM_THREADS if set]
     #[arg(long, value_name = "alloc|all|N")]
     threads: Option<Threads>,
+
+    /// Dynamic loops: `as-written`, or `adaptive`, in chunks that grow while they take less than a
+    /// millisecond, for programs that do not depend on chunk sizes and their order [default:
+    /// as-written; MAPPER_SCHEDULE if set]
+    #[arg(long, value_name = "KIND")]
+    schedule: Option<Schedule>,
 
     /// Leave the program's OpenMP runtime alone (no preloaded shim, no shared page)
     #[arg(long)]
@@ -121,38 +129,10 @@ impl std::fmt::Display for Teams {
 /// What is to be done with the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// Run it under the daemon, in the team mode of the specification.
+    /// Run it under the daemon.
     Launch,
-    /// The same, in the mode that the catalogue says.
-    LaunchByCatalogue,
     /// Check which team modes it tolerates.
     CheckTeams,
-}
-
-/// How many threads OpenMP teams start with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Threads {
-    /// As many as the program has CPUs at launch.
-    Allocated,
-    /// As many as it may ever get.
-    All,
-    /// This many.
-    Count(NonZeroU32),
-}
-
-impl FromStr for Threads {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "alloc" => Ok(Self::Allocated),
-            "all" => Ok(Self::All),
-            number => match number.parse() {
-                Ok(count) => Ok(Self::Count(count)),
-                Err(_) => Err("give alloc, all or a number from 1".into()),
-            },
-        }
-    }
 }
 
 fn whole_number(text: &str) -> Result<u32, String> {
@@ -181,10 +161,16 @@ pub(crate) enum Reporting {
 /// What the command line asks for.
 #[derive(Debug)]
 pub(crate) struct Wishes {
-    /// Name, promise, limits.
+    /// Name, promise, limits; defaults where nothing was asked for.
     pub(crate) spec: AppSpec,
+    /// Whether the promise was asked for.
+    pub(crate) qos: Option<Qos>,
+    /// Who chose the team mode.
+    pub(crate) teams_asked: TeamsAsked,
     /// What is to be done.
     pub(crate) purpose: Purpose,
+    /// `--schedule`, if given.
+    pub(crate) schedule: Option<Schedule>,
     /// `--threads`, if given.
     pub(crate) threads: Option<Threads>,
     /// Whether the runtime interface is wanted.
@@ -232,17 +218,24 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
             "--check-teams: not with --no-runtime, as it is the runtime interface that is checked; leave one of them out",
         ));
     }
-    if line.no_runtime && line.teams != Teams::Mode(TeamMode::Fixed) {
+    if let Some(teams) = line.teams
+        && line.no_runtime
+        && teams != Teams::Mode(TeamMode::Fixed)
+    {
         return Err(Failure::own(format!(
             "teams {teams}: not with --no-runtime, as it is the runtime interface that makes teams {teams}; leave one of them out",
-            teams = line.teams,
         )));
+    }
+    if line.no_runtime && line.schedule == Some(Schedule::Adaptive) {
+        return Err(Failure::own(
+            "schedule adaptive: not with --no-runtime, as it is the runtime interface that hands iterations out; leave one of them out",
+        ));
     }
     let name = line.name.unwrap_or_else(|| name_of(&line.command));
     Ok(Parsed::Start(Box::new(Wishes {
         spec: AppSpec {
             name,
-            qos: line.qos,
+            qos: line.qos.unwrap_or_default(),
             weight: line.weight,
             cpus,
             resizing: if line.no_resize {
@@ -251,15 +244,22 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
                 Resizing::Allowed
             },
             teams: match line.teams {
-                Teams::Mode(mode) => mode,
-                Teams::Auto => TeamMode::Fixed,
+                Some(Teams::Mode(mode)) => mode,
+                Some(Teams::Auto) | None => TeamMode::Fixed,
             },
         },
-        purpose: match (line.check_teams, line.teams) {
-            (true, _) => Purpose::CheckTeams,
-            (false, Teams::Auto) => Purpose::LaunchByCatalogue,
-            (false, Teams::Mode(_)) => Purpose::Launch,
+        qos: line.qos,
+        teams_asked: match line.teams {
+            Some(Teams::Mode(_)) => TeamsAsked::ByName,
+            Some(Teams::Auto) => TeamsAsked::Auto,
+            None => TeamsAsked::Open,
         },
+        purpose: if line.check_teams {
+            Purpose::CheckTeams
+        } else {
+            Purpose::Launch
+        },
+        schedule: line.schedule,
         threads: line.threads,
         runtime: if line.no_runtime {
             RuntimeChoice::Off
@@ -348,6 +348,8 @@ mod tests {
             "fixed",
             "--threads",
             "4",
+            "--schedule",
+            "as-written",
             "--no-runtime",
             "--fallback",
             "--report",
@@ -362,6 +364,8 @@ mod tests {
         assert_eq!(wishes.spec.cpus.max(), Some(3));
         assert_eq!(wishes.spec.resizing, Resizing::Never);
         assert_eq!(wishes.spec.teams, TeamMode::Fixed);
+        assert_eq!(wishes.teams_asked, TeamsAsked::ByName);
+        assert_eq!(wishes.schedule, Some(Schedule::AsWritten));
         assert_eq!(wishes.threads, "4".parse().ok());
         assert_eq!(wishes.runtime, RuntimeChoice::Off);
         assert_eq!(wishes.without_daemon, WithoutDaemon::RunUnmanaged);

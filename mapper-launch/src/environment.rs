@@ -11,11 +11,12 @@
 //! | `KMP_BLOCKTIME` | [`BLOCK_TIME`] | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
 //! | `LD_PRELOAD` | the shim, before the user's | there is no page |
+//! | `MAPPER_SCHEDULE` | `--schedule`, or what a rule of the operator says | nothing is said |
 //! | `MAPPER_PAGE`, `MAPPER_TOKEN`, `MAPPER_TEAMS` | for the shim | there is no page |
 
-use crate::arguments::Threads;
 use crate::shim;
 use crate::waiting::SpinTurns;
+use mapper_control::schema::{Schedule, Threads};
 use mapper_model::{CpuRange, TeamMode};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -80,6 +81,8 @@ pub(crate) struct TeamWishes {
     pub(crate) teams: TeamMode,
     /// `--min-cpus`, `--max-cpus`.
     pub(crate) cpus: CpuRange,
+    /// How dynamic loops are handed out, if anybody says.
+    pub(crate) schedule: Option<Schedule>,
 }
 
 impl Assignment {
@@ -166,6 +169,9 @@ pub(crate) fn assignments(
         set.push(Assignment::new("MAPPER_PAGE", &runtime.page));
         set.push(Assignment::new("MAPPER_TOKEN", &runtime.token));
         set.push(Assignment::new("MAPPER_TEAMS", wishes.teams.as_str()));
+        if let Some(schedule) = wishes.schedule {
+            set.push(Assignment::new("MAPPER_SCHEDULE", schedule.as_str()));
+        }
     }
     set.into_iter().flatten().collect()
 }
@@ -199,6 +205,7 @@ mod tests {
             threads: threads.parse().ok(),
             teams,
             cpus: CpuRange::new(1, Some(6)).unwrap(),
+            schedule: None,
         }
     }
 
@@ -279,6 +286,22 @@ mod tests {
             let affinity = environment.get("KMP_AFFINITY");
             assert!(affinity.is_none_or(|value| value != AFFINITY), "{entry}");
         }
+    }
+
+    #[test]
+    fn a_schedule_is_set_only_if_somebody_says_and_the_shim_is_there() {
+        let mut adaptive = wishes(TeamMode::Fixed, "");
+        let schedule = |wishes: TeamWishes, granted: &Granted| {
+            let environment = set(wishes, granted, &users(&[]));
+            let value = environment.get("MAPPER_SCHEDULE");
+            value.map(|value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(schedule(adaptive, &granted()), None);
+        adaptive.schedule = Some(Schedule::Adaptive);
+        assert_eq!(schedule(adaptive, &granted()).as_deref(), Some("adaptive"));
+        let mut bare = granted();
+        bare.runtime = None;
+        assert_eq!(schedule(adaptive, &bare), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::descriptors;
 use crate::environment::{self, Assignment, Environment, Granted, Runtime, TeamWishes};
 use crate::failure::{Failure, say};
 use crate::identity::Identity;
+use crate::linkage;
 use crate::program::Program;
 use crate::report::Report;
 use crate::shim;
@@ -16,9 +17,12 @@ use crate::started_with::{StartedWith, TitleMemory};
 use crate::supervise::{Ending, Event, Supervisor};
 use crate::waiting::SpinTurns;
 use anyhow::Context;
-use mapper_control::schema::{ExitedRequest, LaunchRequest, RuntimeChoice};
+use mapper_control::schema::{
+    self, ExitedRequest, LaunchRequest, OpenSetting, RuntimeChoice, Schedule, Settled, TeamsAsked,
+};
 use mapper_control::{Client, ClientError, Launched, socket_path};
 use mapper_model::{AppId, TeamMode};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -56,12 +60,14 @@ fn try_run(started: StartedWith) -> Result<u8, Failure> {
     };
     let environment = Environment::new(started.environment);
     let program = Program::find(&wishes.command, environment.get("PATH"))?;
-    match wishes.purpose {
-        Purpose::Launch => {}
-        Purpose::LaunchByCatalogue => {
-            wishes.spec.teams = recorded_teams(&wishes, &program, &environment);
-        }
-        Purpose::CheckTeams => return check_teams(&wishes, &program, &environment),
+    if wishes.purpose == Purpose::CheckTeams {
+        return check_teams(&wishes, &program, &environment);
+    }
+    if wishes.teams_asked == TeamsAsked::Auto
+        && let Some(teams) = recorded_teams(&wishes, &program, &environment)
+    {
+        wishes.spec.teams = teams;
+        wishes.teams_asked = TeamsAsked::FromCatalogue;
     }
     let socket = socket_path::socket_path(wishes.socket.as_deref());
     let client = match Client::connect(&socket, PATIENCE) {
@@ -79,23 +85,16 @@ fn catalogue(environment: &Environment) -> Option<Catalogue> {
     Catalogue::of_user(environment.get("XDG_STATE_HOME"), environment.get("HOME"))
 }
 
-/// The team mode that the catalogue says; the safe one, with a word to the user, if it says nothing.
-fn recorded_teams(wishes: &Wishes, program: &Program, environment: &Environment) -> TeamMode {
+/// The team mode that the user's catalogue says, if it knows the program.
+fn recorded_teams(
+    wishes: &Wishes,
+    program: &Program,
+    environment: &Environment,
+) -> Option<TeamMode> {
     let arguments = wishes.command.get(1..).unwrap_or_default();
-    let entry = Identity::of(program.path(), arguments)
-        .ok()
-        .zip(catalogue(environment))
-        .and_then(|(identity, catalogue)| catalogue.find(&identity));
-    match entry {
-        Some(entry) => entry.fastest,
-        None => {
-            say(&format!(
-                "teams auto: {} has not been checked with these libraries; fixed for now (check it with --check-teams)",
-                program.path().display()
-            ));
-            TeamMode::Fixed
-        }
-    }
+    let identity = Identity::of(program.path(), arguments).ok()?;
+    let entry = catalogue(environment)?.find(&identity)?;
+    Some(entry.fastest)
 }
 
 /// `--check-teams`.
@@ -147,7 +146,12 @@ fn managed(
     let child = WaitingChild::fork(program, environment, &inherited)?;
     let mut supervisor = Supervisor::new(child.pid(), signals, title);
 
-    let asked = client.ask_launch(launch_request(&child, &wishes));
+    let linked = linkage::look_at(program.path());
+    if wishes.teams_asked == TeamsAsked::ByName {
+        warn_of_unserved(linked.as_ref(), wishes.spec.teams);
+    }
+    let request = launch_request(&child, &wishes, linked, environment);
+    let asked = client.ask_launch(request);
     let answer = match asked {
         Ok(()) => match supervisor.until_readable(client.as_fd(), Instant::now() + PATIENCE)? {
             Event::Readable => client.launched(),
@@ -157,7 +161,20 @@ fn managed(
         Err(error) => Err(error),
     };
     let place = match answer {
-        Ok(launched) => Some(Place::from(launched)),
+        Ok(launched) => {
+            let place = Place::from(launched);
+            let unknown = place
+                .settled
+                .as_ref()
+                .is_none_or(|settled| settled.teams_by == schema::BY_DEFAULT);
+            if wishes.teams_asked == TeamsAsked::Auto && unknown {
+                say(&format!(
+                    "teams auto: {} has not been checked with these libraries; fixed for now (check it with --check-teams)",
+                    program.path().display()
+                ));
+            }
+            Some(place)
+        }
         Err(error) => {
             // The child ends when its go never comes.
             without_place(&wishes, &error)?;
@@ -219,23 +236,73 @@ fn find_shim(wishes: &mut Wishes, environment: &Environment) -> Option<PathBuf> 
             ));
             wishes.runtime = RuntimeChoice::Off;
             wishes.spec.teams = TeamMode::Fixed;
+            wishes.teams_asked = TeamsAsked::ByName;
             None
         }
     }
 }
 
-fn launch_request(child: &WaitingChild, wishes: &Wishes) -> LaunchRequest {
+fn launch_request(
+    child: &WaitingChild,
+    wishes: &Wishes,
+    program: Option<schema::Program>,
+    environment: &Environment,
+) -> LaunchRequest {
     let words: Vec<_> = wishes
         .command
         .iter()
         .map(|word| word.to_string_lossy())
         .collect();
-    LaunchRequest::new(
+    let mut request = LaunchRequest::new(
         child.pid().as_raw().unsigned_abs(),
         words.iter().map(AsRef::as_ref),
         wishes.spec.clone(),
         wishes.runtime,
-    )
+    );
+    request.teams_asked = wishes.teams_asked;
+    request.open = open_settings(wishes, environment);
+    request.program = program;
+    request
+}
+
+/// What neither the command line nor the environment says.
+fn open_settings(wishes: &Wishes, environment: &Environment) -> BTreeSet<OpenSetting> {
+    let is_open = |setting: &OpenSetting| match setting {
+        OpenSetting::Qos => wishes.qos.is_none(),
+        OpenSetting::Threads => {
+            wishes.threads.is_none() && environment.get("OMP_NUM_THREADS").is_none()
+        }
+        OpenSetting::Schedule => {
+            wishes.schedule.is_none() && environment.get("MAPPER_SCHEDULE").is_none()
+        }
+        // Without a flag it is on, and a rule may turn it off; but not where that takes away what
+        // the user asked for.
+        OpenSetting::Runtime => {
+            wishes.runtime == RuntimeChoice::On
+                && wishes.spec.teams == TeamMode::Fixed
+                && wishes.schedule != Some(Schedule::Adaptive)
+        }
+    };
+    [
+        OpenSetting::Qos,
+        OpenSetting::Threads,
+        OpenSetting::Schedule,
+        OpenSetting::Runtime,
+    ]
+    .into_iter()
+    .filter(is_open)
+    .collect()
+}
+
+/// Says that teams cannot be what the user asked for.
+fn warn_of_unserved(program: Option<&schema::Program>, teams: TeamMode) {
+    let Some(program) = program else { return };
+    if let Err(why) = program.openmp.serves(teams) {
+        say(&format!(
+            "warning: teams {teams}: {}: {why}; teams are fixed",
+            program.path
+        ));
+    }
 }
 
 /// What the daemon gave.
@@ -244,6 +311,7 @@ struct Place {
     cpu_count: u32,
     machine_cpus: u32,
     page: Option<Page>,
+    settled: Option<Settled>,
 }
 
 /// The page, kept open for the program, which finds it below /proc.
@@ -260,6 +328,7 @@ impl From<Launched> for Place {
             cpu_count: launched.reply.cpu_count,
             machine_cpus: launched.reply.machine_cpus,
             page: page.map(|(memory, token)| Page { memory, token }),
+            settled: launched.reply.settled,
         }
     }
 }
@@ -284,10 +353,16 @@ fn assignments(
         machine_cpus: place.machine_cpus,
         runtime,
     };
+    let settled = place.settled.as_ref();
+    let open = open_settings(wishes, environment);
+    let if_open = |setting| settled.filter(|_| open.contains(&setting));
+    let threads = if_open(OpenSetting::Threads).and_then(|settled| settled.threads);
+    let schedule = if_open(OpenSetting::Schedule).and_then(|settled| settled.schedule);
     let wishes = TeamWishes {
-        threads: wishes.threads,
-        teams: wishes.spec.teams,
+        threads: wishes.threads.or(threads),
+        teams: settled.map_or(wishes.spec.teams, |settled| settled.teams),
         cpus: wishes.spec.cpus,
+        schedule: wishes.schedule.or(schedule),
     };
     environment::assignments(wishes, &granted, SpinTurns::measured(), environment)
 }

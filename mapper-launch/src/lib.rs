@@ -29,6 +29,7 @@ mod failure;
 mod forwarding;
 mod identity;
 mod launch;
+mod linkage;
 mod program;
 mod report;
 mod shim;

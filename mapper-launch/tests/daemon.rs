@@ -6,8 +6,10 @@
 mod support;
 
 use mapper_control::fake::{Answer, Seen, grant};
-use mapper_control::schema::{ExitedRequest, RuntimeChoice};
-use mapper_control::{ErrorReply, Request};
+use mapper_control::schema::{
+    ExitedRequest, LinkedOpenMp, OpenSetting, RuntimeChoice, Schedule, Settled, TeamsAsked, Threads,
+};
+use mapper_control::{ErrorReply, Reply, Request};
 use mapper_model::{AppId, CpuSet, Resizing, TeamMode};
 use std::time::{Duration, Instant};
 use support::{Running, Stage, children, eventually, probe, run, told};
@@ -319,4 +321,105 @@ fn without_an_answer_the_report_is_missing_and_the_status_is_the_programs() {
     assert_eq!(told(output.status), "exit 5");
     let text = output.stderr.clone();
     assert!(text.starts_with("mapper-launch: no report: "), "{text}");
+}
+
+/// A daemon that settles teams, threads and schedule by a rule.
+fn settling() -> Stage {
+    Stage::with_daemon(|request| match request {
+        Request::Launch(launch) => {
+            let Reply::Launch(mut reply) = grant(launch, &CpuSet::first(1), 4) else {
+                return Answer::HangUp;
+            };
+            reply.settled = Some(Settled {
+                teams: TeamMode::Virtual,
+                teams_by: "rule 1 of /r".to_owned(),
+                threads: Some(Threads::All),
+                schedule: Some(Schedule::Adaptive),
+            });
+            Answer::Reply(Reply::Launch(reply))
+        }
+        _ => Answer::HangUp,
+    })
+}
+
+#[test]
+fn what_the_user_leaves_open_is_said_and_settled_by_the_daemon() {
+    let stage = settling();
+    let show = "echo $MAPPER_TEAMS $MAPPER_SCHEDULE $OMP_NUM_THREADS";
+    let outcome = run(&mut stage.launch(&[], &["sh", "-c", show]));
+    assert_eq!(outcome.stdout, "virtual adaptive 4\n", "{}", outcome.stderr);
+    let Seen::Call(Request::Launch(launch)) = &stage.daemon().seen()[0] else {
+        panic!("a launch");
+    };
+    assert_eq!(launch.teams_asked, TeamsAsked::Open);
+    assert_eq!(launch.open.len(), 4, "{:?}", launch.open);
+    let program = launch.program.as_ref().unwrap();
+    assert!(program.path.starts_with('/'), "{program:?}");
+}
+
+#[test]
+fn what_the_user_says_is_not_left_open() {
+    let stage = settling();
+    let flags = [
+        "--teams",
+        "fixed",
+        "--qos",
+        "0.85",
+        "--threads",
+        "3",
+        "--schedule",
+        "as-written",
+    ];
+    let show = "echo $MAPPER_SCHEDULE $OMP_NUM_THREADS";
+    let outcome = run(&mut stage.launch(&flags, &["sh", "-c", show]));
+    assert_eq!(outcome.stdout, "as-written 3\n", "{}", outcome.stderr);
+    let variables = run(stage
+        .launch(&["--teams", "follow"], &["sh", "-c", show])
+        .env("OMP_NUM_THREADS", "2")
+        .env("MAPPER_SCHEDULE", "mine"));
+    assert_eq!(variables.stdout, "mine 2\n", "{}", variables.stderr);
+    let seen = stage.daemon().seen();
+    let launches: Vec<_> = seen
+        .iter()
+        .filter_map(|seen| match seen {
+            Seen::Call(Request::Launch(launch)) => Some(launch),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(launches[0].teams_asked, TeamsAsked::ByName);
+    assert_eq!(launches[0].open, [OpenSetting::Runtime].into());
+    // Without the interface teams could not follow.
+    assert_eq!(launches[1].open, [OpenSetting::Qos].into());
+}
+
+#[test]
+fn teams_that_a_static_program_cannot_have_are_warned_of() {
+    let stage = Stage::new();
+    let folder = tempfile::tempdir().unwrap();
+    let (text, program) = (folder.path().join("p.c"), folder.path().join("p"));
+    std::fs::write(
+        &text,
+        "int main(void){\n#pragma omp parallel\n;\nreturn 0;}\n",
+    )
+    .unwrap();
+    let compiled = std::process::Command::new("gcc")
+        .args(["-fopenmp", "-static", "-o"])
+        .args([&program, &text])
+        .status();
+    assert!(compiled.unwrap().success());
+    let program = program.to_str().unwrap();
+    let outcome = run(&mut stage.launch(&["--teams", "virtual"], &[program]));
+    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("linked statically"),
+        "{}",
+        outcome.stderr
+    );
+    let outcome = run(&mut stage.launch(&[], &[program]));
+    assert_eq!(outcome.stderr, "");
+    let Seen::Call(Request::Launch(launch)) = &stage.daemon().seen()[0] else {
+        panic!("a launch");
+    };
+    let openmp = launch.program.as_ref().unwrap().openmp;
+    assert_eq!(openmp, LinkedOpenMp::StaticLibgomp);
 }

@@ -1,7 +1,8 @@
 //! `mapperctl explain`: why one application has the CPUs it has.
 
-use crate::plain_text::{Width, wrapped};
+use crate::plain_text::{Width, harmless, wrapped};
 use crate::quantities::{counted, short, span};
+use crate::status_view::teams_and_runtime;
 use crate::table::{Cell, Column, Table};
 use anstyle::Style;
 use mapper_control::schema::ExplainReply;
@@ -61,6 +62,14 @@ fn heading(reply: &ExplainReply, width: Width) -> String {
                 counted(reply.spare_cpus, "CPU")
             ),
         },
+    );
+    line(
+        "teams",
+        harmless(&teams_and_runtime(
+            reply.teams,
+            &reply.teams_by,
+            &reply.runtime,
+        )),
     );
     if let Some(efficiency) = reply.norm_eff {
         line("efficiency", format!("{} (normalized)", short(efficiency)));

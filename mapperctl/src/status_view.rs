@@ -4,7 +4,8 @@ use crate::plain_text::{Width, harmless, wrapped};
 use crate::quantities::{counted, short, short_or_dash, span};
 use crate::table::{Cell, Column, Table};
 use anstyle::{AnsiColor, Style};
-use mapper_control::schema::{AppStatus, RuntimeState, Selection, Status};
+use mapper_control::schema::{AppStatus, RuntimeState, RuntimeStatus, Selection, Status};
+use mapper_model::TeamMode;
 
 /// The status as text.
 pub(crate) fn view(status: &Status, width: Width) -> String {
@@ -130,19 +131,30 @@ fn measured(app: &AppStatus) -> String {
         Some(performance) => format!("in {} by {}", performance.unit, performance.source),
         None => "not measured yet".to_owned(),
     };
-    let runtime = match app.runtime.state {
-        RuntimeState::Off => "off".to_owned(),
-        RuntimeState::Waiting => "not used by the program".to_owned(),
-        RuntimeState::Attached if app.runtime.runtimes.is_empty() => "attached".to_owned(),
-        RuntimeState::Attached => app.runtime.runtimes.join(" and "),
-    };
-    let mut text = format!(
-        "{source}; teams {}; runtime interface: {runtime}",
-        app.teams
-    );
-    for note in &app.runtime.notes {
-        text.push_str("; ");
+    harmless(&format!(
+        "{source}; teams {}",
+        teams_and_runtime(app.teams, &app.teams_by, &app.runtime)
+    ))
+}
+
+/// The mode of teams with who decided it, and the runtime interface with what is worth knowing.
+pub(crate) fn teams_and_runtime(teams: TeamMode, by: &str, runtime: &RuntimeStatus) -> String {
+    let mut text = teams.to_string();
+    if !by.is_empty() {
+        text.push_str(&format!(" ({by})"));
+    }
+    text.push_str("; runtime interface: ");
+    match runtime.state {
+        RuntimeState::Off => text.push_str("off"),
+        RuntimeState::Waiting => text.push_str("not used by the program"),
+        RuntimeState::Unreachable => text.push_str("none"),
+        RuntimeState::Attached if runtime.runtimes.is_empty() => text.push_str("attached"),
+        RuntimeState::Attached => text.push_str(&runtime.runtimes.join(" and ")),
+    }
+    for (place, note) in runtime.notes.iter().enumerate() {
+        let is_cause = place == 0 && runtime.state == RuntimeState::Unreachable;
+        text.push_str(if is_cause { ": " } else { "; " });
         text.push_str(note);
     }
-    harmless(&text)
+    text
 }

@@ -76,16 +76,60 @@ pub(crate) struct Access(Vec<Resolved>);
 
 #[derive(Clone, PartialEq, Debug)]
 struct Resolved {
+    whom: Whom,
+    rule: AccessRule,
+}
+
+/// For whom a rule is: users and groups by number.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Whom {
     uids: Vec<u32>,
     gids: Vec<u32>,
-    rule: AccessRule,
+}
+
+impl Whom {
+    /// Looks the names in rule `number` up.
+    pub(crate) fn resolve(
+        number: usize,
+        users: &[String],
+        groups: &[String],
+    ) -> Result<Self, UnknownName> {
+        let unknown = |what, name: &String| UnknownName {
+            number,
+            what,
+            name: name.clone(),
+        };
+        let uid = |name: &String| {
+            let found = || Some(User::from_name(name).ok()??.uid.as_raw());
+            name.parse()
+                .ok()
+                .or_else(found)
+                .ok_or_else(|| unknown("user", name))
+        };
+        let gid = |name: &String| {
+            let found = || Some(Group::from_name(name).ok()??.gid.as_raw());
+            name.parse()
+                .ok()
+                .or_else(found)
+                .ok_or_else(|| unknown("group", name))
+        };
+        Ok(Self {
+            uids: users.iter().map(uid).collect::<Result<_, _>>()?,
+            gids: groups.iter().map(gid).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether the rule is for this user. One that names nobody is for everybody.
+    pub(crate) fn includes(&self, peer: &Peer) -> bool {
+        (self.uids.is_empty() && self.gids.is_empty())
+            || self.uids.contains(&peer.uid)
+            || self.gids.iter().any(|gid| peer.groups.contains(gid))
+    }
 }
 
 /// A rule that cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "access rule {number}: {what} {name:?} does not exist; give the name or number of one that does"
-)]
+#[error("rule {number}: {what} {name:?} does not exist; give the name or number of one that does")]
 pub(crate) struct UnknownName {
     number: usize,
     what: &'static str,
@@ -96,28 +140,8 @@ impl Access {
     /// Looks names up.
     pub(crate) fn resolve(rules: &[AccessRule]) -> Result<Self, UnknownName> {
         let one = |(place, rule): (usize, &AccessRule)| {
-            let unknown = |what, name: &String| UnknownName {
-                number: place + 1,
-                what,
-                name: name.clone(),
-            };
-            let uid = |name: &String| {
-                let found = || Some(User::from_name(name).ok()??.uid.as_raw());
-                name.parse()
-                    .ok()
-                    .or_else(found)
-                    .ok_or_else(|| unknown("user", name))
-            };
-            let gid = |name: &String| {
-                let found = || Some(Group::from_name(name).ok()??.gid.as_raw());
-                name.parse()
-                    .ok()
-                    .or_else(found)
-                    .ok_or_else(|| unknown("group", name))
-            };
             Ok(Resolved {
-                uids: rule.users.iter().map(uid).collect::<Result<_, _>>()?,
-                gids: rule.groups.iter().map(gid).collect::<Result<_, _>>()?,
+                whom: Whom::resolve(place + 1, &rule.users, &rule.groups)?,
                 rule: rule.clone(),
             })
         };
@@ -131,14 +155,9 @@ impl Access {
 
     /// What a user may do.
     fn grant(&self, peer: &Peer) -> AccessRule {
-        let fits = |rule: &&Resolved| {
-            (rule.uids.is_empty() && rule.gids.is_empty())
-                || rule.uids.contains(&peer.uid)
-                || rule.gids.iter().any(|gid| peer.groups.contains(gid))
-        };
         self.0
             .iter()
-            .find(fits)
+            .find(|rule| rule.whom.includes(peer))
             .map_or_else(AccessRule::default, |found| found.rule.clone())
     }
 }

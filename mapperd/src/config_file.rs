@@ -9,6 +9,7 @@
 
 use crate::access::{Access, AccessRule};
 use crate::interval::Interval;
+use crate::program_rules::{ProgramRule, ProgramRules};
 use crate::selection::EnforcerChoice;
 use anyhow::{Context, anyhow};
 use mapper_allocate::AllocationConfig;
@@ -58,6 +59,8 @@ pub(crate) struct ConfigFile {
     pub(crate) state_dir: Option<PathBuf>,
     /// Who may do what: the first rule that fits a user decides.
     pub(crate) access: Vec<AccessRule>,
+    /// What is settled for programs whose users leave it open: the first rule that fits decides.
+    pub(crate) program: Vec<ProgramRule>,
     /// Where metrics are served.
     pub(crate) metrics: MetricsConfig,
     /// How readings are judged.
@@ -144,10 +147,15 @@ impl ConfigFile {
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let file: Self = toml::from_str(text)?;
         match file.first_outside_its_range() {
-            None => match Access::resolve(&file.access) {
-                Ok(_) => Ok(file),
-                Err(error) => Err(anyhow!("{}{error}", place(text, &["access"]))),
-            },
+            None => {
+                if let Err(error) = Access::resolve(&file.access) {
+                    return Err(anyhow!("{}access {error}", place(text, &["access"])));
+                }
+                if let Err(error) = ProgramRules::resolve("", &file.program) {
+                    return Err(anyhow!("{}{error}", place(text, &["program"])));
+                }
+                Ok(file)
+            }
             Some(bad) => Err(anyhow!("{}{bad}", place(text, bad.key))),
         }
     }
@@ -403,7 +411,7 @@ mod tests {
         let set: Vec<_> = parsed.values().filter(|value| !value.is_table()).collect();
         assert!(set.is_empty(), "{set:?}");
         let args = crate::args::Args::parse_from(["mapperd"]);
-        let shipped = Settings::merge(args, ConfigFile::parse(&text).unwrap()).unwrap();
+        let shipped = Settings::merge(args, ConfigFile::parse(&text).unwrap(), "").unwrap();
         assert_eq!(shipped.pipeline, PipelineConfig::default());
     }
 
@@ -411,8 +419,8 @@ mod tests {
     fn the_shipped_file_tells_the_defaults() {
         let file = ConfigFile::parse(&with_every_default()).unwrap();
         let args = || crate::args::Args::parse_from(["mapperd"]);
-        let told = Settings::merge(args(), file).unwrap();
-        let default = Settings::merge(args(), ConfigFile::default()).unwrap();
+        let told = Settings::merge(args(), file, "").unwrap();
+        let default = Settings::merge(args(), ConfigFile::default(), "").unwrap();
         assert_eq!(told.pipeline, default.pipeline);
         assert_eq!(told.interval, default.interval);
         assert_eq!(told.enforcer, default.enforcer);

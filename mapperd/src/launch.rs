@@ -9,10 +9,11 @@ use crate::account::Books;
 use crate::message::{Answer, Peer, Served};
 use crate::page::Page;
 use crate::page_keeping;
+use crate::program_rules::{self, Provenance};
 use crate::settings::Audience;
 use crate::state::{App, Daemon, GATHER, Lease};
 use crate::watch::Watches;
-use mapper_control::schema::{LaunchReply, LaunchRequest, RuntimeChoice};
+use mapper_control::schema::{LaunchReply, LaunchRequest, RuntimeChoice, Settled};
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::chain;
 use mapper_host::enforce::Newcomer;
@@ -31,6 +32,8 @@ const APPLICATIONS: usize = 1024;
 pub(crate) struct Pending {
     peer: Peer,
     request: LaunchRequest,
+    settled: Settled,
+    provenance: Provenance,
     process: OwnedFd,
     reply: oneshot::Sender<Answer>,
 }
@@ -42,11 +45,20 @@ impl Daemon {
         mut request: LaunchRequest,
         reply: oneshot::Sender<Answer>,
     ) {
+        // Before it is held against what the user may ask for.
+        let (settled, provenance) = program_rules::settle(
+            &self.parts.settings.programs,
+            &self.parts.shipped_programs,
+            &peer,
+            &mut request,
+        );
         match self.check(&peer, &mut request) {
             Ok(process) => {
                 self.pending.push(Pending {
                     peer,
                     request,
+                    settled,
+                    provenance,
                     process,
                     reply,
                 });
@@ -133,14 +145,16 @@ impl Daemon {
             let Pending {
                 peer,
                 request,
+                settled,
+                provenance,
                 process,
                 reply,
             } = pending;
             if reply.is_closed() {
                 continue;
             }
-            match self.admit(&peer, request, process) {
-                Ok(app) => admitted.push((app, reply)),
+            match self.admit(&peer, request, provenance, process) {
+                Ok(app) => admitted.push((app, settled, reply)),
                 Err(error) => {
                     tracing::warn!("launch failed: {error}");
                     let _ = reply.send(Err(error));
@@ -152,8 +166,8 @@ impl Daemon {
         }
         self.membership_changed();
         let mut lost = false;
-        for (app, reply) in admitted {
-            let answer = self.place(app);
+        for (app, settled, reply) in admitted {
+            let answer = self.place(app, settled);
             let refused = answer.is_err();
             let unheard = reply.send(answer).is_err();
             if refused || unheard {
@@ -170,6 +184,7 @@ impl Daemon {
         &mut self,
         peer: &Peer,
         request: LaunchRequest,
+        provenance: Provenance,
         process: OwnedFd,
     ) -> Result<AppId, ErrorReply> {
         let id = self.next_app;
@@ -209,6 +224,7 @@ impl Daemon {
             uid = peer.uid,
             qos = spec.qos.get(),
             teams = %spec.teams,
+            teams_by = provenance.teams_by,
             "arrived"
         );
         self.tally.launched();
@@ -216,6 +232,7 @@ impl Daemon {
             id,
             spec,
             command: request.command,
+            provenance,
             uid: peer.uid,
             first_process: self.process(request.pid),
             launcher: self.process(peer.pid),
@@ -232,7 +249,7 @@ impl Daemon {
     }
 
     /// The answer to a launch, after the decision.
-    fn place(&self, app: AppId) -> Answer {
+    fn place(&self, app: AppId, settled: Settled) -> Answer {
         let failed = |message: &str| ErrorReply::Internal {
             message: message.to_owned(),
         };
@@ -272,6 +289,7 @@ impl Daemon {
                 .page
                 .as_ref()
                 .map(|page| page.writer.token().to_string()),
+            settled: Some(settled),
         };
         Ok(Served::place(reply, page))
     }

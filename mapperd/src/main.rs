@@ -31,6 +31,7 @@ mod metrics_server;
 mod page;
 mod page_keeping;
 mod paths;
+mod program_rules;
 mod quota;
 mod record;
 mod reload;
@@ -143,6 +144,8 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         clock: Box::new(MonotonicClock),
         proc: ProcFs::system()?,
         sender: sender.clone(),
+        shipped_programs: program_rules::ProgramRules::shipped()
+            .context("read the shipped list of programs")?,
         settings,
     })?;
     daemon.take_over(legacy);

@@ -76,6 +76,9 @@ impl Daemon {
         if old.access != new.access {
             changes.now.push("[[access]]".to_owned());
         }
+        if old.programs != new.programs {
+            changes.now.push("[[program]]".to_owned());
+        }
         changes.later("metrics", &old.metrics, &new.metrics);
         compare_policies(&mut changes, &old.pipeline, &new.pipeline);
         changes.later("socket", &old.socket, &new.socket);
@@ -105,11 +108,13 @@ impl Daemon {
             reserve,
             pipeline,
             access,
+            programs,
             ..
         } = new;
         let settings = &mut self.parts.settings;
         (settings.interval, settings.reserve) = (interval, reserve);
         (settings.pipeline, settings.access) = (pipeline, access);
+        settings.programs = programs;
         if !self.apps.is_empty() {
             self.decide(Trigger::Membership);
             if interval_changed {

@@ -10,6 +10,7 @@
 //! wants to know what happened; the daemon starts without it and says so.
 
 use crate::account::Books;
+use crate::program_rules::Provenance;
 use anyhow::{Context, bail};
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -73,6 +74,9 @@ pub(crate) struct SavedApp {
     /// What it got so far.
     #[serde(default)]
     pub(crate) books: Books,
+    /// How its launch was settled.
+    #[serde(default)]
+    pub(crate) provenance: Provenance,
     /// The token of its page.
     pub(crate) token: Option<String>,
 }
@@ -234,6 +238,7 @@ mod tests {
             processes: serde_json::Value::Null,
             set_by_others: None,
             books: Books::default(),
+            provenance: Provenance::default(),
             token: Some("00000000000000ab".into()),
         });
         saved

@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::args::Args;
 use crate::config_file::{ConfigFile, MetricsConfig, Parsed};
 use crate::interval::Interval;
+use crate::program_rules::ProgramRules;
 use crate::selection::EnforcerChoice;
 use anyhow::bail;
 use mapper_control::socket_path::{SYSTEM_SOCKET, Surroundings};
@@ -43,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) pipeline: PipelineConfig,
     /// Who may do what.
     pub(crate) access: Access,
+    /// What is settled for programs whose users leave it open.
+    pub(crate) programs: ProgramRules,
     /// Where metrics are served.
     pub(crate) metrics: MetricsConfig,
     /// The command line, to read everything again.
@@ -57,15 +60,18 @@ impl Settings {
 
     /// Reads the configuration file and adds what the command line and the environment say.
     pub(crate) fn gather(args: Args) -> anyhow::Result<Self> {
-        let file = match config_path(&args) {
-            Some(path) => ConfigFile::read(&path)?,
+        let path = config_path(&args);
+        let file = match &path {
+            Some(path) => ConfigFile::read(path)?,
             None => ConfigFile::default(),
         };
-        Self::merge(args, file)
+        let origin = path.map(|path| path.display().to_string());
+        Self::merge(args, file, &origin.unwrap_or_default())
     }
 
     /// What the command line says, else what the file says, else the defaults.
-    pub(crate) fn merge(args: Args, file: ConfigFile) -> anyhow::Result<Self> {
+    /// `origin` is where the file was, for people.
+    pub(crate) fn merge(args: Args, file: ConfigFile, origin: &str) -> anyhow::Result<Self> {
         let sources = args.clone();
         let defaults = PipelineConfig::default();
         let pipeline = PipelineConfig {
@@ -113,6 +119,7 @@ impl Settings {
                 .or_else(|| default_state_dir(audience)),
             pipeline,
             access: Access::resolve(&file.access)?,
+            programs: ProgramRules::resolve(origin, &file.program)?,
             metrics: file.metrics,
             sources,
         })

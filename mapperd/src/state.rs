@@ -23,6 +23,7 @@ use crate::message::{Answer, Inbox, Message, Peer, Sender, Served};
 use crate::metrics::Tally;
 use crate::page::{self, Page};
 use crate::page_keeping;
+use crate::program_rules::{ProgramRules, Provenance};
 use crate::record::Recorder;
 use crate::saved::{Ending, Process, StateDir};
 use crate::service::{self, Asked, Signals, Watchdog};
@@ -55,6 +56,8 @@ const SAVE_EVERY_WITHOUT_GROUPS: Duration = Duration::from_secs(1);
 /// What a daemon is made of.
 pub(crate) struct Parts {
     pub(crate) settings: Settings,
+    /// The rules that mapper is delivered with.
+    pub(crate) shipped_programs: ProgramRules,
     pub(crate) topology_source: Box<dyn TopologySource>,
     pub(crate) controller: Controller,
     pub(crate) enforcer: Box<dyn Enforcer>,
@@ -95,6 +98,8 @@ pub(crate) struct App {
     pub(crate) id: AppId,
     pub(crate) spec: AppSpec,
     pub(crate) command: String,
+    /// How its launch was settled.
+    pub(crate) provenance: Provenance,
     pub(crate) uid: u32,
     pub(crate) first_process: Process,
     pub(crate) launcher: Process,

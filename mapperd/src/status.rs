@@ -79,6 +79,7 @@ impl Daemon {
             performance: profile.and_then(|p| p.performance).map(Into::into),
             bottleneck: profile.map(|p| p.bottleneck).unwrap_or_default(),
             teams: app.spec.teams,
+            teams_by: app.provenance.teams_by.clone(),
             runtime: runtime_status(app),
             reasons: told(reasons),
             sentence: match (&app.set_by_others, &app.planned) {
@@ -129,6 +130,9 @@ impl Daemon {
             slack: explained.slack,
             spare_cpus: explained.spare,
             norm_eff: explained.norm_eff,
+            teams: app.spec.teams,
+            teams_by: app.provenance.teams_by.clone(),
+            runtime: runtime_status(app),
             curve: explained
                 .curve
                 .iter()
@@ -198,6 +202,7 @@ fn outline(app: &App) -> AppStatus {
         performance: None,
         bottleneck: mapper_model::Bottleneck::default(),
         teams: app.spec.teams,
+        teams_by: String::new(),
         runtime: RuntimeStatus::default(),
         reasons: Vec::new(),
         sentence: String::new(),
@@ -217,6 +222,8 @@ fn runtime_status(app: &App) -> RuntimeStatus {
         }
     }
     let mut notes = Vec::new();
+    notes.extend(app.provenance.unserved_because());
+    let unreachable = app.provenance.unreachable_because();
     if report.flags.contains(ReportFlags::WAITS_SPIN) {
         notes.push(
             "its barriers may spin for long, so that it suffers when it is shrunk".to_owned(),
@@ -228,12 +235,17 @@ fn runtime_status(app: &App) -> RuntimeStatus {
     if let Some(off) = report.teams_off {
         notes.push(teams_note(off).to_owned());
     }
+    // What it starts may be reached even where it itself is not.
+    let state = match unreachable {
+        _ if report.attached() => RuntimeState::Attached,
+        None => RuntimeState::Waiting,
+        Some(why) => {
+            notes.insert(0, why);
+            RuntimeState::Unreachable
+        }
+    };
     RuntimeStatus {
-        state: if report.attached() {
-            RuntimeState::Attached
-        } else {
-            RuntimeState::Waiting
-        },
+        state,
         runtimes,
         notes,
     }

@@ -17,6 +17,7 @@
 use crate::account::Books;
 use crate::page::{self, Page};
 use crate::page_keeping::{self, KeptPages};
+use crate::program_rules::Provenance;
 use crate::saved::{Ending, Found, Process, Saved, SavedApp, StateDir};
 use crate::state::{App, Daemon, Lease};
 use crate::watch::Watches;
@@ -171,6 +172,7 @@ impl Daemon {
             id,
             spec: saved.spec,
             command: saved.command,
+            provenance: saved.provenance,
             uid: saved.uid,
             first_process: saved.first_process,
             launcher: saved.launcher,
@@ -210,6 +212,7 @@ impl Daemon {
             id,
             spec: AppSpec::named(AppName::from_lossy(&format!("recovered-{id}"))),
             command: String::new(),
+            provenance: Provenance::default(),
             uid,
             first_process: self.process(first),
             launcher: Process::default(),
@@ -258,6 +261,7 @@ impl Daemon {
                 id: app.id,
                 spec: app.spec.clone(),
                 command: app.command.clone(),
+                provenance: app.provenance.clone(),
                 uid: app.uid,
                 first_process: app.first_process,
                 launcher: app.launcher,

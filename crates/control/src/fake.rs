@@ -163,6 +163,7 @@ pub fn grant(launch: &LaunchRequest, cpus: &CpuSet, machine_cpus: u32) -> Reply 
         cpu_count: cpus.len(),
         machine_cpus,
         token: wants_page.then(|| "00c0ffee00c0ffee".to_owned()),
+        settled: None,
     })
 }
 

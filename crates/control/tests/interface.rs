@@ -206,7 +206,15 @@ fn selection() -> Selection {
 fn launch() -> LaunchRequest {
     let mut spec = AppSpec::named(name("fft"));
     spec.cpus = CpuRange::new(1, Some(4)).unwrap();
-    LaunchRequest::new(7, ["./fft", "-n"], spec, RuntimeChoice::On)
+    let mut request = LaunchRequest::new(7, ["./fft", "-n"], spec, RuntimeChoice::On);
+    request.teams_asked = TeamsAsked::Auto;
+    request.open = [OpenSetting::Qos, OpenSetting::Threads].into();
+    request.program = Some(Program {
+        path: "/usr/bin/fft".into(),
+        build_id: Some("00ff".into()),
+        openmp: LinkedOpenMp::StaticLibgomp,
+    });
+    request
 }
 
 fn requests() -> Vec<Request> {
@@ -266,6 +274,7 @@ fn status() -> Status {
             performance: Some(performance()),
             bottleneck: Bottleneck::Memory,
             teams: TeamMode::Follow,
+            teams_by: "as asked".into(),
             runtime: RuntimeStatus {
                 state: RuntimeState::Attached,
                 runtimes: vec!["libgomp".into()],
@@ -289,6 +298,12 @@ fn replies() -> BTreeMap<&'static str, Reply> {
                 cpu_count: 2,
                 machine_cpus: 2,
                 token: Some("00ff".into()),
+                settled: Some(Settled {
+                    teams: TeamMode::Virtual,
+                    teams_by: "rule 1".into(),
+                    threads: Some(Threads::All),
+                    schedule: Some(Schedule::Adaptive),
+                }),
             }),
         ),
         ("Exited", Reply::Exited {}),
@@ -307,6 +322,13 @@ fn replies() -> BTreeMap<&'static str, Reply> {
                 slack: Some(0.5),
                 spare_cpus: 1,
                 norm_eff: Some(1.1),
+                teams: TeamMode::Fixed,
+                teams_by: "by default".into(),
+                runtime: RuntimeStatus {
+                    state: RuntimeState::Unreachable,
+                    runtimes: vec!["libgomp".into()],
+                    notes: vec!["static".into()],
+                },
                 curve: vec![CurveEntry {
                     cpus: 2,
                     performance: 1.5,

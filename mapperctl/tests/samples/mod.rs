@@ -38,6 +38,7 @@ fn app(id: u64, name: &str, list: &str) -> AppStatus {
         performance: None,
         bottleneck: Bottleneck::None,
         teams: TeamMode::Fixed,
+        teams_by: "by default".into(),
         runtime: RuntimeStatus::default(),
         reasons: vec![],
         sentence: String::new(),
@@ -122,7 +123,11 @@ pub(crate) fn status() -> Status {
     long.state = "measuring \u{1b}]0;owned\u{7} at its fair share".into();
     long.sentence = "new, 8 CPUs: arrived, fair share 16; \u{1b}[2J".into();
     long.reasons = vec![Reason::Arrived { fair: 16 }.into()];
-    long.runtime.notes = vec!["waiting spins, as OMP_WAIT_POLICY=active was set".into()];
+    long.runtime.state = RuntimeState::Unreachable;
+    long.runtime.notes = vec![
+        "libgomp is linked statically into /opt/long; mapper moves CPUs only".into(),
+        "waiting spins, as OMP_WAIT_POLICY=active was set".into(),
+    ];
 
     let mut status = idle();
     status.apps = vec![md, cg, long];
@@ -158,6 +163,13 @@ pub(crate) fn explain() -> ExplainReply {
         slack: Some(184_567.0),
         spare_cpus: 2,
         norm_eff: Some(0.94),
+        teams: TeamMode::Virtual,
+        teams_by: "rule 2 of /etc/mapper/mapper.toml".into(),
+        runtime: RuntimeStatus {
+            state: RuntimeState::Attached,
+            runtimes: vec!["libgomp".into()],
+            notes: vec![],
+        },
         curve: vec![
             point(8, 702_000.0, 12_000.0, 4.0),
             point(16, 1_180_000.0, 20_500.0, 2.5),

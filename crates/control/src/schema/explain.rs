@@ -1,7 +1,7 @@
 //! Why an application has the CPUs it has, at length.
 
-use crate::schema::{PerformanceStatus, ToldReason};
-use mapper_model::{AppId, AppName, CpuSet};
+use crate::schema::{PerformanceStatus, RuntimeStatus, ToldReason};
+use mapper_model::{AppId, AppName, CpuSet, TeamMode};
 use serde::{Deserialize, Serialize};
 
 /// `Explain`.
@@ -40,6 +40,15 @@ pub struct ExplainReply {
     /// Normalized efficiency at its present count, where known.
     #[serde(default)]
     pub norm_eff: Option<f64>,
+    /// What the shim may do with its teams.
+    #[serde(default)]
+    pub teams: TeamMode,
+    /// Who decided that.
+    #[serde(default)]
+    pub teams_by: String,
+    /// The runtime interface.
+    #[serde(default)]
+    pub runtime: RuntimeStatus,
     /// What is known of its performance, by ascending CPU count.
     pub curve: Vec<CurveEntry>,
     /// The last decisions, oldest first: up to ten.

@@ -1,9 +1,11 @@
 //! A program is to start, and has ended.
 
 use crate::PROTOCOL;
+use crate::schema::{OpenSetting, Program, Settled, TeamsAsked};
 use mapper_model::bounds::OutOfRange;
 use mapper_model::{AppId, AppName, AppSpec, CpuRange, CpuSet, Qos, Resizing, TeamMode, Weight};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The longest command line that is passed on, for people to read; longer ones are cut.
 const MAX_COMMAND_BYTES: usize = 4096;
@@ -23,6 +25,12 @@ pub struct LaunchRequest {
     pub spec: AppSpec,
     /// Whether the program gets a page to share with the daemon.
     pub runtime: RuntimeChoice,
+    /// Who chose the team mode.
+    pub teams_asked: TeamsAsked,
+    /// What else the user left open.
+    pub open: BTreeSet<OpenSetting>,
+    /// The file that is started, if the launcher could look at it.
+    pub program: Option<Program>,
 }
 
 /// Whether the runtime interface is wanted.
@@ -37,7 +45,7 @@ pub enum RuntimeChoice {
 }
 
 impl LaunchRequest {
-    /// A request whose command line is made from its words, cut where it gets too long.
+    /// A request with everything given and nothing known of the program, whose command line is made from its words, cut where it gets too long.
     #[must_use]
     pub fn new<'w>(
         pid: u32,
@@ -66,6 +74,9 @@ impl LaunchRequest {
             command,
             spec,
             runtime,
+            teams_asked: TeamsAsked::default(),
+            open: BTreeSet::new(),
+            program: None,
         }
     }
 }
@@ -92,6 +103,12 @@ struct LaunchWire {
     teams: TeamMode,
     #[serde(default)]
     runtime: RuntimeChoice,
+    #[serde(default)]
+    teams_asked: TeamsAsked,
+    #[serde(default)]
+    open: BTreeSet<OpenSetting>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    program: Option<Program>,
 }
 
 const fn one() -> u32 {
@@ -121,6 +138,9 @@ impl TryFrom<LaunchWire> for LaunchRequest {
                 teams: wire.teams,
             },
             runtime: wire.runtime,
+            teams_asked: wire.teams_asked,
+            open: wire.open,
+            program: wire.program,
         })
     }
 }
@@ -132,6 +152,9 @@ impl From<LaunchRequest> for LaunchWire {
             command,
             spec,
             runtime,
+            teams_asked,
+            open,
+            program,
         } = request;
         Self {
             protocol: PROTOCOL,
@@ -145,6 +168,9 @@ impl From<LaunchRequest> for LaunchWire {
             resizing: spec.resizing,
             teams: spec.teams,
             runtime,
+            teams_asked,
+            open,
+            program,
         }
     }
 }
@@ -169,6 +195,9 @@ pub struct LaunchReply {
     /// The number in the shared page by which the program recognises it, as 16 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// What was settled about its OpenMP runtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
 }
 
 /// `Exited`: the program ended; sent without waiting for a reply, just before the lease ends.

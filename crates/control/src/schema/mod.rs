@@ -11,6 +11,7 @@
 mod explain;
 mod launch;
 mod policies;
+mod program;
 mod reload;
 mod report;
 mod service;
@@ -19,6 +20,10 @@ mod status;
 pub use explain::{CurveEntry, DecisionEntry, ExplainReply, ExplainRequest};
 pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, RuntimeChoice};
 pub use policies::{PoliciesReply, PolicyEntry, PolicyKind};
+pub use program::{
+    BY_DEFAULT, LinkedOpenMp, NotASchedule, NotThreads, OpenSetting, Program, Schedule, Settled,
+    TeamsAsked, Threads,
+};
 pub use reload::ReloadReply;
 pub use report::{Account, ReportReply, ReportRequest};
 pub use service::{GetInterfaceDescription, InterfaceDescription, ServiceInfo};

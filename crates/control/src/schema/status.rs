@@ -113,6 +113,9 @@ pub struct AppStatus {
     pub bottleneck: Bottleneck,
     /// What the shim may do with its teams.
     pub teams: TeamMode,
+    /// Who decided that, such as `rule 2 of /etc/mapper/mapper.toml`; empty when not known.
+    #[serde(default)]
+    pub teams_by: String,
     /// The runtime interface.
     pub runtime: RuntimeStatus,
     /// Why it has these CPUs, the decisive reason last.
@@ -167,6 +170,8 @@ pub enum RuntimeState {
     Waiting,
     /// The shim reports.
     Attached,
+    /// It cannot reach the program's OpenMP runtime; the notes say why.
+    Unreachable,
 }
 
 /// A reason, or one that only a newer daemon knows.

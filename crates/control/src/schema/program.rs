@@ -1,0 +1,249 @@
+//! What the launcher knows of a program, and what is settled between user, operator and project about
+//! its OpenMP runtime.
+//!
+//! A user who gives a flag is obeyed. What is left open may be settled by rules of the operator, which
+//! the daemon knows; so a launch says which settings those are, and the reply says what became of them.
+
+use mapper_model::TeamMode;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+/// What the launcher found when it looked at the file that it starts.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Program {
+    /// The file, links followed.
+    pub path: String,
+    /// The build id that its linker gave it, in lower-case hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// The OpenMP runtime it brings along.
+    #[serde(default)]
+    pub openmp: LinkedOpenMp,
+}
+
+/// The OpenMP runtime that a program is linked with, as its file says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkedOpenMp {
+    /// None, as far as the file tells: it may load one later, as Python does.
+    #[default]
+    NotAtStart,
+    /// libgomp, or both.
+    Libgomp,
+    /// clang's or Intel's, and not libgomp.
+    Libomp,
+    /// libgomp is part of the program itself, where nothing can come between.
+    StaticLibgomp,
+    /// clang's runtime is part of the program itself.
+    StaticLibomp,
+    /// None is found, and the program is linked statically, so that nothing can be preloaded.
+    StaticProgram,
+}
+
+impl LinkedOpenMp {
+    /// Why the runtime interface cannot reach the program at `path`, if so.
+    #[must_use]
+    pub fn unreachable_because(self, path: &str) -> Option<String> {
+        let linked = match self {
+            Self::NotAtStart | Self::Libgomp | Self::Libomp => return None,
+            Self::StaticLibgomp => format!("libgomp is linked statically into {path}"),
+            Self::StaticLibomp => format!("libomp is linked statically into {path}"),
+            Self::StaticProgram => format!("{path} is linked statically"),
+        };
+        Some(format!("{linked}; mapper moves CPUs only"))
+    }
+
+    /// Whether teams can be anything but fixed, and if not, why.
+    ///
+    /// # Errors
+    /// The reason, in words that follow "teams are fixed: ".
+    pub const fn serves(self, teams: TeamMode) -> Result<(), &'static str> {
+        match (self, teams) {
+            (_, TeamMode::Fixed)
+            | (Self::NotAtStart | Self::Libgomp, _)
+            | (Self::Libomp, TeamMode::Follow) => Ok(()),
+            (Self::Libomp, TeamMode::Virtual) => {
+                Err("its OpenMP runtime is libomp, whose teams cannot be virtual")
+            }
+            (Self::StaticLibgomp | Self::StaticLibomp | Self::StaticProgram, _) => {
+                Err("its OpenMP runtime is linked statically, so that nothing can come between")
+            }
+        }
+    }
+}
+
+/// Who chose the team mode of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TeamsAsked {
+    /// The user, by name: nothing overrides it.
+    #[default]
+    ByName,
+    /// `--teams auto`, and the user's own catalogue knows the program.
+    FromCatalogue,
+    /// `--teams auto`, and the catalogue does not know it: rules decide, then the shipped list.
+    Auto,
+    /// Nobody: rules decide.
+    Open,
+}
+
+/// A setting that the user left open, so that a rule may decide it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OpenSetting {
+    /// `--qos`.
+    Qos,
+    /// `--threads`, and `OMP_NUM_THREADS` is not set.
+    Threads,
+    /// `--schedule`, and `MAPPER_SCHEDULE` is not set.
+    Schedule,
+    /// `--no-runtime`.
+    Runtime,
+}
+
+/// [`Settled::teams_by`] where nobody decided.
+pub const BY_DEFAULT: &str = "by default";
+
+/// What was settled for a launch.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Settled {
+    /// The mode of teams.
+    pub teams: TeamMode,
+    /// Who decided the mode, such as `rule 2 of /etc/mapper/mapper.toml`.
+    pub teams_by: String,
+    /// How many threads to start with, where a rule says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<Threads>,
+    /// How dynamic loops are handed out, where a rule says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
+}
+
+/// How many threads OpenMP teams start with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Threads {
+    /// As many as the program has CPUs at launch.
+    Allocated,
+    /// As many as it may ever get.
+    All,
+    /// This many.
+    Count(NonZeroU32),
+}
+
+/// Not a number of threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("give alloc, all or a number from 1")]
+pub struct NotThreads;
+
+impl FromStr for Threads {
+    type Err = NotThreads;
+
+    fn from_str(text: &str) -> Result<Self, NotThreads> {
+        match text {
+            "alloc" => Ok(Self::Allocated),
+            "all" => Ok(Self::All),
+            number => number.parse().map(Self::Count).map_err(|_| NotThreads),
+        }
+    }
+}
+
+impl TryFrom<String> for Threads {
+    type Error = NotThreads;
+
+    fn try_from(text: String) -> Result<Self, NotThreads> {
+        text.parse()
+    }
+}
+
+impl From<Threads> for String {
+    fn from(threads: Threads) -> Self {
+        threads.to_string()
+    }
+}
+
+impl fmt::Display for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allocated => f.pad("alloc"),
+            Self::All => f.pad("all"),
+            Self::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+/// How the iterations of dynamic loops are handed out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Schedule {
+    /// As the program says.
+    AsWritten,
+    /// In chunks that grow [Cooperative Algorithm 1], whatever the program says.
+    Adaptive,
+}
+
+impl Schedule {
+    /// The name on the command line and in `MAPPER_SCHEDULE`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AsWritten => "as-written",
+            Self::Adaptive => "adaptive",
+        }
+    }
+}
+
+/// Not a way to hand out iterations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("give as-written or adaptive")]
+pub struct NotASchedule;
+
+impl FromStr for Schedule {
+    type Err = NotASchedule;
+
+    fn from_str(text: &str) -> Result<Self, NotASchedule> {
+        [Self::AsWritten, Self::Adaptive]
+            .into_iter()
+            .find(|schedule| schedule.as_str() == text)
+            .ok_or(NotASchedule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_and_schedules_are_written_as_on_the_command_line() {
+        for text in ["alloc", "all", "3"] {
+            let threads: Threads = text.parse().unwrap();
+            assert_eq!(serde_json::to_value(threads).unwrap(), text);
+            assert_eq!(
+                serde_json::from_value::<Threads>(text.into()).unwrap(),
+                threads
+            );
+        }
+        assert!("0".parse::<Threads>().is_err());
+        for schedule in [Schedule::AsWritten, Schedule::Adaptive] {
+            assert_eq!(serde_json::to_value(schedule).unwrap(), schedule.as_str());
+            assert_eq!(schedule.as_str().parse(), Ok(schedule));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_reached_says_so_and_keeps_fixed_teams() {
+        let linked = LinkedOpenMp::StaticLibgomp;
+        let why = linked.unreachable_because("/p").unwrap();
+        assert_eq!(
+            why,
+            "libgomp is linked statically into /p; mapper moves CPUs only"
+        );
+        assert!(linked.serves(TeamMode::Follow).is_err());
+        assert!(linked.serves(TeamMode::Fixed).is_ok());
+        assert!(LinkedOpenMp::Libomp.serves(TeamMode::Virtual).is_err());
+        assert!(LinkedOpenMp::Libomp.serves(TeamMode::Follow).is_ok());
+        assert!(LinkedOpenMp::NotAtStart.serves(TeamMode::Virtual).is_ok());
+    }
+}

@@ -1,0 +1,84 @@
+//! Rules about programs, in a daemon that runs: they settle what a launch leaves open, are told, and
+//! are read again.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot go on shall panic
+
+mod private_daemon;
+
+use mapper_control::schema::{
+    LinkedOpenMp, OpenSetting, Program as ProgramFile, RuntimeState, Schedule, Settled, TeamsAsked,
+};
+use mapper_model::TeamMode;
+use private_daemon::{Daemon, Program};
+
+/// Launches a program whose file is said to be this one; returns what was settled and is told of it.
+fn settled(daemon: &Daemon, asked: TeamsAsked, openmp: LinkedOpenMp) -> (Settled, String) {
+    let mut program = Program::sleeping();
+    let mut request = program.request("fft");
+    request.teams_asked = asked;
+    if asked == TeamsAsked::ByName {
+        request.spec.teams = TeamMode::Virtual;
+    }
+    request.open = [OpenSetting::Qos, OpenSetting::Schedule].into();
+    request.program = Some(ProgramFile {
+        path: "/opt/bin/fft".into(),
+        build_id: None,
+        openmp,
+    });
+    let mut client = daemon.client();
+    let launched = client.launch(request).unwrap();
+    program.go();
+    let app = daemon.status().apps.pop().unwrap();
+    assert_eq!(app.teams, launched.reply.settled.as_ref().unwrap().teams);
+    let explained = client_explains(daemon);
+    assert_eq!(explained.teams, app.teams);
+    assert_eq!(explained.runtime, app.runtime);
+    let told = format!("{} {:?}", app.qos, app.runtime);
+    if app.runtime.state == RuntimeState::Unreachable {
+        assert!(app.runtime.notes[0].contains("/opt/bin/fft"), "{told}");
+    }
+    (launched.reply.settled.unwrap(), told)
+}
+
+fn client_explains(daemon: &Daemon) -> mapper_control::schema::ExplainReply {
+    daemon.client().explain("fft").unwrap()
+}
+
+fn wait_until_gone(daemon: &Daemon) {
+    private_daemon::eventually("the program is gone", || daemon.status().apps.is_empty());
+}
+
+#[test]
+fn rules_settle_what_is_open_and_are_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("mapper.toml");
+    let rule = "[[program]]\npath = \"/opt/**\"\nteams = \"virtual\"\nqos = 0.5\nschedule = \"adaptive\"\n";
+    std::fs::write(&config, rule).unwrap();
+    let daemon = Daemon::start_with(&["--config", config.to_str().unwrap()]);
+
+    let (choice, told) = settled(&daemon, TeamsAsked::Open, LinkedOpenMp::Libgomp);
+    assert_eq!(choice.teams, TeamMode::Virtual);
+    assert_eq!(choice.teams_by, format!("rule 1 of {}", config.display()));
+    assert_eq!(choice.schedule, Some(Schedule::Adaptive));
+    assert!(told.starts_with("0.5 "), "{told}");
+    wait_until_gone(&daemon);
+
+    let (choice, told) = settled(&daemon, TeamsAsked::Open, LinkedOpenMp::Libomp);
+    assert_eq!(choice.teams, TeamMode::Fixed);
+    assert!(told.contains("libomp, whose teams"), "{told}");
+    wait_until_gone(&daemon);
+
+    let (choice, told) = settled(&daemon, TeamsAsked::ByName, LinkedOpenMp::StaticLibgomp);
+    assert_eq!(choice.teams, TeamMode::Fixed);
+    assert!(told.contains("mapper moves CPUs only"), "{told}");
+    wait_until_gone(&daemon);
+
+    std::fs::write(&config, "").unwrap();
+    let changed = daemon.client().reload().unwrap().changed;
+    assert_eq!(changed, ["[[program]]"]);
+    let (choice, _) = settled(&daemon, TeamsAsked::Open, LinkedOpenMp::Libgomp);
+    assert_eq!(
+        (choice.teams, choice.teams_by.as_str()),
+        (TeamMode::Fixed, "by default")
+    );
+}
