@@ -10,7 +10,7 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `libgomp_regions`, `libgomp_loops`, `libomp*`, `settings` | the exported functions |
+//! | `libgomp_regions`, `libgomp_legacy`, `libgomp_loops`, `libomp*`, `settings` | the exported functions |
 //! | `region` | what happens at the start and the end of a parallel region |
 //! | `team` | how many threads a region may have: a pure decision |
 //! | `crew` | the threads of a region, as they know of each other |
@@ -49,6 +49,7 @@ mod crew;
 mod degree;
 mod elf;
 mod environment;
+mod libgomp_legacy;
 mod libgomp_loops;
 mod libgomp_regions;
 mod libomp;

@@ -5,7 +5,7 @@
 //! iteration, so they do nothing but count. The caller is known by its return address, noted by a stub
 //! in front of each: the result is tested, so the call is never turned into a jump.
 //!
-//! Ordered loops and the generic `GOMP_loop_start` are not touched.
+//! Ordered loops are not touched, nor is the generic `GOMP_loop_start` but for virtual teams.
 
 use core::ffi::{c_long, c_ulonglong, c_void};
 

@@ -1,4 +1,5 @@
-//! Parallel regions as gcc emits them: `GOMP_parallel` and its combined and legacy forms.
+//! Parallel regions as gcc emits them: `GOMP_parallel` and its combined forms. (For what it emitted
+//! before 4.9 see [`crate::libgomp_legacy`].)
 //!
 //! `num_threads` is 0 when the program leaves it open, 1 for a false `if` clause, else the value of
 //! the clause. The caller is known by the outlined function, which lies in the calling module; the
@@ -6,9 +7,7 @@
 //!
 //! *Combined loops* (`GOMP_parallel_loop_dynamic` and others) start the threads inside the loop, which
 //! then call only `GOMP_loop_*_next` and never say what the loop's increment is. The threads start
-//! through a small function that notes it, and which crew they are part of ([`crate::crew`]). The
-//! legacy form has no place for that; there, iterations are counted in units of the loop variable by
-//! all threads but the first, and no thread is parked.
+//! through a small function that notes it, and which crew they are part of ([`crate::crew`]).
 
 use core::ffi::{c_long, c_uint, c_void};
 
@@ -18,7 +17,7 @@ use crate::parking::{self, Dispensed};
 use crate::region::{self, OpenRegion, Start};
 use crate::runtime::{self, Family, Runtime};
 use crate::symbols::Symbol;
-use crate::thread_state::{self, ThreadState, note_caller};
+use crate::thread_state::{self, ThreadState};
 use crate::virtual_team::share::{Loop, Schedule};
 use crate::virtual_team::worksharing::Division;
 use crate::virtual_team::{self, Region};
@@ -28,7 +27,11 @@ pub(crate) type Outlined = unsafe extern "C-unwind" fn(*mut c_void);
 
 /// Where a region runs.
 #[inline(always)]
-fn runtime_of(thread: &ThreadState, function: Outlined, symbol: Symbol) -> &'static Runtime {
+pub(crate) fn runtime_of(
+    thread: &ThreadState,
+    function: Outlined,
+    symbol: Symbol,
+) -> &'static Runtime {
     match runtime::of_caller(thread, function as usize) {
         Some(runtime) => runtime,
         None => runtime::missing(symbol),
@@ -45,7 +48,7 @@ pub(crate) struct Body {
 }
 
 /// How a region begins in a virtual team.
-enum Form {
+pub(crate) enum Form {
     /// It can not be virtual.
     Real,
     /// With its body.
@@ -318,90 +321,4 @@ loop_regions! {
     GOMP_parallel_loop_runtime() IfScheduled Runtime;
     GOMP_parallel_loop_nonmonotonic_runtime() IfScheduled Runtime;
     GOMP_parallel_loop_maybe_nonmonotonic_runtime() IfScheduled Runtime;
-}
-
-macro_rules! legacy_regions {
-    ($($name:ident($($argument:ident: $type:ty),*) stride $increment:expr;)*) => {$(
-        /// Starts the other threads of a region by the real function of the same name; the caller
-        /// then runs its own share and calls `GOMP_parallel_end`. Emitted by gcc before 4.9.
-        ///
-        /// # Safety
-        /// To be called as gcc does.
-        #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $name(
-            function: Outlined,
-            data: *mut c_void,
-            num_threads: c_uint,
-            $($argument: $type),*
-        ) {
-            let thread = thread_state::current();
-            let runtime = runtime_of(thread, function, Symbol::$name);
-            let run = real!(
-                runtime, Symbol::$name,
-                fn(Outlined, *mut c_void, c_uint $(, $type)*)
-            );
-            let started = region::begin(&Start {
-                thread,
-                runtime,
-                family: Family::Gomp,
-                function: function as usize,
-                asked: num_threads,
-            });
-            // Its loops are not to be taken for those of a region around it.
-            thread.crew.set(None);
-            // SAFETY: as for the plain regions.
-            unsafe { run(function, data, started.num_threads $(, $argument)*) };
-            let open_regions = &thread.open_legacy_regions;
-            open_regions.set(open_regions.get().saturating_add(1));
-            thread.stride_less_one.set($increment.wrapping_sub(1));
-        }
-    )*};
-}
-
-legacy_regions! {
-    GOMP_parallel_start() stride 1_i64;
-    GOMP_parallel_sections_start(count: c_uint) stride 1_i64;
-    GOMP_parallel_loop_static_start(
-        start: c_long, end: c_long, increment: c_long, chunk: c_long
-    ) stride increment;
-    GOMP_parallel_loop_dynamic_start(
-        start: c_long, end: c_long, increment: c_long, chunk: c_long
-    ) stride increment;
-    GOMP_parallel_loop_guided_start(
-        start: c_long, end: c_long, increment: c_long, chunk: c_long
-    ) stride increment;
-    GOMP_parallel_loop_runtime_start(
-        start: c_long, end: c_long, increment: c_long
-    ) stride increment;
-}
-
-/// Ends a region that a legacy function started, by the real function of the same name.
-///
-/// # Safety
-/// To be called as gcc does.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-unsafe extern "C-unwind" fn GOMP_parallel_end() {
-    core::arch::naked_asm!(note_caller!(), "jmp {end}", end = sym parallel_end)
-}
-
-unsafe extern "C-unwind" fn parallel_end() {
-    let thread = thread_state::current();
-    // Some builds of libomp end their own regions by this function, too; those are not counted here.
-    let open = thread.open_legacy_regions.get();
-    let runtime = match open {
-        0 => runtime::of_caller(thread, thread.caller.get()),
-        _ => thread.last_runtime.get(),
-    };
-    let runtime = runtime.or_else(runtime::any);
-    let Some(runtime) = runtime else {
-        runtime::missing(Symbol::GOMP_parallel_end)
-    };
-    let run = real!(runtime, Symbol::GOMP_parallel_end, fn());
-    // SAFETY: it takes nothing.
-    unsafe { run() };
-    if let Some(others) = open.checked_sub(1) {
-        thread.open_legacy_regions.set(others);
-        region::end(thread, &OpenRegion::without_loop());
-    }
 }

@@ -44,16 +44,6 @@ struct Timing {
     began: u64,
 }
 
-impl OpenRegion {
-    /// A region that lies in no loop.
-    pub(crate) fn without_loop() -> Self {
-        Self {
-            outer_loop: LoopState::default(),
-            timing: None,
-        }
-    }
-}
-
 /// A region that is about to start.
 pub(crate) struct Start<'a> {
     /// The thread that meets it.

@@ -110,6 +110,9 @@ symbols! {
         GOMP_loop_ull_static_next
         GOMP_loop_end
         GOMP_loop_end_nowait
+        GOMP_loop_start
+        GOMP_loop_ull_start
+        GOMP_sections2_start
         GOMP_sections_start
         GOMP_sections_next
         GOMP_sections_end

@@ -19,6 +19,7 @@ use mapper_abi::layout::ThreadSlot;
 
 use crate::adaptive_schedule::SharedLoop;
 use crate::crew::Crew;
+use crate::libgomp_legacy::OpenLegacy;
 use crate::runtime::Runtime;
 use crate::virtual_team::Member;
 use crate::waits::Waits;
@@ -51,8 +52,8 @@ pub(crate) struct ThreadState {
     /// The thread's number in its team while it is in a dispensed loop; else 0, the number of the
     /// thread that is never parked.
     pub(crate) rank: Cell<u32>,
-    /// Regions begun by a legacy `GOMP_parallel_*start` and not ended yet.
-    pub(crate) open_legacy_regions: Cell<u32>,
+    /// The innermost region begun by a legacy `GOMP_parallel_*start` and not ended yet.
+    pub(crate) open_legacy: Cell<Option<NonNull<OpenLegacy>>>,
     /// `omp_get_max_threads()` before the thread's first outermost region.
     pub(crate) initial_max_threads: Cell<u32>,
     /// The runtime of the outermost region begun last; none before the first.

@@ -78,7 +78,7 @@ fn obstacle() -> Option<TeamsOff> {
 }
 
 /// Functions of libgomp that are served for logical threads, as far as they are not loops.
-const SERVED: [&str; 22] = [
+const SERVED: [&str; 34] = [
     "GOMP_parallel",
     "GOMP_parallel_sections",
     "GOMP_parallel_loop_static",
@@ -89,18 +89,33 @@ const SERVED: [&str; 22] = [
     "GOMP_parallel_loop_nonmonotonic_guided",
     "GOMP_parallel_loop_nonmonotonic_runtime",
     "GOMP_parallel_loop_maybe_nonmonotonic_runtime",
+    // As gcc before 4.9 began and ended regions.
+    "GOMP_parallel_start",
+    "GOMP_parallel_sections_start",
+    "GOMP_parallel_loop_static_start",
+    "GOMP_parallel_loop_dynamic_start",
+    "GOMP_parallel_loop_guided_start",
+    "GOMP_parallel_loop_runtime_start",
+    "GOMP_parallel_end",
     "GOMP_barrier",
     "GOMP_single_start",
     "GOMP_single_copy_start",
     "GOMP_single_copy_end",
     "GOMP_sections_start",
+    "GOMP_sections2_start",
     "GOMP_sections_next",
     "GOMP_sections_end",
     "GOMP_sections_end_nowait",
+    // With memory for `scan` and the like. Reductions over tasks need other functions besides.
+    "GOMP_loop_start",
+    "GOMP_loop_ull_start",
     "GOMP_loop_end",
     "GOMP_loop_end_nowait",
+    // What concerns no team.
     "GOMP_alloc",
     "GOMP_free",
+    "GOMP_warning",
+    "GOMP_error",
 ];
 
 /// Schedules whose loops are served.
@@ -168,7 +183,10 @@ fn construct(name: &str) -> TeamsOff {
         TeamsOff::Tasks
     } else if has("cancel") {
         TeamsOff::Cancellation
-    } else if has("teams") || has("target") || has("GOACC") {
+    } else if ["teams", "target", "GOACC", "GOMP_PLUGIN", "GOMP_offload"]
+        .into_iter()
+        .any(has)
+    {
         TeamsOff::Offloading
     } else {
         TeamsOff::Unserved
@@ -236,6 +254,9 @@ mod tests {
             "GOMP_loop_ull_maybe_nonmonotonic_runtime_start",
             "GOMP_critical_name_start",
             "GOMP_sections_end_nowait",
+            "GOMP_parallel_loop_runtime_start",
+            "GOMP_parallel_end",
+            "GOMP_loop_ull_start",
             "omp_get_thread_num",
             "malloc",
         ] {
@@ -261,6 +282,44 @@ mod tests {
             ("pthread_mutexattr_setprotocol", TeamsOff::ThreadBound),
         ] {
             assert_eq!(of(name), Some(off), "{name}");
+        }
+    }
+
+    /// The functions for gcc's code that the libgomp of this machine has.
+    fn entry_points() -> Vec<String> {
+        let run = |command: &mut std::process::Command| {
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        };
+        let mut gcc = std::process::Command::new("gcc");
+        let path = run(gcc.arg("-print-file-name=libgomp.so.1"));
+        let mut readelf = std::process::Command::new("readelf");
+        let symbols = run(readelf.args(["--dyn-syms", "--wide", path.trim()]));
+        let names = symbols.lines().filter_map(|line| {
+            let columns: Vec<_> = line.split_whitespace().collect();
+            let name = columns.get(7)?.split('@').next()?;
+            let is_function = columns.get(3) == Some(&"FUNC") && columns.get(6) != Some(&"UND");
+            (is_function && name.starts_with("GOMP_")).then(|| name.to_owned())
+        });
+        names.collect()
+    }
+
+    #[test]
+    fn of_every_function_of_the_installed_runtime_it_is_known_what_it_is_for() {
+        let names = entry_points();
+        assert!(names.len() > 100, "{names:?}");
+        for name in names {
+            assert_ne!(of(&name), Some(TeamsOff::Unserved), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_admitted_and_concerns_teams_is_exported_by_the_shim() {
+        let elsewhere = ["GOMP_alloc", "GOMP_free", "GOMP_warning", "GOMP_error"];
+        for name in entry_points() {
+            if of(&name).is_none() && !elsewhere.contains(&name.as_str()) {
+                let own = crate::symbols::Symbol::INTERPOSED.contains(&name.as_str());
+                assert!(own, "{name}");
+            }
         }
     }
 }

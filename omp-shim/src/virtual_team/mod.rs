@@ -28,11 +28,13 @@ mod carrier;
 mod context;
 pub(crate) mod control_variables;
 pub(crate) mod exclusion;
+mod generic_starts;
 mod kernel;
 mod liveness;
 mod member;
 pub(crate) mod queries;
 pub(crate) mod share;
+mod shared_memory;
 mod team;
 mod waiting;
 pub(crate) mod worksharing;
@@ -42,7 +44,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use member::Member;
 use team::Life;
-pub(crate) use team::{Region, after_fork_in_child, owner_ends};
+pub(crate) use team::{Region, after_fork_in_child, begin, end, owner_ends};
 
 use crate::attachment;
 use crate::libgomp_regions::Body;
@@ -113,10 +115,10 @@ pub(crate) fn plan(start: &Start<'_>, open: &mut OpenRegion) -> Option<Plan> {
 /// Runs a virtual region that [`plan`] has planned.
 #[inline]
 pub(crate) fn run(thread: &ThreadState, runtime: &'static Runtime, region: &Region) {
-    team::begin(thread, runtime, region);
+    begin(thread, runtime, region);
     // SAFETY: the arguments are those of the program's call, as the runtime would pass them.
     unsafe { (region.body.function)(region.body.data) };
-    team::end(thread);
+    end(thread);
 }
 
 /// What the threads of a region within a virtual one get.
@@ -161,6 +163,52 @@ impl Left {
     }
 }
 
+/// A real region within a virtual one that is begun by one call and ended by another.
+pub(crate) struct OpenNested {
+    nested: Nested,
+    left: Option<Left>,
+}
+
+impl OpenNested {
+    /// With this body, if the calling thread is in a virtual region.
+    pub(crate) fn within(thread: &ThreadState, body: Body) -> Option<Self> {
+        let outer = thread.member.get().or(thread.outer.get())?;
+        let nested = Nested { body, outer };
+        Some(Self { nested, left: None })
+    }
+
+    /// The team size to hand to the runtime.
+    pub(crate) fn team(runtime: &Runtime, asked: u32) -> u32 {
+        // The virtual region is an active level that the runtime does not know of.
+        let levels = control_variables::active_level(runtime) + 1;
+        if levels >= control_variables::active_levels(runtime) {
+            1
+        } else {
+            asked
+        }
+    }
+
+    /// What to start the threads with. It must not move from here on until the region has ended.
+    pub(crate) fn body(&mut self) -> Body {
+        Body {
+            function: run_nested,
+            data: (&raw mut self.nested).cast(),
+        }
+    }
+
+    /// The thread that began the region runs its own share, without [`body`](Self::body).
+    pub(crate) fn enter(&mut self, thread: &ThreadState) {
+        self.left = Some(Left::now(thread, self.nested.outer));
+    }
+
+    /// The region has ended.
+    pub(crate) fn leave(&self, thread: &ThreadState) {
+        if let Some(left) = self.left {
+            left.put_back(thread);
+        }
+    }
+}
+
 /// Runs a region within a virtual one as a real one: `run` gets the team size to hand to the runtime
 /// and what to start.
 pub(crate) fn nest<T>(
@@ -170,20 +218,8 @@ pub(crate) fn nest<T>(
     asked: u32,
     run: impl FnOnce(u32, Body) -> T,
 ) -> T {
-    let Some(outer) = thread.member.get().or(thread.outer.get()) else {
-        return run(asked, body);
-    };
-    // The virtual region is an active level that the runtime does not know of.
-    let levels = control_variables::active_level(runtime) + 1;
-    let asked = if levels >= control_variables::active_levels(runtime) {
-        1
-    } else {
-        asked
-    };
-    let mut nested = Nested { body, outer };
-    let wrapped = Body {
-        function: run_nested,
-        data: (&raw mut nested).cast(),
-    };
-    run(asked, wrapped)
+    match OpenNested::within(thread, body) {
+        Some(mut nested) => run(OpenNested::team(runtime, asked), nested.body()),
+        None => run(asked, body),
+    }
 }

@@ -11,11 +11,17 @@
 //! so there is a ring of them. A place in the ring carries a *ticket*: which construct of the program
 //! it stands for and how far its set-up is.
 //!
+//! *Memory.* Loops with `scan` or `lastprivate(conditional:)` have their threads share some memory, which
+//! lives in the place, too.
+//!
 //! *Invariants.* All fields but `next`, `ticket` and `left` are written by the thread that sets the
 //! construct up, before the ticket says `ready`. Every thread of the team enters and leaves every
 //! construct once, in the same order, as OpenMP demands of the program.
 
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+
+use super::shared_memory::Memory;
 
 /// How iterations are divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,9 +50,19 @@ pub(crate) struct Loop {
     pub(crate) schedule: Schedule,
     /// Size of chunks; 0 for none given.
     pub(crate) chunk: u64,
+    /// Bytes of memory, zero at first, that the threads share while they are in it.
+    pub(crate) memory_bytes: usize,
 }
 
 impl Loop {
+    /// The same, with so many bytes of memory that its threads share.
+    pub(crate) fn with_memory(self, memory_bytes: usize) -> Self {
+        Self {
+            memory_bytes,
+            ..self
+        }
+    }
+
     /// A loop over a signed variable.
     pub(crate) fn signed(start: i64, end: i64, step: i64, schedule: Schedule, chunk: i64) -> Self {
         let (from, to, stride) = if step >= 0 {
@@ -66,6 +82,7 @@ impl Loop {
             count: distance.div_ceil(stride.max(1)),
             schedule,
             chunk: u64::try_from(chunk).unwrap_or(0),
+            memory_bytes: 0,
         }
     }
 
@@ -89,6 +106,7 @@ impl Loop {
             count: distance.div_ceil(stride.max(1)),
             schedule,
             chunk,
+            memory_bytes: 0,
         }
     }
 
@@ -144,6 +162,7 @@ pub(super) struct Share {
     step: AtomicI64,
     count: AtomicU64,
     chunk: AtomicU64,
+    memory: Memory,
     next: OwnLine,
 }
 
@@ -183,6 +202,7 @@ impl Share {
             step: AtomicI64::new(0),
             count: AtomicU64::new(0),
             chunk: AtomicU64::new(0),
+            memory: Memory::new(),
             next: OwnLine(AtomicU64::new(0)),
         }
     }
@@ -221,6 +241,12 @@ impl Share {
         self.count.store(work.count, Ordering::Relaxed);
         self.chunk.store(work.chunk, Ordering::Relaxed);
         self.next.0.store(0, Ordering::Relaxed);
+        self.memory.provide(work.memory_bytes);
+    }
+
+    /// The memory that the threads in the construct share; null if it has none.
+    pub(super) fn memory(&self) -> *mut c_void {
+        self.memory.address()
     }
 
     /// Leaves construct number `sequence`; the last of `team` frees the place.
@@ -418,6 +444,25 @@ mod tests {
         assert_eq!(down.count, 4);
         let signed = Loop::signed(i64::MIN, i64::MAX, 1, Schedule::Guided, 1);
         assert_eq!(signed.count, u64::MAX);
+    }
+
+    #[test]
+    fn the_memory_of_a_construct_is_zero_when_it_is_entered() {
+        let share = Share::new(0);
+        for (round, bytes) in [100, 40, 0, 5000].into_iter().enumerate() {
+            let sequence = (round * RING) as u64;
+            share.enter(sequence, || Loop::sections(1).with_memory(bytes));
+            let memory = share.memory().cast::<u8>();
+            assert_eq!(memory.is_null(), bytes == 0);
+            assert_eq!(memory as usize % 64, 0);
+            if bytes > 0 {
+                // SAFETY: that much was asked for.
+                let memory = unsafe { core::slice::from_raw_parts_mut(memory, bytes) };
+                assert!(memory.iter().all(|byte| *byte == 0), "{round}");
+                memory.fill(7);
+            }
+            share.leave(sequence, 1);
+        }
     }
 
     #[test]

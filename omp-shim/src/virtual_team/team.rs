@@ -191,7 +191,7 @@ fn make_members(size: u32) -> bool {
 
 /// Begins a region: from here on the calling thread is member 0.
 #[inline]
-pub(super) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Region) {
+pub(crate) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Region) {
     let Plan { size, blocks } = region.plan;
     FUNCTION.store(region.body.function as usize, Ordering::Relaxed);
     DATA.store(region.body.data, Ordering::Relaxed);
@@ -221,7 +221,7 @@ pub(super) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Re
 
 /// Ends the region that `begin` began, when member 0 has run its part.
 #[inline]
-pub(super) fn end(thread: &ThreadState) {
+pub(crate) fn end(thread: &ThreadState) {
     let Some(lead) = thread.member.get() else {
         return;
     };
@@ -346,6 +346,11 @@ pub(super) fn next_chunk(member: &Member) -> Option<share::Chunk> {
     })?;
     member.trips.store(trips + 1, Ordering::Relaxed);
     Some(chunk)
+}
+
+/// The memory that the construct shares which `member` is in.
+pub(super) fn memory(member: &Member) -> *mut c_void {
+    share_of(member).map_or(null_mut(), Share::memory)
 }
 
 /// Leaves the construct that `member` is in.

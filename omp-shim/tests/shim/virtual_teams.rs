@@ -150,23 +150,25 @@ fn threads_that_yield_while_they_wait_need_no_help() {
 
 #[test]
 fn results_are_right_while_the_allocation_flaps_under_virtual_teams() {
-    let program = Program::new(Compiler::Gcc, "virtual.c");
-    for threads in [2, 4] {
-        let mut managed = program
-            .managed()
-            .threads(threads)
-            .virtually(1)
-            .args(&["10"]);
-        let mut child = managed.command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut cpus = 0;
-        while child.try_wait().unwrap().is_none() {
-            cpus = cpus % 5 + 1;
-            managed.page.publish(cpus, TeamMode::Virtual);
-            std::thread::sleep(Duration::from_micros(300));
+    for source in ["virtual.c", "legacy_forms.c"] {
+        let program = Program::new(Compiler::Gcc, source);
+        for threads in [2, 4] {
+            let mut managed = program
+                .managed()
+                .threads(threads)
+                .virtually(1)
+                .args(&["10"]);
+            let mut child = managed.command.stdout(Stdio::piped()).spawn().unwrap();
+            let mut cpus = 0;
+            while child.try_wait().unwrap().is_none() {
+                cpus = cpus % 5 + 1;
+                managed.page.publish(cpus, TeamMode::Virtual);
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            let output = child.wait_with_output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(text, "right\n", "{source} {threads} {}", output.status);
         }
-        let output = child.wait_with_output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(text, "right\n", "{threads} {}", output.status);
     }
 }
 
