@@ -1,4 +1,4 @@
-//! Progress while measuring: on a terminal a bar, elsewhere one plain line for every run.
+//! Progress while measuring: on a terminal a bar, elsewhere plain lines.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -40,6 +40,15 @@ impl Progress {
         if !self.is_terminal {
             let (at, of) = (self.bar.position(), self.bar.length().unwrap_or(0));
             eprintln!("[{at}/{of}] {what}");
+        }
+    }
+
+    /// One of many short steps is done, with nothing to say of it.
+    pub(crate) fn count(&self) {
+        self.bar.inc(1);
+        let (at, of) = (self.bar.position(), self.bar.length().unwrap_or(0));
+        if !self.is_terminal && at % 20 == 0 {
+            eprintln!("[{at}/{of}]");
         }
     }
 

@@ -120,6 +120,19 @@ pub(crate) struct Case {
     pub(crate) managed: Vec<Managed>,
 }
 
+impl Case {
+    /// For progress lines: what is not as usual.
+    pub(crate) fn noteworthy(&self) -> Option<&'static str> {
+        let broken = |managed: &Managed| matches!(managed.verdict, Verdict::Broken { .. });
+        match self.plain {
+            Plain::NotCompiled { .. } => Some("not compiled"),
+            Plain::Failed { .. } => Some("fails without mapper"),
+            Plain::Passed if self.managed.iter().any(broken) => Some("broken by mapper"),
+            Plain::Passed => None,
+        }
+    }
+}
+
 /// How to judge.
 pub(crate) struct Judge<'a> {
     /// Where programs run.

@@ -30,7 +30,6 @@ mod programs;
 mod report;
 mod run;
 
-use std::io::IsTerminal as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,9 +37,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
+use crate::corun::progress::Progress;
 use crate::workspace;
 use judge::{Case, Judge};
 use programs::Program;
@@ -220,7 +219,7 @@ fn judge_all(
     programs: &[Program],
     jobs: NonZeroUsize,
 ) -> anyhow::Result<Vec<Case>> {
-    let bar = progress_bar(programs.len())?;
+    let progress = Progress::start("conformance", programs.len())?;
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let judged: Mutex<Vec<(usize, anyhow::Result<Case>)>> = Mutex::default();
@@ -232,35 +231,23 @@ fn judge_all(
                     let Some(program) = programs.get(index) else {
                         break;
                     };
-                    bar.set_message(program.title());
+                    progress.doing(program.title());
                     let case = judge.judge(program, index);
+                    match case.as_ref().ok().and_then(Case::noteworthy) {
+                        Some(word) => progress.done(&format!("{}: {word}", program.title())),
+                        None => progress.count(),
+                    }
                     stop.fetch_or(case.is_err(), Ordering::Relaxed);
                     judged
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .push((index, case));
-                    bar.inc(1);
                 }
             });
         }
     });
-    bar.finish_and_clear();
+    progress.finish();
     let mut judged = judged.into_inner().unwrap_or_else(PoisonError::into_inner);
     judged.sort_by_key(|(index, _)| *index);
     judged.into_iter().map(|(_, case)| case).collect()
-}
-
-fn progress_bar(length: usize) -> anyhow::Result<ProgressBar> {
-    let target = if std::io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(Some(length as u64), target);
-    bar.set_style(ProgressStyle::with_template(
-        "{prefix:>12} [{bar:30}] {pos}/{len} {elapsed_precise} {wide_msg}",
-    )?);
-    bar.set_prefix("conformance");
-    bar.enable_steady_tick(Duration::from_millis(200));
-    Ok(bar)
 }
