@@ -63,6 +63,21 @@ fn heading(reply: &ExplainReply, width: Width) -> String {
             ),
         },
     );
+    if let Some(phase) = reply.phase {
+        line(
+            "phase",
+            format!(
+                "{} of {}: region {:#x}",
+                phase.number, phase.count, phase.region
+            ),
+        );
+    }
+    if let Some(spun) = reply.spun.filter(|spun| *spun > 0.0) {
+        line(
+            "waiting",
+            format!("{:.0} % of its CPU time spun at barriers", spun * 100.0),
+        );
+    }
     line(
         "teams",
         harmless(&teams_and_runtime(

@@ -130,6 +130,8 @@ impl Daemon {
             slack: explained.slack,
             spare_cpus: explained.spare,
             norm_eff: explained.norm_eff,
+            phase: explained.region_phase,
+            spun: explained.spun,
             teams: app.spec.teams,
             teams_by: app.provenance.teams_by.clone(),
             runtime: runtime_status(app),

@@ -10,7 +10,7 @@ use mapper_control::{
 };
 use mapper_model::{
     AppId, AppName, AppSpec, Bottleneck, CpuRange, CpuSet, Explanation, PerformanceSource, Qos,
-    Reason, TeamMode, Weight,
+    Reason, RegionPhase, TeamMode, Weight,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -322,6 +322,12 @@ fn replies() -> BTreeMap<&'static str, Reply> {
                 slack: Some(0.5),
                 spare_cpus: 1,
                 norm_eff: Some(1.1),
+                phase: Some(RegionPhase {
+                    number: 2,
+                    count: 3,
+                    region: 0x40_1000,
+                }),
+                spun: Some(0.2),
                 teams: TeamMode::Fixed,
                 teams_by: "by default".into(),
                 runtime: RuntimeStatus {

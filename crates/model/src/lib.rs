@@ -42,7 +42,8 @@ pub use observation::{
 pub use placement::{AppPlacement, Placement, Strategy};
 pub use plan::{Action, Plan, PlannedApp};
 pub use profile::{
-    Bottleneck, Performance, PerformanceSource, PhaseChange, Profile, Rates, SharingClass,
+    Bottleneck, Performance, PerformanceSource, PhaseChange, Profile, Rates, RegionPhase,
+    SharingClass,
 };
 pub use reason::{Explanation, Reason};
 pub use snapshot::{AppView, Snapshot};

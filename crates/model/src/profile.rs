@@ -132,6 +132,17 @@ pub enum PhaseChange {
     Changed,
 }
 
+/// The phase of a program by the parallel regions that it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RegionPhase {
+    /// Which it is, from 1 in the order in which they were first seen.
+    pub number: u32,
+    /// How many there have been.
+    pub count: u32,
+    /// A region of it, the last that was seen: the address of its code in the program.
+    pub region: u64,
+}
+
 /// What is known of an application after an interval.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Profile {
@@ -166,6 +177,13 @@ pub struct Profile {
     pub epoch: u64,
     /// Whether this interval differs from the one before.
     pub phase: PhaseChange,
+    /// The phase by its parallel regions, where these are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region_phase: Option<RegionPhase>,
+    /// Share of its CPU time in the last interval that it spun at barriers, 0 to 0.95, which is left
+    /// out where instructions are its performance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spun: Option<f64>,
     /// Share of its CPUs' time that was used in the last interval, 0 to 1, where known.
     pub utilisation: Option<f64>,
     /// CPUs the application says it can spare.
@@ -194,6 +212,8 @@ impl Profile {
             curve: PerformanceCurve::new(),
             epoch: 0,
             phase: PhaseChange::Same,
+            region_phase: None,
+            spun: None,
             utilisation: None,
             spare_cpus: None,
             runnable_threads: None,

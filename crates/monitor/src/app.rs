@@ -6,7 +6,9 @@ use crate::history::{HistoryRules, SharingHistory};
 use crate::phase::{Detection, PhaseDetector};
 use crate::progress::{CpuCount, Progress, ReportedTracker, RuntimeTracker};
 use crate::rates::{self, IntervalRates};
+use crate::region_phase::{RegionPhases, Shift};
 use crate::source::{Continuity, Selection, SourceSelector};
+use crate::waiting::ThreadTime;
 use mapper_model::{
     AppId, AppObservation, CpuSet, MachineProfile, Performance, PerformanceCurve, PhaseChange,
     Profile, Reading, ThreadReading, Topology, Trigger,
@@ -30,6 +32,9 @@ struct Pair {
     cpus: Option<u32>,
     threads: Vec<ThreadReading>,
     cpu_time_ns: Option<u64>,
+    /// Time waited at barriers so far, where the runtime tells.
+    #[serde(default)]
+    waited_ns: Option<u64>,
 }
 
 /// What is remembered of one application.
@@ -45,6 +50,11 @@ pub(crate) struct AppMonitor {
     history: SharingHistory,
     bottleneck: BottleneckFilter,
     phase: PhaseDetector,
+    #[serde(default)]
+    region_phases: RegionPhases,
+    /// The present phase's curve has been carried over to what may be another phase.
+    #[serde(default)]
+    carried: bool,
 }
 
 /// When a reading was taken, and for what.
@@ -77,6 +87,8 @@ impl AppMonitor {
             history: SharingHistory::default(),
             bottleneck: BottleneckFilter::default(),
             phase: PhaseDetector::default(),
+            region_phases: RegionPhases::default(),
+            carried: false,
         }
     }
 
@@ -88,6 +100,7 @@ impl AppMonitor {
         surroundings: Surroundings<'_>,
     ) {
         self.profile.phase = PhaseChange::Same;
+        self.profile.spun = None;
         self.profile.performance = None;
         self.profile.measured_cpus = 0;
         let reading = &app.reading;
@@ -148,7 +161,9 @@ impl AppMonitor {
         self.profile.utilisation = busy_cpus
             .filter(|_| cpus > 0)
             .map(|busy| (busy / f64::from(cpus)).clamp(0.0, 1.0));
+        self.profile.spun = spun(pair, reading, elapsed_ns);
         self.characterise(interval.as_ref(), &app.effective, surroundings);
+        self.enter_phase(reading);
         self.measure(
             interval.as_ref(),
             busy_cpus,
@@ -204,6 +219,38 @@ impl AppMonitor {
         profile.severity = bottleneck::severity(believed, &interval.rates, machine);
     }
 
+    /// Which phase the program is in by its regions, and so which curve is in use.
+    fn enter_phase(&mut self, reading: &Reading) {
+        let region = reading.runtime.map_or(0, |runtime| runtime.region);
+        let profile = &mut self.profile;
+        let shift = self.region_phases.observe(region, &profile.curve);
+        profile.region_phase = self.region_phases.present();
+        match shift {
+            Shift::None => {}
+            Shift::Back(mut curve) if !curve.is_empty() => {
+                let counts: Vec<u32> = curve.points().iter().map(|point| point.cpus).collect();
+                for cpus in counts {
+                    curve.limit_samples(cpus, WORTH_AFTER_ABSENCE);
+                }
+                profile.curve = curve;
+                profile.phase = PhaseChange::Changed;
+                self.phase.reset();
+            }
+            Shift::New | Shift::Back(_) => {
+                // Nothing has been measured in it but what its first intervals showed, and where these
+                // were like those before, that was added to what is known of the old one.
+                if !self.carried {
+                    profile.curve.rescale(1.0);
+                    profile.phase = PhaseChange::Changed;
+                    self.phase.reset();
+                }
+            }
+        }
+        if !self.region_phases.is_wavering() {
+            self.carried = false;
+        }
+    }
+
     /// Performance by the source in use, its phase, and its place on the curve.
     fn measure(
         &mut self,
@@ -222,7 +269,9 @@ impl AppMonitor {
         };
         let counted = interval
             .filter(|i| i.lost_threads == 0)
-            .and_then(|i| i.rates.ipc_sum);
+            .and_then(|i| i.rates.ipc_sum)
+            // What is retired by spinning is no work.
+            .map(|sum| sum * (1.0 - self.profile.spun.unwrap_or(0.0)));
         let offers = [
             self.reported
                 .observe(app.reading.reported.as_ref(), moment.now_ns, count),
@@ -252,6 +301,7 @@ impl AppMonitor {
             profile.curve.clear();
             profile.epoch += 1;
             self.phase.reset();
+            self.region_phases.forget_curves();
         }
         profile.performance = Some(Performance { value, source });
         profile.measured_cpus = cpus;
@@ -273,6 +323,7 @@ impl AppMonitor {
             Detection::Same => record(&mut profile.curve, value),
             Detection::Suspect => {}
             Detection::Changed { ratio, held } => {
+                self.carried = true;
                 profile.curve.rescale(ratio);
                 profile.phase = PhaseChange::Changed;
                 for value in held.into_iter().chain([value]) {
@@ -302,17 +353,32 @@ impl AppMonitor {
             cpus: None,
             threads: Vec::new(),
             cpu_time_ns: None,
+            waited_ns: None,
         });
         pair.now_ns = now_ns;
         pair.cpus_before = cpus;
         pair.cpus = None;
         pair.cpu_time_ns = reading.cpu_time_ns;
+        pair.waited_ns = reading.runtime.map(|runtime| runtime.wait_ns);
         pair.threads.clear();
         pair.threads.extend_from_slice(&reading.threads);
         if !pair.threads.is_sorted_by_key(|t| t.tid) {
             pair.threads.sort_by_key(|t| t.tid);
         }
     }
+}
+
+/// The share of its CPU time that an application spun at barriers, where all that takes is known.
+fn spun(pair: &Pair, reading: &Reading, elapsed_ns: u64) -> Option<f64> {
+    let waited_ns = reading.runtime?.wait_ns.checked_sub(pair.waited_ns?)?;
+    let busy_ns = reading.cpu_time_ns?.checked_sub(pair.cpu_time_ns?)?;
+    let time = ThreadTime {
+        elapsed_ns,
+        threads: u32::try_from(reading.threads.len()).ok()?,
+        busy_ns,
+        waited_ns,
+    };
+    Some(time.spun_share())
 }
 
 /// Whether a reading holds nothing at all: it was lost, or not taken.

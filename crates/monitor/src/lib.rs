@@ -8,6 +8,7 @@
 //! ```text
 //! reading, reading ─► rates ─► class by history ─► bottleneck          (rates, history, bottleneck)
 //!                  └► performance by the best source ─► phase ─► curve (progress, source, phase)
+//!        without what was spun (waiting)       region ─► which phase's (region_phase)
 //! ```
 //!
 //! Sources: MAPPER §3.2 Tables 1 and 2, §3.3; SAM-MPH §3 and §4.3.
@@ -25,7 +26,9 @@ mod monitor;
 pub mod phase;
 pub mod progress;
 pub mod rates;
+pub mod region_phase;
 pub mod source;
+pub mod waiting;
 
 pub use bottleneck::{Contender, mapping_order};
 pub use config::{MonitorConfig, PhaseTest};

@@ -351,6 +351,91 @@ mod tests {
         assert!((profile.curve.at(2).unwrap().perf - 100.0).abs() < 1e-6);
     }
 
+    /// One application in a region at a time that retires `ipc` and waits a part of each second.
+    fn in_region(machine: &mut Machine, region: u64, cpus: u32, ipc: f64, waited: f64) -> Profile {
+        machine.counted += (SECOND as f64 * ipc) as u64;
+        let now_ns = machine.now_ns + SECOND;
+        let mut observed = counting(1, cpus, machine.counted, now_ns);
+        // Its one thread is on a CPU all the time; the region never ends, so that there is no
+        // progress to go by.
+        observed.reading.cpu_time_ns = Some(now_ns);
+        observed.reading.runtime = Some(RuntimeProgress {
+            region,
+            wait_ns: (now_ns as f64 * waited) as u64,
+            ..RuntimeProgress::default()
+        });
+        machine.observe(Trigger::Interval, SECOND, vec![observed]);
+        machine.monitor.profile(AppId(1)).unwrap().clone()
+    }
+
+    #[test]
+    fn instructions_of_spinning_do_not_count_as_performance() {
+        let mut machine = Machine::new();
+        let mut profile = in_region(&mut machine, 1, 1, 1.0, 0.25);
+        for _ in 0..3 {
+            profile = in_region(&mut machine, 1, 1, 1.0, 0.25);
+        }
+        assert!((profile.spun.unwrap() - 0.25).abs() < 1e-6);
+        let performance = profile.performance.unwrap();
+        assert_eq!(performance.source, PerformanceSource::Ipc);
+        assert!((performance.value - 0.75).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_phase_that_returns_brings_back_what_was_measured_in_it() {
+        let mut machine = Machine::new();
+        let mut run = |region, cpus, ipc| {
+            let profiles: Vec<_> = (0..12)
+                .map(|_| in_region(&mut machine, region, cpus, ipc, 0.0))
+                .collect();
+            let changes = |p: &&Profile| p.phase == PhaseChange::Changed;
+            (
+                profiles.iter().filter(changes).count(),
+                profiles.last().unwrap().clone(),
+            )
+        };
+        // The first region scales, the second does not.
+        run(0xa, 2, 1.0);
+        let (_, first) = run(0xa, 4, 2.0);
+        assert_eq!(first.region_phase.unwrap().count, 1);
+        let (changes, second) = run(0xb, 4, 0.5);
+        assert_eq!(changes, 1, "the new phase is told once");
+        assert_eq!(second.region_phase.unwrap().number, 2);
+        run(0xb, 2, 0.5);
+        let (_, back) = run(0xa, 2, 1.0);
+        let at = |profile: &Profile, cpus| profile.curve.at(cpus).map(|point| point.perf);
+        assert_eq!(back.region_phase.unwrap().number, 1);
+        assert_eq!(back.region_phase.unwrap().count, 2);
+        assert!((at(&back, 4).unwrap() - 2.0).abs() < 1e-6, "{back:?}");
+        assert!(!back.curve.at(4).unwrap().carried_over);
+        // And the second again: it is flat.
+        let (_, back) = run(0xb, 2, 0.5);
+        assert!((at(&back, 4).unwrap() - 0.5).abs() < 1e-6, "{back:?}");
+        assert_eq!(back.region_phase.unwrap().count, 2);
+    }
+
+    #[test]
+    fn a_phase_of_the_same_speed_is_measured_anew() {
+        let mut machine = Machine::new();
+        for _ in 0..12 {
+            in_region(&mut machine, 0xa, 2, 1.0, 0.0);
+        }
+        for _ in 0..12 {
+            in_region(&mut machine, 0xa, 4, 2.0, 0.0);
+        }
+        let mut changes = 0;
+        let mut profile = None;
+        for _ in 0..12 {
+            let seen = in_region(&mut machine, 0xb, 4, 2.0, 0.0);
+            changes += u32::from(seen.phase == PhaseChange::Changed);
+            profile = Some(seen);
+        }
+        assert_eq!(changes, 1);
+        let curve = profile.unwrap().curve;
+        assert!(curve.at(2).unwrap().carried_over);
+        assert!(!curve.at(4).unwrap().carried_over);
+    }
+
     #[test]
     fn applications_keep_their_memory_when_others_come_and_go() {
         let mut machine = Machine::new();

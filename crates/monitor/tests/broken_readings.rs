@@ -58,17 +58,23 @@ fn thread() -> impl Strategy<Value = ThreadReading> {
 }
 
 fn reading() -> impl Strategy<Value = Reading> {
-    let runtime =
-        (count(), count(), count(), count()).prop_map(|(regions, iterations, last_ns, wait_ns)| {
-            RuntimeProgress {
+    let runtime = (
+        count(),
+        count(),
+        count(),
+        count(),
+        prop_oneof![0u64..4, count()],
+    )
+        .prop_map(
+            |(regions, iterations, last_ns, wait_ns, region)| RuntimeProgress {
                 regions,
                 iterations,
                 wait_ns,
                 last_ns,
                 threads: 3,
-                region: 1,
-            }
-        });
+                region,
+            },
+        );
     let reported = prop_oneof![
         (number(), count()).prop_map(|(done, at_ns)| ReportedProgress::Work { done, at_ns }),
         (number(), count())
@@ -126,6 +132,8 @@ fn sane(profile: &Profile) {
     fine("spc", profile.spc);
     fine("ipc", profile.ipc);
     fine("utilisation", profile.utilisation);
+    fine("spun", profile.spun);
+    assert!(profile.spun.is_none_or(|spun| spun < 1.0));
     assert!(profile.utilisation.is_none_or(|u| u <= 1.0));
     if let Some(rates) = &profile.rates {
         fine("cycles", Some(rates.cycles));

@@ -357,6 +357,8 @@ impl Controller {
             norm_eff: planned.share.norm_eff,
             bottleneck: profile.bottleneck,
             class: profile.class,
+            region_phase: profile.region_phase,
+            spun: profile.spun,
             curve: profile.curve.points().to_vec(),
             decisions: history.iter().cloned().collect(),
         })

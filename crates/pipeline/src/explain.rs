@@ -1,8 +1,8 @@
 //! What is remembered of decisions, so that they can be asked for their reasons.
 
 use mapper_model::{
-    AppId, AppName, Bottleneck, CpuSet, CurvePoint, Explanation, Performance, Reason, SharingClass,
-    Strategy,
+    AppId, AppName, Bottleneck, CpuSet, CurvePoint, Explanation, Performance, Reason, RegionPhase,
+    SharingClass, Strategy,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -39,6 +39,10 @@ pub struct AppExplanation {
     pub bottleneck: Bottleneck,
     /// Its class of coherence activity.
     pub class: SharingClass,
+    /// The phase by its parallel regions, where these are known.
+    pub region_phase: Option<RegionPhase>,
+    /// Share of its CPU time that it spun at barriers in the last interval, where that is known.
+    pub spun: Option<f64>,
     /// What is known of its performance, by ascending CPU count.
     pub curve: Vec<CurvePoint>,
     /// The last decisions, oldest first, up to [`REMEMBERED`].

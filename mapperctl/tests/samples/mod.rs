@@ -3,7 +3,8 @@
 use mapper_control::PROTOCOL;
 use mapper_control::schema::*;
 use mapper_model::{
-    AppId, AppName, Bottleneck, CpuSet, PerformanceSource, Qos, Reason, TeamMode, Weight,
+    AppId, AppName, Bottleneck, CpuSet, PerformanceSource, Qos, Reason, RegionPhase, TeamMode,
+    Weight,
 };
 
 fn cpus(list: &str) -> CpuSet {
@@ -163,6 +164,12 @@ pub(crate) fn explain() -> ExplainReply {
         slack: Some(184_567.0),
         spare_cpus: 2,
         norm_eff: Some(0.94),
+        phase: Some(RegionPhase {
+            number: 2,
+            count: 3,
+            region: 0x40_1136,
+        }),
+        spun: Some(0.125),
         teams: TeamMode::Virtual,
         teams_by: "rule 2 of /etc/mapper/mapper.toml".into(),
         runtime: RuntimeStatus {

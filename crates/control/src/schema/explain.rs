@@ -1,7 +1,7 @@
 //! Why an application has the CPUs it has, at length.
 
 use crate::schema::{PerformanceStatus, RuntimeStatus, ToldReason};
-use mapper_model::{AppId, AppName, CpuSet, TeamMode};
+use mapper_model::{AppId, AppName, CpuSet, RegionPhase, TeamMode};
 use serde::{Deserialize, Serialize};
 
 /// `Explain`.
@@ -40,6 +40,13 @@ pub struct ExplainReply {
     /// Normalized efficiency at its present count, where known.
     #[serde(default)]
     pub norm_eff: Option<f64>,
+    /// The phase it is in, by its parallel regions, where these are known.
+    #[serde(default)]
+    pub phase: Option<RegionPhase>,
+    /// Share of its CPU time that it spun at barriers in the last interval, where that is known. It is
+    /// left out of a performance by instructions.
+    #[serde(default)]
+    pub spun: Option<f64>,
     /// What the shim may do with its teams.
     #[serde(default)]
     pub teams: TeamMode,

@@ -35,7 +35,8 @@ impl CounterSource for RuntimePages {
         };
         reading.spare_cpus = Some(spare_cpus).filter(|cpus| *cpus > 0);
         let progress = page.progress(subject.now_ns);
-        if progress.regions == 0 && progress.iterations == 0 {
+        let nothing = progress.regions == 0 && progress.iterations == 0;
+        if nothing && progress.wait_ns == 0 {
             // No shim, or a program without OpenMP so far: nothing is known, which is not zero.
             return;
         }

@@ -1,0 +1,318 @@
+//! Phases told by which parallel regions run.
+//!
+//! *Problem.* NuPoCo measures each parallel loop once and knows it again when it comes back
+//! [NuPoCo §3.2]. Performance alone ([`phase`](crate::phase)) tells that something changed, not that
+//! it is what was measured ten minutes ago. The shim tells the *identity* of a region (the address of
+//! its code), once an interval: the one that was completed last. A program goes through several
+//! regions over and over within an interval, so a single identity means little; a phase is a *set*.
+//!
+//! *Approach.* The set of the present phase grows as long as identities come that are not in it. Once
+//! none has come for [`SETTLED`] intervals, the set counts as known. Then [`CONFIRMED`] strangers in a
+//! row begin another phase; fewer are members that had not been seen. If all these strangers belong to
+//! a phase of the past, that one is back, and with it its curve.
+//!
+//! *Why this does not flap.* Were a part `q` of the intervals still to show unknown members, the set
+//! would settle with probability `(1−q)⁸` and be left with `q⁴`: together less than 0.0005 whatever
+//! `q` is. Phases shorter than some ten intervals become members of one phase.
+//!
+//! *Bounds.* [`MOST_PHASES`] phases are kept, the least recently used one goes; a set has
+//! [`MOST_REGIONS`] members, the oldest goes. Identities come from a shared page and may be nonsense:
+//! ever new ones make a set that never settles, and one phase.
+
+use mapper_model::{PerformanceCurve, RegionPhase};
+use serde::{Deserialize, Serialize};
+
+/// Intervals without a stranger after which a set is known.
+const SETTLED: u32 = 8;
+/// Strangers in a row that begin another phase.
+const CONFIRMED: usize = 4;
+/// Phases that are remembered besides the present one.
+const MOST_PHASES: usize = 7;
+/// Regions of one phase.
+const MOST_REGIONS: usize = 64;
+
+/// The phases of one application.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct RegionPhases {
+    present: Set,
+    /// Intervals in a row whose region was known.
+    settled_for: u32,
+    /// Regions of the last intervals, none of the present phase.
+    strangers: Vec<u64>,
+    /// The curve as it was before the first of them.
+    before_strangers: Option<PerformanceCurve>,
+    /// Phases that were left, the last one last.
+    past: Vec<(Set, PerformanceCurve)>,
+    /// Phases that there have been.
+    count: u32,
+    /// The region seen last.
+    region: u64,
+}
+
+/// The regions of a phase.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+struct Set {
+    /// Counts phases from 1 in the order in which they were first seen.
+    number: u32,
+    regions: Vec<u64>,
+}
+
+impl Set {
+    fn add(&mut self, region: u64) {
+        if self.regions.contains(&region) {
+            return;
+        }
+        if self.regions.len() == MOST_REGIONS {
+            self.regions.remove(0);
+        }
+        self.regions.push(region);
+    }
+}
+
+/// What the region of an interval means.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Shift {
+    /// It belongs to the phase, or may.
+    None,
+    /// Regions that were never seen together have taken the place of the others.
+    New,
+    /// An earlier phase is back, with what had been measured in it.
+    Back(PerformanceCurve),
+}
+
+impl RegionPhases {
+    /// Takes in the region of an interval (0: not known). `curve` is what is known of the present
+    /// phase without this interval.
+    pub fn observe(&mut self, region: u64, curve: &PerformanceCurve) -> Shift {
+        if region == 0 {
+            return Shift::None;
+        }
+        self.region = region;
+        if self.present.regions.contains(&region) {
+            self.settled_for = self.settled_for.saturating_add(1);
+            if !self.strangers.is_empty() {
+                self.adopt_strangers();
+            }
+            return Shift::None;
+        }
+        if self.settled_for < SETTLED {
+            self.count = self.count.max(1);
+            self.present.number = self.present.number.max(1);
+            self.present.add(region);
+            self.settled_for = 0;
+            return Shift::None;
+        }
+        if self.strangers.is_empty() {
+            self.before_strangers = Some(curve.clone());
+        }
+        self.strangers.push(region);
+        if self.strangers.len() < CONFIRMED {
+            return Shift::None;
+        }
+        self.leave(curve)
+    }
+
+    /// The phase it is in, once it is in any.
+    #[must_use]
+    pub fn present(&self) -> Option<RegionPhase> {
+        (self.present.number > 0).then_some(RegionPhase {
+            number: self.present.number,
+            count: self.count,
+            // It is told to clients, whose numbers have a sign; no address is that large.
+            region: self.region & (u64::MAX >> 1),
+        })
+    }
+
+    /// Whether it may be about to leave its phase.
+    #[must_use]
+    pub fn is_wavering(&self) -> bool {
+        !self.strangers.is_empty()
+    }
+
+    /// Forgets what was measured, as when the unit of performance changes: the phases stay known.
+    pub fn forget_curves(&mut self) {
+        self.before_strangers = self
+            .before_strangers
+            .take()
+            .map(|_| PerformanceCurve::new());
+        for (_, curve) in &mut self.past {
+            curve.clear();
+        }
+    }
+
+    /// The strangers were members that come seldom.
+    fn adopt_strangers(&mut self) {
+        for region in std::mem::take(&mut self.strangers) {
+            self.present.add(region);
+        }
+        self.before_strangers = None;
+        self.settled_for = 0;
+    }
+
+    fn leave(&mut self, curve: &PerformanceCurve) -> Shift {
+        let strangers = std::mem::take(&mut self.strangers);
+        let measured = self
+            .before_strangers
+            .take()
+            .unwrap_or_else(|| curve.clone());
+        let known = self
+            .past
+            .iter()
+            .rposition(|(set, _)| strangers.iter().all(|region| set.regions.contains(region)));
+        let (next, shift) = match known.map(|place| self.past.remove(place)) {
+            Some((set, curve)) => {
+                // It was known when it was left.
+                self.settled_for = SETTLED;
+                (set, Shift::Back(curve))
+            }
+            None => {
+                self.settled_for = 0;
+                self.count = self.count.saturating_add(1);
+                let mut set = Set {
+                    number: self.count,
+                    regions: Vec::new(),
+                };
+                for region in strangers {
+                    set.add(region);
+                }
+                (set, Shift::New)
+            }
+        };
+        if self.past.len() == MOST_PHASES {
+            self.past.remove(0);
+        }
+        let left = std::mem::replace(&mut self.present, next);
+        self.past.push((left, measured));
+        shift
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn curve(perf: f64) -> PerformanceCurve {
+        PerformanceCurve::from_points([(2, perf)])
+    }
+
+    /// Shows these regions, one an interval; returns how often a phase began or came back.
+    fn shifts(phases: &mut RegionPhases, regions: impl IntoIterator<Item = u64>) -> usize {
+        regions
+            .into_iter()
+            .filter(|&region| phases.observe(region, &curve(1.0)) != Shift::None)
+            .count()
+    }
+
+    #[test]
+    fn a_phase_that_comes_back_finds_its_curve_again() {
+        let mut phases = RegionPhases::default();
+        let show = |phases: &mut RegionPhases, region, times, perf| {
+            let shifts: Vec<_> = (0..times)
+                .map(|_| phases.observe(region, &curve(perf)))
+                .collect();
+            shifts.into_iter().find(|shift| *shift != Shift::None)
+        };
+        assert_eq!(show(&mut phases, 0xa, 20, 1.0), None);
+        assert_eq!(show(&mut phases, 0xb, 20, 2.0), Some(Shift::New));
+        let told = phases.present().unwrap();
+        assert_eq!((told.number, told.count, told.region), (2, 2, 0xb));
+        // What is known when the first stranger comes is the old phase's; what is measured while
+        // they come is not.
+        assert_eq!(
+            show(&mut phases, 0xa, 20, 3.0),
+            Some(Shift::Back(curve(2.0)))
+        );
+        assert_eq!(phases.present().unwrap().number, 1);
+        assert_eq!(
+            show(&mut phases, 0xb, 20, 4.0),
+            Some(Shift::Back(curve(3.0)))
+        );
+    }
+
+    #[test]
+    fn fewer_strangers_than_confirm_a_phase_become_members() {
+        let mut phases = RegionPhases::default();
+        assert_eq!(shifts(&mut phases, [1; 20]), 0);
+        assert_eq!(shifts(&mut phases, [2, 2, 2, 1]), 0);
+        assert_eq!(shifts(&mut phases, [2; 50]), 0);
+        assert_eq!(phases.present().unwrap().count, 1);
+    }
+
+    #[test]
+    fn what_is_not_known_changes_nothing() {
+        let mut phases = RegionPhases::default();
+        assert_eq!(shifts(&mut phases, [0; 50]), 0);
+        assert_eq!(phases.present(), None);
+        shifts(&mut phases, [1; 20]);
+        assert_eq!(shifts(&mut phases, [2, 0, 2, 0, 2, 0]), 0);
+        assert_eq!(shifts(&mut phases, [2]), 1);
+    }
+
+    #[test]
+    fn the_least_recently_used_phase_is_forgotten() {
+        let mut phases = RegionPhases::default();
+        let regions = (1..=20u64).flat_map(|region| [region; 20]);
+        assert_eq!(shifts(&mut phases, regions), 19);
+        assert_eq!(phases.past.len(), MOST_PHASES);
+        assert_eq!(phases.present().unwrap().count, 20);
+        // The first is new again, the last but one is not.
+        let back = |phases: &mut RegionPhases, region| {
+            (0..20).any(|_| matches!(phases.observe(region, &curve(1.0)), Shift::Back(_)))
+        };
+        assert!(back(&mut phases, 19));
+        assert!(!back(&mut phases, 1));
+    }
+
+    #[test]
+    fn programs_that_mix_many_regions_do_not_flap() {
+        let mut shifted = 0;
+        for seed in 1..=300u64 {
+            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let kinds = 1 + seed % 40;
+            let mut phases = RegionPhases::default();
+            shifted += shifts(
+                &mut phases,
+                (0..1000).map(|_| {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    // The lower numbers come more often.
+                    1 + (state >> 33) % kinds.min(1 + (state >> 13) % kinds)
+                }),
+            );
+        }
+        assert!(
+            shifted <= 3,
+            "{shifted} shifts in 300 runs of 1000 intervals"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn memory_is_bounded_and_the_state_survives_being_written_down(
+            regions in proptest::collection::vec(prop_oneof![Just(1u64), Just(2), 0..200u64, any::<u64>()], 0..400),
+        ) {
+            let mut phases = RegionPhases::default();
+            for region in regions {
+                phases.observe(region, &curve(1.0));
+                prop_assert!(phases.past.len() <= MOST_PHASES);
+                prop_assert!(phases.strangers.len() < CONFIRMED);
+                let sets = phases.past.iter().map(|(set, _)| set).chain([&phases.present]);
+                prop_assert!(sets.into_iter().all(|set| set.regions.len() <= MOST_REGIONS));
+                prop_assert_eq!(phases.strangers.is_empty(), phases.before_strangers.is_none());
+            }
+            let text = serde_json::to_string(&phases).unwrap();
+            prop_assert_eq!(serde_json::from_str::<RegionPhases>(&text).unwrap(), phases);
+        }
+
+        #[test]
+        fn a_program_that_stays_in_one_phase_of_few_regions_never_leaves_it(
+            kinds in 1u64..4, length in 1usize..300,
+        ) {
+            let mut phases = RegionPhases::default();
+            let regions = (0..length as u64).map(|i| 1 + i % kinds);
+            prop_assert_eq!(shifts(&mut phases, regions), 0);
+        }
+    }
+}
