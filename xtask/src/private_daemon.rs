@@ -20,10 +20,7 @@ impl PrivateDaemon {
     /// Starts `mapperd` out of the folder `bin` with these further arguments and waits until its
     /// socket answers. Its log goes to `mapperd.log` in its temporary folder.
     pub(crate) fn start(bin: &Path, arguments: &[&str]) -> Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("mapper-")
-            .tempdir()
-            .context("make a temporary folder")?;
+        let folder = runtime_folder().context("make a temporary folder")?;
         let socket = folder.path().join("mapper.sock");
         let log = folder.path().join("mapperd.log");
         let out =
@@ -89,6 +86,14 @@ impl PrivateDaemon {
         command.env("MAPPER_SOCKET", self.socket());
         command
     }
+}
+
+/// A folder for the socket and what the daemon notes down. In memory where there is such a place, as the
+/// runtime folder of a user is: a disk may keep the daemon waiting for seconds.
+fn runtime_folder() -> std::io::Result<tempfile::TempDir> {
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("mapper-");
+    folder.tempdir_in("/dev/shm").or_else(|_| folder.tempdir())
 }
 
 impl Drop for PrivateDaemon {

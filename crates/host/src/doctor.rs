@@ -170,12 +170,23 @@ fn delegation() -> Finding {
 fn hardware_counters() -> Vec<Finding> {
     let of = |missing: Missing| Finding::missing(missing.what, missing.why, missing.mend);
     match HardwareCounters::probe() {
-        Ok(found) => {
-            use crate::counters::CounterSource;
-            let mut findings = vec![Finding::good(
-                "hardware counters",
-                found.counters.describe(),
-            )];
+        Ok(mut found) => {
+            use crate::counters::{CounterSource, MOST_SWITCH_COST};
+            let what = "hardware counters";
+            let says = found.counters.describe();
+            let cost = found.counters.switch_cost();
+            let mut findings = vec![match cost.map(|cost| cost.as_secs_f64() * 1e6) {
+                Some(cost_us) if cost > Some(MOST_SWITCH_COST) => Finding::limited(
+                    what,
+                    format!("{says}; each context switch takes {cost_us:.1} µs longer with them"),
+                    "counters = \"hardware\" uses them all the same",
+                ),
+                Some(cost_us) => Finding::good(
+                    what,
+                    format!("{says}; {cost_us:.1} µs for each context switch"),
+                ),
+                None => Finding::good(what, says),
+            }];
             findings.extend(found.missing.into_iter().map(of));
             findings
         }

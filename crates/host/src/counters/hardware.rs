@@ -14,7 +14,7 @@
 //! Each event of each thread is a file descriptor. The limit of open files is raised as far as
 //! allowed; beyond it further threads are not counted (the monitor sees which are).
 
-use super::{CounterSource, Subject};
+use super::{CounterSource, Subject, switch_cost};
 use crate::Missing;
 use crate::procfs::ProcFs;
 use mapper_model::{AppId, CounterValue, Counters, Event, Reading, ThreadId, ThreadReading};
@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::BTreeMap;
 use std::io;
+use std::time::Duration;
 
 /// Descriptors that are left for everything else.
 const OTHER_FILES: u64 = 256;
@@ -112,6 +113,16 @@ impl HardwareCounters {
             counters: Self::with_events(proc, events),
             missing,
         })
+    }
+
+    /// What counting adds to each change of threads on this machine; nothing when that cannot be
+    /// found out. Takes some ten milliseconds.
+    pub fn switch_cost(&mut self) -> Option<Duration> {
+        let open = self.open;
+        let cost = switch_cost::measured(|thread| self.open(thread));
+        // All of those are closed again.
+        self.open = open;
+        cost
     }
 
     fn with_events(proc: ProcFs, events: Vec<Wanted>) -> Self {
@@ -237,7 +248,7 @@ impl Group {
 
     fn read(&mut self) -> io::Result<Counters> {
         let data = self.leader.read_group()?;
-        let nanoseconds = |time: Option<std::time::Duration>| {
+        let nanoseconds = |time: Option<Duration>| {
             time.map_or(0, |t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX))
         };
         let enabled_ns = nanoseconds(data.time_enabled());

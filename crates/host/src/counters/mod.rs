@@ -12,6 +12,7 @@
 pub mod cpu_time;
 pub mod hardware;
 pub mod progress;
+mod switch_cost;
 
 use crate::enforce::Tasks;
 use crate::{HostError, Missing};
@@ -19,6 +20,7 @@ use mapper_abi::PageReader;
 use mapper_model::{AppId, Reading};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 pub use cpu_time::CpuTime;
 pub use hardware::HardwareCounters;
@@ -54,7 +56,7 @@ pub struct Subject<'a> {
 /// Which counters to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Choice {
-    /// All that work.
+    /// All that work, but hardware counters only where [they cost little](MOST_SWITCH_COST).
     #[default]
     Auto,
     /// Hardware counters are required.
@@ -91,6 +93,10 @@ impl fmt::Display for Choice {
 #[error("unknown counters {0:?}: give auto, hardware or software")]
 pub struct UnknownChoice(String);
 
+/// What counting may add to each change of threads for `auto` to use hardware counters: some twice what
+/// it adds on a bare machine, and about as much as the change takes by itself.
+pub const MOST_SWITCH_COST: Duration = Duration::from_micros(3);
+
 /// The sources that work here, and what does not.
 #[derive(Debug)]
 pub struct Probed {
@@ -115,9 +121,17 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
         });
     } else {
         match HardwareCounters::probe() {
-            Ok(found) => {
-                missing.extend(found.missing);
-                sources.push(Box::new(found.counters));
+            Ok(mut found) => {
+                let dear = (choice == Choice::Auto)
+                    .then(|| found.counters.switch_cost())
+                    .flatten()
+                    .filter(|cost| *cost > MOST_SWITCH_COST);
+                if let Some(cost) = dear {
+                    missing.push(too_dear(cost));
+                } else {
+                    missing.extend(found.missing);
+                    sources.push(Box::new(found.counters));
+                }
             }
             Err(why) if choice == Choice::Hardware => return Err(HostError::Missing(why)),
             Err(why) => missing.push(why),
@@ -126,6 +140,19 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
     sources.push(Box::new(RuntimePages));
     sources.push(Box::new(CpuTime::new()));
     Ok(Probed { sources, missing })
+}
+
+fn too_dear(cost: Duration) -> Missing {
+    Missing {
+        what: "hardware counters",
+        why: format!(
+            "they make every context switch {:.1} µs longer here, as virtual machines do, and at most \
+             {:.1} µs are worth it",
+            cost.as_secs_f64() * 1e6,
+            MOST_SWITCH_COST.as_secs_f64() * 1e6
+        ),
+        mend: "choose counters hardware to have them all the same".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +178,15 @@ mod tests {
             .any(|s| s.describe().contains("hardware"));
         let told = probed.missing.iter().any(|m| m.what == "hardware counters");
         assert!(there != told, "{probed:?}");
-        assert_eq!(probe(Choice::Hardware).is_ok(), there);
+        let dear = probed.missing.iter().any(|m| m.why.contains("longer"));
+        assert_eq!(probe(Choice::Hardware).is_ok(), there || dear);
+    }
+
+    #[test]
+    fn counters_that_cost_too_much_are_told_with_their_cost_and_the_way_to_have_them() {
+        let told = too_dear(Duration::from_nanos(12_340));
+        assert!(told.why.contains("12.3 µs"), "{told}");
+        assert!(told.mend.contains("counters hardware"), "{told}");
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! What counting costs each time a CPU goes from one thread to another.
+//!
+//! *Problem.* Hardware counters belong to a thread, so the kernel saves and sets them at every change
+//! of threads. On a bare machine that takes about a microsecond. In a virtual machine each register may
+//! be a call of the hypervisor, and programs whose threads wait for one another change threads tens of
+//! thousands of times a second: there, counting costs far more than it tells.
+//!
+//! *Approach.* Two threads on one CPU hand a word to and fro, in short batches that take turns being
+//! counted and not. The fastest batch of each kind counts, since others were disturbed. What is reported
+//! is the difference, for one change of threads. Why and what for: `docs/adr/0017-what-counting-costs.md`.
+
+use mapper_model::ThreadId;
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Words handed to and fro in a batch: some milliseconds at most.
+const HANDOVERS: u32 = 100;
+/// Batches of each kind.
+const BATCHES: u32 = 5;
+
+/// How much longer a change of threads takes while `count` counts both; nothing when that cannot be
+/// found out. `count` is given a thread and counts it until what it returns is dropped.
+pub(super) fn measured<C>(mut count: impl FnMut(ThreadId) -> Option<C>) -> Option<Duration> {
+    let cpu = one_own_cpu()?;
+    let (to_other, from_here) = sync_channel(1);
+    let (to_here, from_other) = sync_channel(1);
+    let (tell, told) = channel();
+    std::thread::scope(|scope| {
+        let echo = tell.clone();
+        scope.spawn(move || {
+            let on_one_cpu = sched_setaffinity(None, &cpu).is_ok();
+            let is_ready = on_one_cpu && echo.send(own_id()).is_ok();
+            // So that nobody waits for the word of a thread that has none to give.
+            drop(echo);
+            if is_ready {
+                while from_here.recv().is_ok_and(|()| to_here.send(()).is_ok()) {}
+            }
+        });
+        let (ask, asked) = channel::<SyncSender<Duration>>();
+        scope.spawn(move || {
+            let on_one_cpu = sched_setaffinity(None, &cpu).is_ok();
+            let is_ready = on_one_cpu && tell.send(own_id()).is_ok();
+            drop(tell);
+            if is_ready {
+                hand_over(&to_other, &from_other, &asked);
+            }
+        });
+        let threads = [told.recv().ok()?, told.recv().ok()?];
+        let batch = || {
+            let (reply, took) = sync_channel(1);
+            ask.send(reply).ok()?;
+            took.recv().ok()
+        };
+        let (mut plain, mut counted) = (Duration::MAX, Duration::MAX);
+        for _ in 0..BATCHES {
+            plain = plain.min(batch()?);
+            let counters = [count(threads[0])?, count(threads[1])?];
+            counted = counted.min(batch()?);
+            drop(counters);
+        }
+        Some(counted.saturating_sub(plain) / (2 * HANDOVERS))
+    })
+}
+
+/// Does a batch whenever it is asked to, and tells how long it took.
+fn hand_over(
+    to_other: &SyncSender<()>,
+    from_other: &Receiver<()>,
+    asked: &Receiver<SyncSender<Duration>>,
+) {
+    while let Ok(reply) = asked.recv() {
+        let begun = Instant::now();
+        for _ in 0..HANDOVERS {
+            if to_other.send(()).is_err() || from_other.recv().is_err() {
+                return;
+            }
+        }
+        // Nobody listens any more when something failed: the next wish then ends the loop.
+        let _ = reply.send(begun.elapsed());
+    }
+}
+
+fn own_id() -> ThreadId {
+    ThreadId(gettid().as_raw_nonzero().get().unsigned_abs())
+}
+
+/// One of the CPUs that this thread may run on.
+fn one_own_cpu() -> Option<CpuSet> {
+    let allowed = sched_getaffinity(None).ok()?;
+    let first = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu))?;
+    let mut one = CpuSet::new();
+    one.set(first);
+    Some(one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_that_does_nothing_costs_next_to_nothing() {
+        // The lowest of several: other work on this CPU only ever adds.
+        let cost = (0..10)
+            .filter_map(|_| measured(|_| Some(())))
+            .min()
+            .unwrap();
+        assert!(cost < Duration::from_micros(3), "{cost:?}");
+    }
+
+    #[test]
+    fn threads_that_cannot_be_counted_tell_nothing() {
+        assert_eq!(measured(|_| None::<()>), None);
+    }
+
+    #[test]
+    fn both_threads_are_counted_in_every_second_batch() {
+        let mut counted = Vec::new();
+        measured(|thread| {
+            counted.push(thread);
+            Some(())
+        })
+        .unwrap();
+        assert_eq!(counted.len(), 2 * BATCHES as usize);
+        assert_ne!(counted[0], counted[1]);
+    }
+}
