@@ -61,15 +61,29 @@ impl Hall {
     /// A hall for a region that starts, if loops are to be dispensed so and one is free.
     #[inline(always)]
     pub(crate) fn claim() -> Option<&'static Self> {
-        if !ON.load(Ordering::Relaxed) {
-            return None;
+        if ON.load(Ordering::Relaxed) {
+            return Self::claim_free();
         }
+        None
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn claim_free() -> Option<&'static Self> {
         ALL_HALLS
             .iter()
             .find(|hall| !hall.taken.swap(true, Ordering::Acquire))
     }
 
+    /// Whether regions that start get one.
+    #[inline(always)]
+    pub(crate) fn are_wanted() -> bool {
+        ON.load(Ordering::Relaxed)
+    }
+
     /// Gives it back when the region has ended, and with it all threads have left.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn release(&self) {
         for shared in &self.loops {
             shared.state.store(FREE, Ordering::Relaxed);

@@ -77,6 +77,12 @@ fn attachment() -> Option<&'static Attachment> {
     Some(unsafe { &*attachment })
 }
 
+/// Whether the page was looked for and is not there.
+#[inline(always)]
+pub(crate) fn is_inert() -> bool {
+    ATTACHMENT.load(Ordering::Relaxed) == inert()
+}
+
 /// The thread's slot, or nothing in an inert process.
 #[inline(always)]
 pub(crate) fn slot(thread: &ThreadState) -> Option<SlotClaim<'static>> {

@@ -4,9 +4,9 @@
 //! thread that has no CPU may sleep while others do its share of a loop, and must be told when they
 //! are done. The runtimes do not say which team a thread belongs to.
 //!
-//! *Approach.* The thread that begins a region puts a [`Crew`] into its own frame and has every
-//! thread start through a small function that notes where it lies. The frame outlives the region,
-//! at whose end all threads have returned.
+//! *Approach.* The thread that begins a region puts a [`Crew`] into its own frame or storage (see
+//! [`crew_place`](crate::crew_place)) and has every thread start through a small function that notes
+//! where it lies. There it stays until the region ends, when all threads have returned.
 //!
 //! *Loops are numbered.* All threads of a team meet the same loops in the same order, each at its own
 //! pace, so that "loop 3 of this region" means the same to all. Numbers are given to loops that are
@@ -42,8 +42,8 @@ pub(crate) struct Crew {
     first_loop: u32,
     /// What the increment of that loop is, minus one.
     stride_less_one: i64,
-    /// How many CPUs there were when the region began; `u32::MAX` when that was not decided.
-    active: u32,
+    /// How many CPUs there were when the region began; 0 when that was not decided.
+    cpu_count: u32,
     /// Where its loops are dispensed in growing chunks, if they are.
     pub(crate) hall: Option<&'static Hall>,
     /// The last loop of which a thread has found that there is no more of it.
@@ -61,6 +61,20 @@ pub(crate) struct Outer {
     rank: u32,
     outer_loop: LoopState,
     shared_loop: Option<&'static SharedLoop>,
+}
+
+impl Outer {
+    /// Outside all regions and loops.
+    #[inline(always)]
+    pub(crate) fn nothing() -> Self {
+        Self {
+            crew: None,
+            loops_begun: 0,
+            rank: 0,
+            outer_loop: LoopState::default(),
+            shared_loop: None,
+        }
+    }
 }
 
 /// A loop that the threads begin in.
@@ -85,6 +99,70 @@ impl Drop for Crew {
 }
 
 impl Crew {
+    /// The outlined function.
+    #[inline(always)]
+    pub(crate) const fn function(&self) -> usize {
+        self.function
+    }
+
+    /// Whether both are of regions that begin in the same way.
+    #[inline(always)]
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.data == other.data && self.differs_in_data_only(other)
+    }
+
+    #[inline(always)]
+    fn differs_in_data_only(&self, other: &Self) -> bool {
+        self.function == other.function
+            && core::ptr::eq(self.runtime, other.runtime)
+            && self.family == other.family
+            && self.first_loop == other.first_loop
+            && self.stride_less_one == other.stride_less_one
+            && self.cpu_count == other.cpu_count
+            && self.hall.is_none()
+            && other.hall.is_none()
+    }
+
+    /// Whether `there` is a crew of regions with that outlined function.
+    ///
+    /// # Safety
+    /// `there` is a place for a crew that nobody else writes, all zero or with a crew in it.
+    #[inline(always)]
+    pub(crate) unsafe fn holds(there: *const Self, function: usize) -> bool {
+        // SAFETY: the function is a number, which zero is, too.
+        function != 0 && unsafe { (&raw const (*there).function).read() } == function
+    }
+
+    /// Whether `there` is a crew like this one, of which no loop is exhausted yet.
+    ///
+    /// # Safety
+    /// As for [`holds`](Self::holds).
+    #[inline(always)]
+    pub(crate) unsafe fn is_ready(there: *const Self, crew: &Self) -> bool {
+        // SAFETY: the caller vouches for it. With the function of a region, a crew is there.
+        unsafe {
+            Self::holds(there, crew.function)
+                && (*there).is_like(crew)
+                && (*there).exhausted.load(Ordering::Relaxed) == 0
+        }
+    }
+
+    /// Makes it the crew of a region that is about to start, writing only what differs: what is not
+    /// written stays in the caches of the other threads.
+    #[inline(always)]
+    pub(crate) fn rewrite(&mut self, crew: Self) {
+        if !self.differs_in_data_only(&crew) {
+            *self = crew;
+            return;
+        }
+        if self.data != crew.data {
+            self.data = crew.data;
+        }
+        if *self.exhausted.get_mut() != 0 {
+            *self.exhausted.get_mut() = 0;
+        }
+    }
+
     /// Where the outlined function lies in it.
     pub(crate) const FUNCTION_OFFSET: usize = offset_of!(Self, function);
     /// Where the data or the number of arguments lie in it.
@@ -93,6 +171,20 @@ impl Crew {
     /// The crew of a region that is about to start.
     #[inline(always)]
     pub(crate) fn new(
+        function: usize,
+        data: *mut c_void,
+        runtime: &'static Runtime,
+        family: Family,
+        beginning: Beginning,
+    ) -> Self {
+        let mut crew = Self::without_hall(function, data, runtime, family, beginning);
+        crew.hall = Hall::claim();
+        crew
+    }
+
+    /// The same, whose loops are dispensed by the runtime.
+    #[inline(always)]
+    pub(crate) fn without_hall(
         function: usize,
         data: *mut c_void,
         runtime: &'static Runtime,
@@ -111,8 +203,8 @@ impl Crew {
             family,
             first_loop,
             stride_less_one,
-            active: u32::MAX,
-            hall: Hall::claim(),
+            cpu_count: 0,
+            hall: None,
             exhausted: AtomicU32::new(0),
             parked: AtomicU32::new(0),
         }
@@ -121,20 +213,21 @@ impl Crew {
     /// The same, for a region whose static loops may be divided among fewer threads than it has.
     #[inline(always)]
     pub(crate) fn on_cpus(mut self, cpu_count: u32) -> Self {
-        self.active = cpu_count.wrapping_sub(1).saturating_add(1);
+        self.cpu_count = cpu_count;
         self
     }
 
-    /// How many threads had CPUs when the region began; the same for the whole region.
+    /// How many threads had CPUs when the region began; the same for the whole region. `u32::MAX` when
+    /// that is not known.
     #[inline(always)]
     pub(crate) const fn active(&self) -> u32 {
-        self.active
+        self.cpu_count.wrapping_sub(1).saturating_add(1)
     }
 
     /// Whether it is known how many CPUs there were, so that there may be more threads.
     #[inline(always)]
     pub(crate) const fn may_exceed_cpus(&self) -> bool {
-        self.active != u32::MAX
+        self.cpu_count != 0
     }
 
     /// Whether the calling thread is in an outermost region, so that what it meets is the crew's. Not
@@ -178,7 +271,8 @@ impl ThreadState {
     #[inline(always)]
     pub(crate) fn crew(&self) -> Option<&Crew> {
         // SAFETY: only `enter_crew` sets it, and `leave_crew` takes it back before the region ends,
-        // up to which the crew lives in the frame of the thread that began the region.
+        // up to which the crew lives in the frame or the storage of the thread that began
+        // the region.
         self.crew.get().map(|crew| unsafe { crew.as_ref() })
     }
 
@@ -190,33 +284,77 @@ impl ThreadState {
     pub(crate) unsafe fn enter_crew(&self, crew: &Crew) -> Outer {
         waits::end_region(self);
         let outer = Outer {
-            crew: self.crew.replace(Some(NonNull::from(crew))),
-            loops_begun: self.loops_begun.replace(crew.first_loop),
-            rank: self.rank.replace(0),
-            shared_loop: self.shared_loop.replace(None),
+            crew: self.crew.get(),
+            loops_begun: self.loops_begun.get(),
+            rank: self.rank.get(),
+            shared_loop: self.shared_loop.get(),
             outer_loop: self.enter_region(),
         };
-        self.stride_less_one.set(crew.stride_less_one);
+        self.note_crew(crew);
         if crew.first_loop != 0 {
-            self.find_rank(crew);
-            if crew.hall.is_some() && crew.is_outermost() {
-                adaptive_schedule::begin_first(self, crew);
-            }
+            self.enter_first_loop(crew);
         }
         outer
     }
 
+    /// Makes the thread one of the crew, where that takes no call: outside all regions and loops, and
+    /// into a region that does not begin with a loop. Says whether it did; then the result for
+    /// [`leave_crew`](Self::leave_crew) is [`Outer::nothing`].
+    ///
+    /// # Safety
+    /// As for [`enter_crew`](Self::enter_crew).
+    #[inline(always)]
+    pub(crate) unsafe fn enter_outermost(&self, crew: &Crew) -> bool {
+        let is_simple = crew.first_loop == 0
+            && self.crew.get().is_none()
+            && !self.is_in_loop()
+            && waits::are_counted(self);
+        if is_simple {
+            self.note_crew(crew);
+        }
+        is_simple
+    }
+
+    #[inline(always)]
+    fn note_crew(&self, crew: &Crew) {
+        self.crew.set(Some(NonNull::from(crew)));
+        self.loops_begun.set(crew.first_loop);
+        self.rank.set(0);
+        self.shared_loop.set(None);
+        self.stride_less_one.set(crew.stride_less_one);
+    }
+
+    /// The region begins in a dispensed loop.
+    #[inline(never)]
+    fn enter_first_loop(&self, crew: &Crew) {
+        self.find_rank(crew);
+        if crew.hall.is_some() && crew.is_outermost() {
+            adaptive_schedule::begin_first(self, crew);
+        }
+    }
+
     /// Makes the thread part of what it was before.
     #[inline(always)]
-    pub(crate) fn leave_crew(&self, outer: Outer) {
-        self.crew.set(outer.crew);
+    pub(crate) fn leave_crew(&self, outer: &Outer) {
+        let Some(crew) = outer.crew else {
+            return self.leave_outermost(outer.outer_loop);
+        };
+        self.crew.set(Some(crew));
         self.loops_begun.set(outer.loops_begun);
         self.rank.set(outer.rank);
         self.shared_loop.set(outer.shared_loop);
         self.leave_region(outer.outer_loop);
-        if outer.crew.is_none() {
-            waits::leave_region(self);
-        }
+    }
+
+    /// Outside all regions a thread has no part of a dispensed loop.
+    #[inline(always)]
+    fn leave_outermost(&self, outer_loop: LoopState) {
+        self.crew.set(None);
+        self.loops_begun.set(0);
+        self.rank.set(0);
+        self.shared_loop.set(None);
+        self.leave_region(outer_loop);
+        waits::leave_region(self);
     }
 
     /// Gives a loop that the thread begins its number.
@@ -272,5 +410,5 @@ pub(crate) unsafe extern "C-unwind" fn run_member(crew: *mut c_void) {
     // SAFETY: as the runtime would have called it.
     unsafe { function(crew.data) };
     // The program may have moved the thread's state to another place meanwhile.
-    thread_state::current().leave_crew(outer);
+    thread_state::current().leave_crew(&outer);
 }

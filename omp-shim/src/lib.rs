@@ -14,6 +14,7 @@
 //! | `region` | what happens at the start and the end of a parallel region |
 //! | `team` | how many threads a region may have: a pure decision |
 //! | `crew` | the threads of a region, as they know of each other |
+//! | `crew_place` | where that knowledge lies, so that it need not travel between caches |
 //! | `parking` | threads without a CPU leave dispensed loops to the others |
 //! | `virtual_team` | regions whose logical threads share as many OS threads as there are CPUs |
 //! | `pass_on` | functions that are answered in virtual teams and passed on elsewhere |
@@ -46,6 +47,7 @@ compile_error!("libmapper_omp supports x86_64 Linux only: its entry stubs are wr
 mod adaptive_schedule;
 mod attachment;
 mod crew;
+mod crew_place;
 mod degree;
 mod elf;
 mod environment;

@@ -13,6 +13,7 @@ use core::ffi::{c_long, c_uint, c_void};
 
 use crate::adaptive_schedule::Span;
 use crate::crew::{self, Beginning, Crew};
+use crate::crew_place::Place;
 use crate::parking::{self, Dispensed};
 use crate::region::{self, OpenRegion, Start};
 use crate::runtime::{self, Family, Runtime};
@@ -70,16 +71,21 @@ fn run_region<T: Default>(
     run: impl Fn(c_uint, Body) -> T,
 ) -> T {
     let address = body.function as usize;
-    let mut crew = Crew::new(address, body.data, runtime, Family::Gomp, beginning);
-    let member = Body {
+    let crew = Crew::new(address, body.data, runtime, Family::Gomp, beginning);
+    let mut place = Place::empty();
+    let member = |crew: *const Crew| Body {
         function: crew::run_member,
-        data: (&raw mut crew).cast(),
+        data: crew.cast_mut().cast(),
     };
-    if let Some(slot) = region::begin_routine(thread, runtime, address, asked) {
-        let result = run(asked, member);
-        region::end_routine(thread, slot);
+    if !virtual_team::is_wanted()
+        && let Some(routine) = region::begin_routine(thread, runtime, address, asked)
+    {
+        let result = run(asked, member(place.keep(crew)));
+        region::end_routine(thread, routine);
+        place.clear();
         return result;
     }
+    let member = member(place.put(crew));
     let start = Start {
         thread,
         runtime,
@@ -94,6 +100,7 @@ fn run_region<T: Default>(
         run(started.num_threads, member)
     };
     region::end(thread, &started.open);
+    place.clear();
     result
 }
 

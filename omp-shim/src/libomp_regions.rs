@@ -18,13 +18,13 @@
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, offset_of, size_of};
 
-use mapper_abi::layout::ThreadSlot;
-
+use crate::adaptive_schedule::Hall;
 use crate::attachment;
 use crate::crew::{Beginning, Crew, Outer};
+use crate::crew_place::{Place, Ready};
 use crate::libgomp_regions::real;
 use crate::libomp::runtime_of;
-use crate::region::{self, OpenRegion, Start};
+use crate::region::{self, OpenRegion, Routine, Start};
 use crate::runtime::{self, Family, Runtime};
 use crate::symbols::Symbol;
 use crate::thread_state;
@@ -32,11 +32,11 @@ use crate::thread_state;
 /// Where [`fork_begin`] leaves what the region needs, in the frame of `__kmpc_fork_call`.
 #[repr(C, align(16))]
 struct ForkFrame {
-    /// Where the region is counted, if it took the routine path.
-    routine: Option<&'static ThreadSlot>,
-    /// For the end of the region, if it did not.
+    /// For the end of the region, if it took the routine path.
+    routine: Option<Routine>,
+    /// The same, if it did not.
     open: MaybeUninit<OpenRegion>,
-    crew: Crew,
+    place: Place,
 }
 
 /// Bytes from the frame pointer down to the `ForkFrame`: six argument registers, al, the real
@@ -117,7 +117,7 @@ unsafe extern "C-unwind" fn __kmpc_fork_call() {
         "mov rsi, [rbp - 16]",
         "inc esi",
         "lea rdx, [rip + {microtask}]",
-        "lea rcx, [rbp - {frame} + {crew}]",
+        "mov rcx, [rbp - {frame} + {crew}]",
         "mov r8, [rbp - 32]",
         "mov r9, [rbp - 40]",
         "mov rax, [rbp - 56]",
@@ -129,7 +129,7 @@ unsafe extern "C-unwind" fn __kmpc_fork_call() {
         "ret",
         ".cfi_endproc",
         frame = const FORK_FRAME,
-        crew = const offset_of!(ForkFrame, crew),
+        crew = const offset_of!(ForkFrame, place) + Place::CREW_OFFSET,
         begin = sym fork_begin,
         microtask = sym run_microtask,
         end = sym fork_end,
@@ -138,9 +138,52 @@ unsafe extern "C-unwind" fn __kmpc_fork_call() {
 
 /// Begins a region and returns the real function to call.
 ///
+/// Most regions begin like one before. Those take no call on their way through here, so that no register
+/// has to be kept for one; all others are left to [`fork_begin_anew`].
+///
 /// # Safety
 /// `frame` is a place for a `ForkFrame`.
 unsafe extern "C-unwind" fn fork_begin(
+    location: *mut c_void,
+    count: c_int,
+    function: *const c_void,
+    frame: *mut ForkFrame,
+) -> *mut c_void {
+    let thread = thread_state::current();
+    if let Some(runtime) = runtime::of_known_caller(thread, location as usize)
+        && !thread.clause_announced.get()
+        && !Hall::are_wanted()
+        && let Some(ready) = Ready::like(&crew_of(runtime, function, count))
+        && let Some(region) = ready.region()
+        && let Some(routine) = region::resume_routine(thread, runtime, region)
+    {
+        let fork = runtime.function(Symbol::__kmpc_fork_call);
+        // SAFETY: the entry made room there; nothing there has a value that would have to be dropped.
+        unsafe {
+            (&raw mut (*frame).routine).write(Some(routine));
+            Place::resume_in(&raw mut (*frame).place, ready);
+        }
+        return fork;
+    }
+    // SAFETY: the caller vouches for it.
+    unsafe { fork_begin_anew(location, count, function, frame) }
+}
+
+/// The crew of a region of libomp's.
+#[inline(always)]
+fn crew_of(runtime: &'static Runtime, function: *const c_void, count: c_int) -> Crew {
+    let count = core::ptr::without_provenance_mut(count.max(0).unsigned_abs() as usize);
+    let (family, beginning) = (Family::Kmpc, Beginning::Body);
+    Crew::without_hall(function as usize, count, runtime, family, beginning)
+        .on_cpus(attachment::cpu_count())
+}
+
+/// Begins a region and returns the real function to call.
+///
+/// # Safety
+/// `frame` is a place for a `ForkFrame`.
+#[inline(never)]
+unsafe extern "C-unwind" fn fork_begin_anew(
     location: *mut c_void,
     count: c_int,
     function: *const c_void,
@@ -159,35 +202,44 @@ unsafe extern "C-unwind" fn fork_begin(
         0
     };
     let routine = region::begin_routine(thread, runtime, function as usize, asked);
-    let open = match routine {
-        Some(_) => MaybeUninit::uninit(),
-        None => {
-            let started = region::begin(&Start {
-                thread,
-                runtime,
-                family: Family::Kmpc,
-                function: function as usize,
-                asked,
-            });
-            if started.num_threads != asked {
-                announce_team(runtime, location, started.num_threads);
-            }
-            MaybeUninit::new(started.open)
-        }
+    // SAFETY: the entry made room there. `open` has no value that would have to be dropped.
+    let place = unsafe {
+        (&raw mut (*frame).routine).write(routine);
+        (&raw mut (*frame).place).write(Place::empty());
+        &mut (*frame).place
     };
-    let count = core::ptr::without_provenance_mut(count.max(0).unsigned_abs() as usize);
-    let beginning = Beginning::Body;
-    let crew = Crew::new(function as usize, count, runtime, Family::Kmpc, beginning)
-        .on_cpus(attachment::cpu_count());
-    // SAFETY: the entry made room there.
-    unsafe {
-        frame.write(ForkFrame {
-            routine,
-            open,
-            crew,
-        });
+    // Only once the region has begun it is certain that the number of CPUs is known.
+    let crew = || {
+        let mut crew = crew_of(runtime, function, count);
+        crew.hall = Hall::claim();
+        crew
+    };
+    if routine.is_some() {
+        place.keep(crew());
+        return fork;
     }
+    let start = Start {
+        thread,
+        runtime,
+        family: Family::Kmpc,
+        function: function as usize,
+        asked,
+    };
+    let open = begin_other(&start, location);
+    place.put(crew());
+    // SAFETY: as above.
+    unsafe { (&raw mut (*frame).open).cast::<OpenRegion>().write(open) };
     fork
+}
+
+/// Begins a region that does not take the routine path.
+#[inline(never)]
+fn begin_other(start: &Start<'_>, location: *mut c_void) -> OpenRegion {
+    let started = region::begin(start);
+    if started.num_threads != start.asked {
+        announce_team(start.runtime, location, started.num_threads);
+    }
+    started.open
 }
 
 /// Bytes from the frame pointer down to the `Outer`: six argument registers and itself.
@@ -260,8 +312,25 @@ unsafe extern "C-unwind" fn run_microtask() {
 /// # Safety
 /// `crew` is the crew of the region that the thread is about to run; `outer` is a place.
 unsafe extern "C-unwind" fn microtask_begin(crew: *const Crew, outer: *mut Outer) {
-    // SAFETY: the crew lives in the frame of the thread that began the region until it has ended,
-    // which is after `microtask_end`; the entry made room for `outer`.
+    let thread = thread_state::current();
+    // SAFETY: the crew lives in the frame or storage of the thread that began the region until it has
+    // ended, which is after `microtask_end`; the entry made room for `outer`.
+    unsafe {
+        if thread.enter_outermost(&*crew) {
+            outer.write(Outer::nothing());
+        } else {
+            microtask_begin_slowly(crew, outer);
+        }
+    }
+}
+
+/// Makes the thread one of the crew.
+///
+/// # Safety
+/// As for [`microtask_begin`].
+#[inline(never)]
+unsafe extern "C-unwind" fn microtask_begin_slowly(crew: *const Crew, outer: *mut Outer) {
+    // SAFETY: as there.
     unsafe { outer.write(thread_state::current().enter_crew(&*crew)) };
 }
 
@@ -271,7 +340,7 @@ unsafe extern "C-unwind" fn microtask_begin(crew: *const Crew, outer: *mut Outer
 /// `outer` is what `microtask_begin` wrote.
 unsafe extern "C-unwind" fn microtask_end(outer: *const Outer) {
     // SAFETY: the caller vouches for it.
-    thread_state::current().leave_crew(unsafe { outer.read() });
+    thread_state::current().leave_crew(unsafe { &*outer });
 }
 
 /// Stands for the unknown value of a `num_threads` clause.
@@ -304,16 +373,34 @@ fn announce_team(runtime: &Runtime, location: *mut c_void, num_threads: u32) {
 /// # Safety
 /// `frame` is what `fork_begin` wrote.
 unsafe extern "C-unwind" fn fork_end(frame: *mut ForkFrame) {
+    let thread = thread_state::current();
+    // SAFETY: the entry passes the place that `fork_begin` filled, and nobody uses it afterwards.
+    let place = unsafe { &mut *frame };
+    match place.routine {
+        Some(routine) if region::ends_at_once(thread, routine) => {
+            region::end_routine(thread, routine);
+            place.place.clear();
+        }
+        // SAFETY: likewise.
+        _ => unsafe { fork_end_slowly(frame) },
+    }
+}
+
+/// Ends a region.
+///
+/// # Safety
+/// `frame` is what `fork_begin` wrote.
+#[inline(never)]
+unsafe extern "C-unwind" fn fork_end_slowly(frame: *mut ForkFrame) {
     // SAFETY: the entry passes the place that `fork_begin` filled, and nobody uses it afterwards.
     let frame = unsafe { &mut *frame };
     let thread = thread_state::current();
     match frame.routine {
-        Some(slot) => region::end_routine(thread, slot),
+        Some(routine) => region::end_routine(thread, routine),
         // SAFETY: `fork_begin` filled it in, the region having taken the other path.
         None => region::end(thread, unsafe { frame.open.assume_init_ref() }),
     }
-    // SAFETY: the crew was written by `fork_begin`, and all threads have left it.
-    unsafe { core::ptr::drop_in_place(&raw mut frame.crew) };
+    frame.place.clear();
 }
 
 /// Notes that the next region has a `num_threads` clause, and passes it on.

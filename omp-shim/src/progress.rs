@@ -44,6 +44,12 @@ pub(crate) fn loop_done(thread: &ThreadState) {
     }
 }
 
+/// Whether [`region_done`] will only count.
+#[inline(always)]
+pub(crate) fn skips_stamp(thread: &ThreadState) -> bool {
+    thread.regions_to_stamp.get() != 0
+}
+
 /// A region that the thread began is done.
 #[inline(always)]
 pub(crate) fn region_done(thread: &ThreadState, claim: SlotClaim<'_>) {
@@ -60,7 +66,11 @@ pub(crate) fn region_done(thread: &ThreadState, claim: SlotClaim<'_>) {
 #[inline(never)]
 fn stamp_region(thread: &ThreadState, slot: &ThreadSlot) {
     let now_ns = coarse_now_ns();
-    let ticked = slot.last_progress_ns.swap(now_ns, Ordering::Relaxed) != now_ns;
+    // Not in one step: that would wait until all that was written before has reached the cache.
+    let ticked = slot.last_progress_ns.load(Ordering::Relaxed) != now_ns;
+    if ticked {
+        slot.last_progress_ns.store(now_ns, Ordering::Relaxed);
+    }
     let skipped = if ticked {
         0
     } else {

@@ -7,7 +7,8 @@
 //! *The routine path.* Nearly all regions are begun by a thread that has begun others, outside any
 //! dispensed loop, with no size of their own, and under an allocation that suffices for the full team
 //! and has not changed. For these, [`begin_routine`] and [`end_routine`] do all there is to do: name
-//! the region and count it.
+//! the region and count it. Without a page all regions outside loops are routine, and there is nothing to
+//! do at all.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,6 +67,15 @@ pub(crate) struct Started {
     pub(crate) open: OpenRegion,
 }
 
+/// A region on the routine path.
+#[derive(Clone, Copy)]
+pub(crate) enum Routine {
+    /// It is counted in the thread's own slot.
+    Counted(&'static ThreadSlot),
+    /// Nobody counts, for there is no page.
+    Uncounted,
+}
+
 /// Begins a region on the routine path, where it applies.
 #[inline(always)]
 pub(crate) fn begin_routine(
@@ -73,46 +83,86 @@ pub(crate) fn begin_routine(
     runtime: &Runtime,
     function: usize,
     asked: u32,
-) -> Option<&'static ThreadSlot> {
-    let slot = thread.slot.get()?;
-    let routine = asked == 0
+) -> Option<Routine> {
+    begin_known(thread, runtime, asked, || {
+        let region = region_table::find(function);
+        let identity = region.map_or(function as u64, region_table::Entry::identity);
+        (region, identity)
+    })
+}
+
+/// The same for a region without a clause whose function has that entry.
+#[inline(always)]
+pub(crate) fn resume_routine(
+    thread: &ThreadState,
+    runtime: &Runtime,
+    region: &'static region_table::Entry,
+) -> Option<Routine> {
+    begin_known(thread, runtime, 0, || (Some(region), region.identity()))
+}
+
+#[inline(always)]
+fn begin_known(
+    thread: &ThreadState,
+    runtime: &Runtime,
+    asked: u32,
+    find: impl FnOnce() -> (Option<&'static region_table::Entry>, u64),
+) -> Option<Routine> {
+    if thread.is_in_loop() {
+        return None;
+    }
+    let Some(slot) = thread.slot.get() else {
+        return attachment::is_inert().then_some(Routine::Uncounted);
+    };
+    let is_settled = asked == 0
         && thread
             .settled_runtime
             .get()
             .is_some_and(|settled| core::ptr::eq(settled, runtime))
-        && thread.settled_sequence.get() == attachment::sequence()
-        && !thread.is_in_loop();
-    if !routine {
+        && thread.settled_sequence.get() == attachment::sequence();
+    if !is_settled {
         return None;
     }
-    if !degree_is_at_rest(thread, function) {
+    let (region, identity) = find();
+    if !degree_is_at_rest(thread, region) {
         return None;
     }
-    let identity = region_table::identity(function);
     slot.region.store(identity, Ordering::Relaxed);
-    Some(slot)
+    Some(Routine::Counted(slot))
 }
 
 /// Whether the region's team is to be as large as it may, and nothing is to be tried.
 #[inline(always)]
-fn degree_is_at_rest(thread: &ThreadState, function: usize) -> bool {
+fn degree_is_at_rest(thread: &ThreadState, region: Option<&region_table::Entry>) -> bool {
     !attachment::teams_follow()
         || !spare::is_reported()
-            && region_table::find(function)
+            && region
                 .is_none_or(|region| region.degree.is_at_rest(thread.initial_max_threads.get()))
 }
 
-/// Ends a region that [`begin_routine`] began.
+/// Whether [`end_routine`] only has to count.
 #[inline(always)]
-pub(crate) fn end_routine(thread: &ThreadState, slot: &'static ThreadSlot) {
+pub(crate) fn ends_at_once(thread: &ThreadState, routine: Routine) -> bool {
+    waits::are_counted(thread)
+        && match routine {
+            Routine::Counted(_) => progress::skips_stamp(thread),
+            Routine::Uncounted => true,
+        }
+}
+
+/// Ends a region on the routine path.
+#[inline(always)]
+pub(crate) fn end_routine(thread: &ThreadState, routine: Routine) {
     waits::end_region(thread);
-    progress::region_done(
-        thread,
-        SlotClaim {
-            slot,
-            sharing: SlotSharing::Own,
-        },
-    );
+    if let Routine::Counted(slot) = routine {
+        progress::region_done(
+            thread,
+            SlotClaim {
+                slot,
+                sharing: SlotSharing::Own,
+            },
+        );
+    }
 }
 
 /// Decides on the team of a region and remembers what it interrupts.
@@ -247,15 +297,15 @@ fn lower(runtime: &Runtime, family: Family, size: u32) -> u32 {
 /// Reports that an outermost region has the team that the program would give it, and lets the regions
 /// that follow take the routine path once there is nothing to report any more.
 fn full(start: &Start<'_>, sharing: SlotSharing) {
-    if virtual_team::is_wanted() {
-        return;
-    }
     let Start {
         thread,
         runtime,
         family,
         ..
     } = *start;
+    if family == Family::Gomp && virtual_team::is_wanted() {
+        return;
+    }
     let initial_max = thread.initial_max_threads.get();
     if attachment::is_news(initial_max) {
         if exactness(thread).is_none() && runtime.level(family) == 0 {

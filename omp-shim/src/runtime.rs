@@ -97,6 +97,23 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
+    /// One that offers nothing, the same for each thread.
+    #[cfg(test)]
+    pub(crate) fn nowhere() -> &'static Self {
+        std::thread_local! {
+            static NOWHERE: &'static Runtime = Box::leak(Box::new(Runtime {
+                functions: [null_mut(); Symbol::ALL.len()],
+                levels: [None; 2],
+                max_threads: [None; 2],
+                thread_nums: [None; 2],
+                team_sizes: [None; 2],
+                schedules: [None; 2],
+                kmpc_library: None,
+            }));
+        }
+        NOWHERE.with(|nowhere| *nowhere)
+    }
+
     /// The real function; null if this runtime has none.
     #[inline(always)]
     pub(crate) fn function(&self, symbol: Symbol) -> *mut c_void {
@@ -244,6 +261,12 @@ static ROUTES: [AtomicPtr<Route>; 128] = [const { AtomicPtr::new(null_mut()) }; 
 /// The runtime that the module at `address` calls.
 #[inline(always)]
 pub(crate) fn of_caller(thread: &ThreadState, address: usize) -> Option<&'static Runtime> {
+    of_known_caller(thread, address).or_else(|| of_unknown_caller(thread, address))
+}
+
+/// The same, if it is the only one or the module is the one that the thread called from last.
+#[inline(always)]
+pub(crate) fn of_known_caller(thread: &ThreadState, address: usize) -> Option<&'static Runtime> {
     let sole = SOLE.load(Ordering::Acquire);
     if !sole.is_null() {
         // SAFETY: only leaked boxes are stored there.
@@ -252,7 +275,7 @@ pub(crate) fn of_caller(thread: &ThreadState, address: usize) -> Option<&'static
     if address.wrapping_sub(thread.route_start.get()) < thread.route_len.get() {
         return thread.route_runtime.get();
     }
-    of_unknown_caller(thread, address)
+    None
 }
 
 /// Any runtime found so far, for callers that are not known.

@@ -80,8 +80,20 @@ pub(crate) fn at_barrier<T>(thread: &ThreadState, wait: impl FnOnce() -> T) -> T
 #[inline(always)]
 pub(crate) fn leave_region(thread: &ThreadState) {
     if thread.waits.is_chosen() {
-        thread.waits.left_region_ns.set(progress::now_ns());
+        note_leaving(thread);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn note_leaving(thread: &ThreadState) {
+    thread.waits.left_region_ns.set(progress::now_ns());
+}
+
+/// Whether [`end_region`] has nothing to do.
+#[inline(always)]
+pub(crate) fn are_counted(thread: &ThreadState) -> bool {
+    thread.waits.left_region_ns.get() == 0
 }
 
 /// The region is over for the thread that began it, or another one begins for a thread of the pool.

@@ -1,0 +1,253 @@
+//! Where the crew of a region lies while the region runs.
+//!
+//! *Problem.* Every thread of a team reads the crew. Were it written anew for each region, the cache
+//! line it is in would have to travel to all other cores and back each time, which makes an empty
+//! region of two threads a sixth longer.
+//!
+//! *Approach.* A thread that begins regions keeps a few crews in its thread-local storage, chosen by
+//! the outlined function. A region that begins like the one before it writes nothing, and the line stays
+//! where it is, in all caches. Where the kept crew is in use the region's crew lies in the frame of the
+//! exported function.
+//!
+//! *Invariants.* A kept crew belongs to one region at a time, which it says itself. (Being outside all regions would not say it: a thread that waits for the others at the end of
+//! a region may carry out a task in which there is another region.) All-zero bytes are a kept crew that
+//! was never written; an outlined function is not at address zero.
+
+use core::cell::Cell;
+use core::mem::{MaybeUninit, align_of, offset_of, size_of};
+use core::ptr::null;
+
+use crate::crew::Crew;
+use crate::region_table;
+
+/// Crews that a thread keeps; a power of two.
+const KEPT: usize = 4;
+/// Bytes for each: a pair of cache lines, since these are fetched together.
+const KEPT_BYTES: usize = 128;
+
+const _: () = {
+    assert!(size_of::<Crew>() <= 64 && offset_of!(Kept, crew) == 0);
+    assert!(size_of::<Kept>() <= KEPT_BYTES && KEPT_BYTES.is_multiple_of(align_of::<Kept>()));
+};
+
+core::arch::global_asm!(
+    ".pushsection .tbss.mapper_omp_crews,\"awT\",@nobits",
+    ".balign 128",
+    ".globl mapper_omp_crews",
+    ".hidden mapper_omp_crews",
+    ".type mapper_omp_crews,@object",
+    ".size mapper_omp_crews,{bytes}",
+    "mapper_omp_crews: .zero {bytes}",
+    ".popsection",
+    bytes = const KEPT * KEPT_BYTES,
+);
+
+/// What a thread keeps of regions of one outlined function.
+#[repr(C, align(64))]
+struct Kept {
+    crew: Crew,
+    /// A region uses it. From here on the line is the thread's own, unlike that of the crew.
+    in_use: Cell<bool>,
+    /// The function's entry, if it has one.
+    region: Cell<Option<&'static region_table::Entry>>,
+}
+
+/// The place of the calling thread's kept crew for regions of that outlined function, by Fibonacci
+/// hashing.
+#[inline(always)]
+fn kept_for(function: usize) -> *mut Kept {
+    let hash = (function as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let number = hash as usize >> (64 - KEPT.ilog2());
+    let crews: *mut u8;
+    // SAFETY: reads the thread pointer (which the ABI keeps at fs:0) and a constant offset; changes
+    // nothing but the register and the flags.
+    unsafe {
+        core::arch::asm!(
+            "mov {0}, qword ptr [rip + mapper_omp_crews@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) crews,
+            options(nostack, readonly),
+        );
+    }
+    crews.wrapping_add(number * KEPT_BYTES).cast()
+}
+
+/// A kept crew that nobody uses, ready for a region as it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Ready(&'static Kept);
+
+impl Ready {
+    /// The one for the region of that crew, if there is one.
+    #[inline(always)]
+    pub(crate) fn like(crew: &Crew) -> Option<Self> {
+        let kept = kept_for(crew.function());
+        // SAFETY: it is in this thread's storage, zeroed or written by `keep`. Other threads read the
+        // crew at most, and nobody does unless it is in use.
+        unsafe {
+            let is_free = !(*kept).in_use.get();
+            let is_ready = is_free && Crew::is_ready(&raw const (*kept).crew, crew);
+            is_ready.then(|| Self(&*kept))
+        }
+    }
+
+    /// The entry of the region's function, if it has one.
+    #[inline(always)]
+    pub(crate) fn region(self) -> Option<&'static region_table::Entry> {
+        self.0.region.get()
+    }
+}
+
+/// The crew of a region, or where it is kept; lies in the frame of the exported function.
+#[repr(C, align(16))]
+pub(crate) struct Place {
+    /// The crew: one of the kept ones, or the one below; null while there is none.
+    crew: *const Crew,
+    here: MaybeUninit<Crew>,
+}
+
+impl Place {
+    /// Where the address of the crew lies in it.
+    pub(crate) const CREW_OFFSET: usize = offset_of!(Self, crew);
+
+    /// Nothing yet.
+    #[inline(always)]
+    pub(crate) const fn empty() -> Self {
+        Self {
+            crew: null(),
+            here: MaybeUninit::uninit(),
+        }
+    }
+
+    /// Puts the crew of a region here, which must stay where it is until [`clear`](Self::clear).
+    #[inline(always)]
+    pub(crate) fn put(&mut self, crew: Crew) -> *const Crew {
+        self.crew = self.here.write(crew);
+        self.crew
+    }
+
+    /// Has the crew of a region be the thread's kept one, written only as far as it differs, or puts it
+    /// here where that is not possible.
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, crew: Crew) -> *const Crew {
+        let kept = kept_for(crew.function());
+        // SAFETY: it is in this thread's storage, zeroed or written here. While it is not in use nobody
+        // else reads the crew.
+        unsafe {
+            if (*kept).in_use.get() || crew.hall.is_some() {
+                return self.put(crew);
+            }
+            if Crew::holds(&raw const (*kept).crew, crew.function()) {
+                (*kept).crew.rewrite(crew);
+            } else {
+                let region = Cell::new(region_table::find(crew.function()));
+                kept.write(Kept {
+                    crew,
+                    in_use: Cell::new(false),
+                    region,
+                });
+            }
+            Self::resume_in(self, Ready(&*kept));
+        }
+        self.crew
+    }
+
+    /// Makes `there` a place whose crew is a kept one as it is.
+    ///
+    /// # Safety
+    /// `there` is room for a place.
+    #[inline(always)]
+    pub(crate) unsafe fn resume_in(there: *mut Self, Ready(kept): Ready) {
+        kept.in_use.set(true);
+        // The whole of what is kept, not the crew alone: `clear` goes back from one to the other.
+        let crew: *const Crew = (&raw const *kept).cast();
+        // SAFETY: the caller vouches for it; the other field may have any value.
+        unsafe { (&raw mut (*there).crew).write(crew) };
+    }
+
+    /// The region is over.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        let crew = core::mem::replace(&mut self.crew, null());
+        if crew.is_null() {
+            return;
+        }
+        // SAFETY: the crew is the one that `put` has written below, and all threads have left it; or it
+        // is the first field of one that is kept in this thread's storage.
+        unsafe {
+            if core::ptr::eq(crew, self.here.as_ptr()) {
+                self.here.assume_init_drop();
+            } else {
+                (*crew.cast::<Kept>()).in_use.set(false);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crew::Beginning;
+    use crate::runtime::{Family, Runtime};
+    use core::ffi::c_void;
+    use core::ptr::without_provenance_mut;
+
+    fn crew(function: usize, data: usize) -> Crew {
+        let data: *mut c_void = without_provenance_mut(data);
+        let body = Beginning::Body;
+        Crew::new(function, data, Runtime::nowhere(), Family::Gomp, body)
+    }
+
+    #[test]
+    fn a_region_like_the_last_one_finds_its_crew_as_it_was() {
+        let mut place = Place::empty();
+        assert!(Ready::like(&crew(0x1230, 1)).is_none());
+        let first = place.keep(crew(0x1230, 1));
+        assert!(Ready::like(&crew(0x1230, 1)).is_none(), "it is in use");
+        // SAFETY: it is in this thread's storage and has been written.
+        unsafe { (*first).exhaust(7) };
+        place.clear();
+        assert!(
+            Ready::like(&crew(0x1230, 1)).is_none(),
+            "loops are counted anew"
+        );
+        let second = place.keep(crew(0x1230, 2));
+        assert_eq!(first, second);
+        // SAFETY: likewise.
+        let found = unsafe { &*second };
+        assert!(!found.is_exhausted(1));
+        assert!(found.is_like(&crew(0x1230, 2)) && !found.is_like(&crew(0x1230, 1)));
+        place.clear();
+        assert!(Ready::like(&crew(0x1230, 2)).is_some());
+        assert!(Ready::like(&crew(0x1230, 1)).is_none());
+    }
+
+    #[test]
+    fn a_region_within_another_has_a_crew_of_its_own() {
+        let (mut outer, mut inner) = (Place::empty(), Place::empty());
+        let first = outer.keep(crew(0x4560, 1));
+        let second = inner.keep(crew(0x4560, 2));
+        assert_ne!(first, second);
+        // SAFETY: both have been written and not been cleared.
+        unsafe {
+            assert!((*first).is_like(&crew(0x4560, 1)));
+            assert!((*second).is_like(&crew(0x4560, 2)));
+        }
+        inner.clear();
+        assert!(Ready::like(&crew(0x4560, 1)).is_none());
+        outer.clear();
+        assert!(Ready::like(&crew(0x4560, 1)).is_some());
+    }
+
+    #[test]
+    fn a_kept_crew_becomes_that_of_another_function_with_the_same_place() {
+        for function in (0x1000..0x1400).step_by(0x10) {
+            let mut place = Place::empty();
+            let kept = place.keep(crew(function, 3));
+            // SAFETY: it has been written.
+            assert!(unsafe { (*kept).is_like(&crew(function, 3)) });
+            place.clear();
+            let region = Ready::like(&crew(function, 3)).unwrap().region().unwrap();
+            assert!(core::ptr::eq(region, region_table::find(function).unwrap()));
+        }
+    }
+}
