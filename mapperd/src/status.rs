@@ -2,7 +2,7 @@
 
 use crate::message::{Answer, Peer, Served};
 use crate::state::{App, Daemon};
-use mapper_abi::{ReportFlags, Runtimes, TeamsOff};
+use mapper_abi::{ReportFlags, RuntimeReport, Runtimes, TeamsOff};
 use mapper_control::schema::{
     AppStatus, CurveEntry, DaemonStatus, DecisionEntry, ExplainReply, PoliciesReply, PolicyEntry,
     PolicyKind, RuntimeState, RuntimeStatus, Status, ToldReason, TopologyStatus,
@@ -226,17 +226,7 @@ fn runtime_status(app: &App) -> RuntimeStatus {
     let mut notes = Vec::new();
     notes.extend(app.provenance.unserved_because());
     let unreachable = app.provenance.unreachable_because();
-    if report.flags.contains(ReportFlags::WAITS_SPIN) {
-        notes.push(
-            "its barriers may spin for long, so that it suffers when it is shrunk".to_owned(),
-        );
-    }
-    if report.flags.contains(ReportFlags::SLOTS_EXHAUSTED) {
-        notes.push("it has more threads than slots, so that some share one".to_owned());
-    }
-    if let Some(off) = report.teams_off {
-        notes.push(teams_note(off).to_owned());
-    }
+    notes.extend(report_notes(&report));
     // What it starts may be reached even where it itself is not.
     let state = match unreachable {
         _ if report.attached() => RuntimeState::Attached,
@@ -251,6 +241,41 @@ fn runtime_status(app: &App) -> RuntimeStatus {
         runtimes,
         notes,
     }
+}
+
+/// What the shim found out about the application, in words.
+fn report_notes(report: &RuntimeReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    let flags = [
+        (
+            ReportFlags::WAITS_SPIN,
+            "its barriers may spin for long, so that it suffers when it is shrunk",
+        ),
+        (
+            ReportFlags::SLOTS_EXHAUSTED,
+            "it has more threads than slots, so that some share one",
+        ),
+        (
+            ReportFlags::PARKING_ENDED,
+            "parking ended: iterations of its loops wait for one another, or take very long",
+        ),
+    ];
+    for (flag, note) in flags {
+        if report.flags.contains(flag) {
+            notes.push(note.to_owned());
+        }
+    }
+    if let Some(off) = report.teams_off {
+        notes.push(teams_note(off).to_owned());
+    }
+    match report.preemptions {
+        0 => {}
+        times => notes.push(format!(
+            "regions preempted: {times}, where a thread waited for others without OpenMP, or computed \
+             for long"
+        )),
+    }
+    notes
 }
 
 /// Why the teams of an application are not what was asked for.
@@ -297,4 +322,29 @@ fn count(sets: &[CpuSet]) -> u32 {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_for_good_is_told() {
+        let report = RuntimeReport {
+            flags: ReportFlags::PARKING_ENDED | ReportFlags::WAIT_MEASURED,
+            teams_off: Some(TeamsOff::Stalled),
+            preemptions: 6,
+            ..RuntimeReport::default()
+        };
+        let notes = report_notes(&report);
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        for (note, word) in notes.iter().zip([
+            "parking ended",
+            "teams are not virtual",
+            "regions preempted: 6",
+        ]) {
+            assert!(note.starts_with(word), "{note}");
+        }
+        assert!(report_notes(&RuntimeReport::default()).is_empty());
+    }
 }

@@ -387,6 +387,23 @@ pub(crate) fn report_spare(cpus: u32) {
     }
 }
 
+/// Reports that threads are not parked any more.
+#[cold]
+pub(crate) fn report_parking_ended() {
+    if let Some(report) = report() {
+        let flag = ReportFlags::PARKING_ENDED.bits();
+        report.flags.fetch_or(flag, Ordering::Relaxed);
+    }
+}
+
+/// Reports that a carrier was helped out.
+#[cold]
+pub(crate) fn report_preemption() {
+    if let Some(report) = report() {
+        report.preemptions.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// Reports the team that the program would use by itself; the largest that any of its threads says.
 pub(crate) fn report_max_threads(max_threads: u32) {
     if let Some(report) = report() {

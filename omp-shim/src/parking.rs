@@ -37,7 +37,7 @@ use crate::waits;
 
 /// Longest sleep without a chunk.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// How often no thread of the program may have completed anything during a sleep of that length.
+/// How often no thread of the program may have completed anything in the second half of such a sleep.
 const PATIENCE_TIMES: u32 = 3;
 
 /// How often none had.
@@ -141,7 +141,8 @@ fn park(thread: &ThreadState) {
         return;
     }
     let number = thread.loops_begun.get();
-    let done_before = attachment::completions();
+    // Seen when half of the patience is over: what was completed just before is counted by then.
+    let mut done_before = None;
     let parked_ns = progress::now_ns();
     crew.park();
     loop {
@@ -149,9 +150,13 @@ fn park(thread: &ThreadState) {
         if !is_excess(thread) || crew.is_exhausted(number) {
             break;
         }
-        if doorbell::wait(bell, heard, PATIENCE) == WaitEnd::TimedOut {
-            if attachment::completions() == done_before {
-                STALLED.fetch_add(1, Ordering::Relaxed);
+        if doorbell::wait(bell, heard, PATIENCE / 2) == WaitEnd::TimedOut {
+            let done = attachment::completions();
+            let Some(before) = done_before.replace(done) else {
+                continue;
+            };
+            if before == done && STALLED.fetch_add(1, Ordering::Relaxed) + 1 == PATIENCE_TIMES {
+                attachment::report_parking_ended();
             }
             break;
         }

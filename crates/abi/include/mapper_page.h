@@ -44,6 +44,10 @@
 // Bit of `flags`: some threads share the last slot.
 #define MAPPER_FLAG_SLOTS_EXHAUSTED 4
 
+// Bit of `flags`: threads without a CPU are not parked any more, for iterations of a loop waited for
+// one another.
+#define FLAG_PARKING_ENDED 8
+
 // Value of `teams_off`: the program called `omp_set_num_threads`.
 #define MAPPER_TEAMS_OFF_SET_NUM_THREADS 1
 
@@ -161,6 +165,9 @@ struct MAPPER_ALIGNED(128) mapper_report_block {
   // CPUs, of those of the allocation that `applied_sequence` names, that the application's parallel
   // regions do not need; 0 for none. Set to 0 before another allocation is applied.
   uint32_t spare_cpus;
+  // How often threads of a virtual team had to be run beside their carrier, for another one did not
+  // come to a construct of OpenMP in time.
+  uint32_t preemptions;
 };
 
 // What the application's own code says, through the C interface. Written by the application alone,

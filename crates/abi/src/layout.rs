@@ -45,6 +45,9 @@ pub const FLAG_WAITS_SPIN: u32 = 1;
 pub const FLAG_WAIT_MEASURED: u32 = 2;
 /// Bit of `flags`: some threads share the last slot.
 pub const FLAG_SLOTS_EXHAUSTED: u32 = 4;
+/// Bit of `flags`: threads without a CPU are not parked any more, for iterations of a loop waited for
+/// one another.
+pub const FLAG_PARKING_ENDED: u32 = 8;
 
 /// Value of `teams_off`: the program called `omp_set_num_threads`.
 pub const TEAMS_OFF_SET_NUM_THREADS: u32 = 1;
@@ -146,6 +149,9 @@ pub struct ReportBlock {
     /// CPUs, of those of the allocation that `applied_sequence` names, that the application's parallel
     /// regions do not need; 0 for none. Set to 0 before another allocation is applied.
     pub spare_cpus: AtomicU32,
+    /// How often threads of a virtual team had to be run beside their carrier, for another one did not
+    /// come to a construct of OpenMP in time.
+    pub preemptions: AtomicU32,
 }
 
 /// What the application's own code says, through the C interface. Written by the application alone,

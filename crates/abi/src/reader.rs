@@ -119,6 +119,7 @@ impl PageReader {
             team_size: report.team_size.load(Ordering::Relaxed),
             max_threads: report.max_threads.load(Ordering::Relaxed),
             spare_cpus: spare_cpus.min(MAX_CPUS as u32),
+            preemptions: report.preemptions.load(Ordering::Relaxed),
         }
     }
 

@@ -27,6 +27,8 @@ bitflags! {
         const WAIT_MEASURED = layout::FLAG_WAIT_MEASURED;
         /// Some threads share the last slot.
         const SLOTS_EXHAUSTED = layout::FLAG_SLOTS_EXHAUSTED;
+        /// Threads without a CPU are not parked any more: iterations of a loop waited for one another.
+        const PARKING_ENDED = layout::FLAG_PARKING_ENDED;
     }
 }
 
@@ -110,6 +112,9 @@ pub struct RuntimeReport {
     /// CPUs, of those it has now, that its regions do not need; 0 until it has applied the allocation
     /// that is in force.
     pub spare_cpus: u32,
+    /// How often threads of a virtual team had to be run beside their carrier, for another one did not
+    /// come to a construct of OpenMP in time.
+    pub preemptions: u32,
 }
 
 impl RuntimeReport {

@@ -61,6 +61,6 @@ fn a_client_of_the_first_layout_understands_this_daemon_and_is_understood() {
     assert_eq!(report.runtimes, Runtimes::LIBGOMP);
     assert_eq!((report.applied, report.team_size), (generation, 3));
     // What was added since, it leaves unsaid.
-    assert_eq!(report.spare_cpus, 0);
+    assert_eq!((report.spare_cpus, report.preemptions), (0, 0));
     assert_eq!(reader.own_report(10), OwnReport::default());
 }

@@ -33,7 +33,7 @@ fn offset_assertions() -> String {
         [sequence, cpu_count, team_mode, max_team, node_mask, cpu_mask]);
     check!(ReportBlock as "mapper_report_block", size_of::<ReportBlock>(),
         [runtimes, flags, teams_off, applied_sequence, team_size, max_threads, slots_claimed,
-         slots_released, doorbell, spare_cpus]);
+         slots_released, doorbell, spare_cpus, preemptions]);
     check!(OwnReportBlock as "mapper_own_report_block", size_of::<OwnReportBlock>(),
         [progress_kind, serial_phases, work_done, work_at_ns, latency_ns, latency_at_ns, cpu_range]);
     check!(ThreadSlot as "mapper_thread_slot", size_of::<ThreadSlot>(),

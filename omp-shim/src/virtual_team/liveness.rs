@@ -246,7 +246,11 @@ fn look(
     if now.saturating_duration_since(seen.since) < patience {
         return None;
     }
-    (carrier::lend_members(lead, visits) > 0).then_some(seen.after)
+    if carrier::lend_members(lead, visits) == 0 {
+        return None;
+    }
+    attachment::report_preemption();
+    Some(seen.after)
 }
 
 #[cfg(test)]

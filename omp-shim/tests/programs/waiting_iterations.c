@@ -3,12 +3,12 @@
 #include <omp.h>
 #include <stdio.h>
 
-static volatile int begun[100];
+static volatile int begun[60];
 
 int main(void)
 {
 #pragma omp parallel for schedule(monotonic : dynamic) num_threads(2)
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 60; i++) {
         begun[i] = 1;
         /* The pair of threads meets in each pair of iterations. */
         while (!begun[i ^ 1]) {}

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mapper_abi::Runtimes;
+use mapper_abi::{Runtimes, TeamsOff};
 
 use crate::harness::{Compiler, Program};
 
@@ -40,12 +40,18 @@ fn renamed_libgomp(dir: &Path) -> PathBuf {
     copy
 }
 
-/// A library that is linked with the renamed libgomp and finds it beside itself.
+/// `library.c`, linked with the renamed libgomp, which it finds beside itself.
 fn wheel(dir: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    wheel_of("library.c", dir, name, flags)
+}
+
+/// The same of another source.
+fn wheel_of(source: &str, dir: &Path, name: &str, flags: &[&str]) -> PathBuf {
     let define = format!("-DNAME={name}");
     let bundled = renamed_libgomp(dir);
     let object = dir.join(format!("{name}.o"));
-    Compiler::Gcc.compile("library.c", &object, &["-fopenmp", "-fPIC", "-c", &define]);
+    let to_object = ["-fopenmp", "-fPIC", "-c", "-DLIBRARY", &define];
+    Compiler::Gcc.compile(source, &object, &to_object);
     let library = dir.join(format!("lib{name}.so"));
     let status = Command::new("gcc")
         .arg("-shared")
@@ -163,4 +169,52 @@ fn a_program_with_both_runtimes_has_both_counted() {
         );
         assert_eq!(managed.page.report().runtimes, Runtimes::all());
     }
+}
+
+#[test]
+fn libraries_loaded_late_have_virtual_teams_whatever_their_runtime() {
+    let program = loader();
+    let dir = program.dir.path();
+    let wheel = format!("local:{}:wheel", text(&wheel(dir, "wheel", &[])));
+    let of_gcc = format!(
+        "local:{}:of_gcc",
+        text(&library(Compiler::Gcc, dir, "of_gcc", &[]))
+    );
+    let of_clang = library(Compiler::Clang, dir, "of_clang", &[]);
+    let of_clang = format!("local:{}:of_clang", text(&of_clang));
+    for arguments in [
+        &[&of_gcc, "call:0", "call:0"][..],
+        &[&wheel, "call:0", "call:0"],
+        &[&wheel, "call:0", &of_gcc, "call:1", "call:0", "call:1"],
+        &[&of_gcc, "call:0", &wheel, "call:1", "call:0", "call:1"],
+        &[&wheel, "call:0", &of_clang, "call:1", "call:0", "call:1"],
+        &[&of_clang, &of_gcc, "call:0", "call:1", "call:0", "call:1"],
+    ] {
+        for cpus in [1, 2] {
+            let mut managed = program.managed().virtually(cpus).args(arguments);
+            let calls = arguments
+                .iter()
+                .filter(|argument| argument.starts_with("call"))
+                .count();
+            let outcome = managed.run();
+            let case = format!("{arguments:?} {cpus} {outcome:?}");
+            assert_eq!(outcome.stdout, format!("{RIGHT}\n").repeat(calls), "{case}");
+            let report = managed.page.report();
+            assert_eq!((report.teams_off, report.team_size), (None, cpus), "{case}");
+            assert_eq!(managed.page.progress().regions, 10 * calls as u64, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_wheel_with_tasks_that_is_loaded_late_ends_virtual_teams_of_other_runtimes() {
+    let program = Program::with_flags(Compiler::Gcc, "late.c", &["-fopenmp", "-ldl"]);
+    let wheel = wheel_of("tasks.c", program.dir.path(), "tasks", &[]);
+    let managed = program.managed().threads(3).virtually(1);
+    let mut managed = managed.args(&[text(&wheel)]);
+    assert_eq!(managed.run().output(), "3 20 3 20\n");
+    let report = managed.page.report();
+    assert_eq!(report.teams_off, Some(TeamsOff::Tasks));
+    // Until then they were virtual.
+    assert_eq!(report.team_size, 1);
 }

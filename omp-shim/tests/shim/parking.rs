@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use mapper_abi::ReportFlags;
+
 use crate::harness::{COMPILERS, Compiler, Dialogue, Program};
 
 /// Loops of libgomp by the names that the program has for them.
@@ -137,6 +139,8 @@ fn iterations_that_wait_for_one_another_are_not_held_up_for_good() {
         assert_eq!(managed.run().output(), "done\n");
         let seconds = start.elapsed().as_secs_f64();
         assert!(seconds < 5.0, "{compiler:?} took {seconds} s");
+        let flags = managed.page.report().flags;
+        assert!(flags.contains(ReportFlags::PARKING_ENDED), "{flags:?}");
     }
 }
 

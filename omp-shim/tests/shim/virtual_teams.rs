@@ -39,7 +39,14 @@ fn wait_by_hand(arguments: &[&str], threads: u32) -> (f64, Option<TeamsOff>) {
         elapsed < Duration::from_secs(60),
         "{arguments:?} {threads}: {elapsed:?}"
     );
-    (lines[1].parse().unwrap(), managed.page.report().teams_off)
+    let report = managed.page.report();
+    // Nobody is helped out who yields.
+    assert_eq!(
+        report.preemptions > 0,
+        arguments[0] != "yield",
+        "{arguments:?}"
+    );
+    (lines[1].parse().unwrap(), report.teams_off)
 }
 
 #[test]
