@@ -139,7 +139,7 @@ pub struct RegionPhase {
     pub number: u32,
     /// How many there have been.
     pub count: u32,
-    /// A region of it, the last that was seen: the address of its code in the program.
+    /// The identity of the region of it that was seen last.
     pub region: u64,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! *Problem.* NuPoCo measures each parallel loop once and knows it again when it comes back
 //! [NuPoCo §3.2]. Performance alone ([`phase`](crate::phase)) tells that something changed, not that
-//! it is what was measured ten minutes ago. The shim tells the *identity* of a region (the address of
-//! its code), once an interval: the one that was completed last. A program goes through several
+//! it is what was measured ten minutes ago. The shim tells the *identity* of a region (a number that
+//! stands for its code), once an interval: the one that was completed last. A program goes through several
 //! regions over and over within an interval, so a single identity means little; a phase is a *set*.
 //!
 //! *Approach.* The set of the present phase grows as long as identities come that are not in it. Once
@@ -118,7 +118,7 @@ impl RegionPhases {
         (self.present.number > 0).then_some(RegionPhase {
             number: self.present.number,
             count: self.count,
-            // It is told to clients, whose numbers have a sign; no address is that large.
+            // It is told to clients, whose numbers have a sign. It only serves to tell regions apart.
             region: self.region & (u64::MAX >> 1),
         })
     }
