@@ -33,6 +33,8 @@ pub mod own_report;
 pub mod reader;
 pub mod report;
 pub mod seqlock;
+#[cfg(feature = "stand-in")]
+pub mod stand_in;
 pub mod token;
 pub mod writer;
 

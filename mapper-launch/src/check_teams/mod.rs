@@ -24,7 +24,8 @@ use mapper_model::TeamMode;
 
 use crate::catalogue::{Catalogue, Entry};
 use crate::identity::Identity;
-use trial::{Allocations, Outcome, Trial};
+use mapper_abi::stand_in::Allocations;
+use trial::{Outcome, Trial};
 
 /// Plain runs, and managed ones under changing allocations.
 const RUNS: u32 = 3;
@@ -158,11 +159,11 @@ impl Check<'_> {
         let trial = self.trial(limit)?;
         let mut best = Duration::MAX;
         let constant = (0..RUNS).map(|_| Allocations::OneCpu);
-        let changing = (0..RUNS).map(Allocations::Changing);
+        let changing = (0..RUNS).map(|seed| Allocations::Changing(u64::from(seed)));
         for allocations in constant.chain(changing) {
             let run = trial.managed(mode, allocations)?;
             if let Some(how) = differs(plain, &run) {
-                return Ok(Finding::Unsafe(format!("{how} {allocations}")));
+                return Ok(Finding::Unsafe(format!("{how} {}", told(allocations))));
             }
             if let Some(why) = run.not_admitted.filter(|_| mode != TeamMode::Fixed) {
                 return Ok(Finding::NotAdmitted(why));
@@ -172,6 +173,13 @@ impl Check<'_> {
             }
         }
         Ok(Finding::Safe(best))
+    }
+}
+
+const fn told(allocations: Allocations) -> &'static str {
+    match allocations {
+        Allocations::OneCpu => "on one CPU",
+        Allocations::Changing(_) => "when its CPUs change",
     }
 }
 

@@ -1,19 +1,18 @@
 //! One run of the program: plainly, or with the shim under an allocation of our own making.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use mapper_abi::{Allocation, CpuMask, PageWriter, Runtimes, TeamMode as PageTeamMode};
+use mapper_abi::TeamMode as PageTeamMode;
+use mapper_abi::stand_in::{Allocations, StandIn};
 use mapper_model::TeamMode;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
@@ -27,24 +26,6 @@ const CHANGE: Duration = Duration::from_micros(300);
 const LOOK: Duration = Duration::from_millis(2);
 /// Output beyond this is not compared.
 const MOST_OUTPUT: u64 = 64 << 20;
-
-/// What the program is given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Allocations {
-    /// One CPU from beginning to end.
-    OneCpu,
-    /// From one CPU to twice those there are, by this seed.
-    Changing(u32),
-}
-
-impl fmt::Display for Allocations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OneCpu => "on one CPU",
-            Self::Changing(_) => "when its CPUs change",
-        })
-    }
-}
 
 /// What came of a run.
 #[derive(Debug)]
@@ -86,7 +67,7 @@ impl<'a> Trial<'a> {
     }
 
     pub(super) fn plainly(&self) -> anyhow::Result<Outcome> {
-        self.run(self.prepared(), None)
+        self.run(self.prepared(), LOOK, None)
     }
 
     pub(super) fn managed(
@@ -95,16 +76,21 @@ impl<'a> Trial<'a> {
         allocations: Allocations,
     ) -> anyhow::Result<Outcome> {
         let mut command = self.prepared();
-        let mut daemon = StandIn::new(self, mode, allocations)?;
-        let descriptor = daemon.writer.as_fd().as_raw_fd();
-        let page = format!("/proc/{}/fd/{descriptor}", std::process::id());
+        let mode = match mode {
+            TeamMode::Fixed => PageTeamMode::Fixed,
+            TeamMode::Follow => PageTeamMode::Follow,
+            TeamMode::Virtual => PageTeamMode::Virtual,
+        };
+        let mut daemon = StandIn::new(mode, &self.cpus, allocations).context("make a page")?;
         let users = std::env::var_os("LD_PRELOAD");
         command
             .env("LD_PRELOAD", shim::preload(self.shim, users.as_deref()))
-            .env(mapper_abi::PAGE_ENV, page)
-            .env(mapper_abi::TOKEN_ENV, daemon.writer.token().to_string())
-            .env(mapper_abi::TEAMS_ENV, mode.as_str());
-        self.run(command, Some(&mut daemon))
+            .envs(daemon.environment());
+        let pause = match allocations {
+            Allocations::OneCpu => LOOK,
+            Allocations::Changing(_) => CHANGE,
+        };
+        self.run(command, pause, Some(&mut daemon))
     }
 
     /// The program as the launcher would start it on all CPUs.
@@ -128,6 +114,7 @@ impl<'a> Trial<'a> {
     fn run(
         &self,
         mut command: Command,
+        pause: Duration,
         mut daemon: Option<&mut StandIn>,
     ) -> anyhow::Result<Outcome> {
         let mut output = memory_file()?;
@@ -141,13 +128,9 @@ impl<'a> Trial<'a> {
             .spawn()
             .with_context(|| format!("start {}", self.program.display()))?;
         let mut running = Running(child);
-        let pause = match &daemon {
-            Some(daemon) if daemon.allocations != Allocations::OneCpu => CHANGE,
-            _ => LOOK,
-        };
         let status = loop {
             if let Some(daemon) = &mut daemon {
-                daemon.act(running.pid())?;
+                daemon.step(running.0.id());
             }
             std::thread::sleep(pause);
             if let Some(status) = running.0.try_wait().context("wait for the program")? {
@@ -169,99 +152,9 @@ impl<'a> Trial<'a> {
             status,
             printed,
             elapsed,
-            not_admitted: daemon.and_then(|daemon| daemon.teams_off()),
+            not_admitted: daemon.and_then(|daemon| daemon.real_teams_because()),
         })
     }
-}
-
-/// Stands in for the daemon in one run.
-struct StandIn {
-    writer: PageWriter,
-    mode: PageTeamMode,
-    allocations: Allocations,
-    cpus: Vec<usize>,
-    random: u64,
-}
-
-impl StandIn {
-    fn new(trial: &Trial<'_>, mode: TeamMode, allocations: Allocations) -> anyhow::Result<Self> {
-        let seed = match allocations {
-            Allocations::OneCpu => 0,
-            Allocations::Changing(seed) => u64::from(seed),
-        };
-        let mut stand_in = Self {
-            writer: PageWriter::create().context("make a page")?,
-            mode: match mode {
-                TeamMode::Fixed => PageTeamMode::Fixed,
-                TeamMode::Follow => PageTeamMode::Follow,
-                TeamMode::Virtual => PageTeamMode::Virtual,
-            },
-            allocations,
-            cpus: trial.cpus.clone(),
-            random: seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-        };
-        stand_in.publish(1)?;
-        Ok(stand_in)
-    }
-
-    fn publish(&mut self, count: u32) -> anyhow::Result<()> {
-        self.writer.publish(&Allocation {
-            cpu_count: count,
-            team_mode: self.mode,
-            cpus: CpuMask::from_cpus(0..count).context("make a CPU mask")?,
-            node_mask: 1,
-            ..Allocation::default()
-        });
-        Ok(())
-    }
-
-    /// Gives the program what it is to have now.
-    fn act(&mut self, program: Pid) -> anyhow::Result<()> {
-        let count = match self.allocations {
-            Allocations::OneCpu => 1,
-            Allocations::Changing(_) => {
-                // xorshift64
-                self.random ^= self.random << 13;
-                self.random ^= self.random >> 7;
-                self.random ^= self.random << 17;
-                let most = 2 * self.cpus.len().max(1) as u64;
-                let count = 1 + u32::try_from((self.random >> 16) % most).unwrap_or(0);
-                self.publish(count)?;
-                count
-            }
-        };
-        let mut set = CpuSet::new();
-        for &cpu in self.cpus.iter().take(count as usize) {
-            // A CPU beyond what the kernel's set can name is left out.
-            let _ = set.set(cpu);
-        }
-        for thread in threads(program) {
-            // It may have ended meanwhile.
-            let _ = sched_setaffinity(thread, &set);
-        }
-        Ok(())
-    }
-
-    fn teams_off(&self) -> Option<String> {
-        let report = self.writer.reader().ok()?.report();
-        match report.teams_off {
-            Some(why) => Some(format!("{why:?}")),
-            None if self.mode == PageTeamMode::Virtual && report.runtimes == Runtimes::LIBOMP => {
-                Some("its OpenMP runtime is not libgomp".to_owned())
-            }
-            None => None,
-        }
-    }
-}
-
-fn threads(process: Pid) -> Vec<Pid> {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/task")) else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .map(Pid::from_raw)
-        .collect()
 }
 
 /// A program that ends, with all that it forked, when nobody waits for it any more.

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use mapper_abi::{RuntimeReport, Runtimes, TeamMode};
+use mapper_abi::TeamMode;
+use mapper_abi::stand_in::{Allocations, StandIn};
 use serde::Serialize;
 
 use super::Teams;
-use super::flap::Flapper;
 use super::programs::{Compiled, Program};
 use super::run::{Ending, Machine, Run, Runner};
 
@@ -205,9 +205,10 @@ impl Judge<'_> {
         let mut real_teams = None;
         for turn in 0..self.runs {
             let seed = (index as u64) << 32 | u64::from(turn);
-            let mut flapper = Flapper::new(mode, &self.machine.cpus, seed)?;
-            let run = runner.managed(&mut flapper)?;
-            let shim = why_off(teams, &flapper.report());
+            let mut daemon = StandIn::new(mode, &self.machine.cpus, Allocations::Changing(seed))
+                .context("make a page")?;
+            let run = runner.managed(&mut daemon)?;
+            let shim = daemon.real_teams_because();
             if run.ending != Ending::Passed {
                 return wrong(runner, teams, run, shim);
             }
@@ -217,17 +218,6 @@ impl Judge<'_> {
             Some(why) if teams == Teams::Virtual => Verdict::RealTeams { why },
             _ => Verdict::Passed,
         })
-    }
-}
-
-/// What the shim says about the mode, if the program did not run in it.
-fn why_off(teams: Teams, report: &RuntimeReport) -> Option<String> {
-    match report.teams_off {
-        Some(why) => Some(format!("{why:?}")),
-        None if teams == Teams::Virtual && report.runtimes == Runtimes::LIBOMP => {
-            Some("its runtime is not libgomp".to_owned())
-        }
-        None => None,
     }
 }
 
@@ -295,9 +285,10 @@ pub(crate) fn supported(
     for &teams in wanted {
         let attached = match team_mode(teams) {
             Some(mode) => {
-                let mut flapper = Flapper::new(mode, &machine.cpus, 1)?;
-                runner.managed(&mut flapper)?;
-                flapper.report().attached()
+                let mut daemon = StandIn::new(mode, &machine.cpus, Allocations::Changing(1))
+                    .context("make a page")?;
+                runner.managed(&mut daemon)?;
+                daemon.report().attached()
             }
             None => false,
         };

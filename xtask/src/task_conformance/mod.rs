@@ -8,7 +8,7 @@
 //! by exit status 0 that all was well) is compiled by each compiler and run plainly a few times.
 //! Those that pass are run again with the shim, in every team mode, while the allocation flaps every
 //! 300 µs between 1 and twice the CPUs: the page says so, and the affinity of the program's threads
-//! follows as far as there are CPUs. No daemon is needed: [`flap`] is its stand-in.
+//! follows as far as there are CPUs. No daemon is needed: [`mapper_abi::stand_in`] is its stand-in.
 //!
 //! *What counts.* A program that passes plainly must pass under `fixed` and under `virtual`, whether
 //! the shim's check admits it there or leaves it its real teams. Under `follow` it must pass if it
@@ -20,11 +20,9 @@
 //! |---|---|
 //! | `programs` | which programs there are, and compiling them |
 //! | `run` | one run of one program, plain or managed, with its time limit |
-//! | `flap` | allocations that change all the time |
 //! | `judge` | the runs of one program, and what they say |
 //! | `report` | table, failures with the command to repeat them, JSON |
 
-mod flap;
 mod judge;
 mod programs;
 mod report;

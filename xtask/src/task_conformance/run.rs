@@ -12,7 +12,7 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use super::flap::{self, Flapper};
+use mapper_abi::stand_in::{self, StandIn};
 
 /// How often the allocation of a managed program changes.
 const FLAP: Duration = Duration::from_micros(300);
@@ -115,12 +115,12 @@ impl Runner<'_> {
     }
 
     /// Runs it with the shim, under an allocation that flaps.
-    pub(crate) fn managed(&self, flapper: &mut Flapper) -> anyhow::Result<Run> {
+    pub(crate) fn managed(&self, daemon: &mut StandIn) -> anyhow::Result<Run> {
         let mut command = self.command();
         command
             .env("LD_PRELOAD", &self.machine.shim)
-            .envs(flapper.environment());
-        self.run(command, Some(flapper))
+            .envs(daemon.environment());
+        self.run(command, Some(daemon))
     }
 
     /// The program with the environment that the launcher would give it, and nothing of ours.
@@ -143,7 +143,7 @@ impl Runner<'_> {
         command
     }
 
-    fn run(&self, mut command: Command, mut flapper: Option<&mut Flapper>) -> anyhow::Result<Run> {
+    fn run(&self, mut command: Command, mut daemon: Option<&mut StandIn>) -> anyhow::Result<Run> {
         let log = self.program.with_extension("log");
         let output = File::create(&log).with_context(|| format!("create {}", log.display()))?;
         command
@@ -157,17 +157,17 @@ impl Runner<'_> {
             .spawn()
             .with_context(|| format!("start {}", self.program.display()))?;
         let mut running = Running(child);
-        let pause = if flapper.is_some() { FLAP } else { LOOK };
+        let pause = if daemon.is_some() { FLAP } else { LOOK };
         let ending = loop {
             std::thread::sleep(pause);
             if let Some(status) = running.0.try_wait().context("wait for a program")? {
                 break Ending::from(status);
             }
             if begun.elapsed() > self.time_limit {
-                break Ending::Hung(self.time_limit, thread_states(running.pid()));
+                break Ending::Hung(self.time_limit, thread_states(running.0.id()));
             }
-            if let Some(flapper) = &mut flapper {
-                flapper.flap(running.pid())?;
+            if let Some(daemon) = &mut daemon {
+                daemon.step(running.0.id());
             }
         };
         let elapsed = begun.elapsed();
@@ -199,11 +199,14 @@ impl Drop for Running {
 }
 
 /// How many threads run and how many sleep, to tell a deadlock from an endless loop.
-fn thread_states(process: Pid) -> String {
+fn thread_states(process: u32) -> String {
     let mut running = 0;
     let mut others = 0;
-    for thread in flap::threads(process) {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat"));
+    for thread in stand_in::threads(process) {
+        let stat = std::fs::read_to_string(format!(
+            "/proc/{process}/task/{}/stat",
+            thread.as_raw_nonzero()
+        ));
         // The state follows the name, which is in parentheses and may hold any.
         let state = stat
             .ok()
