@@ -27,23 +27,6 @@ static void regions(int n)
     }
 }
 
-/* Some 1,000 ns that the compiler can not shorten. */
-static void work(void)
-{
-    for (volatile int i = 0; i < 600; i++) {}
-}
-
-/* With something between them: back to back, it depends on single nanoseconds which thread comes to libgomp's
- * dock first, and a region on that. */
-static void spaced(int n)
-{
-    for (int i = 0; i < n; i++) {
-        work();
-#pragma omp parallel
-        work();
-    }
-}
-
 static double evenness = 1;
 
 static void chunks(int n)
@@ -76,7 +59,6 @@ int main(void)
         int count = 0;
         if (sscanf(line, "%99s %d", construct, &count) != 2 || count < 1) return 1;
         void (*batch)(int) = !strcmp(construct, "region")    ? regions
-                             : !strcmp(construct, "spaced")  ? spaced
                              : !strcmp(construct, "chunk")   ? chunks
                              : !strcmp(construct, "barrier") ? barriers
                                                              : 0;

@@ -12,6 +12,7 @@ mod harness;
 mod latency;
 mod paired;
 mod report;
+mod side_by_side;
 
 use harness::Compiler;
 use paired::{Subject, Wanted};
@@ -33,16 +34,14 @@ const fn subject(
 }
 
 /// Issue 4, "Cost".
-const SUBJECTS: [Subject; 10] = [
+const SUBJECTS: [Subject; 8] = [
     subject(Compiler::Gcc, "region", 1, 1000, Wanted::AtMost(25.0)),
     subject(Compiler::Gcc, "region", 2, 200, Wanted::Unsaid),
-    subject(Compiler::Gcc, "spaced", 2, 200, Wanted::Unsaid),
     subject(Compiler::Gcc, "chunk", 1, 50_000, Wanted::AtMost(3.0)),
     subject(Compiler::Gcc, "chunk", 2, 20_000, Wanted::NotMeasurable),
     subject(Compiler::Gcc, "barrier", 1, 5_000, Wanted::Unsaid),
     subject(Compiler::Clang, "region", 1, 3000, Wanted::AtMost(15.0)),
     subject(Compiler::Clang, "region", 2, 200, Wanted::Unsaid),
-    subject(Compiler::Clang, "spaced", 2, 200, Wanted::Unsaid),
     subject(Compiler::Clang, "chunk", 2, 5000, Wanted::NotMeasurable),
 ];
 
@@ -84,6 +83,12 @@ fn main() {
         let label = format!("{name} parking");
         if wanted(&label) {
             latency::parking(compiler, &label);
+        }
+    }
+    for (compiler, name) in [(Compiler::Gcc, "libgomp"), (Compiler::Clang, "libomp")] {
+        let label = format!("{name} dynamic loops");
+        if wanted(&label) {
+            side_by_side::compare(compiler, &label);
         }
     }
     println!("1-minute load at the end: {}", load());
