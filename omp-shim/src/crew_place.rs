@@ -9,6 +9,8 @@
 //! where it is, in all caches. Where the kept crew is in use the region's crew lies in the frame of the
 //! exported function.
 //!
+//! What the table of regions says is kept beside the crew, on a line of its own, for the same reason.
+//!
 //! *Invariants.* A kept crew belongs to one region at a time, which it says itself. (Being outside all regions would not say it: a thread that waits for the others at the end of
 //! a region may carry out a task in which there is another region.) All-zero bytes are a kept crew that
 //! was never written; an outlined function is not at address zero.
@@ -50,6 +52,51 @@ struct Kept {
     in_use: Cell<bool>,
     /// The function's entry, if it has one.
     region: Cell<Option<&'static region_table::Entry>>,
+    /// The identity that is there, or the bare address.
+    identity: Cell<u64>,
+}
+
+/// A region whose crew the thread keeps, as the table of regions knows it.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    /// Its entry, if it has one.
+    pub(crate) region: Option<&'static region_table::Entry>,
+    /// Its identity.
+    pub(crate) identity: u64,
+}
+
+impl Known {
+    /// From the table.
+    #[inline(always)]
+    fn look_up(function: usize) -> Self {
+        let region = region_table::find(function);
+        let identity = region.map_or(function as u64, region_table::Entry::identity);
+        Self { region, identity }
+    }
+
+    /// From what the thread keeps, or from the table.
+    #[inline(always)]
+    pub(crate) fn of(function: usize) -> Self {
+        let kept = kept_for(function);
+        // SAFETY: it is in this thread's storage, zeroed or written by `keep`. This thread alone writes
+        // the function, which no region that uses the crew changes.
+        unsafe {
+            if Crew::holds(&raw const (*kept).crew, function) {
+                return (*kept).known();
+            }
+        }
+        Self::look_up(function)
+    }
+}
+
+impl Kept {
+    #[inline(always)]
+    fn known(&self) -> Known {
+        Known {
+            region: self.region.get(),
+            identity: self.identity.get(),
+        }
+    }
 }
 
 /// The place of the calling thread's kept crew for regions of that outlined function, by Fibonacci
@@ -90,10 +137,10 @@ impl Ready {
         }
     }
 
-    /// The entry of the region's function, if it has one.
+    /// What the table says of the region.
     #[inline(always)]
-    pub(crate) fn region(self) -> Option<&'static region_table::Entry> {
-        self.0.region.get()
+    pub(crate) fn known(self) -> Known {
+        self.0.known()
     }
 }
 
@@ -139,11 +186,16 @@ impl Place {
             if Crew::holds(&raw const (*kept).crew, crew.function()) {
                 (*kept).crew.rewrite(crew);
             } else {
-                let region = Cell::new(region_table::find(crew.function()));
+                let Known { region, identity } = Known::look_up(crew.function());
+                if region.is_some_and(|region| !region.is_identified()) {
+                    // Another thread is at it.
+                    return self.put(crew);
+                }
                 kept.write(Kept {
                     crew,
                     in_use: Cell::new(false),
-                    region,
+                    region: Cell::new(region),
+                    identity: Cell::new(identity),
                 });
             }
             Self::resume_in(self, Ready(&*kept));
@@ -246,8 +298,12 @@ mod tests {
             // SAFETY: it has been written.
             assert!(unsafe { (*kept).is_like(&crew(function, 3)) });
             place.clear();
-            let region = Ready::like(&crew(function, 3)).unwrap().region().unwrap();
-            assert!(core::ptr::eq(region, region_table::find(function).unwrap()));
+            let ready = Ready::like(&crew(function, 3)).unwrap();
+            for known in [ready.known(), Known::of(function)] {
+                let region = region_table::find(function).unwrap();
+                assert!(core::ptr::eq(known.region.unwrap(), region));
+                assert_eq!(known.identity, region.identity());
+            }
         }
     }
 }

@@ -154,8 +154,7 @@ unsafe extern "C-unwind" fn fork_begin(
         && !thread.clause_announced.get()
         && !Hall::are_wanted()
         && let Some(ready) = Ready::like(&crew_of(runtime, function, count))
-        && let Some(region) = ready.region()
-        && let Some(routine) = region::resume_routine(thread, runtime, region)
+        && let Some(routine) = region::resume_routine(thread, runtime, ready.known())
     {
         let fork = runtime.function(Symbol::__kmpc_fork_call);
         // SAFETY: the entry made room there; nothing there has a value that would have to be dropped.

@@ -16,6 +16,7 @@ use mapper_abi::layout::ThreadSlot;
 use mapper_abi::{SlotClaim, SlotSharing, TeamsOff};
 
 use crate::attachment;
+use crate::crew_place::Known;
 use crate::degree::Sizes;
 use crate::progress;
 use crate::region_table;
@@ -84,21 +85,17 @@ pub(crate) fn begin_routine(
     function: usize,
     asked: u32,
 ) -> Option<Routine> {
-    begin_known(thread, runtime, asked, || {
-        let region = region_table::find(function);
-        let identity = region.map_or(function as u64, region_table::Entry::identity);
-        (region, identity)
-    })
+    begin_known(thread, runtime, asked, || Known::of(function))
 }
 
-/// The same for a region without a clause whose function has that entry.
+/// The same for a region without a clause that is known.
 #[inline(always)]
 pub(crate) fn resume_routine(
     thread: &ThreadState,
     runtime: &Runtime,
-    region: &'static region_table::Entry,
+    known: Known,
 ) -> Option<Routine> {
-    begin_known(thread, runtime, 0, || (Some(region), region.identity()))
+    begin_known(thread, runtime, 0, || known)
 }
 
 #[inline(always)]
@@ -106,7 +103,7 @@ fn begin_known(
     thread: &ThreadState,
     runtime: &Runtime,
     asked: u32,
-    find: impl FnOnce() -> (Option<&'static region_table::Entry>, u64),
+    find: impl FnOnce() -> Known,
 ) -> Option<Routine> {
     if thread.is_in_loop() {
         return None;
@@ -123,7 +120,7 @@ fn begin_known(
     if !is_settled {
         return None;
     }
-    let (region, identity) = find();
+    let Known { region, identity } = find();
     if !degree_is_at_rest(thread, region) {
         return None;
     }

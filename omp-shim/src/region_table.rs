@@ -43,6 +43,11 @@ static TABLE: [Entry; ROOM] = [const {
 }; ROOM];
 
 impl Entry {
+    /// Whether its identity is final.
+    pub(crate) fn is_identified(&self) -> bool {
+        self.identity.load(Ordering::Relaxed) != 0
+    }
+
     /// The same in every run of the program, never 0.
     #[inline(always)]
     pub(crate) fn identity(&self) -> u64 {

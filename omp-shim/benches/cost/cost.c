@@ -29,19 +29,33 @@ static void regions(int n)
 
 static double evenness = 1;
 
-static void chunks(int n)
+/* Chunks whose bodies take some nanoseconds for each of so many turns. */
+static void loop(int n, int turns)
 {
     int fewest = n, threads = 1;
 #pragma omp parallel reduction(min : fewest)
     {
         volatile int own = 0;
 #pragma omp for schedule(dynamic) nowait
-        for (int i = 0; i < n; i++) own++;
+        for (int i = 0; i < n; i++) {
+            own++;
+            for (volatile int turn = 0; turn < turns; turn++) {}
+        }
         fewest = own;
 #pragma omp single
         threads = omp_get_num_threads();
     }
     evenness = (double)fewest * threads / n;
+}
+
+static void chunks(int n)
+{
+    loop(n, 0);
+}
+
+static void working_chunks(int n)
+{
+    loop(n, 60);
 }
 
 static void barriers(int n)
@@ -60,6 +74,7 @@ int main(void)
         if (sscanf(line, "%99s %d", construct, &count) != 2 || count < 1) return 1;
         void (*batch)(int) = !strcmp(construct, "region")    ? regions
                              : !strcmp(construct, "chunk")   ? chunks
+                             : !strcmp(construct, "working-chunk") ? working_chunks
                              : !strcmp(construct, "barrier") ? barriers
                                                              : 0;
         if (!batch) return 1;

@@ -34,11 +34,18 @@ const fn subject(
 }
 
 /// Issue 4, "Cost".
-const SUBJECTS: [Subject; 8] = [
+const SUBJECTS: [Subject; 9] = [
     subject(Compiler::Gcc, "region", 1, 1000, Wanted::AtMost(25.0)),
     subject(Compiler::Gcc, "region", 2, 200, Wanted::Unsaid),
     subject(Compiler::Gcc, "chunk", 1, 50_000, Wanted::AtMost(3.0)),
     subject(Compiler::Gcc, "chunk", 2, 20_000, Wanted::NotMeasurable),
+    subject(
+        Compiler::Gcc,
+        "working-chunk",
+        2,
+        5000,
+        Wanted::NotMeasurable,
+    ),
     subject(Compiler::Gcc, "barrier", 1, 5_000, Wanted::Unsaid),
     subject(Compiler::Clang, "region", 1, 3000, Wanted::AtMost(15.0)),
     subject(Compiler::Clang, "region", 2, 200, Wanted::Unsaid),
