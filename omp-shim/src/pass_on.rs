@@ -1,8 +1,9 @@
 //! Functions of the runtimes that the shim answers at times, and passes on at others.
 //!
 //! A stub in front notes the caller, as for all exported functions. The call may have been turned
-//! into a jump, so that the return address lies in a module that does not use OpenMP itself; then the
-//! runtime met last is taken. Where there is none (programs that refer to these functions weakly find
+//! into a jump, so that the return address lies in a module that does not use OpenMP itself (the barrier
+//! at the end of a region's body: in the shim, which called the body); then the runtime of the region is
+//! taken, else the one met last. Where there is none (programs that refer to these functions weakly find
 //! the shim's) the answer is zero, as outside all regions.
 
 use core::ffi::{c_int, c_uint, c_void};
@@ -14,6 +15,7 @@ use crate::thread_state::ThreadState;
 #[inline(always)]
 pub(crate) fn runtime_of_caller(thread: &ThreadState) -> Option<&'static Runtime> {
     runtime::of_caller(thread, thread.caller.get())
+        .or_else(|| thread.crew().map(|crew| crew.runtime))
         .or_else(|| thread.last_runtime.get())
         .or_else(runtime::any)
 }

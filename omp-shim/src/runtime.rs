@@ -24,7 +24,7 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::io::Write as _;
 
 use mapper_abi::Runtimes;
@@ -295,8 +295,21 @@ fn routes() -> impl Iterator<Item = &'static Route> {
     })
 }
 
+/// Where the shim itself lies, once it has been asked for: a call from there is not its own but one that
+/// a compiler turned into a jump, at the end of a function that the shim had called.
+static OWN_START: AtomicUsize = AtomicUsize::new(0);
+static OWN_LEN: AtomicUsize = AtomicUsize::new(0);
+
+fn is_own(address: usize) -> bool {
+    let start = OWN_START.load(Ordering::Relaxed);
+    address.wrapping_sub(start) < OWN_LEN.load(Ordering::Acquire)
+}
+
 #[cold]
 fn of_unknown_caller(thread: &ThreadState, address: usize) -> Option<&'static Runtime> {
+    if is_own(address) {
+        return None;
+    }
     shielded(|| {
         if let Some(runtime) = sole_runtime() {
             return Some(runtime);
@@ -338,6 +351,12 @@ fn sole_runtime() -> Option<&'static Runtime> {
 
 fn add_route(address: usize) -> Option<&'static Route> {
     let module = elf::module_containing(address)?;
+    if module.contains(add_route as *const () as usize) {
+        // What the shim exports itself is no runtime.
+        OWN_START.store(module.start, Ordering::Relaxed);
+        OWN_LEN.store(module.len, Ordering::Release);
+        return None;
+    }
     let scope = scope_of(&module, address)?;
     let runtime = Box::leak(Box::new(Runtime::look_up(scope)));
     let route: *mut Route = Box::into_raw(Box::new(Route { module, runtime }));

@@ -107,6 +107,27 @@ fn a_wheel_with_a_runtime_of_its_own_is_served_by_it() {
 }
 
 #[test]
+fn a_barrier_that_ends_the_body_of_a_region_is_that_of_the_wheels_runtime() {
+    let program = loader();
+    let dir = program.dir.path();
+    let wheel = wheel_of("barrier_last.c", dir, "wheel", &[]);
+    let wheel = format!("local:{}:wheel", text(&wheel));
+    let other = format!(
+        "local:{}:other",
+        text(&library(Compiler::Gcc, dir, "other", &[]))
+    );
+    for arguments in [
+        &[&wheel, "call:0"][..],
+        &[&wheel, &other, "call:1", "call:0", "call:1"],
+    ] {
+        let mut managed = program.managed().args(arguments);
+        let calls = arguments.iter().filter(|a| a.starts_with("call")).count();
+        let expected = format!("{RIGHT}\n").repeat(calls);
+        assert_eq!(managed.run().output(), expected, "{arguments:?}");
+    }
+}
+
+#[test]
 fn a_wheel_and_another_library_each_keep_their_runtime() {
     let program = loader();
     let dir = program.dir.path();
