@@ -141,6 +141,10 @@ fn judge(name: &[u8]) -> Option<TeamsOff> {
             Some(construct(name))
         };
     }
+    // It ends the runtime's threads, so that their threadprivate data start anew; members live on.
+    if begins(&["omp_pause_resource"]) {
+        return Some(TeamsOff::Unserved);
+    }
     if begins(&["__asan_", "__hwasan_", "__msan_", "__tsan_"]) {
         return Some(TeamsOff::Sanitizer);
     }
@@ -278,6 +282,7 @@ mod tests {
             ("GOMP_parallel_reductions", TeamsOff::TaskReduction),
             ("GOMP_taskgroup_reduction_register", TeamsOff::TaskReduction),
             ("GOMP_something_new", TeamsOff::Unserved),
+            ("omp_pause_resource_all_", TeamsOff::Unserved),
             ("__tsan_init", TeamsOff::Sanitizer),
             ("pthread_mutexattr_setprotocol", TeamsOff::ThreadBound),
         ] {

@@ -126,15 +126,15 @@ pub(super) fn sizes(runtime: &'static Runtime) -> Sizes {
 fn note(runtime: &'static Runtime) {
     let version = VERSION.load(Ordering::Relaxed);
     TEAM_SIZE.store(get(runtime, Symbol::omp_get_max_threads), Ordering::Relaxed);
-    LIMIT.store(
-        get(runtime, Symbol::omp_get_thread_limit),
-        Ordering::Relaxed,
-    );
+    let levels = get(runtime, Symbol::omp_get_max_active_levels);
+    // No active level at all: every region has one thread.
+    let limit = match levels {
+        0 => 1,
+        _ => get(runtime, Symbol::omp_get_thread_limit),
+    };
+    LIMIT.store(limit, Ordering::Relaxed);
     DYNAMIC.store(get(runtime, Symbol::omp_get_dynamic), Ordering::Relaxed);
-    ACTIVE_LEVELS.store(
-        get(runtime, Symbol::omp_get_max_active_levels),
-        Ordering::Relaxed,
-    );
+    ACTIVE_LEVELS.store(levels, Ordering::Relaxed);
     let schedule = run_schedule(runtime);
     SCHEDULE.store(schedule.kind, Ordering::Relaxed);
     CHUNK.store(schedule.chunk, Ordering::Relaxed);
