@@ -158,14 +158,30 @@ fn a_fortran_program_uses_the_module() {
     let said = succeed(&mut managed(&program, &writer));
     assert_eq!(
         said.split_whitespace().collect::<Vec<_>>(),
-        ["1", "2", "2", "3"]
+        ["1", "2", "2", "3", "2"]
     );
     assert_eq!(work(&writer), 8.0);
     let alone = succeed(Command::new(&program).env_remove(mapper_abi::PAGE_ENV));
     assert_eq!(
         alone.split_whitespace().collect::<Vec<_>>(),
-        ["0", "0", "0", "0"]
+        ["0", "0", "0", "0", "0"]
     );
+}
+
+#[test]
+fn a_latency_said_in_c_reaches_the_daemon_in_nanoseconds() {
+    let installed = Installed::new();
+    let source = installed.prefix.path().join("latency.c");
+    let text = "#include <mapper.h>\nint main(void) { mapper_latency(0.004); return 0; }\n";
+    fs::write(&source, text).unwrap();
+    let program = installed.compile("gcc", Form::Shared, &[&source]);
+    let writer = PageWriter::create().unwrap();
+    succeed(&mut managed(&program, &writer));
+    let report = writer.reader().unwrap().own_report(u64::MAX);
+    let Some(OwnProgress::Latency { latency_ns, .. }) = report.progress else {
+        panic!("no latency reported but {report:?}");
+    };
+    assert!((latency_ns - 4e6).abs() < 1.0, "{latency_ns}");
 }
 
 #[test]
