@@ -489,6 +489,7 @@ mod tests {
     #[test]
     fn the_shipped_list_can_be_read_and_names_programs() {
         let shipped = ProgramRules::shipped().unwrap();
+        assert!(!shipped.rules.is_empty());
         for (_, rule) in &shipped.rules {
             assert!(
                 rule.build_id.is_some(),
