@@ -7,6 +7,7 @@
 
 mod support;
 
+use mapper_model::testing::Numbers;
 use mapper_model::topology::Shape;
 use mapper_model::{AppId, CpuRange, Reason, Resizing, Topology, Trigger};
 use support::{World, amdahl, config, flat, linear, peak};
@@ -220,4 +221,71 @@ fn the_last_ten_decisions_are_told_with_curve_and_floor() {
     let text = serde_json::to_string(&told).unwrap();
     let read: mapper_pipeline::AppExplanation = serde_json::from_str(&text).unwrap();
     assert_eq!(read, told);
+}
+
+/// A number that depends on the tick alone, evenly spread.
+fn spread(tick: u64) -> u64 {
+    let mixed = (tick ^ (tick >> 3)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed ^ (mixed >> 29)
+}
+
+#[test]
+fn the_regions_of_a_program_with_one_phase_change_no_decision() {
+    for seed in 1..6 {
+        let run = |region: fn(u64) -> u64| {
+            let mut world = world(1, 20, 1);
+            (world.noise, world.numbers) = (0.05, Numbers::new(seed));
+            world.region = Box::new(region);
+            world.start([linear(), flat(10.0)]);
+            (0..150)
+                .map(|_| {
+                    world.interval();
+                    world.counts()
+                })
+                .collect::<Vec<_>>()
+        };
+        let unknown = run(|_| 0);
+        assert_eq!(unknown, run(|_| 7), "seed {seed}: one region");
+        assert_eq!(
+            unknown,
+            run(|tick| 1 + (spread(tick) >> 20) % 9),
+            "seed {seed}: nine regions"
+        );
+    }
+}
+
+#[test]
+fn a_phase_that_returns_is_settled_no_later_than_when_it_was_new() {
+    // Two programs that turn from scaling to not scaling and back, by turns.
+    const LENGTH: u64 = 80;
+    let scales = std::rc::Rc::new(std::cell::Cell::new(true));
+    let of = |scales: &std::rc::Rc<std::cell::Cell<bool>>| -> support::Curve {
+        let scales = std::rc::Rc::clone(scales);
+        Box::new(move |cpus| match scales.get() {
+            true => f64::from(cpus),
+            false => 4.0,
+        })
+    };
+    let mut world = world(1, 20, 1);
+    world.region = Box::new(|tick| 1 + (tick / LENGTH) % 2);
+    world.start([of(&scales), amdahl(0.2)]);
+    let mut settled_after = Vec::new();
+    for _ in 0..6 {
+        let mut last_move = 0;
+        let mut passed = 0;
+        loop {
+            scales.set(((world.tick + 1) / LENGTH).is_multiple_of(2));
+            world.interval();
+            passed += 1;
+            if !world.last.actions.is_empty() {
+                last_move = passed;
+            }
+            if (world.tick + 1).is_multiple_of(LENGTH) {
+                break;
+            }
+        }
+        settled_after.push(last_move);
+    }
+    assert!(settled_after[4] <= settled_after[0], "{settled_after:?}");
+    assert!(settled_after[5] <= settled_after[1], "{settled_after:?}");
 }

@@ -14,7 +14,7 @@
 use mapper_model::testing::Numbers;
 use mapper_model::{
     Action, AppId, AppName, AppObservation, AppSpec, CpuSet, Observation, Plan, Reading,
-    ReportedProgress, Sharing, Topology, Trigger,
+    ReportedProgress, RuntimeProgress, Sharing, Topology, Trigger,
 };
 use mapper_pipeline::{Controller, Header, PipelineConfig, Severity, check, record};
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ pub struct World {
     /// Relative standard deviation of what is measured.
     pub noise: f64,
     pub numbers: Numbers,
+    /// The region that applications are seen in at a decision; 0 is not known.
+    pub region: Box<dyn Fn(u64) -> u64>,
     pub tick: u64,
     pub now_ns: u64,
     /// Lines of the recording.
@@ -87,6 +89,7 @@ impl World {
             apps: Vec::new(),
             noise: 0.0,
             numbers: Numbers::new(1),
+            region: Box::new(|_| 0),
             tick: 0,
             now_ns: 100 * SECOND_NS,
             last: Plan::default(),
@@ -158,6 +161,12 @@ impl World {
                     done: app.done,
                     at_ns: self.now_ns,
                 }),
+                runtime: Some((self.region)(self.tick))
+                    .filter(|region| *region != 0)
+                    .map(|region| RuntimeProgress {
+                        region,
+                        ..RuntimeProgress::default()
+                    }),
                 ..Reading::default()
             },
         });
