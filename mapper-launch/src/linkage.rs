@@ -72,9 +72,7 @@ fn linked<'d, Elf: FileHeader<Endian = Endianness>>(
         let constants = file
             .section_by_name(".rodata")
             .and_then(|section| section.data().ok());
-        let holds = |mark: &[u8]| {
-            constants.is_some_and(|data| data.windows(mark.len()).any(|found| found == mark))
-        };
+        let holds = |mark| constants.is_some_and(|data| contains(data, mark));
         if holds(GOMP_MARK) {
             return LinkedOpenMp::StaticLibgomp;
         }
@@ -91,6 +89,26 @@ fn linked<'d, Elf: FileHeader<Endian = Endianness>>(
     } else {
         LinkedOpenMp::StaticProgram
     }
+}
+
+/// Whether `data` holds `mark`, by Horspool's method: most of the data is skipped, so that megabytes of
+/// constants do not delay a launch.
+fn contains(data: &[u8], mark: &[u8]) -> bool {
+    let Some(last) = mark.len().checked_sub(1) else {
+        return true;
+    };
+    let mut skips = [mark.len(); 256];
+    for (place, &byte) in mark[..last].iter().enumerate() {
+        skips[usize::from(byte)] = last - place;
+    }
+    let mut end = last;
+    while let Some(&byte) = data.get(end) {
+        if byte == mark[last] && data[end - last..=end] == *mark {
+            return true;
+        }
+        end += skips[usize::from(byte)];
+    }
+    false
 }
 
 /// The names in the file's own list of libraries (`DT_NEEDED`).
@@ -209,6 +227,22 @@ mod tests {
             let found = look_at(&program).unwrap();
             assert_eq!(found.openmp, LinkedOpenMp::StaticLibgomp, "{strip:?}");
         }
+    }
+
+    #[test]
+    fn a_mark_is_found_wherever_it_is() {
+        let mark = GOMP_MARK;
+        for before in 0..40 {
+            let mut data = b"GOMP_SPINGOMP_SPIN".repeat(3)[..before].to_vec();
+            assert!(!contains(&data, mark));
+            data.extend_from_slice(mark);
+            assert!(contains(&data, mark), "{before}");
+            data.pop();
+            assert!(!contains(&data, mark), "{before}");
+            data.extend_from_slice(b"X more");
+            assert!(!contains(&data, mark), "{before}");
+        }
+        assert!(contains(b"", b"") && !contains(b"", b"a") && contains(b"ba", b"a"));
     }
 
     #[test]
