@@ -1,7 +1,5 @@
 //! Loops whose chunks grow give the results of a plain run.
 
-use std::time::Instant;
-
 use mapper_abi::TeamMode;
 
 use crate::harness::{COMPILERS, Program};
@@ -76,21 +74,26 @@ fn loops_of_all_kinds_beside_them_are_right() {
 }
 
 #[test]
-fn small_iterations_cost_less_to_dispense() {
-    // 4,000,000 iterations of nothing, in chunks of one if nobody lets them grow.
+fn small_iterations_cost_less_than_half_to_dispense() {
     for compiler in COMPILERS {
-        let program = Program::new(compiler, "parking.c");
-        let run = |managed: crate::harness::Managed| {
-            let mut dialogue = managed.threads(2).args(&["monotonic", "1"]).start();
-            dialogue.ask("who");
-            let start = Instant::now();
-            let answer = dialogue.ask("stop");
-            assert_eq!(answer, "iterations 4000000 wrong 0", "{compiler:?}");
-            dialogue.finish();
-            start.elapsed()
+        let program = Program::new(compiler, "dispensing.c");
+        let run = |mut managed: crate::harness::Managed| {
+            let outcome = managed.run();
+            let (done, ns) = outcome.output().trim().split_once(' ').unwrap();
+            assert_eq!(done, "4000000", "{compiler:?}");
+            ns.parse::<u64>().unwrap()
         };
-        run(program.managed());
-        run(program.managed().env(ADAPTIVE.0, ADAPTIVE.1));
+        // The least of several, in turn: others use the machine, too.
+        let mut least_ns = [u64::MAX; 2];
+        for _ in 0..5 {
+            let times_ns = [
+                run(program.managed().threads(2)),
+                run(program.managed().threads(2).env(ADAPTIVE.0, ADAPTIVE.1)),
+            ];
+            least_ns = [0, 1].map(|which| least_ns[which].min(times_ns[which]));
+        }
+        let [as_written, adaptive] = least_ns;
+        assert!(adaptive < as_written / 2, "{compiler:?} {least_ns:?}");
     }
 }
 

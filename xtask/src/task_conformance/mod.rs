@@ -68,6 +68,10 @@ pub(crate) struct Args {
     )]
     teams: Vec<Teams>,
 
+    /// How dynamic loops are dispensed in managed runs
+    #[arg(long, value_name = "HOW", default_value = "as-written")]
+    schedule: LoopSchedule,
+
     /// Programs at a time [default: as many as CPUs]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -116,6 +120,17 @@ impl Teams {
     }
 }
 
+/// How the shim dispenses dynamic and guided loops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LoopSchedule {
+    /// In the chunks that the program asks for.
+    #[default]
+    AsWritten,
+    /// In chunks that grow, as under `MAPPER_SCHEDULE=adaptive`.
+    Adaptive,
+}
+
 /// Runs `cargo xtask conformance`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let report = check(args)?;
@@ -136,6 +151,7 @@ pub(crate) fn check_own_suite() -> anyhow::Result<Report> {
         dir: None,
         cc: vec!["gcc".to_owned(), "clang".to_owned()],
         teams: vec![Teams::Fixed, Teams::Follow, Teams::Virtual],
+        schedule: LoopSchedule::AsWritten,
         jobs: None,
         json: None,
         program: None,
@@ -171,7 +187,7 @@ fn check(args: &Args) -> anyhow::Result<Report> {
         .prefix("mapper-conformance-")
         .tempdir()
         .context("make a temporary folder")?;
-    let machine = Machine::of_this_process(shim)?;
+    let machine = Machine::of_this_process(shim, args.schedule)?;
     let judge = Judge {
         teams: judge::supported(&args.teams, &args.cc, &machine, scratch.path())?,
         machine,
@@ -193,7 +209,12 @@ fn check(args: &Args) -> anyhow::Result<Report> {
         None => std::thread::available_parallelism().context("count the CPUs")?,
     };
     let cases = judge_all(&judge, &cases, jobs)?;
-    Ok(Report::new(args.dir.as_deref(), judge.teams, cases))
+    Ok(Report::new(
+        args.dir.as_deref(),
+        args.schedule,
+        judge.teams,
+        cases,
+    ))
 }
 
 /// Builds the shim of this checkout.

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::Teams;
 use super::judge::{Case, Mode, Plain, Support, Verdict};
+use super::{LoopSchedule, Teams};
 
 /// The results of all programs.
 #[derive(Serialize)]
 pub(crate) struct Report {
     /// The folder, unless it was the project's own suite.
     folder: Option<PathBuf>,
+    schedule: LoopSchedule,
     modes: Vec<Mode>,
     cases: Vec<Case>,
 }
@@ -42,9 +43,15 @@ impl Row {
 
 impl Report {
     /// The report on these programs.
-    pub(crate) fn new(folder: Option<&Path>, modes: Vec<Mode>, cases: Vec<Case>) -> Self {
+    pub(crate) fn new(
+        folder: Option<&Path>,
+        schedule: LoopSchedule,
+        modes: Vec<Mode>,
+        cases: Vec<Case>,
+    ) -> Self {
         Self {
             folder: folder.map(Path::to_owned),
+            schedule,
             modes,
             cases,
         }
@@ -89,8 +96,12 @@ impl Report {
             Some(folder) => format!(" {}", quoted(&folder.to_string_lossy())),
             None => String::new(),
         };
+        let schedule = match self.schedule {
+            LoopSchedule::AsWritten => "",
+            LoopSchedule::Adaptive => " --schedule adaptive",
+        };
         format!(
-            "cargo xtask conformance{folder} --program {} --cc {} --teams {} --runs 20",
+            "cargo xtask conformance{folder} --program {} --cc {} --teams {}{schedule} --runs 20",
             quoted(&case.program),
             quoted(&case.compiler),
             teams.name()
@@ -268,14 +279,19 @@ mod tests {
             case("odd name.c", broken),
             case("racy.c", racy),
         ];
-        Report::new(Some(Path::new("/suite")), modes, cases)
+        Report::new(
+            Some(Path::new("/suite")),
+            LoopSchedule::Adaptive,
+            modes,
+            cases,
+        )
     }
 
     #[test]
     fn what_is_broken_comes_with_the_command_that_repeats_it() {
         let text = report().to_string();
-        let command =
-            "cargo xtask conformance /suite --program 'odd name.c' --cc gcc --teams fixed";
+        let command = "cargo xtask conformance /suite --program 'odd name.c' --cc gcc --teams fixed \
+             --schedule adaptive";
         assert!(text.contains(command), "{text}");
         assert!(
             text.contains("SIGSEGV") && text.contains("| line"),

@@ -14,6 +14,8 @@ use nix::unistd::Pid;
 
 use mapper_abi::stand_in::{self, StandIn};
 
+use super::LoopSchedule;
+
 /// How often the allocation of a managed program changes.
 const FLAP: Duration = Duration::from_micros(300);
 
@@ -29,16 +31,22 @@ pub(crate) struct Machine {
     pub(crate) shim: PathBuf,
     /// CPUs that this process may use.
     pub(crate) cpus: Vec<usize>,
+    /// How loops are dispensed in managed runs.
+    pub(crate) schedule: LoopSchedule,
 }
 
 impl Machine {
     /// The CPUs this process may use.
-    pub(crate) fn of_this_process(shim: PathBuf) -> anyhow::Result<Self> {
+    pub(crate) fn of_this_process(shim: PathBuf, schedule: LoopSchedule) -> anyhow::Result<Self> {
         let allowed = sched_getaffinity(Pid::from_raw(0)).context("ask for the CPUs")?;
         let cpus = (0..CpuSet::count())
             .filter(|&cpu| allowed.is_set(cpu).unwrap_or(false))
             .collect();
-        Ok(Self { shim, cpus })
+        Ok(Self {
+            shim,
+            cpus,
+            schedule,
+        })
     }
 
     /// Threads that programs start with: twice the CPUs, the most they are ever given.
@@ -120,6 +128,9 @@ impl Runner<'_> {
         command
             .env("LD_PRELOAD", &self.machine.shim)
             .envs(daemon.environment());
+        if self.machine.schedule == LoopSchedule::Adaptive {
+            command.env("MAPPER_SCHEDULE", "adaptive");
+        }
         self.run(command, Some(daemon))
     }
 
@@ -237,6 +248,7 @@ mod tests {
         let machine = Machine {
             shim: PathBuf::new(),
             cpus: vec![0],
+            schedule: LoopSchedule::AsWritten,
         };
         let runner = Runner {
             program: &program,
