@@ -152,11 +152,15 @@ fn setting_result(title: String, runs: &[Run]) -> SettingResult {
     }
 }
 
-/// The speed of `of` over `over` at each moment that has a run of both.
+/// The speed of `of` over `over` at each moment that has a run of both. Two runs that were both ended
+/// at the limit say nothing of each other.
 fn speeds(of: &[Run], over: &[Run]) -> Vec<f64> {
     of.iter()
         .filter_map(|here| {
             let there = over.iter().find(|run| run.moment == here.moment)?;
+            if here.is_over_limit && there.is_over_limit {
+                return None;
+            }
             let ratios = there.times_s.iter().zip(&here.times_s);
             geometric_mean(ratios.map(|(there, here)| there / here))
         })
@@ -191,6 +195,16 @@ pub(super) mod tests {
         let of = [run(0, [1.0; 2]), run(1, [3.0; 2])];
         assert_eq!(speeds(&of, &[run(1, [6.0; 2])]), [2.0]);
         assert!(speeds(&of, &[run(7, [6.0; 2])]).is_empty());
+    }
+
+    #[test]
+    fn runs_that_were_both_ended_at_the_limit_are_not_compared() {
+        let over_limit = |moment| Run {
+            is_over_limit: true,
+            ..run(moment, [6.0; 2])
+        };
+        assert!(speeds(&[over_limit(0)], &[over_limit(0)]).is_empty());
+        assert_eq!(speeds(&[run(0, [2.0; 2])], &[over_limit(0)]).len(), 1);
     }
 
     #[test]

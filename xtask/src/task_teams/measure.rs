@@ -24,6 +24,9 @@ use crate::private_daemon::PrivateDaemon;
 /// How often the daemon is asked what it knows of teams, in the runs where it is asked.
 const SAMPLING: Duration = Duration::from_millis(100);
 
+/// Runs in which the work of a program is chosen.
+const MOST_ATTEMPTS: u32 = 7;
+
 /// How long the daemon may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -254,28 +257,27 @@ impl Stage {
         }
     }
 
-    /// Chooses the steps of a program so that alone on a fair share it takes the calibrated time,
+    /// Chooses the steps of a program so that alone on a fair share it takes about the calibrated time,
     /// and keeps the result that it comes to.
     pub(super) fn calibrate(&mut self, program: Program) -> anyhow::Result<u64> {
         let aim_s = self.calibrated.as_secs_f64();
         let mut steps = program.first_guess();
-        for _ in 0..6 {
-            let (line, _) = self.alone(program, steps)?;
+        // A short run says little, since start-up counts for too much, and so does one that other
+        // work slowed down: only a run that took about what it should is believed at once.
+        for attempt in 0..MOST_ATTEMPTS {
+            let (line, elapsed) = self.alone(program, steps)?;
             let took_s = line.seconds.max(1e-4);
-            // A short run says little: start-up counts for too much. Grow until it is long enough.
-            if took_s >= 0.3 * aim_s {
-                let steps = scaled(steps, aim_s / took_s);
-                let (line, elapsed) = self.alone(program, steps)?;
-                let around = elapsed.saturating_sub(Duration::from_secs_f64(line.seconds));
+            let is_near = (0.85..1.2).contains(&(took_s / aim_s));
+            if is_near || (attempt + 1 == MOST_ATTEMPTS && took_s >= 0.3 * aim_s) {
                 let calibrated = Calibrated {
                     steps,
                     checksum: line.checksum,
-                    around,
+                    around: elapsed.saturating_sub(Duration::from_secs_f64(line.seconds)),
                 };
                 self.work.insert(program, calibrated);
                 return Ok(steps);
             }
-            steps = scaled(steps, (0.4 * aim_s / took_s).min(50.0)).max(steps + 1);
+            steps = scaled(steps, (aim_s / took_s).min(50.0));
         }
         bail!(
             "the running time of {} does not grow with its steps",

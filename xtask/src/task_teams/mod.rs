@@ -40,7 +40,7 @@ use crate::task_setup::{self, Purpose};
 const CALIBRATED: Duration = Duration::from_millis(1200);
 
 /// A program may work this many times the calibrated time before it is ended.
-const PATIENCE: u32 = 5;
+const PATIENCE: u32 = 6;
 
 /// In each repetition the settings that are held closely against each other run this often.
 const ROUNDS: usize = 2;
