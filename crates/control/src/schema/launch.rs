@@ -126,6 +126,9 @@ impl TryFrom<LaunchWire> for LaunchRequest {
                 mend: "give the process that will exec the program",
             });
         }
+        if let Some(program) = &wire.program {
+            program.check()?;
+        }
         Ok(Self {
             pid: wire.pid,
             command: wire.command,
@@ -249,6 +252,10 @@ mod tests {
             (r#""pid":7,"qos":1.5"#, "qos 1.5: give a number"),
             (r#""pid":7,"weight":0"#, "weight 0: give"),
             (r#""pid":7,"min_cpus":0"#, "min-cpus 0: give 1"),
+            (
+                r#""pid":7,"program":{"path":"/p","build_id":"0g"}"#,
+                "build id \"0g\": give",
+            ),
             (
                 r#""pid":7,"min_cpus":3,"max_cpus":2"#,
                 "max-cpus 2 (min-cpus 3): give",

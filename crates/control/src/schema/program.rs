@@ -5,6 +5,7 @@
 //! the daemon knows; so a launch says which settings those are, and the reply says what became of them.
 
 use mapper_model::TeamMode;
+use mapper_model::bounds::OutOfRange;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::num::NonZeroU32;
@@ -21,6 +22,39 @@ pub struct Program {
     /// The OpenMP runtime it brings along.
     #[serde(default)]
     pub openmp: LinkedOpenMp,
+}
+
+/// The longest path that the kernel takes.
+const LONGEST_PATH: usize = 4096;
+/// Twice the digits of the longest build id in use, SHA-256.
+const LONGEST_BUILD_ID: usize = 128;
+
+impl Program {
+    /// Whether path and build id can be what they are said to be; both are kept and told to people.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] names the one that cannot.
+    pub(super) fn check(&self) -> Result<(), OutOfRange> {
+        let shown = |text: &str| format!("{:?}", text.chars().take(80).collect::<String>());
+        if self.path.len() > LONGEST_PATH {
+            return Err(OutOfRange {
+                what: "program path",
+                value: shown(&self.path),
+                mend: "give a path of at most 4096 bytes",
+            });
+        }
+        let is_hex = |id: &str| {
+            id.len() <= LONGEST_BUILD_ID && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        match &self.build_id {
+            Some(id) if !is_hex(id) => Err(OutOfRange {
+                what: "build id",
+                value: shown(id),
+                mend: "give at most 128 hexadecimal digits",
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The OpenMP runtime that a program is linked with, as its file says.
@@ -230,6 +264,20 @@ mod tests {
             assert_eq!(serde_json::to_value(schedule).unwrap(), schedule.as_str());
             assert_eq!(schedule.as_str().parse(), Ok(schedule));
         }
+    }
+
+    #[test]
+    fn no_path_is_longer_than_the_kernel_takes() {
+        let program = |length| Program {
+            path: "/".repeat(length),
+            ..Program::default()
+        };
+        assert!(program(LONGEST_PATH).check().is_ok());
+        let error = program(LONGEST_PATH + 1).check().unwrap_err().to_string();
+        assert!(
+            error.len() < 200 && error.contains("program path"),
+            "{error}"
+        );
     }
 
     #[test]
