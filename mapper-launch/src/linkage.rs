@@ -20,6 +20,9 @@ use object::{Endianness, FileKind, Object as _, ObjectSection as _, ObjectSymbol
 const GOMP_MARK: &[u8] = b"GOMP_SPINCOUNT";
 const KMP_MARK: &[u8] = b"KMP_BLOCKTIME";
 
+/// Bytes of the longest build id that is told.
+const LONGEST_BUILD_ID: usize = 64;
+
 /// What is known of the file at `path`; `None` if it cannot be looked at.
 pub(crate) fn look_at(path: &Path) -> Option<Program> {
     let path = path.canonicalize().ok()?;
@@ -43,7 +46,9 @@ fn read<Elf: FileHeader<Endian = Endianness>>(cache: &ReadCache<File>, program: 
     let Ok(file) = ElfFile::<Elf, _>::parse(cache) else {
         return;
     };
+    // A linker puts in any that it is told to; the daemon takes those of usual length.
     let build_id = file.build_id().ok().flatten();
+    let build_id = build_id.filter(|id| id.len() <= LONGEST_BUILD_ID);
     program.build_id = build_id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect());
     program.openmp = linked(&file);
 }
@@ -205,6 +210,18 @@ mod tests {
             let flags: Vec<_> = flags.iter().copied().chain([build_id]).collect();
             assert_eq!(compiled(compiler, source, &flags), openmp, "{flags:?}");
         }
+    }
+
+    #[test]
+    fn a_build_id_of_unusual_length_is_not_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let (text, program) = (folder.path().join("p.c"), folder.path().join("p"));
+        std::fs::write(&text, "int main(void){return 0;}\n").unwrap();
+        let mut compile = Command::new("gcc");
+        compile.arg(format!("-Wl,--build-id=0x{}", "ab".repeat(65)));
+        compile.arg("-o").args([&program, &text]);
+        assert!(compile.status().unwrap().success());
+        assert_eq!(look_at(&program).unwrap().build_id, None);
     }
 
     #[test]
