@@ -5,9 +5,10 @@
 //!
 //! *Approach.* Where `schedule(static)` names no chunk size, OpenMP only says that a thread gets at most
 //! one chunk, of roughly equal size, and that two such loops of a region with as many iterations are
-//! divided alike. Both still hold when the loop is divided among the first *k* threads and the others
-//! get nothing, with *k* the number of CPUs at the start of the region. The real function is called
-//! all the same, which keeps its books; then the bounds are overwritten.
+//! divided alike. Both still hold when the others have one iteration each and the first *k* threads
+//! all the rest, with *k* the number of CPUs at the start of the region. (One, since there are programs
+//! that count on each thread to have had some of a long loop.) The real function is called all the
+//! same, which keeps its books; then the bounds are overwritten.
 //!
 //! *What is left alone.* Loops with a chunk size, whose chunks go to all threads in turn; sections and
 //! `distribute`; loops of few iterations, where programs like to do one thing for each thread; nested
@@ -42,13 +43,10 @@ struct Loop {
 
 /// A thread's part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
-    Empty,
-    Bounds {
-        lower: i128,
-        upper: i128,
-        is_last: bool,
-    },
+struct Part {
+    lower: i128,
+    upper: i128,
+    is_last: bool,
 }
 
 impl Loop {
@@ -60,29 +58,35 @@ impl Loop {
         }
     }
 
-    /// The part of the thread with number `rank` when the first `active` threads share it.
-    fn part(self, rank: u32, active: u32) -> Part {
-        let (rank, active) = (i128::from(rank), i128::from(active));
+    /// The calling thread's part; there are to be as many iterations as members, at least.
+    fn part(self, division: Division) -> Part {
+        let [rank, members, active] =
+            [division.rank, division.members, division.active].map(i128::from);
         let iterations = self.iterations();
-        let (each, extra) = (iterations / active, iterations % active);
-        let first = rank * each + rank.min(extra);
-        let count = each + i128::from(rank < extra);
-        if rank >= active || count == 0 {
-            return Part::Empty;
-        }
-        Part::Bounds {
+        let shared = iterations - (members - active);
+        let (each, extra) = (shared / active, shared % active);
+        let begin = |rank: i128| match rank < active {
+            true => rank * each + rank.min(extra),
+            false => shared + rank - active,
+        };
+        let (first, next) = (begin(rank), begin(rank + 1));
+        Part {
             lower: self.lower + first * self.increment,
-            upper: self.lower + (first + count - 1) * self.increment,
-            is_last: first + count == iterations,
+            upper: self.lower + (next - 1) * self.increment,
+            is_last: next == iterations,
         }
     }
 }
 
-/// How many threads divide the loops of a crew that are to be divided anew, and which of them the
-/// calling one is.
+/// Who divides a loop that is to be divided anew.
+#[derive(Clone, Copy, Debug)]
 struct Division {
-    rank: u32,
+    /// Threads of the team.
+    members: u32,
+    /// Those that do most of it; at least one.
     active: u32,
+    /// Which of the members the calling thread is.
+    rank: u32,
 }
 
 /// Whether the loop is to be divided anew.
@@ -99,8 +103,9 @@ fn division(crew: &Crew, location: *const c_void, schedule: c_int, work: Loop) -
         && crew.is_outermost()
         && work.iterations() >= FEW * i128::from(members);
     applies.then(|| Division {
+        members,
+        active: crew.active().max(1),
         rank: crew.runtime.thread_num(crew.family),
-        active: crew.active(),
     })
 }
 
@@ -146,20 +151,15 @@ macro_rules! static_init {
                     location, thread_number, schedule, last, lower, upper, stride, increment, chunk,
                 );
             }
-            if let Some((work, Division { rank, active })) = division {
-                let part = work.part(rank, active);
-                let (from, to, is_last) = match part {
-                    // As libomp says it.
-                    Part::Empty => (work.upper + work.increment, work.upper, false),
-                    Part::Bounds { lower, upper, is_last } => (lower, upper, is_last),
-                };
-                // SAFETY: the real function has written to the same places. The casts wrap only for
-                // the bound of an empty part, where libomp's own arithmetic does.
+            if let Some((work, division)) = division {
+                let part = work.part(division);
+                // SAFETY: the real function has written to the same places. The casts wrap nothing:
+                // the bounds lie within those of the loop.
                 unsafe {
-                    lower.write(from as $bound);
-                    upper.write(to as $bound);
+                    lower.write(part.lower as $bound);
+                    upper.write(part.upper as $bound);
                     if !last.is_null() {
-                        last.write(c_int::from(is_last));
+                        last.write(c_int::from(part.is_last));
                     }
                 }
             }
@@ -178,91 +178,83 @@ static_init! {
 mod tests {
     use super::*;
 
-    fn covered(work: Loop, members: u32, active: u32) -> Vec<i128> {
-        let mut seen = Vec::new();
-        let mut last = 0;
-        for rank in 0..members {
-            if let Part::Bounds {
-                lower,
-                upper,
-                is_last,
-            } = work.part(rank, active)
-            {
-                assert!(rank < active);
-                last += u32::from(is_last);
-                let mut variable = lower;
-                loop {
-                    seen.push(variable);
-                    if variable == upper {
-                        break;
-                    }
-                    variable += work.increment;
-                }
-            }
+    fn parts(work: Loop, members: u32, active: u32) -> Vec<Part> {
+        let part = |rank| {
+            work.part(Division {
+                members,
+                active,
+                rank,
+            })
+        };
+        (0..members).map(part).collect()
+    }
+
+    fn iterations(work: Loop, part: Part) -> Vec<i128> {
+        let own = Loop {
+            lower: part.lower,
+            upper: part.upper,
+            increment: work.increment,
+        };
+        (0..own.iterations())
+            .map(|iteration| own.lower + iteration * own.increment)
+            .collect()
+    }
+
+    fn work(lower: i128, upper: i128, increment: i128) -> Loop {
+        Loop {
+            lower,
+            upper,
+            increment,
         }
-        assert_eq!(last, 1, "{work:?}");
-        seen
     }
 
     #[test]
     fn the_parts_are_the_loop_in_order_and_the_last_is_told() {
-        for (lower, upper, increment) in [(0, 99, 1), (-7, 1000, 13), (100, -3, -4), (5, 5, 1)] {
-            let work = Loop {
-                lower,
-                upper,
-                increment,
-            };
+        for work in [
+            work(0, 99, 1),
+            work(-7, 1000, 13),
+            work(100, -3, -4),
+            work(1, 8, 1),
+        ] {
             let all: Vec<i128> = (0..work.iterations())
-                .map(|iteration| lower + iteration * increment)
+                .map(|iteration| work.lower + iteration * work.increment)
                 .collect();
             for members in 1..9 {
                 for active in 1..=members {
-                    assert_eq!(covered(work, members, active), all);
+                    let parts = parts(work, members, active);
+                    let covered = parts.iter().flat_map(|&part| iterations(work, part));
+                    assert_eq!(covered.collect::<Vec<_>>(), all);
+                    let last = parts.iter().position(|part| part.is_last);
+                    assert_eq!(last, Some(parts.len() - 1));
                 }
             }
         }
     }
 
     #[test]
-    fn parts_differ_by_one_iteration_at_most() {
-        let work = Loop {
-            lower: 0,
-            upper: 99,
-            increment: 1,
-        };
-        let sizes: Vec<i128> = (0..7)
-            .filter_map(|rank| match work.part(rank, 7) {
-                Part::Empty => None,
-                Part::Bounds { lower, upper, .. } => Some(upper - lower + 1),
-            })
+    fn threads_without_a_cpu_have_one_iteration_and_the_others_as_many_but_for_one() {
+        let work = work(0, 99, 1);
+        let sizes: Vec<usize> = parts(work, 7, 3)
+            .into_iter()
+            .map(|part| iterations(work, part).len())
             .collect();
-        assert_eq!(sizes.iter().sum::<i128>(), 100);
-        assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
+        assert_eq!(sizes, [32, 32, 32, 1, 1, 1, 1]);
+        let sizes = parts(work, 7, 7);
+        let sizes = sizes.into_iter().map(|part| iterations(work, part).len());
+        assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1);
     }
 
     #[test]
-    fn a_loop_that_does_not_run_has_no_parts() {
+    fn a_loop_that_does_not_run_has_no_iterations() {
         for (lower, upper, increment) in [(1, 0, 1), (0, 1, -1), (0, 5, 0)] {
-            let work = Loop {
-                lower,
-                upper,
-                increment,
-            };
-            assert_eq!(work.iterations(), 0);
-            assert_eq!(work.part(0, 2), Part::Empty);
+            assert_eq!(work(lower, upper, increment).iterations(), 0);
         }
     }
 
     #[test]
     fn the_largest_loops_do_not_overflow() {
-        let work = Loop {
-            lower: 0,
-            upper: u64::MAX.into(),
-            increment: 1,
-        };
-        let Part::Bounds { upper, is_last, .. } = work.part(2, 3) else {
-            panic!("the last of three threads has a part");
-        };
-        assert_eq!((upper, is_last), (u64::MAX.into(), true));
+        let work = work(0, u64::MAX.into(), 1);
+        let part = parts(work, 3, 3)[2];
+        assert_eq!((part.upper, part.is_last), (u64::MAX.into(), true));
     }
 }

@@ -14,7 +14,10 @@ use super::Teams;
 use super::programs::{Compiled, Program};
 use super::run::{Ending, Machine, Run, Runner};
 
-/// Plain runs under `OMP_DYNAMIC=true` that must pass for `follow` to be answerable.
+/// What lets a plain runtime choose team sizes, as `follow` asks it of a program. By itself libomp
+/// changes them with the machine's load only.
+const DYNAMIC: [(&str, &str); 2] = [("OMP_DYNAMIC", "true"), ("KMP_DYNAMIC_MODE", "random")];
+/// Plain runs with that that must pass for `follow` to be answerable.
 const DYNAMIC_RUNS: u32 = 3;
 
 /// Plain runs, of a program that failed with mapper, that must all pass before mapper is blamed:
@@ -231,7 +234,7 @@ fn wrong(
     let how = run.ending.to_string();
     if teams == Teams::Follow {
         for _ in 0..DYNAMIC_RUNS {
-            if runner.plainly(&[("OMP_DYNAMIC", "true")])?.ending != Ending::Passed {
+            if runner.plainly(&DYNAMIC)?.ending != Ending::Passed {
                 return Ok(Verdict::NeedsExactTeams { how });
             }
         }
