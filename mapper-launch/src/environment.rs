@@ -7,7 +7,7 @@
 //! | variable | value | unless |
 //! |---|---|---|
 //! | `OMP_NUM_THREADS` | CPUs at launch; with `follow` and `virtual` all it may ever get | set by the user |
-//! | `GOMP_SPINCOUNT` | [as many turns](SpinTurns) as fit into a short time | it or `OMP_WAIT_POLICY` is set |
+//! | `GOMP_SPINCOUNT` | [as many turns](SpinTurns) as fit into a short time; none for a team of fixed size that has more threads than the machine CPUs | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_BLOCKTIME` | [`BLOCK_TIME`] | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
 //! | `LD_PRELOAD` | the shim, before the user's | there is no page |
@@ -150,12 +150,19 @@ pub(crate) fn assignments(
 ) -> Vec<Assignment> {
     let unset = |names: &[&str]| names.iter().all(|name| users.get(name).is_none());
     let mut set = Vec::new();
-    if wishes.threads.is_some() || unset(&["OMP_NUM_THREADS"]) {
+    let users_threads = users
+        .get("OMP_NUM_THREADS")
+        .filter(|_| wishes.threads.is_none());
+    if users_threads.is_none() {
         let threads = team_size(wishes, granted).to_string();
         set.push(Assignment::new("OMP_NUM_THREADS", threads));
     }
     if unset(&["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"]) {
-        set.push(Assignment::new("GOMP_SPINCOUNT", spin_turns.to_string()));
+        let turns = match can_have_a_cpu_each(wishes, granted, users_threads) {
+            true => spin_turns,
+            false => SpinTurns::NONE,
+        };
+        set.push(Assignment::new("GOMP_SPINCOUNT", turns.to_string()));
     }
     if unset(&["KMP_BLOCKTIME", "OMP_WAIT_POLICY"]) {
         set.push(Assignment::new("KMP_BLOCKTIME", BLOCK_TIME));
@@ -174,6 +181,22 @@ pub(crate) fn assignments(
         }
     }
     set.into_iter().flatten().collect()
+}
+
+/// Whether the threads of a team may ever have a CPU each, so that spinning can pay. Under `follow` and
+/// `virtual` the shim sees to that; other teams keep their size.
+fn can_have_a_cpu_each(
+    wishes: TeamWishes,
+    granted: &Granted,
+    users_threads: Option<&OsStr>,
+) -> bool {
+    let keeps_size = wishes.teams == TeamMode::Fixed || granted.runtime.is_none();
+    let size = match users_threads {
+        // What is no number, or a list for nested teams, tells nothing here.
+        Some(text) => text.to_str().and_then(|text| text.trim().parse().ok()),
+        None => Some(team_size(wishes, granted)),
+    };
+    !keeps_size || size.is_none_or(|size: u32| size <= granted.machine_cpus)
 }
 
 /// How many threads a team starts with. Where teams follow the allocation or are virtual, the shim
@@ -248,6 +271,26 @@ mod tests {
         assert_eq!(threads(wishes(follow, "alloc"), &granted(), &[]), "3");
         assert_eq!(threads(wishes(fixed, "all"), &granted(), &[]), "6");
         assert_eq!(threads(wishes(fixed, "5"), &granted(), &[]), "5");
+    }
+
+    #[test]
+    fn a_team_of_fixed_size_that_outnumbers_the_machine_does_not_spin() {
+        let spins = |teams, entries: &[&str]| {
+            let environment = set(wishes(teams, ""), &granted(), &users(entries));
+            environment.get("GOMP_SPINCOUNT").unwrap() != "0"
+        };
+        assert!(!spins(TeamMode::Fixed, &["OMP_NUM_THREADS=9"]));
+        for entries in [
+            &[][..],
+            &["OMP_NUM_THREADS=8"],
+            &["OMP_NUM_THREADS=9,2"],
+            &["OMP_NUM_THREADS=many"],
+        ] {
+            assert!(spins(TeamMode::Fixed, entries), "{entries:?}");
+        }
+        // Of these as many run as there are CPUs.
+        assert!(spins(TeamMode::Virtual, &["OMP_NUM_THREADS=9"]));
+        assert!(spins(TeamMode::Follow, &["OMP_NUM_THREADS=9"]));
     }
 
     #[test]
