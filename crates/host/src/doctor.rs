@@ -5,7 +5,7 @@
 //! is found holds for the process that looks: a service may have rights that its operator's shell has
 //! not, and the other way round.
 
-use crate::counters::HardwareCounters;
+use crate::counters::{self, HardwareCounters};
 use crate::enforce::cgroup;
 use crate::procfs::{read_cpu_list, read_small};
 use crate::topology::{HwlocSource, TopologySource};
@@ -187,6 +187,12 @@ fn hardware_counters() -> Vec<Finding> {
                 ),
                 None => Finding::good(what, says),
             }];
+            if !found.processors.is_empty() {
+                findings.push(Finding::good("event table", found.processors.join(" and ")));
+            }
+            findings.extend(found.described.into_iter().map(|described| {
+                Finding::good(counters::hardware::name(&described.event), described.text)
+            }));
             findings.extend(found.missing.into_iter().map(of));
             findings
         }

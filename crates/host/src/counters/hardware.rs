@@ -6,24 +6,28 @@
 //! with the times that tell which share was really counted. Groups are opened when a thread is first
 //! seen and closed when it is gone.
 //!
-//! Events here are those the kernel knows on every architecture: cycles, instructions, last-level
-//! cache misses. Only user mode is counted, which needs no privilege up to
-//! `kernel.perf_event_paranoid` 2. An event that the processor lacks is left out and reported; without
-//! cycles and instructions there is nothing to measure speed with, and the whole source is missing.
+//! Which events the processor has and how it is asked for them is in [`super::event_table`]; only user
+//! mode is counted, which needs no privilege up to `kernel.perf_event_paranoid` 2. An event that the
+//! processor lacks is left out and reported; without cycles and instructions there is nothing to
+//! measure speed with, and the whole source is missing. Where the counters do not suffice for all
+//! events at once, a thread has several groups, between which the kernel switches; each value comes
+//! with the times of its own group. A hybrid machine has groups for each kind of core, whose values
+//! are added up.
 //!
 //! Each event of each thread is a file descriptor. The limit of open files is raised as far as
 //! allowed; beyond it further threads are not counted (the monitor sees which are).
 
+use super::offer::{Described, Offer, Pmu, Wanted, lack};
 use super::{CounterSource, Subject, switch_cost};
 use crate::Missing;
 use crate::procfs::ProcFs;
 use mapper_model::{AppId, CounterValue, Counters, Event, Reading, ThreadId, ThreadReading};
-use perf_event::events::Hardware;
-use perf_event::{Builder, Counter, ReadFormat};
+use perf_event::{Counter, ReadFormat};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 /// Descriptors that are left for everything else.
@@ -33,49 +37,82 @@ const OTHER_FILES: u64 = 256;
 #[derive(Debug)]
 pub struct HardwareCounters {
     proc: ProcFs,
-    events: Vec<Wanted>,
-    apps: BTreeMap<AppId, BTreeMap<ThreadId, Group>>,
+    /// The events of a thread, those that are counted together in one group.
+    groups: Vec<Vec<Wanted>>,
+    apps: BTreeMap<AppId, BTreeMap<ThreadId, ThreadCounters>>,
     open: u64,
     most_open: u64,
     told_of_limit: bool,
 }
-
-/// An event to be counted.
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
-    event: Event,
-    /// How the kernel is asked for it.
-    ask: fn() -> Builder<'static>,
-}
-
-const EVENTS: [Wanted; 3] = [
-    Wanted {
-        event: Event::Cycles,
-        ask: || Builder::new(Hardware::CPU_CYCLES),
-    },
-    Wanted {
-        event: Event::Instructions,
-        ask: || Builder::new(Hardware::INSTRUCTIONS),
-    },
-    Wanted {
-        event: Event::LlcMisses,
-        ask: || Builder::new(Hardware::CACHE_MISSES),
-    },
-];
 
 /// Counters that work here, and what the processor lacks.
 #[derive(Debug)]
 pub struct Found {
     /// Ready to be read.
     pub counters: HardwareCounters,
+    /// The micro-architectures whose event tables are used; empty when none describes this machine.
+    pub processors: Vec<String>,
+    /// What the events are that have a name of the processor's maker.
+    pub described: Vec<Described>,
     /// Events that are not there.
     pub missing: Vec<Missing>,
 }
 
+impl Found {
+    /// Counts from now on only what speed and memory bandwidth are told by, for machines where every
+    /// further counter makes a change of threads much longer. Tells whether there was more before.
+    pub fn give_up_sharing(&mut self) -> Reduced {
+        let kept = |event| {
+            matches!(
+                event,
+                Event::Cycles | Event::Instructions | Event::LlcMisses
+            )
+        };
+        let groups = &mut self.counters.groups;
+        let given_up: Vec<Event> = groups
+            .iter()
+            .flatten()
+            .map(|wanted| wanted.event)
+            .filter(|event| !kept(*event))
+            .collect();
+        for group in groups.iter_mut() {
+            group.retain(|wanted| kept(wanted.event));
+        }
+        groups.retain(|group| !group.is_empty());
+        self.described.retain(|described| kept(described.event));
+        if given_up.is_empty() {
+            return Reduced::NothingToGiveUp;
+        }
+        for event in Event::ALL.into_iter().filter(|e| given_up.contains(e)) {
+            self.missing.push(lack(
+                event,
+                "with it a context switch takes too long here",
+                "choose counters hardware to have it all the same",
+            ));
+        }
+        Reduced::CountsLess
+    }
+}
+
+/// What came of counting less.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reduced {
+    /// Events were given up.
+    CountsLess,
+    /// There were none beyond the basic ones.
+    NothingToGiveUp,
+}
+
 /// The open counters of one thread.
 #[derive(Debug)]
-struct Group {
+struct ThreadCounters {
     started: u64,
+    groups: Vec<Group>,
+}
+
+/// Counters that are on the PMU together.
+#[derive(Debug)]
+struct Group {
     leader: Counter,
     members: Vec<Counter>,
     events: Vec<Event>,
@@ -92,26 +129,25 @@ impl HardwareCounters {
             why: crate::chain(&error),
             mend: "mount /proc".to_owned(),
         })?;
-        let mut events = Vec::new();
-        let mut missing = Vec::new();
-        for wanted in EVENTS {
-            match (wanted.ask)().observe_self().any_cpu().build() {
-                Ok(_counter) => events.push(wanted),
-                Err(error) => {
-                    let lack = explain(&error);
-                    if matches!(wanted.event, Event::Cycles | Event::Instructions) {
-                        return Err(lack);
-                    }
-                    missing.push(Missing {
-                        what: "counter of last-level cache misses",
-                        ..lack
-                    });
-                }
+        let mut offer = Offer::read(Path::new("/sys"), Path::new("/proc"));
+        for event in Event::ALL {
+            let refused = offer.pmus.iter().find_map(|pmu| {
+                let wanted = pmu.wanted.iter().find(|wanted| wanted.event == event)?;
+                wanted.builder().observe_self().any_cpu().build().err()
+            });
+            let Some(error) = refused else { continue };
+            let why = explain(&error);
+            if matches!(event, Event::Cycles | Event::Instructions) {
+                return Err(why);
             }
+            offer.missing(event, &why);
         }
+        let groups = groups_that_fit(&offer.pmus).map_err(|error| explain(&error))?;
         Ok(Found {
-            counters: Self::with_events(proc, events),
-            missing,
+            counters: Self::with_groups(proc, groups),
+            processors: offer.names,
+            described: offer.described,
+            missing: offer.lacks,
         })
     }
 
@@ -125,10 +161,10 @@ impl HardwareCounters {
         cost
     }
 
-    fn with_events(proc: ProcFs, events: Vec<Wanted>) -> Self {
+    fn with_groups(proc: ProcFs, groups: Vec<Vec<Wanted>>) -> Self {
         Self {
             proc,
-            events,
+            groups,
             apps: BTreeMap::new(),
             open: 0,
             most_open: raise_file_limit().saturating_sub(OTHER_FILES),
@@ -136,8 +172,13 @@ impl HardwareCounters {
         }
     }
 
-    fn open(&mut self, thread: ThreadId) -> Option<Group> {
-        let wanted = self.events.len() as u64;
+    /// Descriptors for each thread.
+    fn events_of_a_thread(&self) -> u64 {
+        self.groups.iter().map(|group| group.len() as u64).sum()
+    }
+
+    fn open(&mut self, thread: ThreadId) -> Option<ThreadCounters> {
+        let wanted = self.events_of_a_thread();
         if self.open + wanted > self.most_open {
             if !self.told_of_limit {
                 tracing::warn!(
@@ -149,10 +190,10 @@ impl HardwareCounters {
             return None;
         }
         let started = self.proc.thread_started_ticks(thread).ok()?;
-        match Group::open(thread, started, &self.events) {
-            Ok(group) => {
+        match open_groups(thread, &self.groups) {
+            Ok(groups) => {
                 self.open += wanted;
-                Some(group)
+                Some(ThreadCounters { started, groups })
             }
             // The thread ended, or belongs to a program with other privileges.
             Err(error) => {
@@ -165,16 +206,8 @@ impl HardwareCounters {
 
 impl CounterSource for HardwareCounters {
     fn describe(&self) -> String {
-        let names: Vec<&str> = self
-            .events
-            .iter()
-            .map(|wanted| match wanted.event {
-                Event::Cycles => "cycles",
-                Event::Instructions => "instructions",
-                Event::LlcMisses => "last-level cache misses",
-                _ => "other events",
-            })
-            .collect();
+        let counted = |event: &Event| self.groups.iter().flatten().any(|w| w.event == *event);
+        let names: Vec<&str> = Event::ALL.iter().filter(|e| counted(e)).map(name).collect();
         format!("hardware counters ({})", names.join(", "))
     }
 
@@ -184,7 +217,7 @@ impl CounterSource for HardwareCounters {
         groups.retain(|thread, _| subject.tasks.threads.binary_search(thread).is_ok());
         self.open = self
             .open
-            .saturating_sub((before - groups.len()) as u64 * self.events.len() as u64);
+            .saturating_sub((before - groups.len()) as u64 * self.events_of_a_thread());
         for thread in &subject.tasks.threads {
             if !groups.contains_key(thread)
                 && let Some(group) = self.open(*thread)
@@ -206,14 +239,95 @@ impl CounterSource for HardwareCounters {
 
     fn forget(&mut self, app: AppId) {
         if let Some(groups) = self.apps.remove(&app) {
-            let closed = groups.len() as u64 * self.events.len() as u64;
+            let closed = groups.len() as u64 * self.events_of_a_thread();
             self.open = self.open.saturating_sub(closed);
         }
     }
 }
 
+impl ThreadCounters {
+    /// One reading of all groups. The same event of several groups is that of several kinds of cores:
+    /// the thread was on one of them at a time, so counts and times on the PMU add up, while all were
+    /// enabled throughout.
+    fn read(&mut self) -> io::Result<Counters> {
+        let mut counters = Counters::default();
+        for group in &mut self.groups {
+            group.read(&mut counters)?;
+        }
+        Ok(counters)
+    }
+}
+
+/// The name of an event in a list for people.
+#[must_use]
+pub const fn name(event: &Event) -> &'static str {
+    match event {
+        Event::Cycles => "cycles",
+        Event::Instructions => "instructions",
+        Event::LlcMisses => "last-level cache misses",
+        Event::SnoopHit => "snoop hits",
+        Event::SnoopHitModified => "modified snoop hits",
+        Event::RemoteHitModified => "remote modified hits",
+        Event::L2PendingStalls => "stalls behind L2",
+    }
+}
+
+/// Splits the events of each PMU into groups of which each gets onto the PMU as a whole.
+///
+/// The kernel refuses a group that can never be counted together; a virtual machine may show fewer
+/// counters than the processor has. So ever smaller groups are tried, on this process.
+fn groups_that_fit(pmus: &[Pmu]) -> io::Result<Vec<Vec<Wanted>>> {
+    let this = ThreadId(std::process::id());
+    let mut groups = Vec::new();
+    for pmu in pmus {
+        // One is left to the NMI watchdog, which pins a counter for good.
+        let mut room = pmu.programmable.saturating_sub(1).max(1);
+        loop {
+            let split = split(&pmu.wanted, &pmu.fixed, room);
+            match open_groups(this, &split) {
+                Ok(_opened) => {
+                    groups.extend(split);
+                    break;
+                }
+                Err(error) if room > 1 && Errno::from_io_error(&error) == Some(Errno::INVAL) => {
+                    room -= 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(groups)
+}
+
+/// Fills groups in order, each with at most `room` events that need a programmable counter.
+fn split(wanted: &[Wanted], fixed: &[Event], room: u32) -> Vec<Vec<Wanted>> {
+    let mut groups: Vec<Vec<Wanted>> = Vec::new();
+    let mut left = 0;
+    for event in wanted {
+        let cost = u32::from(!fixed.contains(&event.event));
+        match groups.last_mut() {
+            Some(group) if left >= cost => {
+                group.push(*event);
+                left -= cost;
+            }
+            _ => {
+                groups.push(vec![*event]);
+                left = room.saturating_sub(cost);
+            }
+        }
+    }
+    groups
+}
+
+fn open_groups(thread: ThreadId, groups: &[Vec<Wanted>]) -> io::Result<Vec<Group>> {
+    groups
+        .iter()
+        .map(|group| Group::open(thread, group))
+        .collect()
+}
+
 impl Group {
-    fn open(thread: ThreadId, started: u64, events: &[Wanted]) -> io::Result<Self> {
+    fn open(thread: ThreadId, events: &[Wanted]) -> io::Result<Self> {
         let pid = i32::try_from(thread.0).map_err(io::Error::other)?;
         let [first, others @ ..] = events else {
             return Err(io::Error::other("no event to count"));
@@ -222,7 +336,8 @@ impl Group {
             | ReadFormat::TOTAL_TIME_ENABLED
             | ReadFormat::TOTAL_TIME_RUNNING
             | ReadFormat::ID;
-        let mut leader = (first.ask)()
+        let mut leader = first
+            .builder()
             .observe_pid(pid)
             .any_cpu()
             .read_format(format)
@@ -230,7 +345,8 @@ impl Group {
         let mut members = Vec::with_capacity(others.len());
         for other in others {
             members.push(
-                (other.ask)()
+                other
+                    .builder()
                     .observe_pid(pid)
                     .any_cpu()
                     .read_format(format)
@@ -239,35 +355,34 @@ impl Group {
         }
         leader.enable_group()?;
         Ok(Self {
-            started,
             leader,
             members,
             events: events.iter().map(|wanted| wanted.event).collect(),
         })
     }
 
-    fn read(&mut self) -> io::Result<Counters> {
+    fn read(&mut self, counters: &mut Counters) -> io::Result<()> {
         let data = self.leader.read_group()?;
         let nanoseconds = |time: Option<Duration>| {
             time.map_or(0, |t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX))
         };
         let enabled_ns = nanoseconds(data.time_enabled());
         let running_ns = nanoseconds(data.time_running());
-        let mut counters = Counters::default();
         let all = std::iter::once(&self.leader).chain(&self.members);
         for (event, counter) in self.events.iter().zip(all) {
             if let Some(entry) = data.get(counter) {
+                let other = counters.get(*event).unwrap_or_default();
                 counters.set(
                     *event,
                     CounterValue {
-                        value: entry.value(),
-                        enabled_ns,
-                        running_ns,
+                        value: other.value.saturating_add(entry.value()),
+                        enabled_ns: other.enabled_ns.max(enabled_ns),
+                        running_ns: other.running_ns.saturating_add(running_ns),
                     },
                 );
             }
         }
-        Ok(counters)
+        Ok(())
     }
 }
 
@@ -326,24 +441,21 @@ fn raise_file_limit() -> u64 {
 mod tests {
     use super::*;
     use crate::enforce::Tasks;
-    use perf_event::events::Software;
 
-    /// Software events are there on every machine whose kernel has perf events at all; the way
-    /// through groups, threads and readings is the same.
+    /// `PERF_TYPE_SOFTWARE`; 1 is the task's clock, 2 its page faults. Software events are there on
+    /// every machine whose kernel has perf events at all; the way through groups, threads and
+    /// readings is the same.
+    const fn software(event: Event, config: u64) -> Wanted {
+        Wanted {
+            event,
+            kind: 1,
+            config,
+        }
+    }
+
     fn with_software_events() -> HardwareCounters {
-        HardwareCounters::with_events(
-            ProcFs::system().unwrap(),
-            vec![
-                Wanted {
-                    event: Event::Cycles,
-                    ask: || Builder::new(Software::TASK_CLOCK),
-                },
-                Wanted {
-                    event: Event::Instructions,
-                    ask: || Builder::new(Software::PAGE_FAULTS),
-                },
-            ],
-        )
+        let events = vec![software(Event::Cycles, 1), software(Event::Instructions, 2)];
+        HardwareCounters::with_groups(ProcFs::system().unwrap(), vec![events])
     }
 
     fn read(counters: &mut HardwareCounters, threads: &[ThreadId]) -> Reading {
@@ -388,6 +500,86 @@ mod tests {
         counters.most_open = 1;
         let own = ThreadId(std::process::id());
         assert!(read(&mut counters, &[own]).threads.is_empty());
+    }
+
+    #[test]
+    fn an_event_of_two_kinds_of_cores_is_added_up() {
+        let groups = vec![
+            vec![software(Event::Cycles, 1), software(Event::Instructions, 2)],
+            vec![software(Event::Cycles, 1)],
+        ];
+        let own = ThreadId(std::process::id());
+        let mut counters = ThreadCounters {
+            started: 0,
+            groups: open_groups(own, &groups).unwrap(),
+        };
+        let read = counters.read().unwrap();
+        let (both, one) = (
+            read.get(Event::Cycles).unwrap(),
+            read.get(Event::Instructions).unwrap(),
+        );
+        assert!(both.running_ns >= one.running_ns, "{read:?}");
+        assert!(both.enabled_ns < both.running_ns + one.enabled_ns + 1);
+    }
+
+    #[test]
+    fn what_sharing_is_told_by_can_be_given_up_alone() {
+        let all: Vec<Wanted> = Event::ALL.map(|event| software(event, 1)).into();
+        let mut found = Found {
+            counters: HardwareCounters::with_groups(
+                ProcFs::system().unwrap(),
+                split(&all, &[Event::Cycles, Event::Instructions], 3),
+            ),
+            processors: vec![],
+            described: vec![],
+            missing: vec![],
+        };
+        assert_eq!(found.give_up_sharing(), Reduced::CountsLess);
+        let [group] = &found.counters.groups[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(group.len(), 3);
+        assert_eq!(found.missing.len(), 4);
+        assert_eq!(found.give_up_sharing(), Reduced::NothingToGiveUp);
+    }
+
+    #[test]
+    fn groups_are_filled_up_to_the_counters_there_are() {
+        let wanted: Vec<Wanted> = Event::ALL.map(|event| software(event, 1)).into();
+        let sizes = |fixed: &[Event], room| -> Vec<usize> {
+            let groups = split(&wanted, fixed, room);
+            assert_eq!(groups.concat(), wanted);
+            groups.iter().map(Vec::len).collect()
+        };
+        let fixed = [Event::Cycles, Event::Instructions];
+        assert_eq!(sizes(&fixed, 7), [7]);
+        assert_eq!(sizes(&fixed, 3), [5, 2]);
+        assert_eq!(sizes(&[], 5), [5, 2]);
+        assert_eq!(sizes(&[], 1), [1; 7]);
+        assert!(split(&[], &fixed, 3).is_empty());
+    }
+
+    #[test]
+    fn raw_events_of_the_table_are_opened_where_there_is_a_pmu() {
+        let Ok(found) = HardwareCounters::probe() else {
+            // Told by `probe`, see the tests of the module above: nothing to open here.
+            return;
+        };
+        let counted = found.counters.groups.concat().len();
+        assert!(
+            counted + found.missing.len() >= Event::ALL.len(),
+            "{found:?}"
+        );
+        let mut counters = found.counters;
+        // SAFETY: the call takes no argument and cannot fail.
+        let own = ThreadId(unsafe { libc::gettid() } as u32);
+        read(&mut counters, &[own]);
+        let spin: u64 = (0..2_000_000u64).map(std::hint::black_box).sum();
+        assert!(spin > 0);
+        let reading = read(&mut counters, &[own]);
+        let value = |event| reading.threads[0].counters.get(event).unwrap().value;
+        assert!(value(Event::Instructions) > 1_000_000, "{reading:?}");
+        assert!(value(Event::Cycles) > 0);
     }
 
     #[test]

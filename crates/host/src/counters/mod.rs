@@ -10,7 +10,10 @@
 //! stays absent); nothing an application does makes a source fail as a whole.
 
 pub mod cpu_time;
+pub mod event_table;
 pub mod hardware;
+pub mod offer;
+pub mod processor;
 pub mod progress;
 mod switch_cost;
 
@@ -56,7 +59,8 @@ pub struct Subject<'a> {
 /// Which counters to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Choice {
-    /// All that work, but hardware counters only where [they cost little](MOST_SWITCH_COST).
+    /// All that work, but hardware counters only where [they cost little](MOST_SWITCH_COST): first the
+    /// events that sharing is told by are given up, then all.
     #[default]
     Auto,
     /// Hardware counters are required.
@@ -122,10 +126,16 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
     } else {
         match HardwareCounters::probe() {
             Ok(mut found) => {
-                let dear = (choice == Choice::Auto)
-                    .then(|| found.counters.switch_cost())
-                    .flatten()
-                    .filter(|cost| *cost > MOST_SWITCH_COST);
+                let dear = |found: &mut hardware::Found| {
+                    (choice == Choice::Auto)
+                        .then(|| found.counters.switch_cost())
+                        .flatten()
+                        .filter(|cost| *cost > MOST_SWITCH_COST)
+                };
+                let dear = dear(&mut found).and_then(|cost| match found.give_up_sharing() {
+                    hardware::Reduced::CountsLess => dear(&mut found),
+                    hardware::Reduced::NothingToGiveUp => Some(cost),
+                });
                 if let Some(cost) = dear {
                     missing.push(too_dear(cost));
                 } else {

@@ -1,0 +1,106 @@
+//! Which processor this is, as far as it decides which events can be counted.
+//!
+//! x86 processors name themselves by CPUID, Arm ones by the register `MIDR`; the kernel prints both in
+//! `/proc/cpuinfo`, so one reader of text serves, also for recorded machines. Only the first processor
+//! is looked at: those of one kernel have the same maker, and where their cores differ (hybrid), the
+//! kernel offers one PMU for each kind, by which they are told apart.
+
+use std::fmt;
+
+/// What a processor calls itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Processor {
+    /// CPUID leaf 0 and 1.
+    X86 {
+        /// Such as `GenuineIntel`.
+        vendor: String,
+        /// With the extended family added.
+        family: u32,
+        /// With the extended model added.
+        model: u32,
+    },
+    /// `MIDR_EL1`.
+    Arm {
+        /// Who made it: 0x41 is Arm.
+        implementer: u32,
+        /// Which core.
+        part: u32,
+    },
+}
+
+impl Processor {
+    /// Reads the text of `/proc/cpuinfo`; `None` when it names no processor in either way.
+    #[must_use]
+    pub fn parse(cpuinfo: &str) -> Option<Self> {
+        let field = |name: &str| {
+            cpuinfo.lines().find_map(|line| {
+                let (key, value) = line.split_once(':')?;
+                (key.trim_end() == name).then(|| value.trim())
+            })
+        };
+        let decimal = |name| field(name)?.parse().ok();
+        let hexadecimal = |name| u32::from_str_radix(field(name)?.strip_prefix("0x")?, 16).ok();
+        if let Some(vendor) = field("vendor_id") {
+            return Some(Self::X86 {
+                vendor: vendor.chars().take(16).collect(),
+                family: decimal("cpu family")?,
+                model: decimal("model")?,
+            });
+        }
+        Some(Self::Arm {
+            implementer: hexadecimal("CPU implementer")?,
+            part: hexadecimal("CPU part")?,
+        })
+    }
+}
+
+impl fmt::Display for Processor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::X86 {
+                vendor,
+                family,
+                model,
+            } => write!(f, "{vendor} family {family:#x} model {model:#x}"),
+            Self::Arm { implementer, part } => {
+                write!(f, "Arm implementer {implementer:#x} part {part:#x}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x86_is_known_by_family_and_model_and_arm_by_part() {
+        let zen = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\n\
+                   model name\t: AMD EPYC\n";
+        assert_eq!(
+            Processor::parse(zen).unwrap().to_string(),
+            "AuthenticAMD family 0x1a model 0x2"
+        );
+        let neoverse = "processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\n\
+                        CPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n";
+        assert_eq!(
+            Processor::parse(neoverse).unwrap(),
+            Processor::Arm {
+                implementer: 0x41,
+                part: 0xd0c
+            }
+        );
+    }
+
+    #[test]
+    fn what_names_no_processor_is_none() {
+        for text in [
+            "",
+            "vendor_id : GenuineIntel\n",
+            "CPU part : d0c\n",
+            ":::\n",
+        ] {
+            assert_eq!(Processor::parse(text), None, "{text:?}");
+        }
+    }
+}
