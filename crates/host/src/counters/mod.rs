@@ -126,16 +126,17 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
     } else {
         match HardwareCounters::probe() {
             Ok(mut found) => {
-                let dear = |found: &mut hardware::Found| {
+                let beyond_limit = |found: &mut hardware::Found| {
                     (choice == Choice::Auto)
                         .then(|| found.counters.switch_cost())
                         .flatten()
                         .filter(|cost| *cost > MOST_SWITCH_COST)
                 };
-                let dear = dear(&mut found).and_then(|cost| match found.give_up_sharing() {
-                    hardware::Reduced::CountsLess => dear(&mut found),
-                    hardware::Reduced::NothingToGiveUp => Some(cost),
-                });
+                let dear =
+                    beyond_limit(&mut found).and_then(|cost| match found.give_up_sharing() {
+                        hardware::Reduced::CountsLess => beyond_limit(&mut found),
+                        hardware::Reduced::NothingToGiveUp => Some(cost),
+                    });
                 if let Some(cost) = dear {
                     missing.push(too_dear(cost));
                 } else {
