@@ -208,21 +208,24 @@ impl Stage {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let asker = scope.spawn(|| {
-                let mut notes = BTreeSet::new();
+                // What was said of each program last; it says all that was said before.
+                let mut said = BTreeMap::new();
                 while !done.load(Ordering::Relaxed) {
                     match client.status() {
                         Ok(status) => {
-                            notes.extend(status.apps.into_iter().flat_map(|app| app.runtime.notes));
+                            let apps = status.apps.into_iter();
+                            said.extend(apps.map(|app| (Some(app.id), app.runtime.notes)));
                         }
                         // The times are worth having even so.
                         Err(error) => {
-                            notes.insert(format!("the daemon did not say more: {error}"));
+                            let note = format!("the daemon did not say more: {error}");
+                            said.insert(None, vec![note]);
                             break;
                         }
                     }
                     std::thread::sleep(SAMPLING);
                 }
-                notes
+                said.into_values().flatten().collect()
             });
             let result = run();
             done.store(true, Ordering::Relaxed);
