@@ -8,6 +8,7 @@
 //! | module | policy | source |
 //! |---|---|---|
 //! | [`mapper`] | normalized efficiency under a promise, with stealing | MAPPER §3.3 |
+//! | [`mapper_next`] | the greatest predicted geometric mean under the promises | this project |
 //! | [`fair`] | weighted fair shares | MAPPER §4.3 |
 //! | [`equal`] | the same number each | NuPoCo §7.3 |
 //! | [`hill_climb`] | hill climbing on performance alone | MAPPER §4.3 |
@@ -27,6 +28,7 @@ pub mod fair;
 pub mod hill_climb;
 pub mod ledger;
 pub mod mapper;
+pub mod mapper_next;
 pub mod max_speedup;
 pub mod model_driven;
 pub mod nucore;

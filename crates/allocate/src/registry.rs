@@ -2,7 +2,9 @@
 
 use crate::config::AllocationConfig;
 use crate::policy::AllocationPolicy;
-use crate::{equal, fair, hill_climb, mapper, max_speedup, nucore, nupoco, scalability};
+use crate::{
+    equal, fair, hill_climb, mapper, mapper_next, max_speedup, nucore, nupoco, scalability,
+};
 
 /// One policy that can be selected by name.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +68,12 @@ pub static POLICIES: &[PolicyEntry] = &[
         summary: "CPUs go to whoever keeps them busiest",
         source: "C3PO, as described in NuPoCo §7.3",
         build: |config| Box::new(scalability::Scalability::new(config.clone())),
+    },
+    PolicyEntry {
+        name: mapper_next::NAME,
+        summary: "the division with the greatest predicted geometric mean of speeds, promises kept",
+        source: "this project, docs/mapper-next.md",
+        build: |config| Box::new(mapper_next::MapperNext::new(config.clone())),
     },
 ];
 

@@ -94,6 +94,11 @@ impl<T> Roll<T> {
         self.entries.iter().map(|e| &e.memory)
     }
 
+    /// All applications in order, with what is remembered of them.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (AppId, &T)> {
+        self.entries.iter().map(|e| (e.app, &e.memory))
+    }
+
     /// All memories in order, to be changed.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut T> {
         self.entries.iter_mut().map(|e| &mut e.memory)

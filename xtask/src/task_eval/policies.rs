@@ -111,6 +111,14 @@ pub(super) const POLICIES: &[Policy] = &[
         true,
     ),
     core(
+        "mapper-next",
+        "mapper-next (this project's own)",
+        Pace::Allocation,
+        "mapper-next",
+        "sam_mph",
+        false,
+    ),
+    core(
         "hill_climb",
         "hill climbing",
         Pace::Allocation,

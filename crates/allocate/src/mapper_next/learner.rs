@@ -1,0 +1,260 @@
+//! What is learned of one application while it runs, and what is kept of it when it has left.
+
+use super::outlook::{Expectations, Hints, Outlook};
+use super::rules::Rules;
+use super::tally::{Interval, RatePoint, Split, Tallies};
+use mapper_model::{AppName, AppView, PerformanceSource, SharingClass};
+use serde::{Deserialize, Serialize};
+
+/// Busy CPUs from which a program is taken to have shown its parallel part.
+const PARALLEL: f64 = 1.5;
+/// Seconds after which a program that never showed one is taken to have no parallel part.
+const SERIAL_S: f64 = 12.0;
+/// Seconds of parallel work from which a rate of this life stands for itself.
+const TOLD_S: f64 = 0.5;
+/// Seconds of this life that weigh as much as the earlier one for the mix of serial and parallel.
+const EARLIER_S: f64 = 8.0;
+
+/// How much the threads of a program wait for each other's data, and so how near they belong.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Company {
+    /// Not as far as is known.
+    #[default]
+    Indifferent,
+    /// Some [SAM-MPH §3]: near each other where that costs no CPU they need.
+    Near,
+    /// Much: in one region.
+    Together,
+}
+
+/// A program that has left.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Earlier {
+    /// Its name.
+    pub name: AppName,
+    /// What its rates are measured in.
+    pub source: PerformanceSource,
+    /// Its rates.
+    pub split: Split,
+    /// Where its threads belong.
+    pub company: Company,
+}
+
+/// What is learned of one application.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Learner {
+    name: Option<AppName>,
+    /// The count decided last.
+    pub cpus: u32,
+    /// Intervals and seconds measured there since.
+    pub here: u32,
+    here_s: f64,
+    /// The epoch of its samples, once there are any.
+    epoch: Option<u64>,
+    source: Option<PerformanceSource>,
+    tallies: Tallies,
+    earlier: Option<Split>,
+    /// Where its threads belong.
+    pub company: Company,
+    /// It has been moved to learn how it scales.
+    pub probed: Probed,
+}
+
+/// Whether an application has been moved to learn how it scales.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Probed {
+    /// Not yet.
+    #[default]
+    NotYet,
+    /// It has.
+    Once,
+}
+
+/// How well the present count is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Knowledge {
+    /// It is being measured.
+    Measuring,
+    /// It is known.
+    Known,
+}
+
+impl Learner {
+    /// Meets an application for the first time and recalls an earlier one of the same name.
+    pub fn meet(&mut self, app: &AppView<'_>, earlier: &[Earlier]) {
+        if self.name.is_some() {
+            return;
+        }
+        self.name = Some(app.spec.name.clone());
+        if let Some(known) = earlier.iter().find(|e| e.name == app.spec.name) {
+            self.earlier = Some(known.split.clone());
+            self.source = Some(known.source);
+            self.company = known.company;
+        }
+    }
+
+    /// What is kept when it has left, if anything is known.
+    pub fn leave(&self) -> Option<Earlier> {
+        let split = self.split();
+        if split.points.is_empty() {
+            return None;
+        }
+        Some(Earlier {
+            name: self.name.clone()?,
+            source: self.source?,
+            split,
+            company: self.company,
+        })
+    }
+
+    /// Is given this many CPUs.
+    pub fn decide(&mut self, cpus: u32) {
+        if self.cpus != cpus {
+            self.cpus = cpus;
+            self.here = 0;
+            self.here_s = 0.0;
+        }
+    }
+
+    /// Takes in the sample of an interval of this length, if there is one.
+    pub fn observe(&mut self, app: &AppView<'_>, seconds: f64, rules: &Rules) {
+        let profile = app.profile;
+        self.company = self.company.max(match profile.class {
+            SharingClass::Low => Company::Indifferent,
+            SharingClass::Medium => Company::Near,
+            SharingClass::High => Company::Together,
+        });
+        let Some(performance) = profile.performance else {
+            return;
+        };
+        let epoch = self.epoch.replace(profile.epoch);
+        let source = self.source.replace(performance.source);
+        if epoch.is_some_and(|e| e != profile.epoch)
+            || source.is_some_and(|s| s != performance.source)
+        {
+            // Values of another unit, or of another performance.
+            self.tallies = Tallies::default();
+            self.earlier = None;
+            self.here = 0;
+            self.here_s = 0.0;
+        }
+        if profile.measured_cpus != self.cpus {
+            return;
+        }
+        let cpus = f64::from(self.cpus);
+        self.here += 1;
+        self.here_s += seconds;
+        let busy = profile.utilisation.map(|used| used * cpus);
+        self.tallies.add(
+            Interval {
+                cpus: self.cpus,
+                performance: performance.value,
+                busy: busy.filter(|_| rules.parts.splits()),
+                seconds,
+            },
+            rules.kept_per_s.powf(seconds),
+        );
+    }
+
+    /// What is known, its earlier life included.
+    #[must_use]
+    pub fn split(&self) -> Split {
+        let mut own = self.tallies.split();
+        // While one CPU is busy it may be in a serial part that has not ended yet: such counts tell
+        // nothing of its parallel rate, unless that has been so for long and everywhere.
+        let parallel = |p: &RatePoint| p.width > PARALLEL || p.cpus == 1;
+        let seconds: f64 = own.points.iter().map(|p| p.worked).sum();
+        if own.points.iter().any(parallel) || self.earlier.is_some() || seconds < SERIAL_S {
+            own.points.retain(parallel);
+        }
+        match &self.earlier {
+            None => own,
+            Some(earlier) => together(own, earlier),
+        }
+    }
+
+    /// How well the present count is known, given its [`Learner::split`].
+    #[must_use]
+    pub fn knowledge(&self, split: &Split, rules: &Rules) -> Knowledge {
+        if self.here_s >= rules.patience_s {
+            return Knowledge::Known;
+        }
+        let here = split.points.iter().find(|p| p.cpus == self.cpus);
+        let told = here.is_some_and(|p| {
+            p.worked >= rules.worked_s && p.error.is_some_and(|error| error <= rules.known)
+        });
+        if told && self.here_s >= rules.seen_s {
+            Knowledge::Known
+        } else {
+            Knowledge::Measuring
+        }
+    }
+
+    /// Whether the present count has shown clearly that the speed there is below `floor`
+    /// (a logarithm on the scale of `outlook`).
+    #[must_use]
+    pub fn is_clearly_below(
+        &self,
+        floor: f64,
+        split: &Split,
+        outlook: &Outlook,
+        rules: &Rules,
+    ) -> bool {
+        let here = split.points.iter().find(|p| p.cpus == self.cpus);
+        here.is_some_and(|p| {
+            self.here_s >= rules.seen_s
+                && p.worked >= rules.worked_s
+                && p.error
+                    .is_some_and(|error| outlook.ln_speed(self.cpus) + 2.0 * error < floor)
+        })
+    }
+
+    /// Whether another count near the present one is known, so that there is a slope.
+    #[must_use]
+    pub fn has_slope(&self, split: &Split) -> bool {
+        split.points.iter().any(|p| {
+            let (least, most) = (p.cpus.min(self.cpus), p.cpus.max(self.cpus));
+            p.worked > TOLD_S && least < most && most <= least.saturating_mul(2)
+        })
+    }
+}
+
+/// The rates of this life and, scaled to them, those of an earlier one at other counts.
+fn together(own: Split, earlier: &Split) -> Split {
+    let Some(shape) = Outlook::new(earlier, Hints::default(), &Expectations::default()) else {
+        return own;
+    };
+    let told: Vec<RatePoint> = own
+        .points
+        .iter()
+        .filter(|p| p.worked > TOLD_S)
+        .copied()
+        .collect();
+    let weight: f64 = told.iter().map(|p| p.worked).sum();
+    if weight <= 0.0 {
+        return earlier.clone();
+    }
+    let off = |p: &RatePoint| p.worked * (p.rate.ln() - shape.ln_rate(p.cpus));
+    let scale = (told.iter().map(off).sum::<f64>() / weight).exp();
+    let untold = earlier
+        .points
+        .iter()
+        .filter(|p| !told.iter().any(|own| own.cpus == p.cpus));
+    let mut points: Vec<RatePoint> = untold
+        .map(|p| RatePoint {
+            rate: p.rate * scale,
+            ..*p
+        })
+        .chain(told.iter().copied())
+        .collect();
+    points.sort_by_key(|p| p.cpus);
+    let share = weight / (weight + EARLIER_S);
+    let merged = Split {
+        points,
+        serial_per_work: share * own.serial_per_work
+            + (1.0 - share) * earlier.serial_per_work / scale,
+    };
+    if merged.is_sound() { merged } else { own }
+}

@@ -1,0 +1,328 @@
+//! `mapper-next`: this project's own policy. Everybody's speed at every count is predicted from the
+//! few counts it was measured at, and the CPUs are divided so that the weighted geometric mean of the
+//! predicted speeds is greatest while everybody keeps its promise.
+//!
+//! 1. Each interval is split into its serial and parallel part by the CPUs that were busy in it, so
+//!    that a count is known after a few intervals ([`tally`], [`learner`]).
+//! 2. From the parallel rates and the serial time follows the expected speed at any count
+//!    ([`outlook`]).
+//! 3. The best division follows exactly ([`division`], [`plan`]). It is adopted when it is expected to
+//!    gain enough; then the new counts are measured, expectations become knowledge, and the next
+//!    division is the better for it. What too much was expected of is taken back the same way.
+//! 4. Threads that wait for each other's data are put on one node where they fit ([`regions`]).
+//!
+//! An application that was here before under the same name begins with what was known of it. One that
+//! is unknown gets its fair share and is measured there first. When no division promises a gain but
+//! somebody is known at one count only, CPUs change hands once to learn how it scales.
+//!
+//! Unit: CPUs. Invariants: those of [`AllocationPolicy`]; nobody is planned below its promise, which
+//! is a share of the speed expected at its fair share; with unchanged readings the counts come to
+//! rest, since every change asks for more gain than the one before.
+
+pub mod division;
+pub mod learner;
+pub mod outlook;
+pub mod plan;
+pub mod regions;
+pub mod rules;
+pub mod tally;
+
+use crate::config::AllocationConfig;
+use crate::entitlement::{self, Entitlement};
+use crate::ledger::{self, Ledger, Note};
+use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
+use crate::roll::Roll;
+use learner::{Company, Earlier, Knowledge, Learner, Probed};
+use mapper_model::{Allocation, AppId, Reason, Snapshot, Trigger};
+use outlook::{Hints, Outlook};
+use plan::{Candidate, Plan};
+use rules::Rules;
+use serde::{Deserialize, Serialize};
+use tally::Split;
+
+/// The name it is selected by.
+pub const NAME: &str = "mapper-next";
+
+/// Programs that are remembered after they have left.
+const REMEMBERED: usize = 64;
+/// Seconds that an interval is taken to last at most, and where its begin is not known.
+const LONGEST_S: f64 = 60.0;
+/// See [`LONGEST_S`].
+const ASSUMED_S: f64 = 1.0;
+
+/// The policy. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct MapperNext {
+    config: AllocationConfig,
+    rules: Rules,
+    state: State,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+struct State {
+    learners: Roll<Learner>,
+    usable: u32,
+    entitled: Vec<Entitlement>,
+    /// What was known of programs that have left, the latest last.
+    earlier: Vec<Earlier>,
+    /// Times [`Rules::gain`] that the next change must bring.
+    caution: f64,
+    /// When the last interval ended.
+    read_ns: Option<u64>,
+}
+
+impl MapperNext {
+    /// A policy that has decided nothing yet.
+    #[must_use]
+    pub fn new(config: AllocationConfig) -> Self {
+        Self::with(config, Rules::default())
+    }
+
+    /// The same by other rules.
+    #[must_use]
+    pub fn with(config: AllocationConfig, rules: Rules) -> Self {
+        Self {
+            config,
+            rules,
+            state: State::default(),
+        }
+    }
+
+    /// Keeps what is known of those who have left and recalls those who come; returns whether
+    /// anybody did either.
+    fn call_the_roll(&mut self, snapshot: &Snapshot<'_>) -> bool {
+        let state = &mut self.state;
+        let here = |app: AppId| snapshot.apps.iter().any(|a| a.app == app);
+        if self.rules.parts.recalls() {
+            let gone = state.learners.entries().filter(|(app, _)| !here(*app));
+            for earlier in gone.filter_map(|(_, learner)| learner.leave()) {
+                state.earlier.retain(|e| e.name != earlier.name);
+                state.earlier.push(earlier);
+            }
+            let surplus = state.earlier.len().saturating_sub(REMEMBERED);
+            state.earlier.drain(..surplus);
+        }
+        let apps = snapshot.apps.iter().map(|a| a.app);
+        let attendance = state.learners.call(apps, Learner::default);
+        for (learner, app) in state.learners.iter_mut().zip(snapshot.apps) {
+            learner.meet(app, &state.earlier);
+        }
+        attendance.changed()
+    }
+
+    /// Takes in the interval that has ended.
+    fn observe(&mut self, snapshot: &Snapshot<'_>) {
+        let state = &mut self.state;
+        let seconds = state.read_ns.map_or(ASSUMED_S, |at| {
+            (snapshot.now_ns.saturating_sub(at) as f64 / 1e9).min(LONGEST_S)
+        });
+        state.read_ns = Some(snapshot.now_ns);
+        state.caution =
+            1.0 + (state.caution - 1.0).max(0.0) * (1.0 - self.rules.calming_per_s).powf(seconds);
+        for (learner, app) in state.learners.iter_mut().zip(snapshot.apps) {
+            learner.observe(app, seconds, &self.rules);
+        }
+    }
+
+    fn outlook(&self, learner: &Learner, split: &Split, region: u32) -> Option<Outlook> {
+        // Threads that wait for each other some gain by nearness only where they need no more CPUs.
+        let few = split
+            .points
+            .last()
+            .is_some_and(|p| p.width * self.rules.expected.headroom <= f64::from(region));
+        let near = match learner.company {
+            Company::Indifferent => false,
+            Company::Near => few,
+            Company::Together => true,
+        };
+        let hints = Hints {
+            together_within: Some(region).filter(|_| near && self.rules.parts.brings_together()),
+        };
+        Outlook::new(split, hints, &self.rules.expected)
+    }
+
+    /// The counts to have, with the reasons noted, or nothing when everybody stays.
+    fn choose(
+        &mut self,
+        candidates: &[Candidate],
+        plan: &Plan<'_>,
+        notes: &mut [Note],
+    ) -> Option<Vec<u32>> {
+        let best = plan.best()?;
+        let gain = plan.value(&best) - plan.value(&plan.now());
+        if gain > self.rules.gain * self.state.caution {
+            self.state.caution *= self.rules.caution;
+            for ((note, candidate), &to) in notes.iter_mut().zip(candidates).zip(&best) {
+                if let (Some(outlook), true) = (&candidate.outlook, to != candidate.now) {
+                    let own = outlook.ln_speed(to) - outlook.ln_speed(candidate.now);
+                    note.reasons.push(Reason::Model {
+                        rule: format!(
+                            "the best division of all: {:+.1} % is expected of it",
+                            100.0 * own.exp_m1()
+                        ),
+                    });
+                }
+            }
+            return Some(best);
+        }
+        if !self.rules.parts.probes() {
+            return None;
+        }
+        let untried: Vec<usize> = (0..candidates.len())
+            .filter(|&place| self.state.learners.at(place).probed == Probed::NotYet)
+            .collect();
+        for &place in &untried {
+            self.state.learners.at_mut(place).probed = Probed::Once;
+        }
+        let probe = plan.probe(&untried)?;
+        for ((note, candidate), &to) in notes.iter_mut().zip(candidates).zip(&probe) {
+            if to != candidate.now {
+                note.reasons.push(Reason::Model {
+                    rule: format!(
+                        "tries {to} instead of {} to learn how it scales",
+                        candidate.now
+                    ),
+                });
+            }
+        }
+        Some(probe)
+    }
+}
+
+impl AllocationPolicy for MapperNext {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
+        if !ledger::fits(snapshot) {
+            self.state = State {
+                earlier: std::mem::take(&mut self.state.earlier),
+                ..State::default()
+            };
+            return ledger::pool(snapshot);
+        }
+        let came_or_went = self.call_the_roll(snapshot);
+        let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
+        let mut ledger = Ledger::open(snapshot);
+        let usable = snapshot.usable.len();
+        let learners = self.state.learners.iter().enumerate();
+        let moved = learners.fold(false, |any, (place, learner)| {
+            any || learner.cpus != ledger.count(place)
+        });
+        let changed =
+            came_or_went || moved || self.state.usable != usable || self.state.entitled != entitled;
+        self.state.usable = usable;
+        self.state.entitled.clone_from(&entitled);
+        if changed {
+            self.state.caution = 1.0;
+        }
+        if snapshot.trigger == Trigger::Interval {
+            self.observe(snapshot);
+        }
+
+        let region = regions::size(snapshot);
+        let mut knowledge = Vec::with_capacity(entitled.len());
+        let mut broken = false;
+        let mut candidates = Vec::with_capacity(entitled.len());
+        for (place, (learner, app)) in self.state.learners.iter().zip(snapshot.apps).enumerate() {
+            let split = learner.split();
+            let outlook = self.outlook(learner, &split, region);
+            let candidate = Candidate {
+                outlook,
+                owed: entitled[place],
+                now: ledger.count(place),
+                ln_promise: (app.spec.qos.get().ln() + self.rules.margin).min(0.0),
+                // Threads that belong together gain by a region, not by a slope.
+                has_slope: learner.company == Company::Together || learner.has_slope(&split),
+            };
+            if let Some(outlook) = &candidate.outlook {
+                let floor = outlook.ln_speed(candidate.owed.fair) + app.spec.qos.get().ln();
+                broken |= candidate.now < candidate.owed.fair
+                    && learner.is_clearly_below(floor, &split, outlook, &self.rules);
+            }
+            knowledge.push(if candidate.owed.fixed {
+                Knowledge::Known
+            } else {
+                learner.knowledge(&split, &self.rules)
+            });
+            candidates.push(candidate);
+        }
+        let ready = broken || knowledge.iter().all(|k| *k == Knowledge::Known);
+
+        let mut notes: Vec<Note> = candidates
+            .iter()
+            .zip(snapshot.apps)
+            .map(|(candidate, app)| Note {
+                fair: candidate.owed.fair,
+                reasons: ledger::begin(app, candidate.owed.fair, usable)
+                    .into_iter()
+                    .collect(),
+                ..Note::default()
+            })
+            .collect();
+        let plan = Plan {
+            cpus: usable,
+            candidates: &candidates,
+        };
+        let targets = if changed {
+            let fair = || entitled.iter().map(|e| e.fair).collect();
+            Some(plan.best().unwrap_or_else(fair))
+        } else if ready && snapshot.trigger == Trigger::Interval {
+            self.choose(&candidates, &plan, &mut notes)
+        } else {
+            None
+        };
+        if let Some(targets) = targets {
+            ledger.settle(&targets);
+            ledger.tell_transfers(&mut notes);
+        }
+
+        let wants: Vec<Option<u32>> = self
+            .state
+            .learners
+            .iter()
+            .enumerate()
+            .map(|(place, learner)| {
+                let together =
+                    learner.company == Company::Together && self.rules.parts.brings_together();
+                Some(ledger.count(place)).filter(|count| together && *count <= region)
+            })
+            .collect();
+        let nodes = regions::nodes(snapshot, &wants);
+        for (place, (note, by_node)) in notes.iter_mut().zip(nodes).enumerate() {
+            let count = ledger.count(place);
+            let learner = self.state.learners.at_mut(place);
+            learner.decide(count);
+            note.by_node = by_node;
+            note.state = match knowledge[place] {
+                Knowledge::Known => "steady",
+                Knowledge::Measuring => "measuring",
+            };
+            if let Some(outlook) = &candidates[place].outlook {
+                let fair = outlook.ln_speed(candidates[place].owed.fair);
+                note.norm_eff =
+                    Some((outlook.ln_speed(count) - fair).exp()).filter(|ratio| ratio.is_finite());
+            }
+            if note.reasons.is_empty() {
+                note.reasons.push(match knowledge[place] {
+                    Knowledge::Known => Reason::Steady,
+                    Knowledge::Measuring => Reason::Measuring {
+                        done: learner.here,
+                        wanted: self.config.initial_intervals,
+                    },
+                });
+            }
+        }
+        ledger.close(notes)
+    }
+
+    fn save(&self) -> PolicyState {
+        PolicyState::of(NAME, &self.state)
+    }
+
+    fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError> {
+        self.state = state.read(NAME)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! Which division is sought, and which one is tried when too little is known.
+//!
+//! A count is worth the logarithm of the speed expected there, times the weight: the sum over all is
+//! then that of the weighted geometric mean. A count below the promise is worth so much less that it
+//! is taken only when nothing else is possible; the fair share always counts as kept.
+
+use super::division::{self, Limits};
+use super::outlook::Outlook;
+use crate::entitlement::Entitlement;
+
+/// What a shortfall of the promise weighs against a gain.
+const BROKEN: f64 = 1e3;
+/// What staying is worth, so that nobody moves for nothing.
+const STAYING: f64 = 1e-3;
+/// Share of what the promise lets an application give that is taken from it to learn how it scales:
+/// it may scale better than linearly.
+const PROBED: f64 = 0.75;
+
+/// An application that CPUs are divided among.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Candidate {
+    /// What is expected of it, when it has been measured.
+    pub outlook: Option<Outlook>,
+    /// What it is owed.
+    pub owed: Entitlement,
+    /// CPUs it holds.
+    pub now: u32,
+    /// Logarithm of the share of its fair speed that it is promised.
+    pub ln_promise: f64,
+    /// It is known at two counts that are near each other.
+    pub has_slope: bool,
+}
+
+impl Candidate {
+    fn limits(&self) -> Limits {
+        match self.outlook {
+            Some(_) if !self.owed.fixed => {
+                let least = self.owed.min.min(self.owed.fair).max(1);
+                Limits {
+                    least,
+                    most: self.owed.max.max(least),
+                }
+            }
+            _ => Limits {
+                least: self.owed.fair,
+                most: self.owed.fair,
+            },
+        }
+    }
+
+    fn value(&self, cpus: u32) -> f64 {
+        let Some(outlook) = &self.outlook else {
+            return 0.0;
+        };
+        let speed = outlook.ln_speed(cpus);
+        let floor = outlook.ln_speed(self.owed.fair) + self.ln_promise;
+        let broken = if cpus == self.owed.fair {
+            0.0
+        } else {
+            (floor - speed).max(0.0)
+        };
+        let stays = if cpus == self.now { STAYING } else { 0.0 };
+        self.owed.weight * (speed + stays) - BROKEN * broken
+    }
+}
+
+/// The CPUs and those among whom they are divided.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// CPUs there are.
+    pub cpus: u32,
+    /// Among whom.
+    pub candidates: &'a [Candidate],
+}
+
+impl Plan<'_> {
+    /// What everybody holds.
+    #[must_use]
+    pub fn now(&self) -> Vec<u32> {
+        self.candidates.iter().map(|c| c.now).collect()
+    }
+
+    /// The best division, if everybody's lower limits fit together.
+    #[must_use]
+    pub fn best(&self) -> Option<Vec<u32>> {
+        let limits: Vec<Limits> = self.candidates.iter().map(Candidate::limits).collect();
+        division::best(self.cpus, &limits, |place, cpus| {
+            self.candidates[place].value(cpus)
+        })
+    }
+
+    /// Weighted mean of the values of all: a difference of two is the relative gain of the geometric
+    /// mean.
+    #[must_use]
+    pub fn value(&self, counts: &[u32]) -> f64 {
+        let each = self.candidates.iter().zip(counts);
+        let sum: f64 = each.map(|(c, &count)| c.value(count)).sum();
+        let weights: f64 = self.candidates.iter().map(|c| c.owed.weight).sum();
+        sum / weights.max(f64::MIN_POSITIVE)
+    }
+
+    /// Counts at which those of `untried` who are known at one count only are measured at a second
+    /// one: they give each other, in pairs, a part of what their promise lets them give, from those
+    /// whom a CPU helps least to those whom it helps most; one that is left over gives to anybody.
+    #[must_use]
+    pub fn probe(&self, untried: &[usize]) -> Option<Vec<u32>> {
+        let can_move = |place: usize| {
+            let candidate = &self.candidates[place];
+            candidate.outlook.is_some() && !candidate.owed.fixed
+        };
+        let slope = |place: usize| {
+            let candidate = &self.candidates[place];
+            candidate.outlook.as_ref().map_or(0.0, |outlook| {
+                outlook.ln_speed(candidate.now.saturating_add(1)) - outlook.ln_speed(candidate.now)
+            })
+        };
+        let mut unknown: Vec<usize> = untried
+            .iter()
+            .copied()
+            .filter(|&place| can_move(place) && !self.candidates[place].has_slope)
+            .collect();
+        unknown.sort_by(|&a, &b| slope(a).total_cmp(&slope(b)));
+        let mut counts = self.now();
+        while let Some(giver) = (!unknown.is_empty()).then(|| unknown.remove(0)) {
+            let others = (0..counts.len()).filter(|&p| p != giver && can_move(p));
+            let Some(taker) = unknown
+                .pop()
+                .or_else(|| others.max_by(|&a, &b| slope(a).total_cmp(&slope(b))))
+            else {
+                break;
+            };
+            let (from, to) = (&self.candidates[giver], &self.candidates[taker]);
+            let spare = f64::from(counts[giver]) * -from.ln_promise.exp_m1() * PROBED;
+            let given = (spare as u32)
+                .max(1)
+                .min(counts[giver].saturating_sub(from.limits().least))
+                .min(to.limits().most.saturating_sub(counts[taker]));
+            counts[giver] -= given;
+            counts[taker] += given;
+        }
+        (counts != self.now()).then_some(counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapper_next::outlook::{Expectations, Hints};
+    use crate::mapper_next::tally::{RatePoint, Split};
+
+    /// A program that holds 40 of 80 CPUs, with these parallel rates and this serial time.
+    fn candidate(rates: &[(u32, f64)], serial_per_work: f64) -> Candidate {
+        let points = rates.iter().map(|&(cpus, rate)| RatePoint {
+            cpus,
+            rate,
+            error: Some(0.0),
+            worked: 5.0,
+            width: f64::from(cpus),
+        });
+        let split = Split {
+            points: points.collect(),
+            serial_per_work,
+        };
+        Candidate {
+            outlook: Outlook::new(&split, Hints::default(), &Expectations::default()),
+            owed: Entitlement {
+                weight: 1.0,
+                fair: 40,
+                min: 1,
+                max: 80,
+                fixed: false,
+            },
+            now: 40,
+            ln_promise: 0.85_f64.ln(),
+            has_slope: rates.len() > 1,
+        }
+    }
+
+    fn best(candidates: &[Candidate]) -> Vec<u32> {
+        let plan = Plan {
+            cpus: 80,
+            candidates,
+        };
+        plan.best().unwrap()
+    }
+
+    #[test]
+    fn cpus_go_to_whom_they_help_and_the_promise_is_kept() {
+        let scales = candidate(&[(20, 20.0), (40, 40.0)], 0.0);
+        let saturates = candidate(&[(20, 38.0), (40, 40.0)], 0.0);
+        let counts = best(&[scales.clone(), saturates.clone()]);
+        assert!(counts[0] >= 60, "{counts:?}");
+        // A program that scales perfectly gives no more than its promise lets it.
+        let greedy = candidate(&[(20, 4.0), (40, 40.0), (60, 400.0)], 0.0);
+        let counts = best(&[scales, greedy]);
+        assert_eq!(counts, [34, 46]);
+    }
+
+    #[test]
+    fn nothing_is_known_of_how_two_scale_until_they_give_each_other_cpus() {
+        let candidates = [
+            candidate(&[(40, 40.0)], 0.01),
+            candidate(&[(40, 40.0)], 0.0),
+        ];
+        let plan = Plan {
+            cpus: 80,
+            candidates: &candidates,
+        };
+        assert_eq!(
+            plan.probe(&[0, 1]),
+            Some(vec![36, 44]),
+            "the serial one gives"
+        );
+        assert_eq!(plan.probe(&[]), None);
+    }
+
+    #[test]
+    fn an_application_that_must_not_be_resized_is_left_alone() {
+        let mut fixed = candidate(&[(40, 40.0)], 0.0);
+        fixed.owed.fixed = true;
+        let candidates = [fixed, candidate(&[(40, 40.0)], 0.5)];
+        let plan = Plan {
+            cpus: 80,
+            candidates: &candidates,
+        };
+        assert_eq!(plan.best().unwrap()[0], 40);
+        assert_eq!(plan.probe(&[0, 1]), None);
+    }
+}

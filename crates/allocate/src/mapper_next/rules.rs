@@ -1,0 +1,90 @@
+//! The constants of the policy, and its parts, which can be left out one by one to see what they bring.
+
+use super::outlook::Expectations;
+
+/// When a count is known and when a division is adopted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rules {
+    /// Weight that what is known of a count keeps for a second.
+    pub kept_per_s: f64,
+    /// Relative standard error up to which a rate is known.
+    pub known: f64,
+    /// Seconds at a count before a rate is known.
+    pub seen_s: f64,
+    /// Seconds of parallel work there before a rate is known.
+    pub worked_s: f64,
+    /// Seconds after which a rate is taken as it is.
+    pub patience_s: f64,
+    /// Mean relative gain that a division must promise to be adopted.
+    pub gain: f64,
+    /// By how much more each further change has to gain, until somebody comes or goes.
+    pub caution: f64,
+    /// Share of that caution which is lost in a second without a change.
+    pub calming_per_s: f64,
+    /// What is kept above the promise, relative, as predictions err.
+    pub margin: f64,
+    /// What is expected where nothing was measured.
+    pub expected: Expectations,
+    /// The parts in use.
+    pub parts: Parts,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            kept_per_s: 0.95,
+            known: 0.02,
+            seen_s: 3.0,
+            worked_s: 1.5,
+            patience_s: 8.0,
+            gain: 0.01,
+            caution: 1.5,
+            calming_per_s: 0.02,
+            margin: 0.02,
+            expected: Expectations::default(),
+            parts: Parts::All,
+        }
+    }
+}
+
+/// The parts in use: all, or all but one, to see what that one brings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Parts {
+    /// Everything.
+    #[default]
+    All,
+    /// Intervals are taken as they are, not split into serial and parallel parts.
+    NoSplit,
+    /// Programs whose threads wait for each other's data are treated like others.
+    NoRegions,
+    /// A program that comes again is unknown.
+    NoRecall,
+    /// Nobody is moved only to learn how it scales.
+    NoProbe,
+}
+
+impl Parts {
+    /// Whether intervals are split into serial and parallel parts.
+    #[must_use]
+    pub const fn splits(self) -> bool {
+        !matches!(self, Self::NoSplit)
+    }
+
+    /// Whether threads that wait for each other's data are brought together.
+    #[must_use]
+    pub const fn brings_together(self) -> bool {
+        !matches!(self, Self::NoRegions)
+    }
+
+    /// Whether programs are recalled.
+    #[must_use]
+    pub const fn recalls(self) -> bool {
+        !matches!(self, Self::NoRecall)
+    }
+
+    /// Whether applications are moved to learn how they scale.
+    #[must_use]
+    pub const fn probes(self) -> bool {
+        !matches!(self, Self::NoProbe)
+    }
+}

@@ -1,0 +1,310 @@
+//! What the readings of one application say about its speed: a serial part that CPUs do not help,
+//! and a parallel part that they do.
+//!
+//! A program alternates between parts in which one thread works and parts in which all do. Readings
+//! of a second mix them at random, so that the mean performance at a count is known only after many
+//! seconds; a gain of a few per cent drowns in the mixing, although the counters are good to half a
+//! per cent. But an interval also tells how many CPUs were busy, and with that how it was mixed. With
+//! `p` the parallel share of an interval at `k` CPUs its performance is
+//!
+//! ```text
+//! y = p·R(k) + (1 − p)·S
+//! ```
+//!
+//! where the parallel rate `R(k)` depends on the count and the serial rate `S` does not. Least
+//! squares over all intervals, with sums kept for each count, gives both in closed form. The time in
+//! serial parts for each unit of parallel work, `a`, does not depend on the count either, so that the
+//! speed at any count follows from the parallel rate there: `1 / (a + 1/R(k))`, Amdahl's law with
+//! measured terms.
+//!
+//! Units: performance in that of its source, time in seconds. Old intervals fade.
+
+use serde::{Deserialize, Serialize};
+
+/// Busy CPUs from which an interval can be told to have had a parallel part.
+const TELLING_WIDTH: f64 = 1.5;
+
+/// One interval.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Interval {
+    /// CPUs it had.
+    pub cpus: u32,
+    /// Its performance.
+    pub performance: f64,
+    /// CPUs it kept busy, where known.
+    pub busy: Option<f64>,
+    /// How long it was.
+    pub seconds: f64,
+}
+
+/// The sums of the intervals at one count: of `b` busy CPUs and performance `y`.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Tally {
+    /// The count.
+    pub cpus: u32,
+    /// How many intervals and how long they were, faded.
+    pub intervals: f64,
+    seconds: f64,
+    /// The most CPUs that were busy in one.
+    pub width: f64,
+    b: f64,
+    bb: f64,
+    y: f64,
+    by: f64,
+    yy: f64,
+}
+
+/// The same sums by parallel share `p` and serial share `s = 1 - p`.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    p: f64,
+    s: f64,
+    pp: f64,
+    ps: f64,
+    ss: f64,
+    py: f64,
+    sy: f64,
+}
+
+impl Tally {
+    fn add(&mut self, busy: f64, performance: f64, seconds: f64, keep: f64) {
+        for sum in [
+            &mut self.intervals,
+            &mut self.seconds,
+            &mut self.b,
+            &mut self.bb,
+            &mut self.y,
+            &mut self.by,
+            &mut self.yy,
+        ] {
+            *sum *= keep;
+        }
+        self.width = self.width.max(busy);
+        self.intervals += 1.0;
+        self.seconds += seconds;
+        self.b += seconds * busy;
+        self.bb += seconds * busy * busy;
+        self.y += seconds * performance;
+        self.by += seconds * busy * performance;
+        self.yy += seconds * performance * performance;
+    }
+
+    /// With `p = (b - 1) / (w - 1)`, where `w` CPUs are busy in a parallel part.
+    fn parts(&self) -> Parts {
+        let n = self.seconds;
+        if self.width <= TELLING_WIDTH {
+            return Parts {
+                p: n,
+                s: 0.0,
+                pp: n,
+                ps: 0.0,
+                ss: 0.0,
+                py: self.y,
+                sy: 0.0,
+            };
+        }
+        let more = self.width - 1.0;
+        let p = (self.b - n) / more;
+        let pp = (self.bb - 2.0 * self.b + n) / (more * more);
+        let py = (self.by - self.y) / more;
+        Parts {
+            p,
+            s: n - p,
+            pp,
+            ps: p - pp,
+            ss: n - 2.0 * p + pp,
+            py,
+            sy: self.y - py,
+        }
+    }
+}
+
+/// All counts of one application.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Tallies {
+    counts: Vec<Tally>,
+}
+
+/// The parallel rate at a count.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RatePoint {
+    /// The count.
+    pub cpus: u32,
+    /// The rate, above 0.
+    pub rate: f64,
+    /// Its standard error relative to it; nothing where one interval cannot tell.
+    pub error: Option<f64>,
+    /// Seconds of parallel work it rests on.
+    pub worked: f64,
+    /// The most CPUs that were busy.
+    pub width: f64,
+}
+
+/// What the tallies come to.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Split {
+    /// Parallel rates by ascending count.
+    pub points: Vec<RatePoint>,
+    /// Seconds in serial parts for each unit of parallel work.
+    pub serial_per_work: f64,
+}
+
+impl Split {
+    /// Whether every number can be worked with.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let sound = |p: &RatePoint| {
+            p.rate.is_normal() && p.error.is_none_or(f64::is_finite) && p.worked.is_finite()
+        };
+        self.serial_per_work.is_finite() && self.points.iter().all(sound)
+    }
+}
+
+impl Tallies {
+    /// Takes in an interval; `keep` is the weight that earlier ones at its count retain.
+    pub fn add(&mut self, interval: Interval, keep: f64) {
+        let Interval {
+            cpus,
+            performance,
+            busy,
+            seconds,
+        } = interval;
+        if cpus == 0 || !performance.is_finite() || performance < 0.0 || seconds <= 0.0 {
+            return;
+        }
+        let place = match self.counts.binary_search_by_key(&cpus, |t| t.cpus) {
+            Ok(place) => place,
+            Err(place) => {
+                let fresh = Tally {
+                    cpus,
+                    ..Tally::default()
+                };
+                self.counts.insert(place, fresh);
+                place
+            }
+        };
+        let full = f64::from(cpus);
+        let busy = busy.filter(|b| b.is_finite()).unwrap_or(full);
+        self.counts[place].add(busy.clamp(0.0, full), performance, seconds, keep);
+    }
+
+    /// Parallel rates and serial time by least squares.
+    #[must_use]
+    pub fn split(&self) -> Split {
+        let parts: Vec<(&Tally, Parts)> = self
+            .counts
+            .iter()
+            .map(|t| (t, t.parts()))
+            .filter(|(_, p)| p.pp > 1e-6)
+            .collect();
+        // The serial rate, after each count's parallel rate is eliminated.
+        let (mut above, mut below) = (0.0, 0.0);
+        for (_, t) in &parts {
+            above += t.sy - t.ps * t.py / t.pp;
+            below += t.ss - t.ps * t.ps / t.pp;
+        }
+        let serial = if below > 1e-6 {
+            (above / below).max(0.0)
+        } else {
+            0.0
+        };
+        let mut split = Split::default();
+        let (mut waited, mut worked) = (0.0, 0.0);
+        for (tally, t) in &parts {
+            let rate = (t.py - t.ps * serial) / t.pp;
+            if !(rate > 0.0 && rate.is_finite()) {
+                continue;
+            }
+            let squares = tally.yy - 2.0 * (rate * t.py + serial * t.sy)
+                + rate * rate * t.pp
+                + 2.0 * rate * serial * t.ps
+                + serial * serial * t.ss;
+            split.points.push(RatePoint {
+                cpus: tally.cpus,
+                rate,
+                error: (tally.intervals > 1.5)
+                    .then(|| (squares.max(0.0) / (tally.intervals - 1.0) / t.pp).sqrt() / rate),
+                worked: t.p,
+                width: tally.width,
+            });
+            waited += t.s;
+            worked += t.p * rate;
+        }
+        if worked > 0.0 {
+            split.serial_per_work = (waited / worked).max(0.0);
+        }
+        // Readings may be nonsense; what they come to may not.
+        if split.is_sound() {
+            split
+        } else {
+            Split::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Intervals at a count with these parallel shares, by the rates of both parts.
+    fn intervals(tallies: &mut Tallies, cpus: u32, rates: [f64; 2], shares: &[f64]) {
+        for p in shares {
+            let busy = p * f64::from(cpus) + (1.0 - p);
+            let interval = Interval {
+                cpus,
+                performance: p * rates[0] + (1.0 - p) * rates[1],
+                busy: Some(busy),
+                seconds: 1.0,
+            };
+            tallies.add(interval, 1.0);
+        }
+    }
+
+    #[test]
+    fn both_rates_are_told_however_the_intervals_are_mixed() {
+        let mut tallies = Tallies::default();
+        intervals(&mut tallies, 40, [30.0, 2.0], &[1.0, 0.3, 0.6]);
+        // Never wholly serial, and but few of them.
+        intervals(&mut tallies, 20, [16.0, 2.0], &[1.0, 0.8]);
+        let split = tallies.split();
+        let rates: Vec<f64> = split.points.iter().map(|p| p.rate).collect();
+        assert!((rates[0] - 16.0).abs() < 1e-9 && (rates[1] - 30.0).abs() < 1e-9);
+        assert!(split.points.iter().all(|p| p.error.unwrap() < 1e-6));
+        // 1.3 s of serial time; 1.9 s at 30 and 1.8 s at 16 of parallel work.
+        let expected = 1.3 / (1.9 * 30.0 + 1.8 * 16.0);
+        assert!((split.serial_per_work - expected).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_busy_cpus_the_rate_is_the_mean() {
+        let mut tallies = Tallies::default();
+        for performance in [9.0, 11.0, 10.0] {
+            let interval = Interval {
+                cpus: 8,
+                performance,
+                busy: None,
+                seconds: 1.0,
+            };
+            tallies.add(interval, 1.0);
+        }
+        let split = tallies.split();
+        assert!((split.points[0].rate - 10.0).abs() < 1e-9);
+        assert_eq!(split.serial_per_work, 0.0);
+        assert!(split.points[0].error.unwrap() > 0.05, "they scatter");
+    }
+
+    #[test]
+    fn nonsense_comes_to_nothing() {
+        let mut tallies = Tallies::default();
+        for (performance, busy) in [(f64::NAN, 1.0), (f64::INFINITY, 1.0), (-1.0, 1.0)] {
+            let interval = Interval {
+                cpus: 4,
+                performance,
+                busy: Some(busy),
+                seconds: 1.0,
+            };
+            tallies.add(interval, 1.0);
+        }
+        assert_eq!(tallies.split(), Split::default());
+    }
+}
