@@ -16,17 +16,21 @@ use crate::watch::Watches;
 use mapper_control::schema::{LaunchReply, LaunchRequest, RuntimeChoice, Settled};
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::chain;
-use mapper_host::enforce::Newcomer;
+use mapper_host::enforce::{EnforcerKind, Newcomer};
 use mapper_model::{AppId, AppName, CpuSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// Applications that may be managed at a time.
 const APPLICATIONS: usize = 1024;
+
+/// How long an answer waits at most until the state is written, where it has to be.
+const SAVED_FIRST: Duration = Duration::from_millis(200);
 
 /// A newcomer that waits for others.
 pub(crate) struct Pending {
@@ -165,6 +169,11 @@ impl Daemon {
             return;
         }
         self.membership_changed();
+        // Without groups nothing but the file tells the next daemon which processes are managed. A disk
+        // that is slower than this is not waited for.
+        if self.parts.enforcer.kind() == EnforcerKind::Affinity {
+            self.saved_within(SAVED_FIRST);
+        }
         let mut lost = false;
         for (app, settled, reply) in admitted {
             let answer = self.place(app, settled);

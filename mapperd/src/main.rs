@@ -4,13 +4,15 @@
 //! enforcer, the counters, the pages. Whatever happens outside reaches it as a [`message::Message`]
 //! or as a timer: a call on the socket ([`server`]), the end of a process ([`watch`]), an interval
 //! that has passed, a signal. So there is no lock and no order of locks to get wrong, and a decision
-//! always sees one consistent state.
+//! always sees one consistent state. Only the saved state is written by a thread of its own ([`saving`]),
+//! since a slow disk must not hold up decisions and launches.
 //!
 //! ```text
 //!  socket ──► connection tasks ──┐
 //!  pidfds, cgroup.events ────────┼──► messages ──► Daemon ──► observe ─► step ─► check ─► enforce
 //!  timers, signals ──────────────┘                   │
-//!                                                    └──► replies, pages
+//!                                                    ├──► replies, pages
+//!                                                    └──► mailbox ──► thread: saved state
 //! ```
 //!
 //! An idle daemon has no timer running, but for the watchdog of the service manager.
@@ -36,6 +38,7 @@ mod quota;
 mod record;
 mod reload;
 mod saved;
+mod saving;
 mod selection;
 mod server;
 mod service;
@@ -121,6 +124,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         .map(saved::StateDir::open)
         .transpose()?;
     let legacy = takeover::Legacy::find(state_dir.as_ref());
+    let saver = state_dir.map(saving::Saver::start).transpose()?;
     legacy.teach(&mut controller);
     let recorder = settings
         .record
@@ -138,7 +142,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         enforcer_selection: enforcer.selection,
         counters: counters.value,
         counters_selection: counters.selection,
-        state_dir,
+        saver,
         usable_cpus,
         recorder,
         clock: Box::new(MonotonicClock),

@@ -25,7 +25,8 @@ use crate::page::{self, Page};
 use crate::page_keeping;
 use crate::program_rules::{ProgramRules, Provenance};
 use crate::record::Recorder;
-use crate::saved::{Ending, Process, StateDir};
+use crate::saved::{Ending, Process};
+use crate::saving::{Flushed, Saver};
 use crate::service::{self, Asked, Signals, Watchdog};
 use crate::settings::Settings;
 use crate::watch::Watches;
@@ -53,6 +54,10 @@ const SAVE_EVERY: Duration = Duration::from_secs(10);
 /// and lost its parent between the last time and a crash of the daemon would not be found again.
 const SAVE_EVERY_WITHOUT_GROUPS: Duration = Duration::from_secs(1);
 
+/// How long an orderly stop waits until the state is written: well below the time that service managers
+/// give a stop.
+const LAST_SAVE: Duration = Duration::from_secs(3);
+
 /// What a daemon is made of.
 pub(crate) struct Parts {
     pub(crate) settings: Settings,
@@ -64,7 +69,8 @@ pub(crate) struct Parts {
     pub(crate) enforcer_selection: Selection,
     pub(crate) counters: Vec<Box<dyn CounterSource>>,
     pub(crate) counters_selection: Selection,
-    pub(crate) state_dir: Option<StateDir>,
+    /// Writes down what outlives the daemon; `None` if nothing does.
+    pub(crate) saver: Option<Saver>,
     pub(crate) usable_cpus: UsableCpus,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) clock: Box<dyn Clock>,
@@ -87,8 +93,6 @@ pub(crate) struct Daemon {
     /// Reports of applications that have ended.
     pub(crate) closed: Closed,
     pub(crate) tally: Tally,
-    /// That state cannot be saved has been logged.
-    pub(crate) told_not_saved: bool,
     timing: Timing,
 }
 
@@ -152,7 +156,6 @@ impl Daemon {
             suspended_ns,
             closed: Closed::default(),
             tally: Tally::default(),
-            told_not_saved: false,
             timing: Timing::default(),
         };
         let usable = daemon.read_usable()?;
@@ -363,6 +366,12 @@ impl Daemon {
     fn stop(&mut self) {
         service::stopping();
         self.save(Ending::Stopping);
+        if self.saved_within(LAST_SAVE) == Flushed::Late {
+            tracing::warn!(
+                "state not saved within {} s; the next daemon goes on from what was saved before",
+                LAST_SAVE.as_secs()
+            );
+        }
         let everything = self.everything();
         let topology = self.parts.controller.topology();
         // Those that somebody else has placed keep their place.

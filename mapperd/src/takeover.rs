@@ -19,6 +19,7 @@ use crate::page::{self, Page};
 use crate::page_keeping::{self, KeptPages};
 use crate::program_rules::Provenance;
 use crate::saved::{Ending, Found, Process, Saved, SavedApp, StateDir};
+use crate::saving::Flushed;
 use crate::state::{App, Daemon, Lease};
 use crate::watch::Watches;
 use anyhow::Context;
@@ -29,6 +30,7 @@ use mapper_model::{AppId, AppName, AppSpec, CpuSet};
 use mapper_pipeline::Controller;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 /// What an earlier daemon left.
 #[derive(Debug)]
@@ -243,9 +245,9 @@ impl Daemon {
         self.lives(process).then_some(descriptor)
     }
 
-    /// Writes down what the next daemon needs. That it cannot be written is said once.
-    pub(crate) fn save(&mut self, ending: Ending) {
-        let Some(dir) = &self.parts.state_dir else {
+    /// Has written down what the next daemon needs, without waiting for the disk.
+    pub(crate) fn save(&self, ending: Ending) {
+        let Some(saver) = &self.parts.saver else {
             return;
         };
         let mut saved = Saved::new(ending, self.next_app, self.decisions);
@@ -275,14 +277,13 @@ impl Daemon {
                     .map(|page| page.writer.token().to_string()),
             })
             .collect();
-        match dir.store(&saved) {
-            Ok(()) => self.told_not_saved = false,
-            Err(error) if self.told_not_saved => tracing::debug!("state not saved: {error:#}"),
-            Err(error) => {
-                tracing::warn!("state not saved, a restart would start anew: {error:#}");
-                self.told_not_saved = true;
-            }
-        }
+        saver.submit(saved);
+    }
+
+    /// Waits until the state is written, for as long as `patience`.
+    pub(crate) fn saved_within(&self, patience: Duration) -> Flushed {
+        let saver = self.parts.saver.as_ref();
+        saver.map_or(Flushed::Done, |saver| saver.flush(patience))
     }
 }
 

@@ -56,10 +56,14 @@ impl Daemon {
     }
 
     pub(crate) fn start_with(flags: &[&str]) -> Self {
+        Self::start_as(Self::command(), tempfile::tempdir().unwrap(), flags)
+    }
+
+    /// Starts one by a prepared [command](Self::command).
+    pub(crate) fn start_as(command: Command, dir: tempfile::TempDir, flags: &[&str]) -> Self {
         ALONE.with(|_| ());
-        let dir = tempfile::tempdir().unwrap();
         let daemon = Self {
-            child: Self::spawn(dir.path(), flags),
+            child: Self::spawn(command, dir.path(), flags),
             dir,
         };
         eventually("the daemon answers", || daemon.try_client().is_ok());
@@ -68,7 +72,7 @@ impl Daemon {
 
     /// Another one in the place of one that has ended.
     pub(crate) fn start_again(&mut self) {
-        self.child = Self::spawn(self.dir.path(), &["--interval", "50ms"]);
+        self.child = Self::spawn(Self::command(), self.dir.path(), &["--interval", "50ms"]);
         eventually("the next daemon answers", || {
             self.try_client().is_ok_and(|mut client| {
                 client
@@ -85,13 +89,13 @@ impl Daemon {
         self.start_again();
     }
 
-    fn spawn(dir: &Path, flags: &[&str]) -> Child {
+    fn spawn(mut command: Command, dir: &Path, flags: &[&str]) -> Child {
         let log = std::fs::File::options()
             .append(true)
             .create(true)
             .open(dir.join("log"))
             .unwrap();
-        Self::command()
+        command
             .arg("--socket")
             .arg(dir.join("s"))
             .arg("--state-dir")

@@ -1,0 +1,228 @@
+//! Writing the saved state down, beside the task that decides.
+//!
+//! A disk may take seconds for a small file (one that discards slowly, a full journal). The task that
+//! decides must not wait for it: launches wait for that task. So it hands over what is to be saved,
+//! and a thread of its own makes the text and writes it. The thread has a mailbox of one: what is handed
+//! over while it writes takes the place of what waits there already, since only the newest state is worth
+//! anything. There is a single writer, so an older state never replaces a newer one.
+//!
+//! A daemon that is killed loses what waits and what is being written; the file is then that of the save
+//! before, whole.
+
+use crate::saved::{Saved, StateDir};
+use anyhow::Context;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Where state is put.
+pub(crate) trait Store: Send + 'static {
+    /// Puts a new state in the place of the old one.
+    fn store(&self, saved: &Saved) -> anyhow::Result<()>;
+}
+
+impl Store for StateDir {
+    fn store(&self, saved: &Saved) -> anyhow::Result<()> {
+        Self::store(self, saved)
+    }
+}
+
+/// Whether everything that was handed over is in its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flushed {
+    /// It is, or it was told that it cannot be.
+    Done,
+    /// The writer is still busy.
+    Late,
+}
+
+/// Hands states over to the thread that writes them. The thread ends after this is dropped, once it has
+/// written what it was given; nobody waits for it.
+#[derive(Debug)]
+pub(crate) struct Saver(Arc<Mailbox>);
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    slot: Mutex<Slot>,
+    /// Something in the slot is not as it was.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    waiting: Option<Box<Saved>>,
+    writer: Writer,
+    sender: Sender,
+}
+
+/// What the thread does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Writer {
+    #[default]
+    Idle,
+    Writing,
+}
+
+/// Whether more may come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Sender {
+    #[default]
+    Open,
+    Gone,
+}
+
+impl Mailbox {
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        // Every change of the slot is whole, so it is right even if a thread broke off with it.
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next state to write; `None` when none will come.
+    fn next(&self) -> Option<Box<Saved>> {
+        let mut slot = self.slot();
+        slot.writer = Writer::Idle;
+        self.changed.notify_all();
+        loop {
+            if let Some(saved) = slot.waiting.take() {
+                slot.writer = Writer::Writing;
+                return Some(saved);
+            }
+            if slot.sender == Sender::Gone {
+                return None;
+            }
+            slot = self
+                .changed
+                .wait(slot)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Saver {
+    /// Starts the thread.
+    pub(crate) fn start(store: impl Store) -> anyhow::Result<Self> {
+        let mailbox = Arc::new(Mailbox::default());
+        let reader = Arc::clone(&mailbox);
+        std::thread::Builder::new()
+            .name("save-state".to_owned())
+            .spawn(move || write_all(&reader, &store))
+            .context("start the thread that saves state")?;
+        Ok(Self(mailbox))
+    }
+
+    /// Hands a state over, in the place of one that still waits. Never waits for the disk.
+    pub(crate) fn submit(&self, saved: Saved) {
+        let mut slot = self.0.slot();
+        slot.waiting = Some(Box::new(saved));
+        self.0.changed.notify_all();
+    }
+
+    /// Waits until everything that was handed over is written, for as long as `patience`.
+    pub(crate) fn flush(&self, patience: Duration) -> Flushed {
+        let busy = |slot: &mut Slot| slot.waiting.is_some() || slot.writer == Writer::Writing;
+        let waited = self
+            .0
+            .changed
+            .wait_timeout_while(self.0.slot(), patience, busy);
+        let (slot, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(slot);
+        if outcome.timed_out() {
+            Flushed::Late
+        } else {
+            Flushed::Done
+        }
+    }
+}
+
+impl Drop for Saver {
+    fn drop(&mut self) {
+        self.0.slot().sender = Sender::Gone;
+        self.0.changed.notify_all();
+    }
+}
+
+/// What the thread does. That state cannot be written is said once, until it can be again.
+fn write_all(mailbox: &Mailbox, store: &impl Store) {
+    let mut told = false;
+    while let Some(saved) = mailbox.next() {
+        match store.store(&saved) {
+            Ok(()) => told = false,
+            Err(error) if told => tracing::debug!("state not saved: {error:#}"),
+            Err(error) => {
+                tracing::warn!("state not saved, a restart would start anew: {error:#}");
+                told = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::saved::Ending;
+    use mapper_model::AppId;
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    const SOON: Duration = Duration::from_millis(50);
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// A disk that says when it begins with something and then waits to be let go.
+    struct Gated {
+        begun: mpsc::Sender<u64>,
+        go: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl Store for Gated {
+        fn store(&self, saved: &Saved) -> anyhow::Result<()> {
+            self.begun.send(saved.decisions)?;
+            Ok(self.go.lock().unwrap().recv()?)
+        }
+    }
+
+    fn state(decisions: u64) -> Saved {
+        Saved::new(Ending::Running, AppId(1), decisions)
+    }
+
+    #[test]
+    fn while_the_disk_is_stuck_nobody_waits_and_of_what_comes_only_the_last_is_written() {
+        let ((begun, begins), (go, gate)) = (mpsc::channel(), mpsc::channel());
+        let go_on = Mutex::new(gate);
+        let saver = Saver::start(Gated { begun, go: go_on }).unwrap();
+        assert_eq!(saver.flush(SOON), Flushed::Done);
+        saver.submit(state(0));
+        assert_eq!(begins.recv_timeout(PATIENCE), Ok(0));
+        let started = Instant::now();
+        for decisions in 1..100 {
+            saver.submit(state(decisions));
+        }
+        // Not one of them waited for the disk, which would wait for ever.
+        assert!(started.elapsed() < PATIENCE);
+        assert_eq!(saver.flush(SOON), Flushed::Late);
+        go.send(()).unwrap();
+        assert_eq!(begins.recv_timeout(PATIENCE), Ok(99));
+        assert_eq!(saver.flush(SOON), Flushed::Late);
+        go.send(()).unwrap();
+        assert_eq!(saver.flush(PATIENCE), Flushed::Done);
+        drop(saver);
+        // The thread has ended, and wrote nothing else.
+        assert_eq!(
+            begins.recv_timeout(PATIENCE),
+            Err(mpsc::RecvTimeoutError::Disconnected)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_written_keeps_nobody_waiting() {
+        struct Full;
+        impl Store for Full {
+            fn store(&self, _: &Saved) -> anyhow::Result<()> {
+                anyhow::bail!("no space left on device")
+            }
+        }
+        let saver = Saver::start(Full).unwrap();
+        for decisions in 0..3 {
+            saver.submit(state(decisions));
+            assert_eq!(saver.flush(PATIENCE), Flushed::Done);
+        }
+    }
+}
