@@ -27,7 +27,7 @@ use crate::libomp::runtime_of;
 use crate::region::{self, OpenRegion, Routine, Start};
 use crate::runtime::{self, Family, Runtime};
 use crate::symbols::Symbol;
-use crate::thread_state;
+use crate::thread_state::{self, ThreadState};
 
 /// Where [`fork_begin`] leaves what the region needs, in the frame of `__kmpc_fork_call`.
 #[repr(C, align(16))]
@@ -150,10 +150,15 @@ unsafe extern "C-unwind" fn fork_begin(
     frame: *mut ForkFrame,
 ) -> *mut c_void {
     let thread = thread_state::current();
+    let body = Microtask {
+        function,
+        count,
+        asked: 0,
+    };
     if let Some(runtime) = runtime::of_known_caller(thread, location as usize)
         && !thread.clause_announced.get()
         && !Hall::are_wanted()
-        && let Some(ready) = Ready::like(&crew_of(runtime, function, count))
+        && let Some(ready) = Ready::like(&crew_of(thread, runtime, body))
         && let Some(routine) = region::resume_routine(thread, runtime, ready.known())
     {
         let fork = runtime.function(Symbol::__kmpc_fork_call);
@@ -168,13 +173,33 @@ unsafe extern "C-unwind" fn fork_begin(
     unsafe { fork_begin_anew(location, count, function, frame) }
 }
 
+/// What a region of libomp's runs.
+#[derive(Clone, Copy)]
+struct Microtask {
+    function: *const c_void,
+    /// Arguments that it gets.
+    count: c_int,
+    /// 0 without a `num_threads` clause.
+    asked: u32,
+}
+
 /// The crew of a region of libomp's.
 #[inline(always)]
-fn crew_of(runtime: &'static Runtime, function: *const c_void, count: c_int) -> Crew {
-    let count = core::ptr::without_provenance_mut(count.max(0).unsigned_abs() as usize);
+fn crew_of(thread: &ThreadState, runtime: &'static Runtime, body: Microtask) -> Crew {
+    let count = core::ptr::without_provenance_mut(body.count.max(0).unsigned_abs() as usize);
     let (family, beginning) = (Family::Kmpc, Beginning::Body);
-    Crew::without_hall(function as usize, count, runtime, family, beginning)
-        .on_cpus(attachment::cpu_count())
+    let cpus = cpus_that_may_lack(thread, body.asked, attachment::cpu_count());
+    Crew::without_hall(body.function as usize, count, runtime, family, beginning).on_cpus(cpus)
+}
+
+/// The number of CPUs, if an outermost region of the thread may have more threads than that; else 0, and
+/// its static loops need no look.
+#[inline(always)]
+fn cpus_that_may_lack(thread: &ThreadState, asked: u32, cpu_count: u32) -> u32 {
+    let usual = thread.initial_max_threads.get();
+    let suffice =
+        asked == 0 && !thread.has_set_num_threads.get() && usual != 0 && usual <= cpu_count;
+    if suffice { 0 } else { cpu_count }
 }
 
 /// Begins a region and returns the real function to call.
@@ -209,7 +234,12 @@ unsafe extern "C-unwind" fn fork_begin_anew(
     };
     // Only once the region has begun it is certain that the number of CPUs is known.
     let crew = || {
-        let mut crew = crew_of(runtime, function, count);
+        let body = Microtask {
+            function,
+            count,
+            asked,
+        };
+        let mut crew = crew_of(thread, runtime, body);
         crew.hall = Hall::claim();
         crew
     };
@@ -422,4 +452,24 @@ unsafe extern "C-unwind" fn __kmpc_push_num_threads(
     thread.clause_announced.set(true);
     // SAFETY: the arguments are the caller's.
     unsafe { push(location, thread_number, num_threads) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn static_loops_are_looked_at_only_where_threads_may_lack_cpus() {
+        let thread = thread_state::current();
+        thread.initial_max_threads.set(0);
+        assert_eq!(cpus_that_may_lack(thread, 0, 4), 4, "its team is not known");
+        thread.initial_max_threads.set(4);
+        for (asked, cpus, lacking) in [(0, 3, 3), (0, 4, 0), (0, 5, 0), (CLAUSE, 5, 5), (0, 0, 0)] {
+            assert_eq!(cpus_that_may_lack(thread, asked, cpus), lacking);
+        }
+        thread.has_set_num_threads.set(true);
+        assert_eq!(cpus_that_may_lack(thread, 0, 5), 5, "it may be larger now");
+        thread.has_set_num_threads.set(false);
+        thread.initial_max_threads.set(0);
+    }
 }

@@ -3,18 +3,22 @@
 //! *Problem.* A program has eight threads and is left with two CPUs. The threads without a CPU have
 //! their parts of every static loop, and all others wait for them at its end.
 //!
-//! *Approach.* Where `schedule(static)` names no chunk size, OpenMP only says that a thread gets at most
-//! one chunk, of roughly equal size, and that two such loops of a region with as many iterations are
-//! divided alike. Both still hold when the others have one iteration each and the first *k* threads
-//! all the rest, with *k* the number of CPUs at the start of the region. (One, since there are programs
-//! that count on each thread to have had some of a long loop.) The real function is called all the
-//! same, which keeps its books; then the bounds are overwritten.
+//! *Approach.* Where `schedule(static)` names no chunk size, OpenMP says that a thread gets at most one
+//! chunk, that chunks are "approximately equal in size", and that two such loops of a region with as many
+//! iterations are divided alike. Here the first *k* threads have all but one iteration of each other
+//! thread, with *k* the number of CPUs at the start of the region: the first and the last promise hold,
+//! the second is given up, which no iteration can tell except by who carries it out. (One, since there
+//! are programs that count on each thread to have had some of a long loop.) What is summed up by thread,
+//! as reductions are, is summed up in other parts: floating-point sums may differ in their last bits, as
+//! they do between team sizes. The real function is called all the same, which keeps its books; then the
+//! bounds are overwritten.
 //!
 //! *What is left alone.* Loops with a chunk size, whose chunks go to all threads in turn; sections and
 //! `distribute`; loops of few iterations, where programs like to do one thing for each thread; nested
 //! regions. (gcc divides static loops in the program itself, where nobody can help.)
 //!
-//! *Invariants.* A region that began with enough CPUs pays a load and a comparison for a loop.
+//! *Invariants.* A region that began with enough CPUs for the program's usual team, and has that one,
+//! pays a load and a comparison for a loop.
 
 use core::ffi::{c_int, c_void};
 

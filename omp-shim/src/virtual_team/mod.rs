@@ -98,12 +98,15 @@ pub(crate) fn plan(start: &Start<'_>, open: &mut OpenRegion) -> Option<Plan> {
         return None;
     }
     let gave_up = liveness::has_given_up();
-    let most = match gave_up {
+    let most_carriers = |size: u32| match gave_up {
         true => size,
-        false => attachment::carrier_limit().clamp(1, size),
+        false => attachment::carrier_limit().clamp(1, size.max(1)),
     };
-    if attachment::is_news(most) {
-        attachment::report_team(most);
+    let most = most_carriers(size);
+    // What the program's usual team gets, so that clauses of many sizes are not news each time.
+    let usual = most_carriers(sizes.usual);
+    if attachment::is_news(usual) {
+        attachment::report_team(usual);
     }
     let blocks = match gave_up {
         true => size,

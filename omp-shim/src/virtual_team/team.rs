@@ -24,6 +24,10 @@ pub(super) const MOST_MEMBERS: u32 = 512;
 /// Least room that a pool is made with, so that it seldom turns out too small.
 const LEAST_ROOM: u32 = 64;
 
+/// Turns of spinning while another thread writes a construct down, which takes it a few instructions.
+/// After so many it has lost its CPU, which may be this one.
+const SETTER_SPINS: u32 = 100;
+
 /// The pool: members, started up to some number. Null before it exists.
 static MEMBERS: AtomicPtr<Member> = AtomicPtr::new(null_mut());
 static ROOM: AtomicU32 = AtomicU32::new(0);
@@ -311,10 +315,17 @@ pub(super) fn enter_share(member: &'static Member, describe: impl Fn() -> Loop) 
     let sequence = member.shares_entered.load(Ordering::Relaxed);
     member.shares_entered.store(sequence + 1, Ordering::Relaxed);
     let place = place(sequence);
+    let mut turns = 0;
     loop {
         match place.enter(sequence, &describe) {
             Entry::Entered => break,
-            Entry::AlmostReady => core::hint::spin_loop(),
+            Entry::AlmostReady if turns < SETTER_SPINS => {
+                turns += 1;
+                core::hint::spin_loop();
+            }
+            Entry::AlmostReady => {
+                kernel::sched_yield();
+            }
             Entry::Occupied => {
                 if !carrier::give_way(member) {
                     kernel::sched_yield();

@@ -22,6 +22,15 @@ fn every_construct_is_right_whatever_the_number_of_carriers() {
     }
 }
 
+#[test]
+fn clauses_of_several_sizes_are_not_news_each_time() {
+    let program = Program::new(Compiler::Gcc, "clauses_in_turn.c");
+    let mut managed = program.managed().threads(4).virtually(3);
+    assert_eq!(managed.run().output(), "600\n");
+    // The last region had two threads.
+    assert_eq!(managed.page.report().team_size, 3);
+}
+
 /// Runs `waiting_by_hand.c` on one CPU; returns the milliseconds that the last round took.
 fn wait_by_hand(arguments: &[&str], threads: u32) -> (f64, Option<TeamsOff>) {
     let program = Program::new(Compiler::Gcc, "waiting_by_hand.c");
