@@ -9,8 +9,9 @@
 //!
 //! *Approach.* Two looks at the clock for every barrier would cost as much as a fast barrier. So when
 //! a wait was short, the waits that follow it are skipped, at random intervals so as not to fall into
-//! step with the program, and the next one measured stands for all of them. Long waits are all
-//! measured.
+//! step with the program, and the next one measured stands for all of them; where that is a long one,
+//! which those skipped were not likely to be, each of these counts for the longest that is short. Waits
+//! that follow a long one are all measured.
 //!
 //! *Invariants.* A wait that is not measured costs a decrement and a comparison. Only outermost teams
 //! are measured. In a slot that several threads share the sum is right, too, by atomic addition.
@@ -52,14 +53,14 @@ impl Waits {
 
     /// What a wait of this length counts for; decides which wait is measured next.
     fn weigh(&self, waited_ns: u64, random: u64) -> u64 {
-        let weight = u64::from(self.skipped.get()) + 1;
+        let skipped = u64::from(self.skipped.get());
         let skip = match waited_ns < SHORT_NS {
             true => (random & MOST_SKIPPED) as u32,
             false => 0,
         };
         self.skipped.set(skip);
         self.to_skip.set(skip);
-        waited_ns.saturating_mul(weight)
+        waited_ns.saturating_add(waited_ns.min(SHORT_NS) * skipped)
     }
 }
 
@@ -140,6 +141,17 @@ mod tests {
             assert!(waits.is_chosen());
             assert_eq!(waits.weigh(1_000_000, random), 1_000_000);
         }
+    }
+
+    #[test]
+    fn a_long_wait_after_short_ones_does_not_stand_for_them() {
+        let waits = none();
+        let second_ns = 1_000_000_000;
+        assert!(waits.is_chosen());
+        assert_eq!(waits.weigh(100, MOST_SKIPPED), 100);
+        while !waits.is_chosen() {}
+        let counted_ns = waits.weigh(second_ns, 0);
+        assert_eq!(counted_ns, second_ns + MOST_SKIPPED * SHORT_NS);
     }
 
     #[test]

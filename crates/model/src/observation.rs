@@ -161,8 +161,8 @@ pub struct RuntimeProgress {
     pub regions: u64,
     /// Loop iterations completed in loops that the runtime dispenses.
     pub iterations: u64,
-    /// Thread time spent waiting at barriers.
-    pub wait_ns: u64,
+    /// Thread time spent waiting at barriers, where it is measured.
+    pub wait_ns: Option<u64>,
     /// Monotonic time of the last completion that was counted; 0 before the first.
     pub last_ns: u64,
     /// Threads that have counted progress.

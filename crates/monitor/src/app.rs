@@ -8,7 +8,7 @@ use crate::progress::{CpuCount, Progress, ReportedTracker, RuntimeTracker};
 use crate::rates::{self, IntervalRates};
 use crate::region_phase::{RegionPhases, Shift};
 use crate::source::{Continuity, Selection, SourceSelector};
-use crate::waiting::ThreadTime;
+use crate::waiting::{self, SleepCredit, ThreadTime};
 use mapper_model::{
     AppId, AppObservation, CpuSet, MachineProfile, Performance, PerformanceCurve, PhaseChange,
     Profile, Reading, ThreadReading, Topology, Trigger,
@@ -35,6 +35,9 @@ struct Pair {
     /// Time waited at barriers so far, where the runtime tells.
     #[serde(default)]
     waited_ns: Option<u64>,
+    /// Threads that the runtime had.
+    #[serde(default)]
+    runtime_threads: u32,
 }
 
 /// What is remembered of one application.
@@ -50,6 +53,8 @@ pub(crate) struct AppMonitor {
     history: SharingHistory,
     bottleneck: BottleneckFilter,
     phase: PhaseDetector,
+    #[serde(default)]
+    sleep_credit: SleepCredit,
     #[serde(default)]
     region_phases: RegionPhases,
     /// The present phase's curve has been carried over to what may be another phase.
@@ -87,6 +92,7 @@ impl AppMonitor {
             history: SharingHistory::default(),
             bottleneck: BottleneckFilter::default(),
             phase: PhaseDetector::default(),
+            sleep_credit: SleepCredit::default(),
             region_phases: RegionPhases::default(),
             carried: false,
         }
@@ -161,7 +167,7 @@ impl AppMonitor {
         self.profile.utilisation = busy_cpus
             .filter(|_| cpus > 0)
             .map(|busy| (busy / f64::from(cpus)).clamp(0.0, 1.0));
-        self.profile.spun = spun(pair, reading, elapsed_ns);
+        self.profile.spun = self.spun(reading, moment.now_ns);
         self.characterise(interval.as_ref(), &app.effective, surroundings);
         self.enter_phase(reading);
         self.measure(
@@ -271,7 +277,10 @@ impl AppMonitor {
             .filter(|i| i.lost_threads == 0)
             .and_then(|i| i.rates.ipc_sum)
             // What is retired by spinning is no work.
-            .map(|sum| sum * (1.0 - self.profile.spun.unwrap_or(0.0)));
+            .map(|sum| match (self.profile.spun, busy_cpus) {
+                (Some(share), Some(busy)) => waiting::without_spinning(sum, share, busy),
+                _ => sum,
+            });
         let offers = [
             self.reported
                 .observe(app.reading.reported.as_ref(), moment.now_ns, count),
@@ -333,8 +342,30 @@ impl AppMonitor {
         }
     }
 
+    /// The share of its CPU time that the application spun at barriers since the pair was opened,
+    /// where all that it takes is known. Counts towards the time slept also where the interval is no
+    /// sample, as a wait may be longer than several of them.
+    fn spun(&mut self, reading: &Reading, now_ns: u64) -> Option<f64> {
+        let pair = self.pair.as_ref()?;
+        let runtime = reading.runtime?;
+        if reading.threads.is_empty() {
+            // It has tasks, but how many is not known.
+            return None;
+        }
+        let threads = u32::try_from(in_either(&pair.threads, &reading.threads)).ok()?;
+        let time = ThreadTime {
+            elapsed_ns: now_ns.checked_sub(pair.now_ns)?,
+            threads: threads.max(runtime.threads).max(pair.runtime_threads),
+            busy_ns: reading.cpu_time_ns?.checked_sub(pair.cpu_time_ns?)?,
+            waited_ns: runtime.wait_ns?.checked_sub(pair.waited_ns?)?,
+        };
+        Some(self.sleep_credit.spun_share(time))
+    }
+
     /// Opens a pair at a reading before which nothing counts.
     fn open(&mut self, reading: &Reading, now_ns: u64, cpus: u32) {
+        // The share is not wanted, the time slept is.
+        let _ = self.spun(reading, now_ns);
         if let Some(runtime) = &reading.runtime {
             self.runtime.restart(runtime, now_ns);
         }
@@ -354,12 +385,14 @@ impl AppMonitor {
             threads: Vec::new(),
             cpu_time_ns: None,
             waited_ns: None,
+            runtime_threads: 0,
         });
         pair.now_ns = now_ns;
         pair.cpus_before = cpus;
         pair.cpus = None;
         pair.cpu_time_ns = reading.cpu_time_ns;
-        pair.waited_ns = reading.runtime.map(|runtime| runtime.wait_ns);
+        pair.waited_ns = reading.runtime.and_then(|runtime| runtime.wait_ns);
+        pair.runtime_threads = reading.runtime.map_or(0, |runtime| runtime.threads);
         pair.threads.clear();
         pair.threads.extend_from_slice(&reading.threads);
         if !pair.threads.is_sorted_by_key(|t| t.tid) {
@@ -368,17 +401,11 @@ impl AppMonitor {
     }
 }
 
-/// The share of its CPU time that an application spun at barriers, where all that takes is known.
-fn spun(pair: &Pair, reading: &Reading, elapsed_ns: u64) -> Option<f64> {
-    let waited_ns = reading.runtime?.wait_ns.checked_sub(pair.waited_ns?)?;
-    let busy_ns = reading.cpu_time_ns?.checked_sub(pair.cpu_time_ns?)?;
-    let time = ThreadTime {
-        elapsed_ns,
-        threads: u32::try_from(reading.threads.len()).ok()?,
-        busy_ns,
-        waited_ns,
-    };
-    Some(time.spun_share())
+/// Threads that were there at either of two readings, both in the order of their ids.
+fn in_either(before: &[ThreadReading], now: &[ThreadReading]) -> usize {
+    let is_new =
+        |thread: &&ThreadReading| before.binary_search_by_key(&thread.tid, |t| t.tid).is_err();
+    before.len() + now.iter().filter(is_new).count()
 }
 
 /// Whether a reading holds nothing at all: it was lost, or not taken.

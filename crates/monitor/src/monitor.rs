@@ -361,7 +361,7 @@ mod tests {
         observed.reading.cpu_time_ns = Some(now_ns);
         observed.reading.runtime = Some(RuntimeProgress {
             region,
-            wait_ns: (now_ns as f64 * waited) as u64,
+            wait_ns: Some((now_ns as f64 * waited) as u64),
             ..RuntimeProgress::default()
         });
         machine.observe(Trigger::Interval, SECOND, vec![observed]);
@@ -378,7 +378,36 @@ mod tests {
         assert!((profile.spun.unwrap() - 0.25).abs() < 1e-6);
         let performance = profile.performance.unwrap();
         assert_eq!(performance.source, PerformanceSource::Ipc);
-        assert!((performance.value - 0.75).abs() < 1e-6);
+        // A spinning loop retires at most 0.6 instructions a cycle, a quarter of the time.
+        assert!((performance.value - 0.85).abs() < 1e-6, "{performance:?}");
+    }
+
+    #[test]
+    fn threads_that_the_readings_do_not_show_are_counted_from_the_runtime_or_nothing_is_told() {
+        // One thread shows, on its CPU all the time; a second waits asleep, and half the time counts.
+        let spun = |threads, shown: bool| {
+            let mut machine = Machine::new();
+            let mut profile = None;
+            for _ in 0..4 {
+                let now_ns = machine.now_ns + SECOND;
+                let mut observed = counting(1, 2, now_ns, now_ns);
+                observed.reading.cpu_time_ns = Some(now_ns);
+                if !shown {
+                    observed.reading.threads.clear();
+                }
+                observed.reading.runtime = Some(RuntimeProgress {
+                    wait_ns: Some(now_ns / 2),
+                    threads,
+                    ..RuntimeProgress::default()
+                });
+                machine.observe(Trigger::Interval, SECOND, vec![observed]);
+                profile = machine.monitor.profile(AppId(1)).unwrap().spun;
+            }
+            profile
+        };
+        assert_eq!(spun(2, true), Some(0.0));
+        assert_eq!(spun(1, true), Some(0.5));
+        assert_eq!(spun(2, false), None);
     }
 
     #[test]

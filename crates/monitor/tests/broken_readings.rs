@@ -62,7 +62,7 @@ fn reading() -> impl Strategy<Value = Reading> {
         count(),
         count(),
         count(),
-        count(),
+        proptest::option::of(count()),
         prop_oneof![0u64..4, count()],
     )
         .prop_map(

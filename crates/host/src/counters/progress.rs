@@ -6,7 +6,7 @@
 //! CPUs away, so that nothing an application claims takes any from others.
 
 use super::{CounterSource, Subject};
-use mapper_abi::OwnProgress;
+use mapper_abi::{OwnProgress, ReportFlags};
 use mapper_model::{AppId, Reading, ReportedProgress, RuntimeProgress};
 
 /// Reads the pages. What stands there is bounded by [`mapper_abi::PageReader`].
@@ -29,9 +29,12 @@ impl CounterSource for RuntimePages {
                 ReportedProgress::Latency { latency_ns, at_ns }
             }
         });
+        let report = page.report();
+        // A program that needs all its CPUs declares nothing; what it could spare all the same is for
+        // the policy to judge.
         let spare_cpus = match own.serial {
             true => u32::MAX,
-            false => page.report().spare_cpus,
+            false => report.spare_cpus,
         };
         reading.spare_cpus = Some(spare_cpus).filter(|cpus| *cpus > 0);
         let progress = page.progress(subject.now_ns);
@@ -40,16 +43,13 @@ impl CounterSource for RuntimePages {
             // No shim, or a program without OpenMP so far: nothing is known, which is not zero.
             return;
         }
-        // A program that needs all its CPUs declares nothing; what it could spare all the same is for
-        // the policy to judge.
-        let spare_cpus = page.report().spare_cpus;
-        if spare_cpus > 0 {
-            reading.spare_cpus = Some(spare_cpus);
-        }
         reading.runtime = Some(RuntimeProgress {
             regions: progress.regions,
             iterations: progress.iterations,
-            wait_ns: progress.wait_ns,
+            wait_ns: report
+                .flags
+                .contains(ReportFlags::WAIT_MEASURED)
+                .then_some(progress.wait_ns),
             last_ns: progress.last_progress_ns,
             threads: progress.threads,
             region: progress.region,
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::enforce::Tasks;
     use core::sync::atomic::Ordering;
-    use mapper_abi::{ClientPage, PageWriter};
+    use mapper_abi::{ClientPage, PageWriter, SlotOwner};
     use std::os::fd::{AsFd as _, AsRawFd as _};
 
     fn read(page: &PageWriter, now_ns: u64) -> Reading {
@@ -82,6 +82,13 @@ mod tests {
         reading
     }
 
+    const fn owner() -> SlotOwner {
+        SlotOwner {
+            process: 1,
+            thread: 1,
+        }
+    }
+
     #[test]
     fn what_an_application_says_itself_is_heard() {
         let page = PageWriter::create().unwrap();
@@ -97,6 +104,32 @@ mod tests {
         assert_eq!(reading.spare_cpus, None);
         client.report().spare_cpus.store(2, Ordering::Relaxed);
         assert_eq!(read(&page, 4).spare_cpus, Some(2));
+        client.own().begin_serial();
+        assert_eq!(read(&page, 4).spare_cpus, Some(u32::MAX));
+    }
+
+    #[test]
+    fn waits_that_are_not_measured_are_not_known() {
+        let page = PageWriter::create().unwrap();
+        let path = format!("/proc/self/fd/{}", page.as_fd().as_raw_fd());
+        let client = ClientPage::open(path.as_ref(), page.token()).unwrap();
+        let claim = client.claim_slot(owner(), |_| false);
+        claim.slot.regions.store(1, Ordering::Relaxed);
+        let waited = |page| read(page, 4).runtime.unwrap().wait_ns;
+        assert_eq!(waited(&page), None);
+        let measured = ReportFlags::WAIT_MEASURED.bits();
+        client.report().flags.store(measured, Ordering::Relaxed);
+        assert_eq!(waited(&page), Some(0));
+    }
+
+    #[test]
+    fn a_serial_part_spares_all_but_one_whatever_the_regions_do_not_need() {
+        let page = PageWriter::create().unwrap();
+        let path = format!("/proc/self/fd/{}", page.as_fd().as_raw_fd());
+        let client = ClientPage::open(path.as_ref(), page.token()).unwrap();
+        let claim = client.claim_slot(owner(), |_| false);
+        claim.slot.regions.store(1, Ordering::Relaxed);
+        client.report().spare_cpus.store(2, Ordering::Relaxed);
         client.own().begin_serial();
         assert_eq!(read(&page, 4).spare_cpus, Some(u32::MAX));
     }
