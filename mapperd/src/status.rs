@@ -307,8 +307,8 @@ const fn teams_note(off: TeamsOff) -> &'static str {
             "teams are not virtual: it calls functions of libgomp that virtual teams do not serve"
         }
         TeamsOff::Stalled => {
-            "teams are not virtual any more: its threads wait for one another without OpenMP, or compute \
-             for long between its constructs"
+            "teams are not virtual any more: its threads wait for one another without OpenMP, or sleep or \
+             have very unequal work between its constructs"
         }
     }
 }

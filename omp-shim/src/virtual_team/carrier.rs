@@ -15,6 +15,11 @@
 //! A lock that is held while members change is given back by whoever goes on: a member by
 //! [`resumed`], a host's OS thread once it is parked again.
 //!
+//! What lending shows is noted as well: a carrier that waits for a member cannot come back before one
+//! that was lent has run, and those that were lent run on to their next stop, while a carrier that
+//! computes is ahead of them by the time after which it was helped. So whether a lent member came to a
+//! stop first ([`Outcome`]) tells one from the other, whatever the clock says.
+//!
 //! Once the program has been given up (see `liveness`) members stay on the OS threads that they were
 //! lent to until the region ends.
 //!
@@ -54,7 +59,26 @@ pub(crate) struct Carrier {
     lock: Lock,
     /// Changes when a member on another OS thread has come to a stop.
     news: AtomicU32,
+    /// An [`Outcome`], or [`NO_OUTCOME`] while there is nothing to tell. Written under the lock, but for
+    /// being cleared by the watcher once it is known.
+    outcome: AtomicU32,
 }
+
+/// What lending a carrier's members has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    /// Nothing yet: neither the carrier nor one of the members has come to a stop.
+    Open,
+    /// A member did first: the carrier may well have waited for it.
+    Waited,
+    /// The carrier did first.
+    Computed,
+}
+
+const NO_OUTCOME: u32 = 0;
+const OPEN: u32 = 1;
+const WAITED: u32 = 2;
+const COMPUTED: u32 = 3;
 
 impl Carrier {
     pub(super) const fn new() -> Self {
@@ -70,6 +94,7 @@ impl Carrier {
             on_loan: AtomicU32::new(0),
             lock: Lock::new(),
             news: AtomicU32::new(0),
+            outcome: AtomicU32::new(NO_OUTCOME),
             barriers_passed: AtomicU32::new(0),
         }
     }
@@ -99,6 +124,14 @@ impl Carrier {
     fn take_lock(&self) {
         self.lock.take();
         self.holds_lock.store(true, Ordering::Relaxed);
+        self.close_outcome(COMPUTED);
+    }
+
+    /// The first stop since members were lent, under the lock.
+    fn close_outcome(&self, outcome: u32) {
+        if self.outcome.load(Ordering::Relaxed) == OPEN {
+            self.outcome.store(outcome, Ordering::Relaxed);
+        }
     }
 
     /// The carrier's OS thread goes back to the program's code.
@@ -293,6 +326,7 @@ fn run_others(carrier: &Carrier, lead: &'static Member, member: &'static Member)
 #[cold]
 fn wait_on_host(carrier: &Carrier, member: &'static Member, host: &'static Member) {
     carrier.lock.take();
+    carrier.close_outcome(WAITED);
     carrier.waiting.store(
         carrier.waiting.load(Ordering::Relaxed) + 1,
         Ordering::Relaxed,
@@ -338,6 +372,7 @@ pub(super) fn finish(member: &'static Member) {
     let carrier = &lead.carrier;
     if let Some(host) = member.host() {
         carrier.lock.take();
+        carrier.close_outcome(WAITED);
         note_done(carrier, member);
         carrier.take_back();
         // SAFETY: as in `wait_on_host`.
@@ -426,6 +461,24 @@ pub(super) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
             lent += 1;
         }
     }
+    // One that is known and has not been asked for stands for these members, too.
+    if lent > 0 && carrier.outcome.load(Ordering::Relaxed) == NO_OUTCOME {
+        carrier.outcome.store(OPEN, Ordering::Relaxed);
+    }
     carrier.lock.give();
     lent
+}
+
+/// What lending members of that carrier has shown, after [`lend_members`] did; told once. For the thread
+/// that lends them.
+pub(super) fn outcome(lead: &'static Member) -> Outcome {
+    let cell = &lead.carrier.outcome;
+    let outcome = match cell.load(Ordering::Relaxed) {
+        WAITED => Outcome::Waited,
+        COMPUTED => Outcome::Computed,
+        _ => return Outcome::Open,
+    };
+    // Nobody writes to it but after the next lending, which is this thread's.
+    cell.store(NO_OUTCOME, Ordering::Relaxed);
+    outcome
 }

@@ -3,21 +3,32 @@
 //!
 //! *Problem.* Members change at barriers and the like. A member that spins on a flag which a
 //! suspended member of its block would set waits for ever; so does one that sleeps on a condition
-//! variable. It cannot be told from one that computes for long.
+//! variable. From outside it looks like one that computes for long.
 //!
 //! *Approach.* A watcher thread looks at the carriers every few milliseconds. One that has not been
 //! in the shim for a while although members of its block could run is taken to be stuck: those
 //! members get OS threads of their own (see `carrier`), and go back to the carrier at the next
-//! barrier. So the program goes on, in small steps. How long a carrier may stay away doubles each
-//! time, so that a program that computes for some time between barriers is soon left alone. The time
-//! for which carriers were stuck is added up; a program that has used up its [`Budget`] is sent back
-//! to real teams for good: as many carriers as members, each on its own OS thread, from the next
-//! region on; in the region that runs, members that are lent to OS threads stay there.
+//! barrier. So the program goes on, in small steps. From then on the block is a real team, so judging
+//! the carrier can wait for what happens: one that waits comes back after a member that was lent has come to
+//! a stop, one that computes before ([`Outcome`]). How long a carrier may stay away doubles each time
+//! that one waited, and twice for those that computed, so that a program that computes for some time
+//! between barriers is soon left alone. The time for which carriers waited is added up; a program that
+//! has used up its [`Budget`] is sent back to real teams for good: as many carriers as members, each on
+//! its own OS thread, from the next region on; in the region that runs, members that are lent to OS
+//! threads stay there.
+//!
+//! *What the order of events does not tell.* A carrier that sleeps is woken as soon as it may go on, often
+//! in the place of the member that woke it, which is then not at its stop yet. But one that sleeps does
+//! not compute, so these count as waiting. A member that others wait for may go on computing for long
+//! after it has let them go: then the carrier seems to have computed. Such times count for a tenth, so
+//! that what a program can lose stays bounded. And where members have very unequal work, a short one is
+//! at its end before the carrier is: then the carrier seems to have waited.
 //!
 //! *Numbers.* 10 ms at first, then 20, 40 and so on, half a second in all: measured by the clock, so
 //! that on a busy machine, where the watcher itself comes late, a program has real threads no later.
-//! What is left of a second is for the watcher to get a CPU. Time that lies ten seconds back is
-//! forgotten.
+//! What is left of a second is for the watcher to get a CPU. Of all time that passes one part in twenty
+//! is forgiven: half a second in ten. A carrier that computes and is helped after some time has used at
+//! most half of the time when it comes back, of which a tenth is what is forgiven.
 //!
 //! *Invariants.* The watcher alone takes members away from carriers. It sleeps without waking while
 //! no virtual region runs.
@@ -27,7 +38,7 @@ use std::time::{Duration, Instant};
 
 use mapper_abi::TeamsOff;
 
-use super::carrier::{self, Visits};
+use super::carrier::{self, Outcome, Visits};
 use super::team::{self, MOST_MEMBERS};
 use super::{kernel, member::Member};
 use crate::attachment;
@@ -36,10 +47,16 @@ use crate::attachment;
 const INTERVAL_NS: i64 = 5_000_000;
 /// How long a carrier may stay away the first time.
 const FIRST_PATIENCE: Duration = Duration::from_millis(10);
-/// For how long carriers may be stuck in all.
+/// How often that is doubled at most.
+const MOST_DOUBLINGS: u32 = 6;
+/// How often it is doubled for carriers that seem to have computed.
+const DOUBLINGS_FOR_COMPUTING: u32 = 2;
+/// For how long carriers may wait in all.
 const BUDGET: Duration = Duration::from_millis(500);
-/// Help that lies so far back is forgotten: a long computation now and then is no waiting.
-const MEMORY: Duration = Duration::from_secs(10);
+/// One part in so many of the time that passes is forgiven.
+const FORGIVEN: u32 = 20;
+/// One part in so many of the time counts for which a carrier seems to have computed.
+const COMPUTING_COUNTS: u32 = 10;
 /// The watcher goes to sleep after so many looks at which no virtual region ran.
 const IDLE_LOOKS: u32 = 40;
 
@@ -121,15 +138,65 @@ struct Sighting {
     after: Instant,
 }
 
-/// What the program has left of the time for which its carriers may be stuck: a pure decision.
+/// Time for which a carrier was away until it was helped, and of which is not known yet whether it waited.
+#[derive(Clone, Copy)]
+struct Pending {
+    lead: &'static Member,
+    stuck: Stuck,
+    slept: Slept,
+}
+
+/// Whether the OS thread of a carrier slept in the kernel when it was helped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Slept {
+    Yes,
+    /// It had a CPU, or was waiting for one, or the kernel does not say.
+    No,
+}
+
+impl Slept {
+    /// As the kernel says of a thread of this process.
+    fn now(os_thread: libc::pid_t) -> Self {
+        let text = std::fs::read_to_string(format!("/proc/self/task/{os_thread}/stat"));
+        Self::of(&text.unwrap_or_default())
+    }
+
+    /// From the text of `/proc/PID/stat`: the state comes behind the name, which may hold anything and
+    /// ends at the last parenthesis.
+    fn of(stat: &str) -> Self {
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes());
+        match state.and_then(<[u8]>::first) {
+            Some(b'S') => Self::Yes,
+            _ => Self::No,
+        }
+    }
+}
+
+/// A span of time for which a carrier was away.
+#[derive(Clone, Copy, Debug)]
+struct Stuck {
+    since: Instant,
+    until: Instant,
+}
+
+/// What the watcher knows of the carrier whose lead has some id.
+#[derive(Clone, Copy, Default)]
+struct Watched {
+    sighting: Option<Sighting>,
+    pending: Option<Pending>,
+}
+
+/// What the program has left of the time for which its carriers may wait: a pure decision.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
-    /// How often help was given.
-    times: u32,
-    /// For how long carriers were stuck.
+    /// How often the patience is doubled.
+    doublings: u32,
+    /// What was counted and has not been forgiven.
     spent: Duration,
-    /// When help was given last.
-    last: Instant,
+    /// Until when time has been forgiven.
+    aged: Instant,
+    /// Until when time has been counted.
+    counted: Option<Instant>,
 }
 
 /// What is to become of a program that has been helped.
@@ -144,33 +211,52 @@ enum Prospect {
 impl Budget {
     fn new(now: Instant) -> Self {
         Self {
-            times: 0,
+            doublings: 0,
             spent: Duration::ZERO,
-            last: now,
+            aged: now,
+            counted: None,
         }
     }
 
-    /// For how long a carrier may be away from the shim, as seen at `now`.
-    fn patience(&mut self, now: Instant) -> Duration {
-        if now.saturating_duration_since(self.last) > MEMORY {
-            *self = Self::new(now);
+    /// Forgives what the time up to `now` is worth. When all is forgiven, patience starts over, too.
+    fn age(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.aged);
+        self.spent = self.spent.saturating_sub(passed / FORGIVEN);
+        self.aged = now;
+        if self.spent.is_zero() {
+            self.doublings = self.doublings.min(DOUBLINGS_FOR_COMPUTING);
         }
-        let doubled = FIRST_PATIENCE * (1 << self.times.min(6));
+    }
+
+    /// For how long a carrier may be away from the shim.
+    fn patience(&self) -> Duration {
+        let doubled = FIRST_PATIENCE * (1 << self.doublings.min(MOST_DOUBLINGS));
         doubled
             .min(BUDGET.saturating_sub(self.spent))
             .max(FIRST_PATIENCE)
     }
 
-    /// Carriers that had been stuck `since` then were helped `now`. Time in which several were stuck,
+    /// A carrier was away for some time, then was helped, with this outcome. Time in which several were,
     /// or that was counted before, counts once.
-    fn spend(&mut self, since: Instant, now: Instant) -> Prospect {
-        let uncounted = match self.times {
-            0 => since,
-            _ => since.max(self.last),
-        };
-        self.spent += now.saturating_duration_since(uncounted);
-        self.times += 1;
-        self.last = now;
+    fn spend(&mut self, stuck: Stuck, outcome: Outcome) -> Prospect {
+        let since = self
+            .counted
+            .map_or(stuck.since, |counted| stuck.since.max(counted));
+        let uncounted = stuck.until.saturating_duration_since(since);
+        match outcome {
+            Outcome::Open => return Prospect::GoOn,
+            Outcome::Waited => {
+                self.spent += uncounted;
+                self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
+            }
+            Outcome::Computed => {
+                self.spent += uncounted / COMPUTING_COUNTS;
+                self.doublings = (self.doublings + 1)
+                    .min(DOUBLINGS_FOR_COMPUTING)
+                    .max(self.doublings);
+            }
+        }
+        self.counted = self.counted.max(Some(stuck.until));
         match self.spent >= BUDGET {
             true => Prospect::RealTeams,
             false => Prospect::GoOn,
@@ -179,7 +265,7 @@ impl Budget {
 }
 
 fn look_for_ever() {
-    let mut sightings: Vec<Option<Sighting>> = vec![None; MOST_MEMBERS as usize];
+    let mut watched: Vec<Watched> = vec![Watched::default(); MOST_MEMBERS as usize];
     let mut budget = Budget::new(Instant::now());
     let mut idle_looks = 0;
     let mut now = Instant::now();
@@ -187,26 +273,24 @@ fn look_for_ever() {
         let before = now;
         kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL_NS);
         now = Instant::now();
+        budget.age(now);
+        for of_lead in &mut watched {
+            if settle(&mut of_lead.pending, &mut budget) == Prospect::RealTeams
+                && !GAVE_UP.swap(true, Ordering::Relaxed)
+            {
+                attachment::report_teams_off(TeamsOff::Stalled);
+            }
+        }
         let patience = match has_given_up() {
-            false => budget.patience(now),
+            false => budget.patience(),
             true => FIRST_PATIENCE,
         };
         let mut ran = false;
-        let mut stuck_since = None;
         for lead in team::leads() {
             ran = true;
-            if let Some(sighting) = sightings.get_mut(lead.id as usize)
-                && let Some(since) = look(lead, sighting, [before, now], patience)
-            {
-                stuck_since =
-                    Some(stuck_since.map_or(since, |earlier: Instant| earlier.min(since)));
+            if let Some(of_lead) = watched.get_mut(lead.id as usize) {
+                look(lead, of_lead, [before, now], patience);
             }
-        }
-        if let Some(since) = stuck_since
-            && budget.spend(since, now) == Prospect::RealTeams
-            && !GAVE_UP.swap(true, Ordering::Relaxed)
-        {
-            attachment::report_teams_off(TeamsOff::Stalled);
         }
         idle_looks = if ran { 0 } else { idle_looks + 1 };
         if idle_looks > IDLE_LOOKS
@@ -223,91 +307,184 @@ fn look_for_ever() {
     }
 }
 
-/// Looks at one carrier, `now` and once `before`, and helps if it has been away for too long. Returns
-/// since when it may have been, if there was somebody to help.
+/// Counts the time of a carrier that was helped once it is known whether it waited.
+fn settle(pending: &mut Option<Pending>, budget: &mut Budget) -> Prospect {
+    let Some(Pending { lead, stuck, slept }) = *pending else {
+        return Prospect::GoOn;
+    };
+    let outcome = match (carrier::outcome(lead), slept) {
+        (Outcome::Computed, Slept::Yes) => Outcome::Waited,
+        (outcome, _) => outcome,
+    };
+    if outcome != Outcome::Open {
+        *pending = None;
+    }
+    budget.spend(stuck, outcome)
+}
+
+/// Looks at one carrier, `now` and once `before`, and helps if it has been away for too long.
 fn look(
     lead: &'static Member,
-    sighting: &mut Option<Sighting>,
+    of_lead: &mut Watched,
     [before, now]: [Instant; 2],
     patience: Duration,
-) -> Option<Instant> {
+) {
     let Some(visits) = carrier::look_at(lead) else {
-        *sighting = None;
-        return None;
+        of_lead.sighting = None;
+        return;
     };
-    let Some(seen) = sighting.filter(|seen| seen.visits == visits) else {
-        *sighting = Some(Sighting {
+    let Some(seen) = of_lead.sighting.filter(|seen| seen.visits == visits) else {
+        of_lead.sighting = Some(Sighting {
             visits,
             since: now,
             after: before,
         });
-        return None;
+        return;
     };
     if now.saturating_duration_since(seen.since) < patience {
-        return None;
+        return;
     }
+    let slept = Slept::now(lead.os_thread());
     if carrier::lend_members(lead, visits) == 0 {
-        return None;
+        return;
     }
     attachment::report_preemption();
-    Some(seen.after)
+    let since = of_lead
+        .pending
+        .map_or(seen.after, |earlier| earlier.stuck.since);
+    of_lead.pending = Some(Pending {
+        lead,
+        stuck: Stuck { since, until: now },
+        slept,
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Has a program that always waits by hand watched, every `interval`; returns after how long it
-    /// has real teams, and how often it was helped.
-    fn time_to_real_teams(interval: Duration) -> (Duration, u32) {
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Has a program watched every `interval` whose carriers are away for `away` if nobody helps,
+    /// with this outcome if somebody does; when helped they are back after `helped`. Returns after how
+    /// long it has real teams, if that is within an hour, and how often it was helped.
+    fn watch_program(
+        interval: Duration,
+        away: Option<Duration>,
+        outcome: Outcome,
+        back: impl Fn(Duration) -> Duration,
+    ) -> (Option<Duration>, u32) {
         let start = Instant::now();
         let mut budget = Budget::new(start);
-        let (mut now, mut since) = (start, start);
-        loop {
+        let (mut now, mut since, mut times) = (start, start, 0);
+        while now < start + Duration::from_secs(3600) {
             now += interval;
-            if now.saturating_duration_since(since) < budget.patience(now) {
+            budget.age(now);
+            if away.is_some_and(|away| now >= since + away) {
+                since += away.unwrap_or_default();
                 continue;
             }
-            if budget.spend(since, now) == Prospect::RealTeams {
-                return (now.saturating_duration_since(start), budget.times);
+            if now.saturating_duration_since(since) < budget.patience() {
+                continue;
             }
+            times += 1;
+            let stuck = Stuck { since, until: now };
+            if budget.spend(stuck, outcome) == Prospect::RealTeams {
+                return (Some(now.saturating_duration_since(start)), times);
+            }
+            now += back(now.saturating_duration_since(since));
             since = now;
         }
+        (None, times)
     }
 
     #[test]
-    fn a_program_that_always_waits_has_real_teams_within_its_budget_and_one_look() {
+    fn a_program_that_always_waits_has_real_teams_within_its_budget_and_two_looks() {
         for interval_ms in [1, 5, 17, 60, 250] {
-            let interval = Duration::from_millis(interval_ms);
-            let (time, helped) = time_to_real_teams(interval);
-            assert!(time >= BUDGET && time <= BUDGET + 2 * interval, "{time:?}");
-            assert!(helped <= 8, "{helped}");
+            let interval = interval_ms * MS;
+            let (time, helped) = watch_program(interval, None, Outcome::Waited, |_| Duration::ZERO);
+            let time = time.unwrap();
+            assert!(
+                time >= BUDGET && time <= BUDGET * 21 / 20 + 2 * interval,
+                "{time:?}"
+            );
+            assert!(helped <= 9, "{helped}");
         }
     }
 
     #[test]
-    fn waiting_that_lies_far_back_is_forgotten() {
-        let start = Instant::now();
-        let mut budget = Budget::new(start);
-        let stuck = Duration::from_millis(400);
-        for round in 0..10 {
-            let since = start + round * (MEMORY + Duration::from_secs(1));
-            assert_eq!(budget.patience(since), FIRST_PATIENCE);
-            assert_eq!(
-                budget.spend(since, since + stuck),
-                Prospect::GoOn,
-                "{round}"
-            );
+    fn a_program_that_computes_is_never_sent_back() {
+        for members in [2, 3, 4, 8] {
+            for work_ms in [5, 12, 41, 46, 60, 100, 150, 900] {
+                let work = work_ms * MS;
+                // The rest of its own work and that of the others, on one CPU.
+                let back = |away: Duration| members * work - away.min(work);
+                let (time, helped) = watch_program(5 * MS, Some(work), Outcome::Computed, back);
+                assert_eq!(time, None, "{members} members of {work:?}, {helped} times");
+            }
         }
+    }
+
+    #[test]
+    fn a_program_that_waits_but_seems_to_compute_has_real_teams_in_the_end() {
+        let (time, _) = watch_program(5 * MS, None, Outcome::Computed, |_| Duration::ZERO);
+        assert!(time.unwrap() < Duration::from_secs(15), "{time:?}");
+    }
+
+    #[test]
+    fn waiting_now_and_then_is_forgiven() {
+        let back = |away: Duration| away * FORGIVEN;
+        let (time, helped) = watch_program(5 * MS, None, Outcome::Waited, back);
+        assert_eq!(time, None);
+        assert!(helped > 100);
+    }
+
+    #[test]
+    fn nothing_is_counted_until_it_is_known_whether_a_carrier_waited() {
+        let since = Instant::now();
+        let mut budget = Budget::new(since);
+        let until = since + 2 * BUDGET;
+        let stuck = Stuck { since, until };
+        assert_eq!(budget.spend(stuck, Outcome::Open), Prospect::GoOn);
+        assert_eq!((budget.spent, budget.doublings), (Duration::ZERO, 0));
+        assert_eq!(budget.spend(stuck, Outcome::Waited), Prospect::RealTeams);
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_told_from_one_that_computes() {
+        assert_eq!(Slept::of("7 (a) R (b) S 1 7 7"), Slept::Yes);
+        for text in ["7 (a) S) R 1 7 7", "7 (a) D 1", "7 (a)", ""] {
+            assert_eq!(Slept::of(text), Slept::No, "{text}");
+        }
+        // SAFETY: takes nothing.
+        let this = unsafe { libc::gettid() };
+        assert_eq!(Slept::now(this), Slept::No);
     }
 
     #[test]
     fn carriers_that_are_stuck_at_the_same_time_spend_it_once() {
-        let start = Instant::now();
-        let mut budget = Budget::new(start);
-        let stuck = Duration::from_millis(300);
-        assert_eq!(budget.spend(start, start + stuck), Prospect::GoOn);
-        assert_eq!(budget.spend(start, start + stuck), Prospect::GoOn);
-        assert_eq!(budget.spent, stuck);
+        let since = Instant::now();
+        let mut budget = Budget::new(since);
+        let until = since + 300 * MS;
+        for _ in 0..2 {
+            let stuck = Stuck { since, until };
+            assert_eq!(budget.spend(stuck, Outcome::Waited), Prospect::GoOn);
+        }
+        assert_eq!(budget.spent, 300 * MS);
+    }
+
+    #[test]
+    fn computing_does_not_take_back_the_patience_that_waiting_has_earned() {
+        let since = Instant::now();
+        let mut budget = Budget::new(since);
+        let stuck = Stuck {
+            since,
+            until: since,
+        };
+        for _ in 0..3 {
+            budget.spend(stuck, Outcome::Waited);
+        }
+        budget.spend(stuck, Outcome::Computed);
+        assert_eq!(budget.patience(), 8 * FIRST_PATIENCE);
     }
 }

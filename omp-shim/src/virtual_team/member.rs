@@ -18,7 +18,7 @@
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::carrier::Carrier;
 use super::context::{self, Modes, Saved, ThreadPointer};
@@ -65,6 +65,8 @@ pub(crate) struct Member {
     /// Where it goes on, while it does not run.
     pub(super) saved: Saved,
     thread_pointer: AtomicUsize,
+    /// The kernel's number of its OS thread.
+    os_thread: AtomicI32,
     /// Its floating-point modes between regions.
     modes: AtomicU64,
     /// Where its stack begins when its OS thread is parked.
@@ -111,6 +113,7 @@ impl Member {
             host: AtomicPtr::new(null_mut()),
             saved: Saved::new(0),
             thread_pointer: AtomicUsize::new(0),
+            os_thread: AtomicI32::new(0),
             modes: AtomicU64::new(0),
             stack_top: AtomicUsize::new(0),
             shares_entered: AtomicU64::new(0),
@@ -178,6 +181,14 @@ impl Member {
     pub(super) fn adopt_this_thread(&self) {
         let ThreadPointer(pointer) = context::thread_pointer();
         self.thread_pointer.store(pointer, Ordering::Relaxed);
+        // SAFETY: takes nothing and cannot fail.
+        let number = unsafe { libc::gettid() };
+        self.os_thread.store(number, Ordering::Relaxed);
+    }
+
+    /// The kernel's number of its OS thread.
+    pub(super) fn os_thread(&self) -> libc::pid_t {
+        self.os_thread.load(Ordering::Relaxed)
     }
 
     /// Remembers the floating-point modes of the calling thread for the member's next region.

@@ -79,10 +79,10 @@ fn small_virtual_teams_are_carried_by_one_os_thread() {
 fn large_virtual_teams_are_carried_by_as_many_os_threads_as_there_are_cpus() {
     for line in ["large", "mixed"] {
         let mut dialogue = virtually(4, 2);
-        dialogue.ask(line);
-        let sizes = until(&mut dialogue, line, |_| true);
-        // More where a thread that computed for long was taken to wait for others.
-        assert!(sizes.iter().all(|size| *size >= 2), "{line} {sizes:?}");
+        // More at first, where a thread that computes is taken to wait for others.
+        let sizes = until(&mut dialogue, line, |sizes| sizes == [2; 10]);
+        assert_eq!(sizes, [2; 10], "{line}");
+        assert_eq!(dialogue.page.report().teams_off, None, "{line}");
         dialogue.finish();
     }
 }

@@ -4,10 +4,22 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use mapper_abi::{Allocation, CpuMask, PageReader, PageWriter, Progress, RuntimeReport, TeamMode};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
+
+/// A program that takes longer hangs.
+const LONGEST_RUN: Duration = Duration::from_secs(60);
+
+/// Keeps tests that look at the clock from running at the same time.
+pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A compiler, and with it a runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,14 +113,19 @@ pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
 }
 
-impl Outcome {
-    pub(crate) fn of(command: &mut Command) -> Self {
-        let output = command.stdin(Stdio::null()).output().unwrap();
+impl From<Output> for Outcome {
+    fn from(output: Output) -> Self {
         Self {
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
             status: output.status,
         }
+    }
+}
+
+impl Outcome {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        Self::from(command.stdin(Stdio::null()).output().unwrap())
     }
 
     /// What it printed, if it succeeded without a complaint.
@@ -247,6 +264,37 @@ impl Managed {
     /// Runs it to its end.
     pub(crate) fn run(&mut self) -> Outcome {
         Outcome::of(&mut self.command)
+    }
+
+    /// Runs it to its end, with `meanwhile` done over and over until then.
+    pub(crate) fn run_while(&mut self, mut meanwhile: impl FnMut(&mut Page)) -> Outcome {
+        let command = self.command.stdin(Stdio::null());
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let deadline = Instant::now() + LONGEST_RUN;
+        while child.try_wait().unwrap().is_none() {
+            meanwhile(&mut self.page);
+            std::thread::sleep(Duration::from_micros(300));
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+                let output = child.wait_with_output().unwrap();
+                panic!("{:?} hangs: {output:?}", self.command);
+            }
+        }
+        Outcome::from(child.wait_with_output().unwrap())
+    }
+
+    /// Runs it to its end on one CPU of the machine, whatever its allocation says.
+    pub(crate) fn run_on_one_cpu(&mut self) -> Outcome {
+        // A child has the CPUs of the thread that starts it.
+        let before = sched_getaffinity(None).unwrap();
+        let mut one = CpuSet::new();
+        let first = (0..CpuSet::MAX_CPU).find(|&cpu| before.is_set(cpu));
+        one.set(first.unwrap());
+        sched_setaffinity(None, &one).unwrap();
+        let outcome = self.run_while(|_| {});
+        sched_setaffinity(None, &before).unwrap();
+        outcome
     }
 
     /// Starts it, to be talked with line by line.
