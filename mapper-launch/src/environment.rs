@@ -7,7 +7,7 @@
 //! | variable | value | unless |
 //! |---|---|---|
 //! | `OMP_NUM_THREADS` | CPUs at launch; with `follow` and `virtual` all it may ever get | set by the user |
-//! | `GOMP_SPINCOUNT` | [as many turns](SpinTurns) as fit into a short time; none for a team of fixed size that has more threads than the machine CPUs | it or `OMP_WAIT_POLICY` is set |
+//! | `GOMP_SPINCOUNT` | [as many turns](SpinTurns) as fit into a short time; none for a team of fixed size that has more threads than the program may ever get CPUs | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_BLOCKTIME` | [`BLOCK_TIME`] | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
 //! | `LD_PRELOAD` | the shim, before the user's | there is no page |
@@ -192,19 +192,26 @@ fn can_have_a_cpu_each(
 ) -> bool {
     let keeps_size = wishes.teams == TeamMode::Fixed || granted.runtime.is_none();
     let size = match users_threads {
-        // What is no number, or a list for nested teams, tells nothing here.
-        Some(text) => text.to_str().and_then(|text| text.trim().parse().ok()),
+        // Of a list for nested teams the first is that of the outermost. What is no number tells nothing.
+        Some(text) => text
+            .to_str()
+            .and_then(|text| text.split(',').next()?.trim().parse().ok()),
         None => Some(team_size(wishes, granted)),
     };
-    !keeps_size || size.is_none_or(|size: u32| size <= granted.machine_cpus)
+    !keeps_size || size.is_none_or(|size: u32| size <= most_cpus(wishes, granted))
+}
+
+/// The most CPUs the program may ever get.
+fn most_cpus(wishes: TeamWishes, granted: &Granted) -> u32 {
+    granted
+        .machine_cpus
+        .min(wishes.cpus.max().unwrap_or(u32::MAX))
 }
 
 /// How many threads a team starts with. Where teams follow the allocation or are virtual, the shim
 /// sees to each region, so it starts from the most the program may ever get.
 fn team_size(wishes: TeamWishes, granted: &Granted) -> u32 {
-    let all = granted
-        .machine_cpus
-        .min(wishes.cpus.max().unwrap_or(u32::MAX));
+    let all = most_cpus(wishes, granted);
     let follows = wishes.teams != TeamMode::Fixed && granted.runtime.is_some();
     let size = match wishes.threads {
         Some(Threads::Count(count)) => count.get(),
@@ -274,16 +281,24 @@ mod tests {
     }
 
     #[test]
-    fn a_team_of_fixed_size_that_outnumbers_the_machine_does_not_spin() {
+    fn a_team_of_fixed_size_that_outnumbers_the_cpus_it_may_get_does_not_spin() {
         let spins = |teams, entries: &[&str]| {
             let environment = set(wishes(teams, ""), &granted(), &users(entries));
             environment.get("GOMP_SPINCOUNT").unwrap() != "0"
         };
-        assert!(!spins(TeamMode::Fixed, &["OMP_NUM_THREADS=9"]));
+        // The machine has 8, of which --max-cpus leaves 6.
+        for entry in [
+            "OMP_NUM_THREADS=9",
+            "OMP_NUM_THREADS=7",
+            "OMP_NUM_THREADS=9,2",
+            "OMP_NUM_THREADS= 7 , 1",
+        ] {
+            assert!(!spins(TeamMode::Fixed, &[entry]), "{entry}");
+        }
         for entries in [
             &[][..],
-            &["OMP_NUM_THREADS=8"],
-            &["OMP_NUM_THREADS=9,2"],
+            &["OMP_NUM_THREADS=6"],
+            &["OMP_NUM_THREADS=6,9"],
             &["OMP_NUM_THREADS=many"],
         ] {
             assert!(spins(TeamMode::Fixed, entries), "{entries:?}");

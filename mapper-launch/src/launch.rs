@@ -150,7 +150,11 @@ fn managed(
     if wishes.teams_asked == TeamsAsked::ByName {
         warn_of_unserved(linked.as_ref(), wishes.spec.teams);
     }
-    let request = launch_request(&child, &wishes, linked, environment);
+    let mut request = launch_request(&child, &wishes, linked, environment);
+    if matches!(shim, Shim::Missing) {
+        // Off, but not by the user's word: so the daemon can tell why teams are fixed.
+        request.open.insert(OpenSetting::Runtime);
+    }
     let asked = client.ask_launch(request);
     let answer = match asked {
         Ok(()) => match supervisor.until_readable(client.as_fd(), Instant::now() + PATIENCE)? {
@@ -183,7 +187,7 @@ fn managed(
     };
 
     let set = place.as_ref().map_or_else(Vec::new, |place| {
-        assignments(&wishes, place, shim, environment)
+        assignments(&wishes, place, shim.path(), environment)
     });
     let starting = child.release(&set);
     // Whether it runs now or has ended already, because it could not be executed or in any other
@@ -221,23 +225,41 @@ fn managed(
     Ok(end(ending))
 }
 
-/// The shim, if the runtime interface is wanted and there is one.
-fn find_shim(wishes: &mut Wishes, environment: &Environment) -> Option<PathBuf> {
+/// The library that the runtime interface takes.
+enum Shim {
+    Found(PathBuf),
+    /// It is wanted, and not there.
+    Missing,
+    /// `--no-runtime`.
+    Unwanted,
+}
+
+impl Shim {
+    fn path(self) -> Option<PathBuf> {
+        match self {
+            Self::Found(path) => Some(path),
+            Self::Missing | Self::Unwanted => None,
+        }
+    }
+}
+
+/// Looks for the shim, if the runtime interface is wanted. Without it there is no interface, and teams are
+/// fixed.
+fn find_shim(wishes: &mut Wishes, environment: &Environment) -> Shim {
     if wishes.runtime == RuntimeChoice::Off {
-        return None;
+        return Shim::Unwanted;
     }
     let launcher = std::env::current_exe().ok();
     let variable = environment.get("MAPPER_SHIM");
     match shim::find(wishes.shim.as_deref(), variable, launcher.as_deref()) {
-        Ok(shim) => Some(shim),
+        Ok(shim) => Shim::Found(shim),
         Err(problem) => {
             say(&format!(
                 "warning: {problem}; running without the runtime interface"
             ));
             wishes.runtime = RuntimeChoice::Off;
             wishes.spec.teams = TeamMode::Fixed;
-            wishes.teams_asked = TeamsAsked::ByName;
-            None
+            Shim::Missing
         }
     }
 }

@@ -3,47 +3,122 @@
 //! The shim comes between a program and a runtime that is a library. Where the runtime is part of the
 //! program it cannot, and virtual teams serve only libgomp. Both are better told at the start than found
 //! out by waiting. Looked at are the libraries that the file names itself (not those that these name in
-//! turn), the symbols it defines, and where it was stripped of symbols, a name in its constants. Only
-//! what is needed is read, so that this costs little with large programs. A program that names no
+//! turn), the symbols it defines, and where it was stripped of symbols, names in its constants. Only
+//! what is needed is read, and never more than a bound, so that this costs little with large programs and with
+//! files that claim to be. A program that names no
 //! runtime may load one later, as Python does.
 //!
 //! The file is data: whatever cannot be read counts as not known.
 
+use std::cell::Cell;
 use std::fs::File;
+use std::hint::black_box;
+use std::io;
 use std::path::Path;
 
 use mapper_control::schema::{LinkedOpenMp, Program};
-use object::read::elf::{Dyn as _, ElfFile, FileHeader, ProgramHeader as _};
-use object::{Endianness, FileKind, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache};
+use object::read::elf::{Dyn as _, ElfFile, FileHeader, ProgramHeader as _, Sym as _};
+use object::{Endianness, FileKind, Object as _, ObjectSection as _, ReadCache, ReadRef};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
-/// Each runtime has this in its constants.
+/// Each runtime has this in its constants, and so may programs that set or read the variable.
 const GOMP_MARK: &[u8] = b"GOMP_SPINCOUNT";
 const KMP_MARK: &[u8] = b"KMP_BLOCKTIME";
+
+/// The beginning of each runtime's messages, which no other program has reason to hold. Written backwards,
+/// so that the launcher does not hold it either.
+const GOMP_SAYS_BACKWARDS: &[u8] = b" :pmogbil";
+const KMP_SAYS_BACKWARDS: &[u8] = b"# rorrE :PMO";
+
+/// A function of each runtime, with the zero byte that ends the name in the string table.
+const GOMP_FUNCTION: &[u8] = b"GOMP_parallel\0";
+const KMP_FUNCTION: &[u8] = b"__kmpc_fork_call\0";
 
 /// Bytes of the longest build id that is told.
 const LONGEST_BUILD_ID: usize = 64;
 
-/// What is known of the file at `path`; `None` if it cannot be looked at.
+/// The longest path that the daemon takes.
+const LONGEST_PATH: usize = 4096;
+
+/// Bytes that are read of a file at most. Sections may claim to have any size, and in a sparse file they do.
+const MOST_READ: u64 = 256 << 20;
+
+/// What is known of the file at `path`; `None` if not even its name is. Of a file that cannot be read (one
+/// may execute without that right) nothing else is known. A name that is not UTF-8 is told as near as can be.
 pub(crate) fn look_at(path: &Path) -> Option<Program> {
     let path = path.canonicalize().ok()?;
-    let name = path.to_str()?.to_owned();
+    let file = File::open(&path);
+    known_of(&path, file)
+}
+
+fn known_of(path: &Path, file: io::Result<File>) -> Option<Program> {
     let mut program = Program {
-        path: name,
+        path: path.to_string_lossy().into_owned(),
         ..Program::default()
     };
-    let file = File::open(&path).ok()?;
-    let cache = ReadCache::new(file);
-    match FileKind::parse(&cache) {
-        Ok(FileKind::Elf64) => read::<object::elf::FileHeader64<Endianness>>(&cache, &mut program),
-        Ok(FileKind::Elf32) => read::<object::elf::FileHeader32<Endianness>>(&cache, &mut program),
+    // Replacement characters are longer than what they stand for.
+    if program.path.len() > LONGEST_PATH {
+        return None;
+    }
+    let Ok(file) = file else {
+        return Some(program);
+    };
+    let bounded = Bounded::new(file);
+    match FileKind::parse(&bounded) {
+        Ok(FileKind::Elf64) => {
+            read::<object::elf::FileHeader64<Endianness>>(&bounded, &mut program);
+        }
+        Ok(FileKind::Elf32) => {
+            read::<object::elf::FileHeader32<Endianness>>(&bounded, &mut program);
+        }
         // A script, whose interpreter may load a runtime.
         _ => {}
     }
     Some(program)
 }
 
-fn read<Elf: FileHeader<Endian = Endianness>>(cache: &ReadCache<File>, program: &mut Program) {
-    let Ok(file) = ElfFile::<Elf, _>::parse(cache) else {
+/// A file of which no more than [`MOST_READ`] bytes are read.
+#[derive(Debug)]
+struct Bounded {
+    cache: ReadCache<File>,
+    left: Cell<u64>,
+}
+
+impl Bounded {
+    fn new(file: File) -> Self {
+        Self {
+            cache: ReadCache::new(file),
+            left: Cell::new(MOST_READ),
+        }
+    }
+
+    /// Takes `size` bytes from what may still be read.
+    fn spend(&self, size: u64) -> Result<(), ()> {
+        self.left.set(self.left.get().checked_sub(size).ok_or(())?);
+        Ok(())
+    }
+}
+
+impl<'a> ReadRef<'a> for &'a Bounded {
+    fn len(self) -> Result<u64, ()> {
+        (&self.cache).len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        self.spend(size)?;
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        // The cache reads 4 KiB of a text at most.
+        self.spend((range.end.saturating_sub(range.start)).min(4096))?;
+        self.cache.read_bytes_at_until(range, delimiter)
+    }
+}
+
+fn read<Elf: FileHeader<Endian = Endianness>>(bounded: &Bounded, program: &mut Program) {
+    let Ok(file) = ElfFile::<Elf, _>::parse(bounded) else {
         return;
     };
     // A linker puts in any that it is told to; the daemon takes those of usual length.
@@ -54,7 +129,7 @@ fn read<Elf: FileHeader<Endian = Endianness>>(cache: &ReadCache<File>, program: 
 }
 
 fn linked<'d, Elf: FileHeader<Endian = Endianness>>(
-    file: &ElfFile<'d, Elf, &'d ReadCache<File>>,
+    file: &ElfFile<'d, Elf, &'d Bounded>,
 ) -> LinkedOpenMp {
     let needed = needed_libraries(file);
     let needs = |runtime: &[u8]| needed.iter().any(|name| name.starts_with(runtime));
@@ -64,43 +139,86 @@ fn linked<'d, Elf: FileHeader<Endian = Endianness>>(
     if needs(b"libomp") || needs(b"libiomp5") {
         return LinkedOpenMp::Libomp;
     }
-    let mut symbols = file.symbols().peekable();
-    let stripped = symbols.peek().is_none();
-    for symbol in symbols.filter(object::ObjectSymbol::is_definition) {
-        match symbol.name_bytes() {
-            Ok(b"GOMP_parallel") => return LinkedOpenMp::StaticLibgomp,
-            Ok(b"__kmpc_fork_call") => return LinkedOpenMp::StaticLibomp,
-            _ => {}
-        }
-    }
-    if stripped {
-        let constants = file
-            .section_by_name(".rodata")
-            .and_then(|section| section.data().ok());
-        let holds = |mark| constants.is_some_and(|data| contains(data, mark));
-        if holds(GOMP_MARK) {
-            return LinkedOpenMp::StaticLibgomp;
-        }
-        if holds(KMP_MARK) {
-            return LinkedOpenMp::StaticLibomp;
-        }
-    }
     let interpreted = file
         .elf_program_headers()
         .iter()
         .any(|header| header.p_type(file.endian()) == object::elf::PT_INTERP);
-    if interpreted {
+    let within = if file.elf_symbol_table().is_empty() {
+        runtime_by_constants(file, interpreted)
+    } else {
+        runtime_by_symbols(file)
+    };
+    within.unwrap_or(if interpreted {
         LinkedOpenMp::NotAtStart
     } else {
         LinkedOpenMp::StaticProgram
-    }
+    })
 }
 
-/// Whether `data` holds `mark`, by Horspool's method: most of the data is skipped, so that megabytes of
+/// The runtime whose function the program itself defines. The names are looked for in the whole string table
+/// first, where most programs have neither.
+fn runtime_by_symbols<'d, Elf: FileHeader<Endian = Endianness>>(
+    file: &ElfFile<'d, Elf, &'d Bounded>,
+) -> Option<LinkedOpenMp> {
+    let (endian, table) = (file.endian(), file.elf_symbol_table());
+    let section = file.elf_section_table().section(table.string_section());
+    let names = section
+        .and_then(|section| {
+            use object::read::elf::SectionHeader as _;
+            section.data(endian, file.data())
+        })
+        .ok()?;
+    let mut wanted = BTreeMap::new();
+    for (function, runtime) in [
+        (GOMP_FUNCTION, LinkedOpenMp::StaticLibgomp),
+        (KMP_FUNCTION, LinkedOpenMp::StaticLibomp),
+    ] {
+        // A name may be the end of another one, so that it stands there more than once.
+        let mut from = 0;
+        while let Some(place) = names.get(from..).and_then(|rest| find(rest, function)) {
+            wanted.insert(from + place, runtime);
+            from += place + 1;
+        }
+    }
+    if wanted.is_empty() {
+        return None;
+    }
+    table
+        .iter()
+        .filter(|symbol| symbol.is_definition(endian))
+        .find_map(|symbol| {
+            let name = usize::try_from(symbol.st_name(endian)).ok()?;
+            wanted.get(&name).copied()
+        })
+}
+
+/// The runtime that the constants of a stripped program speak of. One that is linked with libraries may well
+/// name a runtime's variable because it sets it: there the runtime's messages decide.
+fn runtime_by_constants<'d, Elf: FileHeader<Endian = Endianness>>(
+    file: &ElfFile<'d, Elf, &'d Bounded>,
+    interpreted: bool,
+) -> Option<LinkedOpenMp> {
+    let constants = file.section_by_name(".rodata")?.data().ok()?;
+    let holds = |mark: &[u8], says_backwards: &[u8]| {
+        find(constants, mark).is_some()
+            && (!interpreted || find(constants, &forwards(says_backwards)).is_some())
+    };
+    if holds(GOMP_MARK, GOMP_SAYS_BACKWARDS) {
+        return Some(LinkedOpenMp::StaticLibgomp);
+    }
+    holds(KMP_MARK, KMP_SAYS_BACKWARDS).then_some(LinkedOpenMp::StaticLibomp)
+}
+
+/// A text that the compiler shall not put into this program.
+fn forwards(backwards: &[u8]) -> Vec<u8> {
+    black_box(backwards).iter().rev().copied().collect()
+}
+
+/// Where `data` first holds `mark`, by Horspool's method: most of the data is skipped, so that megabytes of
 /// constants do not delay a launch.
-fn contains(data: &[u8], mark: &[u8]) -> bool {
+fn find(data: &[u8], mark: &[u8]) -> Option<usize> {
     let Some(last) = mark.len().checked_sub(1) else {
-        return true;
+        return Some(0);
     };
     let mut skips = [mark.len(); 256];
     for (place, &byte) in mark[..last].iter().enumerate() {
@@ -109,16 +227,16 @@ fn contains(data: &[u8], mark: &[u8]) -> bool {
     let mut end = last;
     while let Some(&byte) = data.get(end) {
         if byte == mark[last] && data[end - last..=end] == *mark {
-            return true;
+            return Some(end - last);
         }
         end += skips[usize::from(byte)];
     }
-    false
+    None
 }
 
 /// The names in the file's own list of libraries (`DT_NEEDED`).
 fn needed_libraries<'d, Elf: FileHeader<Endian = Endianness>>(
-    file: &ElfFile<'d, Elf, &'d ReadCache<File>>,
+    file: &ElfFile<'d, Elf, &'d Bounded>,
 ) -> Vec<&'d [u8]> {
     let (endian, data) = (file.endian(), file.data());
     let names = || {
@@ -251,15 +369,98 @@ mod tests {
         let mark = GOMP_MARK;
         for before in 0..40 {
             let mut data = b"GOMP_SPINGOMP_SPIN".repeat(3)[..before].to_vec();
-            assert!(!contains(&data, mark));
+            assert_eq!(find(&data, mark), None);
             data.extend_from_slice(mark);
-            assert!(contains(&data, mark), "{before}");
+            assert_eq!(find(&data, mark), Some(before));
             data.pop();
-            assert!(!contains(&data, mark), "{before}");
+            assert_eq!(find(&data, mark), None, "{before}");
             data.extend_from_slice(b"X more");
-            assert!(!contains(&data, mark), "{before}");
+            assert_eq!(find(&data, mark), None, "{before}");
         }
-        assert!(contains(b"", b"") && !contains(b"", b"a") && contains(b"ba", b"a"));
+        assert_eq!((find(b"", b""), find(b"", b"a")), (Some(0), None));
+        assert_eq!(find(b"ba", b"a"), Some(1));
+    }
+
+    #[test]
+    fn a_stripped_program_that_names_a_variable_of_a_runtime_has_no_runtime_for_that() {
+        let source = "#include <stdlib.h>\nint main(void){return setenv(\"GOMP_SPINCOUNT\",\"1\",0)\
+            +setenv(\"KMP_BLOCKTIME\",\"1\",0);}\n";
+        let flags = ["-s", "-Wl,--build-id=sha1"];
+        assert_eq!(compiled("gcc", source, &flags), LinkedOpenMp::NotAtStart);
+    }
+
+    #[test]
+    fn the_end_of_a_longer_name_and_a_function_that_is_only_called_are_told_apart() {
+        let shared =
+            "int my_GOMP_parallel(void){return 0;}\nint main(void){return my_GOMP_parallel();}\n";
+        let flags = ["-Wl,--build-id=sha1"];
+        assert_eq!(compiled("gcc", shared, &flags), LinkedOpenMp::NotAtStart);
+        let own = "int my_GOMP_parallel(void){return 0;}\nint GOMP_parallel(void){return 0;}\n\
+            int main(void){return my_GOMP_parallel()+GOMP_parallel();}\n";
+        assert_eq!(compiled("gcc", own, &flags), LinkedOpenMp::StaticLibgomp);
+    }
+
+    #[test]
+    fn of_a_file_that_cannot_be_read_the_path_is_known() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let denied = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
+        let known = known_of(Path::new("/opt/p"), denied()).unwrap();
+        assert_eq!((known.path.as_str(), known.build_id), ("/opt/p", None));
+        let odd = std::ffi::OsStr::from_bytes(b"/opt/\xff/p");
+        let known = known_of(Path::new(odd), denied()).unwrap();
+        assert_eq!(known.path, "/opt/\u{fffd}/p");
+        // The daemon would refuse the launch for it.
+        let long = [b"/".as_slice(), &[0xff; 4000]].concat();
+        let long = std::ffi::OsStr::from_bytes(&long);
+        assert_eq!(known_of(Path::new(long), denied()), None);
+    }
+
+    #[test]
+    fn sections_of_any_size_are_read_up_to_a_bound_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let (text, program) = (folder.path().join("p.c"), folder.path().join("p"));
+        std::fs::write(&text, "int main(void){return 0;}\n").unwrap();
+        for (flags, section) in [
+            (&["-s"][..], ".rodata"),
+            (&[][..], ".strtab"),
+            (&[][..], ".symtab"),
+        ] {
+            let mut compile = Command::new("gcc");
+            compile.args(flags).arg("-o").args([&program, &text]);
+            assert!(compile.status().unwrap().success());
+            let size = 100_u64 << 30;
+            claim(&program, section, size);
+            File::options()
+                .write(true)
+                .open(&program)
+                .unwrap()
+                .set_len(2 * size)
+                .unwrap();
+            assert_eq!(
+                look_at(&program).unwrap().openmp,
+                LinkedOpenMp::NotAtStart,
+                "{section}"
+            );
+        }
+    }
+
+    /// Makes the header of a section say that it has this size.
+    fn claim(program: &Path, section: &str, size: u64) {
+        use object::read::elf::SectionHeader as _;
+        let mut bytes = std::fs::read(program).unwrap();
+        let header = object::elf::FileHeader64::<Endianness>::parse(&*bytes).unwrap();
+        let endian = header.endian().unwrap();
+        let sections = header.sections(endian, &*bytes).unwrap();
+        let (index, found) = sections
+            .section_by_name(endian, section.as_bytes())
+            .unwrap();
+        let mut old = found.sh_offset(endian).to_le_bytes().to_vec();
+        old.extend(found.sh_size(endian).to_le_bytes());
+        let table = usize::try_from(header.e_shoff(endian)).unwrap();
+        let place = table + index.0 * 64 + 24;
+        assert_eq!(bytes[place..place + 16], old);
+        bytes[place + 8..place + 16].copy_from_slice(&size.to_le_bytes());
+        std::fs::write(program, bytes).unwrap();
     }
 
     #[test]

@@ -117,6 +117,17 @@ fn the_shimless_are_told_as_such() {
     };
     assert_eq!(launch.runtime, RuntimeChoice::Off);
     assert_eq!(launch.spec.teams, TeamMode::Fixed);
+    // The user did not turn it off.
+    assert!(launch.open.contains(&OpenSetting::Runtime));
+    run(&mut stage.launch(&["--no-runtime"], &["true"]));
+    let seen = stage.daemon().seen();
+    let unwanted = seen.iter().rev().find_map(|seen| match seen {
+        Seen::Call(Request::Launch(launch)) => Some(launch),
+        _ => None,
+    });
+    let unwanted = unwanted.unwrap();
+    assert_eq!(unwanted.runtime, RuntimeChoice::Off);
+    assert!(!unwanted.open.contains(&OpenSetting::Runtime));
 }
 
 #[test]
@@ -390,6 +401,53 @@ fn what_the_user_says_is_not_left_open() {
     assert_eq!(launches[0].open, [OpenSetting::Runtime].into());
     // Without the interface teams could not follow.
     assert_eq!(launches[1].open, [OpenSetting::Qos].into());
+}
+
+/// The dynamic loader, as gcc names it in programs.
+fn loader() -> String {
+    let printed = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "readelf -l /bin/sh | sed -n 's/.*interpreter: \\(.*\\)]/\\1/p'",
+        ])
+        .output()
+        .unwrap();
+    String::from_utf8(printed.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_program_started_by_the_loader_gets_the_teams_that_were_asked_for() {
+    let stage = settling();
+    let loader = loader();
+    let outcome = run(&mut stage.launch(
+        &["--teams", "virtual"],
+        &[&loader, "/bin/sh", "-c", "echo $MAPPER_TEAMS"],
+    ));
+    assert_eq!(outcome.stdout, "virtual\n", "{}", outcome.stderr);
+    assert_eq!(outcome.stderr, "");
+    let Seen::Call(Request::Launch(launch)) = &stage.daemon().seen()[0] else {
+        panic!("a launch");
+    };
+    let openmp = launch.program.as_ref().unwrap().openmp;
+    assert_eq!(openmp, LinkedOpenMp::StaticProgram);
+    assert_eq!(openmp.serves(launch.spec.teams), Ok(()));
+}
+
+#[test]
+fn the_launcher_itself_is_no_openmp_program_when_it_is_stripped() {
+    let stage = settling();
+    let folder = tempfile::tempdir().unwrap();
+    let stripped = folder.path().join("launcher");
+    let mut strip = std::process::Command::new("strip");
+    strip.arg("-o").arg(&stripped).arg(support::LAUNCHER);
+    assert!(strip.status().unwrap().success());
+    let outcome = run(&mut stage.launch(&[], &[stripped.to_str().unwrap(), "--version"]));
+    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    let Seen::Call(Request::Launch(launch)) = &stage.daemon().seen()[0] else {
+        panic!("a launch");
+    };
+    let openmp = launch.program.as_ref().unwrap().openmp;
+    assert_eq!(openmp, LinkedOpenMp::NotAtStart);
 }
 
 #[test]

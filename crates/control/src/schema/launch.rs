@@ -45,7 +45,8 @@ pub enum RuntimeChoice {
 }
 
 impl LaunchRequest {
-    /// A request with everything given and nothing known of the program, whose command line is made from its words, cut where it gets too long.
+    /// A request with everything given and nothing known of the program, whose command line is made from
+    /// its words, cut where it gets too long.
     #[must_use]
     pub fn new<'w>(
         pid: u32,

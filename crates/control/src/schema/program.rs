@@ -84,7 +84,11 @@ impl LinkedOpenMp {
             Self::NotAtStart | Self::Libgomp | Self::Libomp => return None,
             Self::StaticLibgomp => format!("libgomp is linked statically into {path}"),
             Self::StaticLibomp => format!("libomp is linked statically into {path}"),
-            Self::StaticProgram => format!("{path} is linked statically"),
+            Self::StaticProgram => {
+                return Some(format!(
+                    "{path} is linked statically; mapper moves CPUs only, but for programs that it starts"
+                ));
+            }
         };
         Some(format!("{linked}; mapper moves CPUs only"))
     }
@@ -96,12 +100,14 @@ impl LinkedOpenMp {
     pub const fn serves(self, teams: TeamMode) -> Result<(), &'static str> {
         match (self, teams) {
             (_, TeamMode::Fixed)
-            | (Self::NotAtStart | Self::Libgomp, _)
+            // A static program may be the loader, a shell or a packed program, and start others that are
+            // reached through the environment.
+            | (Self::NotAtStart | Self::Libgomp | Self::StaticProgram, _)
             | (Self::Libomp, TeamMode::Follow) => Ok(()),
             (Self::Libomp, TeamMode::Virtual) => {
                 Err("its OpenMP runtime is libomp, whose teams cannot be virtual")
             }
-            (Self::StaticLibgomp | Self::StaticLibomp | Self::StaticProgram, _) => {
+            (Self::StaticLibgomp | Self::StaticLibomp, _) => {
                 Err("its OpenMP runtime is linked statically, so that nothing can come between")
             }
         }
@@ -133,7 +139,8 @@ pub enum OpenSetting {
     Threads,
     /// `--schedule`, and `MAPPER_SCHEDULE` is not set.
     Schedule,
-    /// `--no-runtime`.
+    /// `--no-runtime`. Where it is open and the runtime interface is off all the same, the launcher has found
+    /// no shim.
     Runtime,
 }
 
@@ -293,5 +300,15 @@ mod tests {
         assert!(LinkedOpenMp::Libomp.serves(TeamMode::Virtual).is_err());
         assert!(LinkedOpenMp::Libomp.serves(TeamMode::Follow).is_ok());
         assert!(LinkedOpenMp::NotAtStart.serves(TeamMode::Virtual).is_ok());
+    }
+
+    #[test]
+    fn a_static_program_without_a_runtime_keeps_nobody_it_starts_from_any_mode() {
+        let linked = LinkedOpenMp::StaticProgram;
+        for teams in [TeamMode::Fixed, TeamMode::Follow, TeamMode::Virtual] {
+            assert_eq!(linked.serves(teams), Ok(()));
+        }
+        let note = linked.unreachable_because("/lib64/ld.so").unwrap();
+        assert!(note.contains("but for programs that it starts"), "{note}");
     }
 }
