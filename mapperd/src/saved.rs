@@ -28,7 +28,8 @@ const FILE: &str = "state.json";
 const NEW: &str = "state.json.new";
 const DAMAGED: &str = "state.json.damaged";
 
-/// More than a thousand applications with all that can be learned of them take.
+/// The longest file that is written and read: more than a thousand applications with all that can be learned
+/// of them should take.
 const LONGEST: u64 = 64 << 20;
 
 /// Everything that outlives a daemon.
@@ -201,8 +202,8 @@ impl StateDir {
     }
 
     /// Puts a new state in the place of the old one.
-    pub(crate) fn store(&self, saved: &Saved) -> anyhow::Result<()> {
-        let text = serde_json::to_vec(saved).context("write state as JSON")?;
+    pub(crate) fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
+        let (text, stored) = text_within(saved, LONGEST)?;
         let dir = self.dir.as_fd();
         // One that was left behind by a daemon that was killed halfway, or put there by somebody.
         let _ = rustix::fs::unlinkat(dir, NEW, AtFlags::empty());
@@ -213,8 +214,38 @@ impl StateDir {
             rustix::fs::openat(dir, NEW, flags, Mode::RUSR | Mode::WUSR).with_context(named)?;
         File::from(file).write_all(&text).with_context(named)?;
         rustix::fs::renameat(dir, NEW, dir, FILE)
-            .with_context(|| format!("replace {}", self.file().display()))
+            .with_context(|| format!("replace {}", self.file().display()))?;
+        Ok(stored)
     }
+}
+
+/// How much of a state was stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stored {
+    Whole,
+    /// With it the file would have been too long to be read again.
+    WithoutHistory,
+}
+
+/// The file's text, in `longest` bytes: what the controller remembers is left out if it has to be, since promises
+/// and processes matter more.
+fn text_within(saved: &Saved, longest: u64) -> anyhow::Result<(Vec<u8>, Stored)> {
+    let text = |saved: &Saved| serde_json::to_vec(saved).context("write state as JSON");
+    let fits = |text: &Vec<u8>| text.len() as u64 <= longest;
+    let whole = text(saved)?;
+    if fits(&whole) {
+        return Ok((whole, Stored::Whole));
+    }
+    let mut less = saved.clone();
+    less.controller = serde_json::Value::Null;
+    let short = text(&less)?;
+    if !fits(&short) {
+        bail!(
+            "it takes {} bytes, and at most {longest} are read again",
+            short.len()
+        );
+    }
+    Ok((short, Stored::WithoutHistory))
 }
 
 #[cfg(test)]
@@ -257,6 +288,22 @@ mod tests {
             std::fs::read_dir(dir.path().join("made")).unwrap().count(),
             1
         );
+    }
+
+    #[test]
+    fn what_would_be_too_long_to_be_read_is_written_without_the_controllers_history() {
+        let mut long = saved();
+        long.controller = "x".repeat(1000).into();
+        let size = serde_json::to_vec(&long).unwrap().len() as u64;
+        let (whole, stored) = text_within(&long, size).unwrap();
+        assert_eq!((whole.len() as u64, stored), (size, Stored::Whole));
+        let (less, stored) = text_within(&long, size - 1).unwrap();
+        assert_eq!(stored, Stored::WithoutHistory);
+        let read: Saved = serde_json::from_slice(&less).unwrap();
+        assert_eq!(read.apps, long.apps);
+        assert!(read.controller.is_null());
+        let error = text_within(&long, less.len() as u64 - 1).unwrap_err();
+        assert!(error.to_string().contains("are read again"), "{error}");
     }
 
     #[test]

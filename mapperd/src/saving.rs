@@ -9,7 +9,7 @@
 //! A daemon that is killed loses what waits and what is being written; the file is then that of the save
 //! before, whole.
 
-use crate::saved::{Saved, StateDir};
+use crate::saved::{Saved, StateDir, Stored};
 use anyhow::Context;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,11 +17,11 @@ use std::time::Duration;
 /// Where state is put.
 pub(crate) trait Store: Send + 'static {
     /// Puts a new state in the place of the old one.
-    fn store(&self, saved: &Saved) -> anyhow::Result<()>;
+    fn store(&self, saved: &Saved) -> anyhow::Result<Stored>;
 }
 
 impl Store for StateDir {
-    fn store(&self, saved: &Saved) -> anyhow::Result<()> {
+    fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
         Self::store(self, saved)
     }
 }
@@ -140,19 +140,37 @@ impl Drop for Saver {
     }
 }
 
-/// What the thread does. That state cannot be written is said once, until it can be again.
+/// What the thread does. That state cannot be written, or not the whole of it, is said once, until it can be
+/// again.
 fn write_all(mailbox: &Mailbox, store: &impl Store) {
-    let mut told = false;
+    let mut told = None;
     while let Some(saved) = mailbox.next() {
-        match store.store(&saved) {
-            Ok(()) => told = false,
-            Err(error) if told => tracing::debug!("state not saved: {error:#}"),
+        let trouble = match store.store(&saved) {
+            Ok(Stored::Whole) => None,
+            Ok(Stored::WithoutHistory) => Some(Trouble::NoHistory),
             Err(error) => {
-                tracing::warn!("state not saved, a restart would start anew: {error:#}");
-                told = true;
+                if told == Some(Trouble::NotSaved) {
+                    tracing::debug!("state not saved: {error:#}");
+                } else {
+                    tracing::warn!("state not saved, a restart would start anew: {error:#}");
+                }
+                Some(Trouble::NotSaved)
             }
+        };
+        if trouble == Some(Trouble::NoHistory) && told != trouble {
+            tracing::warn!(
+                "saved state would be too long to be read again: saved without what was learned of applications"
+            );
         }
+        told = trouble;
     }
+}
+
+/// What was wrong with the last write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Trouble {
+    NotSaved,
+    NoHistory,
 }
 
 #[cfg(test)]
@@ -173,9 +191,10 @@ mod tests {
     }
 
     impl Store for Gated {
-        fn store(&self, saved: &Saved) -> anyhow::Result<()> {
+        fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
             self.begun.send(saved.decisions)?;
-            Ok(self.go.lock().unwrap().recv()?)
+            self.go.lock().unwrap().recv()?;
+            Ok(Stored::Whole)
         }
     }
 
@@ -215,7 +234,7 @@ mod tests {
     fn what_cannot_be_written_keeps_nobody_waiting() {
         struct Full;
         impl Store for Full {
-            fn store(&self, _: &Saved) -> anyhow::Result<()> {
+            fn store(&self, _: &Saved) -> anyhow::Result<Stored> {
                 anyhow::bail!("no space left on device")
             }
         }
