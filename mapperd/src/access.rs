@@ -13,10 +13,12 @@
 use crate::message::Peer;
 use crate::state::Daemon;
 use mapper_control::ErrorReply;
-use mapper_model::AppSpec;
+use mapper_control::schema::OpenSetting;
+use mapper_model::{AppSpec, Qos};
 use nix::unistd::{Group, User};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 /// A rule: whom it is for, and what they may do.
@@ -136,6 +138,13 @@ pub(crate) struct UnknownName {
     name: String,
 }
 
+impl UnknownName {
+    /// Which rule it is, counted from 1.
+    pub(crate) const fn number(&self) -> usize {
+        self.number
+    }
+}
+
 impl Access {
     /// Looks names up.
     pub(crate) fn resolve(rules: &[AccessRule]) -> Result<Self, UnknownName> {
@@ -162,36 +171,51 @@ impl Access {
     }
 }
 
-/// Holds a request against a grant. Returns what is left of it: the bound on CPUs may be lower.
-fn within(
-    grant: &AccessRule,
+/// That a user may not ask for so much.
+fn too_much(
     peer: &Peer,
-    running: usize,
-    spec: &mut AppSpec,
+    what: &str,
+    asked: &dyn Display,
+    most: &dyn Display,
 ) -> Result<(), ErrorReply> {
-    let refuse = |what: &str, asked: &dyn Display, most: &dyn Display| {
-        Err(ErrorReply::NotPermitted {
-            message: format!(
-                "{what} {asked} is more than user {} may ask for, {most}; ask for less, or have the \
-                 administrator raise it under [[access]]",
-                peer.uid
-            ),
-        })
-    };
+    Err(ErrorReply::NotPermitted {
+        message: format!(
+            "{what} {asked} is more than user {} may ask for, {most}; ask for less, or have the \
+             administrator raise it under [[access]]",
+            peer.uid
+        ),
+    })
+}
+
+/// Whether a grant lets its user have one more application beside those that run.
+fn one_more(grant: &AccessRule, peer: &Peer, running: usize) -> Result<(), ErrorReply> {
     if !grant.launch {
         return Err(ErrorReply::NotPermitted {
             message: format!("user {} may not launch programs here", peer.uid),
         });
     }
     if running >= grant.max_applications as usize {
-        return refuse(
-            "one application more than",
-            &running,
-            &grant.max_applications,
-        );
+        let most = &grant.max_applications;
+        return too_much(peer, "one application more than", &running, most);
     }
+    Ok(())
+}
+
+/// Holds a request against a grant. Returns what is left of it: the bound on CPUs may be lower, and so may a
+/// promise that the user did not name, but that is the default or a rule's.
+fn within(
+    grant: &AccessRule,
+    peer: &Peer,
+    open: &BTreeSet<OpenSetting>,
+    spec: &mut AppSpec,
+) -> Result<(), ErrorReply> {
+    let refuse =
+        |what: &str, asked: &dyn Display, most: &dyn Display| too_much(peer, what, asked, most);
     if spec.qos.get() > grant.max_qos {
-        return refuse("qos", &spec.qos, &grant.max_qos);
+        spec.qos = match Qos::new(grant.max_qos) {
+            Ok(most) if open.contains(&OpenSetting::Qos) => most,
+            _ => return refuse("qos", &spec.qos, &grant.max_qos),
+        };
     }
     if spec.weight.get() > grant.max_weight {
         return refuse("weight", &spec.weight, &grant.max_weight);
@@ -215,15 +239,28 @@ impl Daemon {
         peer.uid == 0 || peer.uid == rustix::process::geteuid().as_raw()
     }
 
-    /// Holds a launch against what its user may ask for.
-    pub(crate) fn permit(&self, peer: &Peer, spec: &mut AppSpec) -> Result<(), ErrorReply> {
+    /// Whether a user may launch one more program, whatever it is.
+    pub(crate) fn may_launch(&self, peer: &Peer) -> Result<(), ErrorReply> {
         if Self::is_privileged(peer) {
             return Ok(());
         }
         let grant = self.parts.settings.access.grant(peer);
         let running =
             self.apps.iter().filter(|app| app.uid == peer.uid).count() + self.pending_of(peer.uid);
-        within(&grant, peer, running, spec)
+        one_more(&grant, peer, running)
+    }
+
+    /// Holds what a launch asks for against what its user may ask for; `open` is what the user left open.
+    pub(crate) fn permit(
+        &self,
+        peer: &Peer,
+        open: &BTreeSet<OpenSetting>,
+        spec: &mut AppSpec,
+    ) -> Result<(), ErrorReply> {
+        if Self::is_privileged(peer) {
+            return Ok(());
+        }
+        within(&self.parts.settings.access.grant(peer), peer, open, spec)
     }
 
     /// Whether a user may look into the applications of user `uid`.
@@ -237,7 +274,7 @@ impl Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mapper_model::{AppName, CpuRange, Qos, Weight};
+    use mapper_model::{AppName, CpuRange, Weight};
 
     fn peer(uid: u32, groups: &[u32]) -> Peer {
         Peer {
@@ -257,7 +294,9 @@ mod tests {
     }
 
     fn refusal(grant: &AccessRule, running: usize, mut spec: AppSpec) -> String {
-        within(grant, &peer(1000, &[]), running, &mut spec)
+        let peer = peer(1000, &[]);
+        one_more(grant, &peer, running)
+            .and_then(|()| within(grant, &peer, &BTreeSet::new(), &mut spec))
             .unwrap_err()
             .to_string()
     }
@@ -323,12 +362,34 @@ mod tests {
             assert!(text.contains(says) && text.contains("user 1000"), "{text}");
         }
         let mut fine = spec(0.9, 1.0, 2, None);
-        assert!(within(&grant, &peer(1000, &[]), 2, &mut fine).is_ok());
+        let user = peer(1000, &[]);
+        assert!(one_more(&grant, &user, 2).is_ok());
+        assert!(within(&grant, &user, &BTreeSet::new(), &mut fine).is_ok());
         let closed = AccessRule {
             launch: false,
             ..AccessRule::default()
         };
         assert!(refusal(&closed, 0, spec(0.5, 1.0, 1, None)).contains("may not launch"));
+    }
+
+    #[test]
+    fn a_promise_that_the_user_left_open_is_lowered_to_what_he_may_have() {
+        let grant = AccessRule {
+            max_qos: 0.5,
+            ..AccessRule::default()
+        };
+        let (user, open) = (peer(1000, &[]), [OpenSetting::Qos].into());
+        // Of a rule, or the default.
+        for qos in [0.95, Qos::default().get(), 0.4] {
+            let mut asked = spec(qos, 1.0, 1, None);
+            within(&grant, &user, &open, &mut asked).unwrap();
+            assert_eq!(asked.qos.get(), qos.min(0.5));
+        }
+        let never = AccessRule {
+            max_qos: 0.0,
+            ..grant
+        };
+        assert!(within(&never, &user, &open, &mut spec(0.8, 1.0, 1, None)).is_err());
     }
 
     #[test]
@@ -339,7 +400,7 @@ mod tests {
         };
         for (asked, given) in [(None, 3), (Some(8), 3), (Some(2), 2)] {
             let mut spec = spec(0.8, 1.0, 1, asked);
-            within(&grant, &peer(1000, &[]), 0, &mut spec).unwrap();
+            within(&grant, &peer(1000, &[]), &BTreeSet::new(), &mut spec).unwrap();
             assert_eq!(spec.cpus.max(), Some(given));
         }
         assert!(refusal(&grant, 0, spec(0.8, 1.0, 4, None)).contains("min-cpus 4"));

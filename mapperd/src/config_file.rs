@@ -149,10 +149,12 @@ impl ConfigFile {
         match file.first_outside_its_range() {
             None => {
                 if let Err(error) = Access::resolve(&file.access) {
-                    return Err(anyhow!("{}access {error}", place(text, &["access"])));
+                    let line = place_of_rule(text, "access", error.number());
+                    return Err(anyhow!("{line}access {error}"));
                 }
                 if let Err(error) = ProgramRules::resolve("", &file.program) {
-                    return Err(anyhow!("{}{error}", place(text, &["program"])));
+                    let line = place_of_rule(text, "program", error.number());
+                    return Err(anyhow!("{line}{error}"));
                 }
                 Ok(file)
             }
@@ -346,6 +348,26 @@ fn place(text: &str, key: &[&str]) -> String {
         };
         table = below;
     }
+    line(text, offset)
+}
+
+/// `line 3: `, where rule `number`, counted from 1, of the list `key` begins.
+fn place_of_rule(text: &str, key: &str, number: usize) -> String {
+    let Ok(document) = DeTable::parse(text) else {
+        return String::new();
+    };
+    let list = document
+        .get_ref()
+        .iter()
+        .find(|(name, _)| name.get_ref() == key);
+    let offset = list.and_then(|(_, value)| match value.get_ref() {
+        DeValue::Array(rules) => Some(rules.get(number.checked_sub(1)?)?.span().start),
+        _ => None,
+    });
+    line(text, offset)
+}
+
+fn line(text: &str, offset: Option<usize>) -> String {
     let before = offset.and_then(|offset| text.get(..offset));
     before.map_or_else(String::new, |before| {
         format!("line {}: ", before.matches('\n').count() + 1)

@@ -42,6 +42,13 @@ pub(crate) struct Pending {
     reply: oneshot::Sender<Answer>,
 }
 
+/// A launch that may be.
+struct Checked {
+    process: OwnedFd,
+    settled: Settled,
+    provenance: Provenance,
+}
+
 impl Daemon {
     pub(crate) fn launch(
         &mut self,
@@ -49,15 +56,12 @@ impl Daemon {
         mut request: LaunchRequest,
         reply: oneshot::Sender<Answer>,
     ) {
-        // Before it is held against what the user may ask for.
-        let (settled, provenance) = program_rules::settle(
-            &self.parts.settings.programs,
-            &self.parts.shipped_programs,
-            &peer,
-            &mut request,
-        );
         match self.check(&peer, &mut request) {
-            Ok(process) => {
+            Ok(Checked {
+                process,
+                settled,
+                provenance,
+            }) => {
                 self.pending.push(Pending {
                     peer,
                     request,
@@ -77,9 +81,31 @@ impl Daemon {
         }
     }
 
-    /// Whether this client may have this process managed. Returns a descriptor of the process.
-    fn check(&self, peer: &Peer, request: &mut LaunchRequest) -> Result<OwnedFd, ErrorReply> {
-        let pid = request.pid;
+    /// Whether this client may have this process managed, and as what. Who asks comes first: rules are matched
+    /// against what others send only once they may send it.
+    fn check(&self, peer: &Peer, request: &mut LaunchRequest) -> Result<Checked, ErrorReply> {
+        let process = self.check_identity(peer, request.pid)?;
+        let (settled, provenance) = program_rules::settle(
+            &self.parts.settings.programs,
+            &self.parts.shipped_programs,
+            peer,
+            request,
+        );
+        self.permit(peer, &request.open, &mut request.spec)?;
+        // What was read belongs to the process of the descriptor only if that still lives.
+        if has_ended(&process) {
+            return Err(no_process(request.pid));
+        }
+        Ok(Checked {
+            process,
+            settled,
+            provenance,
+        })
+    }
+
+    /// Whether this client may have any process managed, and this one in particular. Returns a descriptor of
+    /// the process.
+    fn check_identity(&self, peer: &Peer, pid: u32) -> Result<OwnedFd, ErrorReply> {
         if self.parts.settings.audience == Audience::Owner {
             let owner = rustix::process::geteuid().as_raw();
             if peer.uid != owner {
@@ -94,9 +120,8 @@ impl Daemon {
                 message: format!("{APPLICATIONS} applications are managed already"),
             });
         }
-        let no_process = || ErrorReply::InvalidParameter {
-            message: format!("pid {pid}: no such process"),
-        };
+        let no_process = || no_process(pid);
+        self.may_launch(peer)?;
         let process = i32::try_from(pid)
             .ok()
             .and_then(Pid::from_raw)
@@ -127,11 +152,6 @@ impl Daemon {
             || self.pending.iter().any(|p| p.request.pid == pid);
         if taken {
             return Err(not_permitted(format!("process {pid} is managed already")));
-        }
-        self.permit(peer, &mut request.spec)?;
-        // What was read belongs to the process of the descriptor only if that still lives.
-        if has_ended(&process) {
-            return Err(no_process());
         }
         Ok(process)
     }
@@ -320,6 +340,12 @@ impl Daemon {
             }
             number += 1;
         }
+    }
+}
+
+fn no_process(pid: u32) -> ErrorReply {
+    ErrorReply::InvalidParameter {
+        message: format!("pid {pid}: no such process"),
     }
 }
 

@@ -97,7 +97,7 @@ impl Pattern {
 }
 
 /// Whether a pattern stands for the whole of a text. Takes steps in proportion to the product of their
-/// lengths, whatever they are.
+/// lengths at most, and stops where nothing can fit any more.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
     // The places in the text up to which what was read of the pattern can stand.
     let mut ends = vec![false; text.len() + 1];
@@ -117,6 +117,9 @@ fn fits(pattern: &[u8], text: &[u8]) -> bool {
             ends[place + 1] = ends[place] && same;
         }
         ends[0] = false;
+        if !ends.contains(&true) {
+            return false;
+        }
     }
     ends[text.len()]
 }
@@ -130,12 +133,24 @@ impl TryFrom<String> for BuildId {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        if text.len() < 8 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        // The longest that a launcher tells has 128 digits, twice those of SHA-256.
+        if !(8..=128).contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            let shown: String = text.chars().take(80).collect();
             return Err(format!(
-                "build_id {text:?}: give at least 8 hexadecimal digits"
+                "build_id {shown:?}: give 8 to 128 hexadecimal digits"
             ));
         }
         Ok(Self(text.to_ascii_lowercase()))
+    }
+}
+
+impl RuleError {
+    /// Which rule it is, counted from 1.
+    pub(crate) const fn number(&self) -> usize {
+        match self {
+            Self::UnknownName(error) => error.number(),
+            Self::Empty { number } | Self::TeamsWithoutRuntime { number, .. } => *number,
+        }
     }
 }
 
@@ -206,8 +221,9 @@ impl ProgramRules {
         Ok(Self::resolve("the shipped list", &file.program)?)
     }
 
-    /// The first rule for this program of this user, and how it is called.
-    fn find(&self, peer: &Peer, program: &Program) -> Option<(&ProgramRule, String)> {
+    /// The first rule for this program of this user, and how it is called. Of a program of which nothing is
+    /// known, only rules can be for that say nothing of the file.
+    fn find(&self, peer: &Peer, program: Option<&Program>) -> Option<(&ProgramRule, String)> {
         let (place, (_, rule)) = self
             .rules
             .iter()
@@ -218,7 +234,10 @@ impl ProgramRules {
 }
 
 impl ProgramRule {
-    fn is_for(&self, program: &Program) -> bool {
+    fn is_for(&self, program: Option<&Program>) -> bool {
+        let Some(program) = program else {
+            return self.path.is_none() && self.name.is_none() && self.build_id.is_none();
+        };
         let name = program.path.rsplit('/').next().unwrap_or_default();
         let build_id = program.build_id.as_deref().unwrap_or_default();
         let path = self.path.as_ref();
@@ -238,8 +257,33 @@ pub(crate) struct Provenance {
     pub(crate) teams_by: String,
     /// The mode that was decided, where the program cannot have it.
     pub(crate) unserved: Option<TeamMode>,
-    /// The file that was started, if the launcher could look at it.
-    pub(crate) program: Option<Program>,
+    /// The file that was started, if the launcher could look at it: what is told of it to people.
+    pub(crate) program: Option<StartedFile>,
+}
+
+/// What is kept of a [`Program`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct StartedFile {
+    /// The path, cut where it gets too long to be read.
+    path: String,
+    #[serde(default)]
+    openmp: LinkedOpenMp,
+}
+
+/// Characters of a path that are kept of each application: a thousand of them are saved again and again.
+const PATH_KEPT: usize = 256;
+
+impl From<&Program> for StartedFile {
+    fn from(program: &Program) -> Self {
+        let mut path: String = program.path.chars().take(PATH_KEPT).collect();
+        if path.len() < program.path.len() {
+            path.push('…');
+        }
+        Self {
+            path,
+            openmp: program.openmp,
+        }
+    }
 }
 
 impl Provenance {
@@ -258,6 +302,23 @@ impl Provenance {
     }
 }
 
+/// The runtime interface of a launch; without it teams are fixed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Interface {
+    There,
+    /// `--no-runtime`.
+    Unwanted,
+    /// A rule says so.
+    RuledOut,
+    /// The launcher has none to offer: the user did not turn it off, and left it open.
+    Missing,
+}
+
+/// [`Settled::teams_by`] where the user wants no runtime interface.
+const WITHOUT_RUNTIME: &str = "no runtime interface, as asked";
+/// [`Settled::teams_by`] where the launcher found no shim.
+const WITHOUT_SHIM: &str = "no runtime interface, its library was not found";
+
 /// Settles what the user left open, in the request itself and in what is returned.
 pub(crate) fn settle(
     operators: &ProgramRules,
@@ -266,7 +327,7 @@ pub(crate) fn settle(
     request: &mut LaunchRequest,
 ) -> (Settled, Provenance) {
     let program = request.program.as_ref();
-    let found = program.and_then(|program| operators.find(peer, program));
+    let found = operators.find(peer, program);
     let rule = found.as_ref().map(|(rule, _)| *rule);
     let open = |setting| request.open.contains(&setting);
     let settled_threads = rule
@@ -281,18 +342,21 @@ pub(crate) fn settle(
     {
         request.spec.qos = qos;
     }
-    if let Some(runtime) = rule
-        .and_then(|rule| rule.runtime)
-        .filter(|_| open(OpenSetting::Runtime))
-    {
-        request.runtime = runtime;
-    }
+    let interface = match (request.runtime, rule.and_then(|rule| rule.runtime)) {
+        (RuntimeChoice::Off, _) if open(OpenSetting::Runtime) => Interface::Missing,
+        (RuntimeChoice::Off, _) => Interface::Unwanted,
+        (RuntimeChoice::On, Some(RuntimeChoice::Off)) if open(OpenSetting::Runtime) => {
+            request.runtime = RuntimeChoice::Off;
+            Interface::RuledOut
+        }
+        (RuntimeChoice::On, _) => Interface::There,
+    };
     let by_rule = |found: &Option<(&ProgramRule, String)>| {
         let (rule, name) = found.as_ref()?;
         Some((rule.teams?.0, name.clone()))
     };
-    let shipped = match (request.teams_asked, program) {
-        (TeamsAsked::Auto, Some(program)) => shipped.find(peer, program),
+    let shipped = match request.teams_asked {
+        TeamsAsked::Auto => shipped.find(peer, program),
         _ => None,
     };
     let (teams, teams_by) = match request.teams_asked {
@@ -303,9 +367,17 @@ pub(crate) fn settle(
             .unwrap_or((TeamMode::Fixed, BY_DEFAULT.to_owned())),
     };
     let linked = program.map_or(LinkedOpenMp::default(), |program| program.openmp);
-    let unserved = linked.serves(teams).is_err().then_some(teams);
-    request.spec.teams = match request.runtime {
-        RuntimeChoice::On if unserved.is_none() => teams,
+    let teams_by = match (interface, &found) {
+        (Interface::Missing, _) => WITHOUT_SHIM.to_owned(),
+        // What was decided cannot be had for this reason.
+        (Interface::Unwanted, _) if teams != TeamMode::Fixed => WITHOUT_RUNTIME.to_owned(),
+        (Interface::RuledOut, Some((_, name))) if teams != TeamMode::Fixed => name.clone(),
+        _ => teams_by,
+    };
+    let unserved =
+        (interface == Interface::There && linked.serves(teams).is_err()).then_some(teams);
+    request.spec.teams = match interface {
+        Interface::There if unserved.is_none() => teams,
         _ => TeamMode::Fixed,
     };
     let settled = Settled {
@@ -317,7 +389,7 @@ pub(crate) fn settle(
     let provenance = Provenance {
         teams_by,
         unserved,
-        program: request.program.clone(),
+        program: program.map(StartedFile::from),
     };
     (settled, provenance)
 }
@@ -452,6 +524,122 @@ mod tests {
     }
 
     #[test]
+    fn the_loader_and_other_static_programs_get_the_mode_for_what_they_start() {
+        let mode = TeamMode::Virtual;
+        let mut asked = request(TeamsAsked::ByName, mode, LinkedOpenMp::StaticProgram);
+        let none = ProgramRules::default();
+        let (settled, provenance) = settle(&none, &none, &peer(), &mut asked);
+        assert_eq!((settled.teams, asked.spec.teams), (mode, mode));
+        assert_eq!(provenance.unserved_because(), None);
+        let note = provenance.unreachable_because().unwrap();
+        assert!(note.contains("linked statically"), "{note}");
+    }
+
+    #[test]
+    fn where_the_runtime_interface_is_off_that_is_told_and_not_the_mode_that_was_decided() {
+        let text = |more: &str| format!("[[program]]\nname = \"fft\"\n{more}\n");
+        let virtual_ = text("teams = \"virtual\"");
+        let off = text("runtime = \"off\"");
+        let request = |asked, runtime, open: &[OpenSetting]| {
+            let mut request = request(asked, TeamMode::Fixed, LinkedOpenMp::Libgomp);
+            request.runtime = runtime;
+            request.open = open.iter().copied().collect();
+            request
+        };
+        let (off_, open) = (RuntimeChoice::Off, TeamsAsked::Open);
+        let no_runtime = teams(&virtual_, "", &mut request(open, off_, &[]));
+        assert_eq!(no_runtime, (TeamMode::Fixed, WITHOUT_RUNTIME.to_owned()));
+        for asked in [TeamsAsked::ByName, open, TeamsAsked::Auto] {
+            let mut missing = request(asked, off_, &[OpenSetting::Runtime]);
+            let told = teams(
+                &text("runtime = \"on\"\nteams = \"virtual\""),
+                "",
+                &mut missing,
+            );
+            assert_eq!(told, (TeamMode::Fixed, WITHOUT_SHIM.to_owned()));
+            assert_eq!(missing.runtime, off_);
+        }
+        // The operator's rule keeps the shipped list's mode away.
+        let mut ruled_out = request(TeamsAsked::Auto, RuntimeChoice::On, &[OpenSetting::Runtime]);
+        let list = text("teams = \"follow\"");
+        let said = settle(
+            &rules(&off),
+            &ProgramRules {
+                origin: "the list".into(),
+                ..rules(&list)
+            },
+            &peer(),
+            &mut ruled_out,
+        );
+        assert_eq!(said.0.teams_by, "rule 1 of m.toml");
+        assert_eq!(ruled_out.spec.teams, TeamMode::Fixed);
+        // Who asked for fixed teams is told that.
+        let asked = teams("", "", &mut request(TeamsAsked::ByName, off_, &[]));
+        assert_eq!(asked, (TeamMode::Fixed, "as asked".to_owned()));
+    }
+
+    #[test]
+    fn a_program_of_which_nothing_is_known_gets_the_rules_that_say_nothing_of_the_file() {
+        let text = "[[program]]\npath = \"**\"\nqos = 0.2\n[[program]]\nname = \"*\"\nqos = 0.3\n\
+            [[program]]\nbuild_id = \"00c0ffee\"\nqos = 0.4\n[[program]]\nusers = [\"1000\"]\nqos = 0.5\n";
+        let mut unknown = request(TeamsAsked::Open, TeamMode::Fixed, LinkedOpenMp::NotAtStart);
+        unknown.program = None;
+        unknown.open = [OpenSetting::Qos].into();
+        settle(
+            &rules(text),
+            &ProgramRules::default(),
+            &peer(),
+            &mut unknown,
+        );
+        assert_eq!(unknown.spec.qos.get(), 0.5);
+    }
+
+    #[test]
+    fn of_a_path_no_more_is_kept_than_people_read() {
+        let mut long = request(
+            TeamsAsked::Open,
+            TeamMode::Fixed,
+            LinkedOpenMp::StaticLibgomp,
+        );
+        long.program.as_mut().unwrap().path = "/\u{e4}".repeat(2000);
+        let none = ProgramRules::default();
+        let kept = settle(&none, &none, &peer(), &mut long).1.program.unwrap();
+        assert_eq!(kept.path.chars().count(), PATH_KEPT + 1);
+        assert!(kept.path.ends_with('…'));
+        let of_before = serde_json::to_value(Program {
+            path: "/p".into(),
+            ..Program::default()
+        });
+        let read: StartedFile = serde_json::from_value(of_before.unwrap()).unwrap();
+        assert_eq!(read.path, "/p");
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_followed_is_named_with_its_own_line() {
+        let fine = "[[program]]\nqos = 0.5\n";
+        for (bad, says) in [
+            ("name = \"a\"", "line 4: program rule 2: says nothing"),
+            (
+                "users = [\"no-such-user\"]\nqos = 0.5",
+                "line 4: program rule 2: user",
+            ),
+        ] {
+            let error = try_rules(&format!("{fine}\n[[program]]\n{bad}\n")).unwrap_err();
+            assert!(format!("{error:#}").starts_with(says), "{error:#}");
+        }
+        let inline = "program = [\n  { qos = 0.5 },\n  { name = \"a\" },\n]\n";
+        let error = format!("{:#}", try_rules(inline).unwrap_err());
+        assert!(error.starts_with("line 3: program rule 2"), "{error}");
+        let access = "[[access]]\nmax_qos = 0.5\n[[access]]\nusers = [\"no-such-user\"]\n";
+        let error = format!("{:#}", try_rules(access).unwrap_err());
+        assert!(error.starts_with("line 3: access rule 2"), "{error}");
+        let long = "ab".repeat(65);
+        let text = format!("[[program]]\nbuild_id = \"{long}\"\nqos = 0.5\n");
+        let error = format!("{:#}", try_rules(&text).unwrap_err());
+        assert!(error.contains("8 to 128 hex"), "{error}");
+    }
+
+    #[test]
     fn a_rule_is_for_its_users_only() {
         let text = |who: &str| format!("[[program]]\n{who}\nteams = \"virtual\"\n");
         let mode = |who: &str| {
@@ -472,7 +660,10 @@ mod tests {
                 &["program rule 1", "leave one of them out"],
             ),
             ("teams = \"elastic\"", &["line 2", "elastic", "virtual"]),
-            ("build_id = \"xyz\"\nqos = 0.5", &["line 2", "xyz", "8 hex"]),
+            (
+                "build_id = \"xyz\"\nqos = 0.5",
+                &["line 2", "xyz", "8 to 128 hex"],
+            ),
             ("qos = 1.5", &["line 2", "qos 1.5"]),
             ("team = \"fixed\"", &["line 2", "`team`", "`teams`"]),
             ("users = [\"no-such-user\"]\nqos = 0.5", &["no-such-user"]),
