@@ -281,7 +281,7 @@ impl HillClimb {
         }
         climber.rested += 1;
         if period.is_some_and(|p| climber.rested >= p.max(1))
-            || app.profile.phase == PhaseChange::Changed
+            || app.profile.phase != PhaseChange::Same
         {
             climber.forget();
             climber.rested = 0;

@@ -13,7 +13,7 @@ use mapper_allocate::{AllocationConfig, AllocationPolicy, POLICIES, find};
 use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, Bottleneck, CpuId, CpuRange, CpuSet,
     MachineProfile, Performance, PerformanceCurve, PerformanceSource, PhaseChange, Profile, Qos,
-    Rates, Reason, Resizing, Sharing, Snapshot, Topology, Trigger, Weight,
+    Rates, Reason, RegionPhase, Resizing, Sharing, Snapshot, Topology, Trigger, Weight,
 };
 use proptest::prelude::*;
 use support::{Random, World, amdahl, flat, linear, machine};
@@ -171,7 +171,17 @@ impl History {
         profile.utilisation = utilisation;
         if changed {
             profile.bottleneck = bottleneck;
-            profile.phase = PhaseChange::Changed;
+            profile.phase = if tick.is_multiple_of(3) {
+                PhaseChange::Returned
+            } else {
+                PhaseChange::Changed
+            };
+            let number = 1 + (tick % 5) as u32;
+            profile.region_phase = Some(RegionPhase {
+                number,
+                count: 5,
+                region: u64::from(number),
+            });
         }
         if restarted {
             profile.curve = PerformanceCurve::new();

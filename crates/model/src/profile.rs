@@ -130,6 +130,9 @@ pub enum PhaseChange {
     Same,
     /// Its efficiency moved by more than the threshold, or its bottleneck class changed.
     Changed,
+    /// It is in an earlier phase again, which [`Profile::region_phase`] tells, and
+    /// [`Profile::curve`] is what was measured in that one.
+    Returned,
 }
 
 /// The phase of a program by the parallel regions that it runs.
@@ -151,7 +154,8 @@ pub struct Profile {
     /// Samples taken since it arrived (intervals with a usable performance value).
     pub samples: u64,
     /// Performance of the last interval, if it could be measured. Absent when the CPU count
-    /// changed within the interval, so that no value belongs to two counts.
+    /// changed within the interval, so that no value belongs to two counts; and where it is not clear
+    /// yet to which phase the value belongs.
     pub performance: Option<Performance>,
     /// The CPU count at which [`Profile::performance`] was measured; 0 when there is none.
     pub measured_cpus: u32,

@@ -1,17 +1,17 @@
 //! One application: its open pair of readings and everything that is learned from it.
 
 use crate::bottleneck::{self, BottleneckFilter};
-use crate::config::MonitorConfig;
+use crate::config::{MonitorConfig, RuntimeHints};
 use crate::history::{HistoryRules, SharingHistory};
 use crate::phase::{Detection, PhaseDetector};
 use crate::progress::{CpuCount, Progress, ReportedTracker, RuntimeTracker};
 use crate::rates::{self, IntervalRates};
-use crate::region_phase::{RegionPhases, Shift};
+use crate::region_phase::{self, Evidence, RegionPhases, Shift};
 use crate::source::{Continuity, Selection, SourceSelector};
 use crate::waiting::{self, SleepCredit, ThreadTime};
 use mapper_model::{
     AppId, AppObservation, CpuSet, MachineProfile, Performance, PerformanceCurve, PhaseChange,
-    Profile, Reading, ThreadReading, Topology, Trigger,
+    Profile, Reading, RuntimeProgress, ThreadReading, Topology, Trigger,
 };
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,9 @@ struct Pair {
     /// Threads that the runtime had.
     #[serde(default)]
     runtime_threads: u32,
+    /// Regions and iterations completed.
+    #[serde(default)]
+    completed: u64,
 }
 
 /// What is remembered of one application.
@@ -60,6 +63,23 @@ pub(crate) struct AppMonitor {
     /// The present phase's curve has been carried over to what may be another phase.
     #[serde(default)]
     carried: bool,
+    /// The interval may be one of another phase.
+    #[serde(default)]
+    doubtful: bool,
+    /// A change that was not announced, as it is not clear yet whether the phase is new.
+    #[serde(default)]
+    withheld: bool,
+    /// The curve as it was before performance changed, for as long as regions may follow.
+    #[serde(default)]
+    before_change: Option<BeforeChange>,
+}
+
+/// The curve before performance changed.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct BeforeChange {
+    curve: PerformanceCurve,
+    /// Intervals since.
+    age: u32,
 }
 
 /// When a reading was taken, and for what.
@@ -95,6 +115,9 @@ impl AppMonitor {
             sleep_credit: SleepCredit::default(),
             region_phases: RegionPhases::default(),
             carried: false,
+            doubtful: false,
+            withheld: false,
+            before_change: None,
         }
     }
 
@@ -167,9 +190,14 @@ impl AppMonitor {
         self.profile.utilisation = busy_cpus
             .filter(|_| cpus > 0)
             .map(|busy| (busy / f64::from(cpus)).clamp(0.0, 1.0));
-        self.profile.spun = self.spun(reading, moment.now_ns);
+        let hints = surroundings.config.runtime_hints == RuntimeHints::Used;
+        if hints {
+            self.profile.spun = self.spun(reading, moment.now_ns);
+        }
         self.characterise(interval.as_ref(), &app.effective, surroundings);
-        self.enter_phase(reading);
+        if hints {
+            self.enter_phase(reading);
+        }
         self.measure(
             interval.as_ref(),
             busy_cpus,
@@ -226,12 +254,37 @@ impl AppMonitor {
     }
 
     /// Which phase the program is in by its regions, and so which curve is in use.
+    ///
+    /// Performance tells of a change sooner than regions tell what it is. For as long as these may be
+    /// about to, nothing is announced, so that a phase that returns is not taken for a new one first.
     fn enter_phase(&mut self, reading: &Reading) {
-        let region = reading.runtime.map_or(0, |runtime| runtime.region);
+        self.before_change = self.before_change.take().and_then(BeforeChange::pass);
+        let (mut region, mut evidence) = (0, Evidence::Stale);
+        if let Some(runtime) = &reading.runtime {
+            region = runtime.region;
+            let before = self.pair.as_ref().map_or(0, |pair| pair.completed);
+            let now = completed(runtime);
+            if now == 0 || now != before {
+                evidence = Evidence::Fresh;
+            }
+        }
         let profile = &mut self.profile;
-        let shift = self.region_phases.observe(region, &profile.curve);
+        let before = self.before_change.as_ref().map(|before| &before.curve);
+        let known = before.unwrap_or(&profile.curve);
+        let shift = self.region_phases.observe(region, evidence, known);
         profile.region_phase = self.region_phases.present();
+        // Where no region shows, nothing is going to clear it up.
+        self.doubtful = region != 0 && self.region_phases.is_wavering();
         match shift {
+            Shift::None if self.doubtful => {
+                if profile.phase == PhaseChange::Changed {
+                    profile.phase = PhaseChange::Same;
+                    self.withheld = true;
+                }
+                return;
+            }
+            // These were members of the phase: what changed is something else.
+            Shift::None if self.withheld => profile.phase = PhaseChange::Changed,
             Shift::None => {}
             Shift::Back(mut curve) if !curve.is_empty() => {
                 let counts: Vec<u32> = curve.points().iter().map(|point| point.cpus).collect();
@@ -239,22 +292,23 @@ impl AppMonitor {
                     curve.limit_samples(cpus, WORTH_AFTER_ABSENCE);
                 }
                 profile.curve = curve;
-                profile.phase = PhaseChange::Changed;
+                profile.phase = PhaseChange::Returned;
                 self.phase.reset();
+                self.before_change = None;
             }
             Shift::New | Shift::Back(_) => {
+                profile.phase = PhaseChange::Changed;
                 // Nothing has been measured in it but what its first intervals showed, and where these
                 // were like those before, that was added to what is known of the old one.
-                if !self.carried {
+                if !self.carried && self.before_change.is_none() {
                     profile.curve.rescale(1.0);
-                    profile.phase = PhaseChange::Changed;
                     self.phase.reset();
                 }
+                self.before_change = None;
             }
         }
-        if !self.region_phases.is_wavering() {
-            self.carried = false;
-        }
+        self.carried = false;
+        self.withheld = false;
     }
 
     /// Performance by the source in use, its phase, and its place on the curve.
@@ -311,6 +365,7 @@ impl AppMonitor {
             profile.epoch += 1;
             self.phase.reset();
             self.region_phases.forget_curves();
+            self.before_change = None;
         }
         profile.performance = Some(Performance { value, source });
         profile.measured_cpus = cpus;
@@ -332,13 +387,29 @@ impl AppMonitor {
             Detection::Same => record(&mut profile.curve, value),
             Detection::Suspect => {}
             Detection::Changed { ratio, held } => {
-                self.carried = true;
+                if self.doubtful {
+                    self.carried = true;
+                    self.withheld = true;
+                } else {
+                    self.before_change = profile.region_phase.map(|_| BeforeChange {
+                        curve: profile.curve.clone(),
+                        age: 0,
+                    });
+                    // An earlier phase is back, which is more than that it changed.
+                    if profile.phase != PhaseChange::Returned {
+                        profile.phase = PhaseChange::Changed;
+                    }
+                }
                 profile.curve.rescale(ratio);
-                profile.phase = PhaseChange::Changed;
                 for value in held.into_iter().chain([value]) {
                     record(&mut profile.curve, value);
                 }
             }
+        }
+        if self.doubtful && (self.carried || detection == Detection::Suspect) {
+            // Nothing is to be judged by it before it is clear which phase it belongs to.
+            profile.performance = None;
+            profile.measured_cpus = 0;
         }
     }
 
@@ -386,12 +457,14 @@ impl AppMonitor {
             cpu_time_ns: None,
             waited_ns: None,
             runtime_threads: 0,
+            completed: 0,
         });
         pair.now_ns = now_ns;
         pair.cpus_before = cpus;
         pair.cpus = None;
         pair.cpu_time_ns = reading.cpu_time_ns;
         pair.waited_ns = reading.runtime.and_then(|runtime| runtime.wait_ns);
+        pair.completed = reading.runtime.as_ref().map_or(0, completed);
         pair.runtime_threads = reading.runtime.map_or(0, |runtime| runtime.threads);
         pair.threads.clear();
         pair.threads.extend_from_slice(&reading.threads);
@@ -399,6 +472,19 @@ impl AppMonitor {
             pair.threads.sort_by_key(|t| t.tid);
         }
     }
+}
+
+impl BeforeChange {
+    /// An interval has passed, after which regions that begin a phase would show.
+    fn pass(self) -> Option<Self> {
+        let age = self.age + 1;
+        (age <= region_phase::CONFIRMED as u32).then_some(Self { age, ..self })
+    }
+}
+
+/// What a runtime has completed so far.
+const fn completed(runtime: &RuntimeProgress) -> u64 {
+    runtime.regions.saturating_add(runtime.iterations)
 }
 
 /// Threads that were there at either of two readings, both in the order of their ids.

@@ -27,6 +27,20 @@ pub struct MonitorConfig {
     /// Consecutive intervals in which the source in use may be silent before a lesser one replaces
     /// it. Long enough for parallel regions that take several intervals.
     pub source_patience_intervals: u32,
+    /// What is made of the regions and waits that OpenMP runtimes tell.
+    pub runtime_hints: RuntimeHints,
+}
+
+/// What is made of the regions and waits that OpenMP runtimes tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeHints {
+    /// Phases are told by their regions, and instructions of spinning do not count.
+    #[default]
+    Used,
+    /// Nothing: as they were before recordings had version 2.
+    Ignored,
 }
 
 /// How a new phase is told from noise.
@@ -55,6 +69,7 @@ impl Default for MonitorConfig {
             bottleneck_intervals: 3,
             source_upgrade_intervals: 3,
             source_patience_intervals: 10,
+            runtime_hints: RuntimeHints::Used,
         }
     }
 }

@@ -31,6 +31,6 @@ pub mod source;
 pub mod waiting;
 
 pub use bottleneck::{Contender, mapping_order};
-pub use config::{MonitorConfig, PhaseTest};
+pub use config::{MonitorConfig, PhaseTest, RuntimeHints};
 pub use history::{HistoryRules, SharingHistory, SharingSample, SharingVerdict, Strictness};
 pub use monitor::{Monitor, MonitorState};

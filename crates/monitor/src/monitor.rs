@@ -417,21 +417,24 @@ mod tests {
             let profiles: Vec<_> = (0..12)
                 .map(|_| in_region(&mut machine, region, cpus, ipc, 0.0))
                 .collect();
-            let changes = |p: &&Profile| p.phase == PhaseChange::Changed;
-            (
-                profiles.iter().filter(changes).count(),
-                profiles.last().unwrap().clone(),
-            )
+            let announced: Vec<_> = profiles.iter().map(|p| p.phase).collect();
+            let announced = announced.into_iter().filter(|p| *p != PhaseChange::Same);
+            (announced.collect(), profiles.last().unwrap().clone())
         };
         // The first region scales, the second does not.
         run(0xa, 2, 1.0);
         let (_, first) = run(0xa, 4, 2.0);
         assert_eq!(first.region_phase.unwrap().count, 1);
-        let (changes, second) = run(0xb, 4, 0.5);
-        assert_eq!(changes, 1, "the new phase is told once");
+        let (announced, second): (Vec<_>, _) = run(0xb, 4, 0.5);
+        assert_eq!(
+            announced,
+            [PhaseChange::Changed],
+            "the new phase is told once"
+        );
         assert_eq!(second.region_phase.unwrap().number, 2);
         run(0xb, 2, 0.5);
-        let (_, back) = run(0xa, 2, 1.0);
+        let (announced, back) = run(0xa, 2, 1.0);
+        assert_eq!(announced, [PhaseChange::Returned]);
         let at = |profile: &Profile, cpus| profile.curve.at(cpus).map(|point| point.perf);
         assert_eq!(back.region_phase.unwrap().number, 1);
         assert_eq!(back.region_phase.unwrap().count, 2);
@@ -441,6 +444,59 @@ mod tests {
         let (_, back) = run(0xb, 2, 0.5);
         assert!((at(&back, 4).unwrap() - 0.5).abs() < 1e-6, "{back:?}");
         assert_eq!(back.region_phase.unwrap().count, 2);
+    }
+
+    #[test]
+    fn a_change_that_shows_before_its_region_is_filed_under_the_new_phase() {
+        let mut machine = Machine::new();
+        for _ in 0..12 {
+            in_region(&mut machine, 0xa, 4, 2.0, 0.0);
+        }
+        // The region that completed last is still of the old phase.
+        let early = in_region(&mut machine, 0xa, 4, 0.5, 0.0);
+        assert_eq!(early.phase, PhaseChange::Changed);
+        for _ in 0..12 {
+            in_region(&mut machine, 0xb, 4, 0.5, 0.0);
+        }
+        let mut back = None;
+        for _ in 0..4 {
+            back = Some(in_region(&mut machine, 0xa, 4, 2.0, 0.0));
+        }
+        let back = back.unwrap();
+        assert_eq!(back.phase, PhaseChange::Returned);
+        let point = back.curve.at(4).unwrap();
+        assert!(
+            (point.perf - 2.0).abs() < 1e-6 && !point.carried_over,
+            "{point:?}"
+        );
+    }
+
+    #[test]
+    fn a_change_is_told_and_judged_by_where_it_turns_out_to_be_none_of_regions() {
+        let mut machine = Machine::new();
+        for _ in 0..12 {
+            in_region(&mut machine, 0xa, 4, 2.0, 0.0);
+        }
+        let mut told = Vec::new();
+        for region in [0xb, 0xb, 0xa, 0xa] {
+            let seen = in_region(&mut machine, region, 4, 1.0, 0.0);
+            told.push((seen.phase, seen.performance.is_some()));
+        }
+        let (same, changed) = (PhaseChange::Same, PhaseChange::Changed);
+        assert_eq!(
+            told,
+            [(same, false), (same, false), (changed, true), (same, true)]
+        );
+        // Nor is it withheld for ever where no region shows any more.
+        let mut told = Vec::new();
+        for _ in 0..12 {
+            in_region(&mut machine, 0xa, 4, 1.0, 0.0);
+        }
+        for region in [0xc, 0, 0] {
+            let seen = in_region(&mut machine, region, 4, 2.0, 0.0);
+            told.push((seen.phase, seen.performance.is_some()));
+        }
+        assert_eq!(told, [(same, false), (changed, true), (same, true)]);
     }
 
     #[test]

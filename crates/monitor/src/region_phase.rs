@@ -11,9 +11,18 @@
 //! row begin another phase; fewer are members that had not been seen. If all these strangers belong to
 //! a phase of the past, that one is back, and with it its curve.
 //!
-//! *Why this does not flap.* Were a part `q` of the intervals still to show unknown members, the set
-//! would settle with probability `(1−q)⁸` and be left with `q⁴`: together less than 0.0005 whatever
-//! `q` is. Phases shorter than some ten intervals become members of one phase.
+//! *How seldom this is wrong.* Were each interval by itself to show an unknown member with probability
+//! `q`, the set would settle with `(1−q)⁸`, and of the strangers the first comes sooner or later and
+//! three more follow with `q³`: together at most 0.0016 for a set, whatever `q` is. Intervals that hang
+//! together are another matter: a member that comes first after the set settled, and then stays for four
+//! intervals, is taken for a phase. What comes within the eight intervals after joins that phase, so that
+//! stretches of eight and four by turns become one phase after one change. (Of 100 programs that stay in
+//! each of eight regions for five intervals on average, each changed phase seven times in 1000
+//! intervals.) Phases that are known are told apart where they last four intervals.
+//!
+//! *Stale identities.* Where nothing completes, the identity stays as it was, which teaches nothing:
+//! such an interval does not help a set settle. Where nothing ever completed, it is that of the region
+//! which runs.
 //!
 //! *Bounds.* [`MOST_PHASES`] phases are kept, the least recently used one goes; a set has
 //! [`MOST_REGIONS`] members, the oldest goes. Identities come from a shared page and may be nonsense:
@@ -25,7 +34,7 @@ use serde::{Deserialize, Serialize};
 /// Intervals without a stranger after which a set is known.
 const SETTLED: u32 = 8;
 /// Strangers in a row that begin another phase.
-const CONFIRMED: usize = 4;
+pub(crate) const CONFIRMED: usize = 4;
 /// Phases that are remembered besides the present one.
 const MOST_PHASES: usize = 7;
 /// Regions of one phase.
@@ -80,16 +89,27 @@ pub enum Shift {
     Back(PerformanceCurve),
 }
 
+/// Whether the identity of a region belongs to the interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Evidence {
+    /// Something completed in it, or nothing ever has.
+    Fresh,
+    /// Nothing completed: the identity may be an old one.
+    Stale,
+}
+
 impl RegionPhases {
     /// Takes in the region of an interval (0: not known). `curve` is what is known of the present
     /// phase without this interval.
-    pub fn observe(&mut self, region: u64, curve: &PerformanceCurve) -> Shift {
+    pub fn observe(&mut self, region: u64, evidence: Evidence, curve: &PerformanceCurve) -> Shift {
         if region == 0 {
             return Shift::None;
         }
         self.region = region;
         if self.present.regions.contains(&region) {
-            self.settled_for = self.settled_for.saturating_add(1);
+            if evidence == Evidence::Fresh {
+                self.settled_for = self.settled_for.saturating_add(1);
+            }
             if !self.strangers.is_empty() {
                 self.adopt_strangers();
             }
@@ -200,7 +220,7 @@ mod tests {
     fn shifts(phases: &mut RegionPhases, regions: impl IntoIterator<Item = u64>) -> usize {
         regions
             .into_iter()
-            .filter(|&region| phases.observe(region, &curve(1.0)) != Shift::None)
+            .filter(|&region| phases.observe(region, Evidence::Fresh, &curve(1.0)) != Shift::None)
             .count()
     }
 
@@ -209,7 +229,7 @@ mod tests {
         let mut phases = RegionPhases::default();
         let show = |phases: &mut RegionPhases, region, times, perf| {
             let shifts: Vec<_> = (0..times)
-                .map(|_| phases.observe(region, &curve(perf)))
+                .map(|_| phases.observe(region, Evidence::Fresh, &curve(perf)))
                 .collect();
             shifts.into_iter().find(|shift| *shift != Shift::None)
         };
@@ -240,6 +260,60 @@ mod tests {
     }
 
     #[test]
+    fn stretches_of_two_regions_by_turns_become_one_phase_after_one_change() {
+        for (first, second) in [(8, 4), (8, 8), (11, 7), (20, 4)] {
+            let mut phases = RegionPhases::default();
+            let turn = std::iter::repeat_n(1, first).chain(std::iter::repeat_n(2, second));
+            let regions: Vec<u64> = turn.cycle().take(1000).collect();
+            let seen = shifts(&mut phases, regions);
+            assert!(seen <= 1, "{first} and {second}: {seen}");
+        }
+        // Shorter stretches never are a phase.
+        let mut phases = RegionPhases::default();
+        let turn = [1; 20].into_iter().chain([2, 2, 2]);
+        assert_eq!(shifts(&mut phases, turn.cycle().take(1000)), 0);
+    }
+
+    #[test]
+    fn intervals_that_hang_together_make_few_phases() {
+        let mut shifted = 0;
+        for seed in 1..=100u64 {
+            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mut region = 1;
+            let mut phases = RegionPhases::default();
+            shifted += shifts(
+                &mut phases,
+                (0..1000).map(|_| {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    // Each region stays for five intervals on average.
+                    if (state >> 20).is_multiple_of(5) {
+                        region = 1 + (state >> 33) % 8;
+                    }
+                    region
+                }),
+            );
+        }
+        assert!(
+            shifted < 1000,
+            "{shifted} shifts in 100 runs of 1000 intervals"
+        );
+    }
+
+    #[test]
+    fn an_identity_that_is_stale_does_not_settle_a_set() {
+        let mut phases = RegionPhases::default();
+        assert_eq!(shifts(&mut phases, [1]), 0);
+        for _ in 0..50 {
+            let shift = phases.observe(1, Evidence::Stale, &curve(1.0));
+            assert_eq!(shift, Shift::None);
+        }
+        assert_eq!(shifts(&mut phases, [2; 20]), 0);
+        assert_eq!(phases.present().unwrap().count, 1);
+    }
+
+    #[test]
     fn what_is_not_known_changes_nothing() {
         let mut phases = RegionPhases::default();
         assert_eq!(shifts(&mut phases, [0; 50]), 0);
@@ -258,7 +332,12 @@ mod tests {
         assert_eq!(phases.present().unwrap().count, 20);
         // The first is new again, the last but one is not.
         let back = |phases: &mut RegionPhases, region| {
-            (0..20).any(|_| matches!(phases.observe(region, &curve(1.0)), Shift::Back(_)))
+            (0..20).any(|_| {
+                matches!(
+                    phases.observe(region, Evidence::Fresh, &curve(1.0)),
+                    Shift::Back(_)
+                )
+            })
         };
         assert!(back(&mut phases, 19));
         assert!(!back(&mut phases, 1));
@@ -295,7 +374,7 @@ mod tests {
         ) {
             let mut phases = RegionPhases::default();
             for region in regions {
-                phases.observe(region, &curve(1.0));
+                phases.observe(region, Evidence::Fresh, &curve(1.0));
                 prop_assert!(phases.past.len() <= MOST_PHASES);
                 prop_assert!(phases.strangers.len() < CONFIRMED);
                 let sets = phases.past.iter().map(|(set, _)| set).chain([&phases.present]);

@@ -13,8 +13,12 @@ use mapper_model::{Observation, Plan, Topology};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The version of the format that is written.
-pub const VERSION: u32 = 1;
+/// The version of the format that is written. Since 2, regions and waits that runtimes tell are acted
+/// on; in 1 they were only written down, and are ignored when it is replayed.
+pub const VERSION: u32 = 2;
+
+/// The oldest version that is read.
+pub const OLDEST_VERSION: u32 = 1;
 
 /// The first line of a recording.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

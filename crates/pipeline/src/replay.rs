@@ -7,8 +7,9 @@
 //! recorded: it sees the applications where the recorded plans had put them.
 
 use crate::controller::{Controller, PipelineError, RestoreError};
-use crate::record::{Entry, Header, VERSION};
+use crate::record::{Entry, Header, OLDEST_VERSION, VERSION};
 use mapper_model::{Observation, Plan};
+use mapper_monitor::RuntimeHints;
 use serde_json::Value;
 
 /// What is to be decided differently from the recording.
@@ -46,8 +47,8 @@ pub enum ReplayError {
     },
     /// It was written in another format.
     #[error(
-        "recording has version {found}, this mapper reads version {VERSION}; replay it with the \
-         mapper that wrote it"
+        "recording has version {found}, this mapper reads versions {OLDEST_VERSION} to {VERSION}; \
+         replay it with the mapper that wrote it"
     )]
     Version {
         /// The version found.
@@ -115,13 +116,16 @@ impl Replay {
         // The version is looked at first: the rest of another version may not be readable.
         let value: Value = serde_json::from_str(header).map_err(unreadable)?;
         if let Some(found) = value.get("mapper_recording").and_then(Value::as_u64)
-            && found != u64::from(VERSION)
+            && !(u64::from(OLDEST_VERSION)..=u64::from(VERSION)).contains(&found)
         {
             return Err(ReplayError::Version {
                 found: u32::try_from(found).unwrap_or(u32::MAX),
             });
         }
         let mut header: Header = serde_json::from_str(header).map_err(unreadable)?;
+        if header.mapper_recording == 1 {
+            header.config.monitor.runtime_hints = RuntimeHints::Ignored;
+        }
         let same_policy = changes
             .allocation
             .as_ref()

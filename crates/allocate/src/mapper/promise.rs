@@ -60,16 +60,31 @@ impl Turn<'_> {
         member.holdoff = member.holdoff.saturating_sub(1);
         member.up.pass();
         member.down.pass();
-        if profile.phase == PhaseChange::Changed {
-            member.up.renew();
-            member.down.renew();
-            member.streak = 0;
-            // Another bottleneck alone does not make what was measured obsolete.
-            if member.bottleneck == profile.bottleneck {
-                member.broken_at = 0;
-                member.settle_at(cpus);
-                self.sheets[place].new_phase = true;
+        let bottleneck_alone =
+            profile.phase == PhaseChange::Changed && member.bottleneck != profile.bottleneck;
+        let phase = profile.region_phase.map_or(0, |phase| phase.number);
+        if phase != member.phase {
+            member.leave_phase(phase);
+        }
+        match profile.phase {
+            PhaseChange::Same => {}
+            PhaseChange::Changed => {
+                member.up.renew();
+                member.down.renew();
+                member.streak = 0;
+                // Another bottleneck alone does not make what was measured obsolete.
+                if !bottleneck_alone {
+                    member.broken_at = 0;
+                }
             }
+            PhaseChange::Returned => {
+                member.resume_phase();
+                member.streak = 0;
+            }
+        }
+        if profile.phase != PhaseChange::Same && !bottleneck_alone {
+            member.settle_at(cpus);
+            self.sheets[place].new_phase = true;
         }
         member.bottleneck = profile.bottleneck;
         let Some(sample) = fresh else {

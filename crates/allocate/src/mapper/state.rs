@@ -47,7 +47,25 @@ pub(super) struct Member {
     pub(super) bottleneck: Bottleneck,
     /// Intervals in the steady state.
     pub(super) steady_for: u32,
+    /// The phase it is in by its regions, from 1; 0 where that is not known.
+    #[serde(default)]
+    pub(super) phase: u32,
+    /// What was learned in the phases it left, the last one last.
+    #[serde(default)]
+    left: Vec<LeftPhase>,
 }
+
+/// What trials had shown of a phase when it was left.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct LeftPhase {
+    number: u32,
+    up: Outlook,
+    down: Outlook,
+    broken_at: u32,
+}
+
+/// Phases whose trials are remembered, as many as the monitor keeps curves of.
+const MOST_LEFT: usize = 7;
 
 /// Whether the policy has decided on an application before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -225,6 +243,8 @@ impl Member {
             heading: Direction::Stay,
             bottleneck: Bottleneck::None,
             steady_for: 0,
+            phase: 0,
+            left: Vec::new(),
         }
     }
 
@@ -247,6 +267,42 @@ impl Member {
         self.up.succeed();
         self.down.succeed();
         self.streak = 0;
+        self.left.clear();
+    }
+
+    /// It is in another phase by its regions: what trials have shown belongs to the one before.
+    pub(super) fn leave_phase(&mut self, next: u32) {
+        let number = std::mem::replace(&mut self.phase, next);
+        if number == 0 {
+            return;
+        }
+        self.left.retain(|left| left.number != number);
+        if self.left.len() == MOST_LEFT {
+            self.left.remove(0);
+        }
+        self.left.push(LeftPhase {
+            number,
+            up: self.up.clone(),
+            down: self.down.clone(),
+            broken_at: self.broken_at,
+        });
+    }
+
+    /// It is back in a phase: what trials had shown in it holds again.
+    pub(super) fn resume_phase(&mut self) {
+        let known = self.left.iter().position(|left| left.number == self.phase);
+        match known.map(|place| self.left.remove(place)) {
+            Some(left) => {
+                self.up = left.up;
+                self.down = left.down;
+                self.broken_at = left.broken_at;
+            }
+            None => {
+                self.up.renew();
+                self.down.renew();
+                self.broken_at = 0;
+            }
+        }
     }
 
     /// Records a gift.
@@ -268,5 +324,42 @@ impl Member {
             cpus -= part;
         }
         self.gifts.retain(|g| g.cpus > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_trials_showed_of_a_phase_holds_again_in_it_until_it_is_forgotten() {
+        let mut member = Member::new();
+        member.leave_phase(1);
+        member.up.in_vain(8, Certainty::Clear);
+        member.broken_at = 5;
+        member.leave_phase(2);
+        member.up.renew();
+        member.broken_at = 0;
+        assert!(member.up.open_above(8));
+        member.leave_phase(1);
+        member.resume_phase();
+        assert!(!member.up.open_above(8) && member.broken_at == 5);
+        // And of the other.
+        member.leave_phase(2);
+        member.resume_phase();
+        assert!(member.up.open_above(8) && member.broken_at == 0);
+        member.forget_trials();
+        member.leave_phase(1);
+        member.resume_phase();
+        assert!(member.up.open_above(8) && member.broken_at == 0);
+    }
+
+    #[test]
+    fn only_so_many_phases_are_remembered() {
+        let mut member = Member::new();
+        for number in 1..100 {
+            member.leave_phase(number);
+        }
+        assert_eq!(member.left.len(), MOST_LEFT);
     }
 }

@@ -58,7 +58,7 @@ impl Profiled {
         let before = (self.watch.section(), self.knowledge(wanted));
         let cpus = app.held.len();
         self.watch.observe(Section::shown(app.profile, cpus));
-        if app.profile.phase == PhaseChange::Changed {
+        if app.profile.phase != PhaseChange::Same {
             self.sum = 0.0;
             self.samples = 0;
         }
