@@ -24,7 +24,7 @@ use crate::runtime::{Family, Runtime};
 use crate::spare;
 use crate::team::{self, Request, Verdict};
 use crate::thread_state::{LoopState, ThreadState};
-use crate::virtual_team;
+use crate::virtual_team::{self, Preemptions};
 use crate::waits;
 
 /// The program called `omp_set_dynamic(0)`, in whichever thread.
@@ -44,6 +44,7 @@ struct Timing {
     size: u32,
     limit: u32,
     began: u64,
+    preemptions: Preemptions,
 }
 
 /// A region that is about to start.
@@ -253,6 +254,7 @@ fn choose(
             size: choice.size,
             limit,
             began: now_ticks(),
+            preemptions: virtual_team::preemptions(),
         });
     }
     choice.size
@@ -319,7 +321,11 @@ fn full(start: &Start<'_>, sharing: SlotSharing) {
 pub(crate) fn end(thread: &ThreadState, open: &OpenRegion) {
     if let Some(timing) = &open.timing {
         let ticks = now_ticks().saturating_sub(timing.began);
-        timing.region.degree.learn(timing.size, ticks);
+        if virtual_team::preemptions() == timing.preemptions {
+            timing.region.degree.learn(timing.size, ticks);
+        } else {
+            timing.region.degree.settle();
+        }
         spare::look(timing.limit);
     }
     waits::end_region(thread);

@@ -42,6 +42,7 @@ pub(crate) mod worksharing;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use liveness::{Preemptions, preemptions};
 pub(crate) use member::Member;
 use team::Life;
 pub(crate) use team::{Region, after_fork_in_child, begin, end, owner_ends};

@@ -72,6 +72,22 @@ fn a_program_that_waits_by_hand_again_and_again_is_sent_back_to_real_teams() {
     }
 }
 
+#[test]
+fn a_program_that_waits_by_hand_is_not_stalled_by_trials_where_every_thread_has_a_cpu() {
+    let program = Program::new(Compiler::Gcc, "waiting_by_hand.c");
+    let _turn = one_at_a_time();
+    for how in ["flag", "section", "condition"] {
+        let mut managed = program.managed().threads(2).virtually(2);
+        managed = managed.args(&[how, "20000"]);
+        let outcome = managed.run_while(|_| {});
+        assert!(outcome.output().starts_with("right\n"), "{how}");
+        let report = managed.page.report();
+        assert_eq!(report.teams_off, None, "{how}");
+        // Once for the first trial of one CPU, and once more for other programs on the machine.
+        assert!(report.preemptions <= 2, "{how}: {}", report.preemptions);
+    }
+}
+
 /// A process that keeps a CPU busy.
 struct Busy(Child);
 
