@@ -81,6 +81,25 @@ pub(crate) fn find_import<T>(mut judge: impl FnMut(&CStr) -> Option<T>) -> Optio
     })
 }
 
+/// The modules that import a function whose name `wanted` accepts.
+pub(crate) fn modules_importing(wanted: impl Fn(&CStr) -> bool) -> Vec<Module> {
+    let mut importing = Vec::new();
+    find_module(|view| {
+        let mut imports = false;
+        view.tables()?.each_import(|name| imports |= wanted(name));
+        if imports {
+            importing.extend(view.module());
+        }
+        None::<()>
+    });
+    importing
+}
+
+/// How many modules have been loaded in the life of the process, those unloaded since included.
+pub(crate) fn modules_added() -> u64 {
+    find_module(|view| Some(view.info.dlpi_adds)).unwrap_or(0)
+}
+
 /// Shows `look` every module until it returns something.
 fn find_module<T, F: FnMut(&View<'_>) -> Option<T>>(look: F) -> Option<T> {
     struct Search<F, T> {

@@ -72,7 +72,7 @@ fn start_region(
     let place = NonNull::from(&mut *open);
     if !virtual_team::is_wanted() {
         run(started.num_threads, body);
-    } else if let Some(nested) = OpenNested::within(thread, body) {
+    } else if let Some(nested) = OpenNested::within(thread, runtime, body) {
         open.team = Team::Nested(nested);
         if let Team::Nested(nested) = &mut open.team {
             run(OpenNested::team(runtime, asked), nested.body());

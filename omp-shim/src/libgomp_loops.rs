@@ -12,6 +12,7 @@ use core::ffi::{c_long, c_ulonglong, c_void};
 use crate::adaptive_schedule::{self, SharedLoop, Span};
 use crate::libgomp_regions::real;
 use crate::parking::{self, Dispensed};
+use crate::pass_on::member_for;
 use crate::progress;
 use crate::runtime::{self, Runtime};
 use crate::symbols::Symbol;
@@ -115,7 +116,7 @@ macro_rules! next {
             unsafe extern "C-unwind" fn next(first: *mut $type, end: *mut $type) -> bool {
                 let thread = thread_state::current();
                 if thread.has_loops_of_its_own() {
-                    if let Some(member) = thread.member.get() {
+                    if let Some(member) = member_for(thread, Symbol::$name) {
                         // SAFETY: the places are the caller's.
                         return unsafe { worksharing::next(thread, member, Bounds { first, end }) };
                     }
@@ -168,7 +169,7 @@ macro_rules! start {
                 end: *mut $type,
             ) -> bool {
                 let thread = thread_state::current();
-                if let Some(member) = thread.member.get() {
+                if let Some(member) = member_for(thread, Symbol::$name) {
                     let describe = || {
                         let division = division!($schedule, $($chunk)?);
                         describe!(division, $($before,)? from, to, increment)

@@ -120,7 +120,7 @@ fn run_perhaps_virtual<T: Default>(
         asked,
         ..
     } = *start;
-    if thread.member.get().or(thread.outer.get()).is_some() {
+    if virtual_team::is_within(thread) {
         return virtual_team::nest(thread, runtime, member, asked, run);
     }
     let work = match form() {

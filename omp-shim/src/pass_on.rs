@@ -5,11 +5,17 @@
 //! at the end of a region's body: in the shim, which called the body); then the runtime of the region is
 //! taken, else the one met last. Where there is none (programs that refer to these functions weakly find
 //! the shim's) the answer is zero, as outside all regions.
+//!
+//! A thread is a member of a virtual team only in the eyes of the runtime whose region that is. A library
+//! with a runtime of its own that is called within asks its own, in which the thread may be alone, or
+//! another number of another team ([`member_for`]).
 
 use core::ffi::{c_int, c_uint, c_void};
 
 use crate::runtime::{self, Runtime};
+use crate::symbols::Symbol;
 use crate::thread_state::ThreadState;
+use crate::virtual_team::{self, Member};
 
 /// The runtime that the caller means.
 #[inline(always)]
@@ -18,6 +24,37 @@ pub(crate) fn runtime_of_caller(thread: &ThreadState) -> Option<&'static Runtime
         .or_else(|| thread.crew().map(|crew| crew.runtime))
         .or_else(|| thread.last_runtime.get())
         .or_else(runtime::any)
+}
+
+/// The member of the virtual team that the thread is to its caller, a call of `symbol`.
+#[inline(always)]
+pub(crate) fn member_for(thread: &ThreadState, symbol: Symbol) -> Option<&'static Member> {
+    let member = thread.member.get()?;
+    is_for_team(thread, symbol).then_some(member)
+}
+
+/// Whether a call of `symbol` by the thread, which is in a virtual region, would have reached the
+/// runtime of that region, and not a region of clang's form within.
+#[inline(always)]
+pub(crate) fn is_for_team(thread: &ThreadState, symbol: Symbol) -> bool {
+    (runtime::is_sole() && thread.crew.get().is_none()) || is_of_team(thread, symbol)
+}
+
+#[inline(never)]
+fn is_of_team(thread: &ThreadState, symbol: Symbol) -> bool {
+    let is_teams = |runtime| virtual_team::is_of_runtime(runtime, symbol);
+    let crew = thread.crew().map(|crew| crew.runtime);
+    if thread.outer.get().is_some() {
+        // Regions of the same runtime within, which know of all levels but the first.
+        let caller = runtime::of_caller(thread, thread.caller.get()).or(crew);
+        return caller.is_none_or(is_teams);
+    }
+    // A member has a crew in regions of another runtime, and in those that clang's code begins.
+    match runtime::of_caller(thread, thread.caller.get()) {
+        Some(runtime) => is_teams(runtime) && !crew.is_some_and(is_teams),
+        // The call was turned into a jump at the end of a body that the shim had called.
+        None => crew.is_none(),
+    }
 }
 
 /// What a function answers where there is no runtime.
@@ -60,10 +97,12 @@ macro_rules! pass_on {
                 #[allow(unused_variables)]
                 let $real = |$($argument: $type),*| $(-> $result)? {
                     let symbol = $crate::symbols::Symbol::$name;
-                    let function = $crate::pass_on::runtime_of_caller($thread)
-                        .map_or(core::ptr::null_mut(), |runtime| runtime.function(symbol));
-                    if function.is_null() {
+                    let Some(runtime) = $crate::pass_on::runtime_of_caller($thread) else {
                         return $crate::pass_on::Nothing::nothing();
+                    };
+                    let function = runtime.function(symbol);
+                    if function.is_null() {
+                        $crate::runtime::missing(symbol);
                     }
                     // SAFETY: a function of that name has this type in every runtime.
                     let function = unsafe {

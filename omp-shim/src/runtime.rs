@@ -13,9 +13,12 @@
 //! it shows in what the module's other OpenMP calls are bound to. The caller is known by an address in
 //! its module: the outlined function, the location descriptor, or the return address.
 //!
-//! *Fast path.* Usually one runtime is loaded and in the global scope when the first call comes. Any
-//! module loaded later binds to it as well, since the global scope comes first. Then one pointer
-//! serves all callers. Otherwise each thread remembers the module it was called from last.
+//! *Fast path.* Usually one runtime is loaded and in the global scope when the first call comes. Then
+//! one pointer serves all callers. A module loaded later binds to it as well, since the global scope
+//! comes first, unless it needs what that runtime does not have: libgomp has nothing for clang's code.
+//! So before the first library is loaded, the modules present are noted as that runtime's, and the
+//! pointer given up, if it does not offer both interfaces. From then on, as where there are several
+//! runtimes, each thread remembers the module it was called from last.
 //!
 //! *Invariants.* A [`Runtime`] is never freed, and the modules it was found through are never
 //! unloaded. Nothing here takes a lock of its own: the dynamic linker's lock is held by a thread that
@@ -165,6 +168,13 @@ impl Runtime {
             .is_some_and(|library| library.contains(location))
     }
 
+    /// Whether it has what either compiler's code needs, so that no module brings another one.
+    fn is_complete(&self) -> bool {
+        [Family::Gomp, Family::Kmpc]
+            .iter()
+            .all(|family| !self.function(family.mark()).is_null())
+    }
+
     fn look_up(scope: Scope) -> Self {
         let functions = core::array::from_fn(|index| {
             Symbol::ALL
@@ -248,8 +258,10 @@ impl Scope {
     }
 }
 
-/// The runtime for all callers, once that is certain.
+/// The runtime for all callers, while that is certain.
 static SOLE: AtomicPtr<Runtime> = AtomicPtr::new(null_mut());
+/// How often the program has begun to load a library.
+static LOADS: AtomicUsize = AtomicUsize::new(0);
 /// A stretch of addresses and the runtime of the module there.
 struct Route {
     module: Module,
@@ -276,6 +288,35 @@ pub(crate) fn of_known_caller(thread: &ThreadState, address: usize) -> Option<&'
         return thread.route_runtime.get();
     }
     None
+}
+
+/// Whether one runtime serves all callers.
+#[inline(always)]
+pub(crate) fn is_sole() -> bool {
+    !SOLE.load(Ordering::Relaxed).is_null()
+}
+
+/// The program is about to load a library, which may bring another runtime: what is present keeps the
+/// one it has. For every load, before it.
+pub(crate) fn library_comes() {
+    // Before the look at `SOLE`, as `sole_runtime` looks here after it has stored there.
+    LOADS.fetch_add(1, Ordering::SeqCst);
+    let sole = SOLE.load(Ordering::SeqCst);
+    // SAFETY: only leaked boxes are stored there.
+    let Some(runtime) = (unsafe { sole.as_ref() }) else {
+        return;
+    };
+    if !runtime.is_complete() {
+        let _ = shielded(|| {
+            let here = library_comes as *const () as usize;
+            let present = elf::modules_importing(is_openmp_call);
+            for module in present.into_iter().filter(|m| !m.contains(here)) {
+                store_route(Route { module, runtime });
+            }
+            Some(())
+        });
+        SOLE.store(null_mut(), Ordering::SeqCst);
+    }
 }
 
 /// Any runtime found so far, for callers that are not known.
@@ -332,6 +373,7 @@ fn sole_runtime() -> Option<&'static Runtime> {
         // Some module has been given a runtime of its own; it must keep it.
         return None;
     }
+    let loads = LOADS.load(Ordering::SeqCst);
     let marks = [Family::Gomp.mark().name(), Family::Kmpc.mark().name()];
     let global = marks.iter().any(|mark| !Scope::Global.find(mark).is_null());
     // The shim defines the marks, too.
@@ -340,13 +382,19 @@ fn sole_runtime() -> Option<&'static Runtime> {
     }
     let runtime: *mut Runtime = Box::into_raw(Box::new(Runtime::look_up(Scope::Global)));
     let winner =
-        match SOLE.compare_exchange(null_mut(), runtime, Ordering::AcqRel, Ordering::Acquire) {
+        match SOLE.compare_exchange(null_mut(), runtime, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => runtime,
             // Another thread was faster; this copy is left alone.
             Err(winner) => winner,
         };
     // SAFETY: only leaked boxes are stored there.
-    Some(unsafe { &*winner })
+    let sole = unsafe { &*winner };
+    if LOADS.load(Ordering::SeqCst) != loads && !sole.is_complete() {
+        // Another thread loads a library, which may not have been there yet when they were counted.
+        SOLE.store(null_mut(), Ordering::SeqCst);
+        return None;
+    }
+    Some(sole)
 }
 
 fn add_route(address: usize) -> Option<&'static Route> {
@@ -359,14 +407,18 @@ fn add_route(address: usize) -> Option<&'static Route> {
     }
     let scope = scope_of(&module, address)?;
     let runtime = Box::leak(Box::new(Runtime::look_up(scope)));
-    let route: *mut Route = Box::into_raw(Box::new(Route { module, runtime }));
+    Some(store_route(Route { module, runtime }))
+}
+
+fn store_route(route: Route) -> &'static Route {
+    let route: *mut Route = Box::into_raw(Box::new(route));
     // When the table is full, the route serves this thread until it calls from elsewhere.
     let _ = ROUTES.iter().find(|cell| {
         cell.compare_exchange(null_mut(), route, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     });
     // SAFETY: just leaked.
-    Some(unsafe { &*route })
+    unsafe { &*route }
 }
 
 /// The scope in which the linker looks up, or has looked up, the OpenMP functions of `module`.
@@ -401,15 +453,19 @@ fn scope_of(module: &Module, address: usize) -> Option<Scope> {
     }
 }
 
-/// Whether a call of this name goes to the runtime directly, not through the shim.
-fn is_direct_openmp_call(name: &CStr) -> bool {
-    let Ok(name) = name.to_str() else {
-        return false;
-    };
+/// Whether a function of this name is one of an OpenMP runtime.
+fn is_openmp_call(name: &CStr) -> bool {
     ["GOMP_", "omp_", "__kmpc_"]
         .iter()
-        .any(|prefix| name.starts_with(prefix))
-        && !Symbol::INTERPOSED.contains(&name)
+        .any(|prefix| name.to_bytes().starts_with(prefix.as_bytes()))
+}
+
+/// Whether a call of this name goes to the runtime directly, not through the shim.
+fn is_direct_openmp_call(name: &CStr) -> bool {
+    let interposed = name
+        .to_str()
+        .is_ok_and(|name| Symbol::INTERPOSED.contains(&name));
+    is_openmp_call(name) && !interposed
 }
 
 /// Ends the program as the dynamic linker does when a function is missing: the program called a

@@ -10,17 +10,21 @@
 //! every `dlopen`. One that imports what is not served refuses virtual teams to the whole process,
 //! for good: the page says why.
 //!
+//! *Other threads.* A load may go on while the pool's owner looks, and the library be there a moment
+//! later. The owner's own loads, and those of members of its last region, are done when it looks.
+//! Where anybody else has loaded libraries, the count of modules is compared before each region.
+//!
 //! *Invariants.* `is_granted` costs two loads unless a library was loaded since. What is not known to
 //! be served is refused.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use mapper_abi::TeamsOff;
 
 use super::{context, kernel};
 use crate::shield::shielded;
-use crate::{attachment, elf, environment};
+use crate::{attachment, elf, environment, runtime, thread_state};
 
 /// What is known.
 static VERDICT: AtomicU32 = AtomicU32::new(UNKNOWN);
@@ -31,7 +35,22 @@ const REFUSED: u32 = 2;
 /// A library may have been loaded since the last look.
 static MODULES_CHANGED: AtomicBool = AtomicBool::new(false);
 
-/// Whether regions of this process may be virtual.
+/// Which thread loads libraries, members of virtual teams aside: the address of its state. Or one of
+/// the constants.
+static LOADER: AtomicUsize = AtomicUsize::new(NOBODY);
+const NOBODY: usize = 0;
+const SEVERAL: usize = 1;
+
+/// How many modules had been loaded at the last look.
+static MODULES_SEEN: AtomicU64 = AtomicU64::new(0);
+
+/// Whether it is known that no region of this process may be virtual.
+#[inline(always)]
+pub(super) fn is_refused() -> bool {
+    VERDICT.load(Ordering::Relaxed) == REFUSED
+}
+
+/// Whether regions of this process may be virtual. For the owner of the pool, between regions.
 #[inline(always)]
 pub(super) fn is_granted() -> bool {
     let settled = VERDICT.load(Ordering::Relaxed);
@@ -43,7 +62,19 @@ pub(super) fn is_granted() -> bool {
 
 #[cold]
 fn examine() -> bool {
-    MODULES_CHANGED.store(false, Ordering::Relaxed);
+    MODULES_CHANGED.swap(false, Ordering::SeqCst);
+    // After that: whoever begins to load from here on says so again.
+    let loader = LOADER.load(Ordering::SeqCst);
+    if loader != NOBODY && loader != this_thread() {
+        MODULES_CHANGED.store(true, Ordering::Relaxed);
+    }
+    // Before the look: what is added during it is looked at once more.
+    let modules = elf::modules_added();
+    let is_known = modules == MODULES_SEEN.load(Ordering::Relaxed);
+    if is_known && VERDICT.load(Ordering::Relaxed) == GRANTED {
+        return true;
+    }
+    MODULES_SEEN.store(modules, Ordering::Relaxed);
     let off = match shielded(|| Some(obstacle())) {
         Some(None) => {
             let before =
@@ -197,13 +228,41 @@ fn construct(name: &str) -> TeamsOff {
     }
 }
 
+/// What stands for the calling thread.
+fn this_thread() -> usize {
+    core::ptr::from_ref(thread_state::current()) as usize
+}
+
 /// The real `dlopen`, once looked up.
 static REAL_DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
-unsafe extern "C" fn look_up_dlopen() {
+/// Notes that the calling thread is about to load a library.
+fn note_load() {
+    // A member's load has ended when the region has.
+    if thread_state::current().member.get().is_none() {
+        let this = this_thread();
+        let before = LOADER.compare_exchange(NOBODY, this, Ordering::SeqCst, Ordering::Relaxed);
+        if before.is_err_and(|loader| loader != this) {
+            LOADER.store(SEVERAL, Ordering::SeqCst);
+        }
+    }
+    MODULES_CHANGED.store(true, Ordering::SeqCst);
+    runtime::library_comes();
+}
+
+/// Notes what `dlopen` with these arguments is about to do; returns the real function.
+unsafe extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
+    if !path.is_null() && flags & libc::RTLD_NOLOAD == 0 {
+        note_load();
+    }
+    let real = REAL_DLOPEN.load(Ordering::Relaxed);
+    if !real.is_null() {
+        return real;
+    }
     // SAFETY: the handle is a special one, the name a C string.
     let real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlopen".as_ptr()) };
     REAL_DLOPEN.store(real, Ordering::Relaxed);
+    real
 }
 
 /// Notes that modules may be loaded, and jumps on to the real function, which looks at its return
@@ -215,31 +274,17 @@ unsafe extern "C" fn look_up_dlopen() {
 #[unsafe(naked)]
 unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
     core::arch::naked_asm!(
-        "mov byte ptr [rip + {changed}], 1",
-        "mov rax, qword ptr [rip + {real}]",
-        "test rax, rax",
-        "jne 2f",
         "push rdi",
         "push rsi",
         "sub rsp, 8",
-        "call {look_up}",
+        "call {before}",
         "add rsp, 8",
         "pop rsi",
         "pop rdi",
-        "mov rax, qword ptr [rip + {real}]",
-        "2:",
         "jmp rax",
-        changed = sym MODULES_CHANGED,
-        real = sym REAL_DLOPEN,
-        look_up = sym look_up_dlopen,
+        before = sym before_dlopen,
     )
 }
-
-const _: () = {
-    // What `dlopen` writes.
-    assert!(size_of::<AtomicBool>() == 1);
-    let _: fn(&CStr) -> &[u8] = CStr::to_bytes;
-};
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use super::member::Member;
 use super::share::{Loop, Schedule};
 use super::team;
 use super::worksharing::{self, Bounds, Division, next_section};
-use crate::pass_on::pass_on;
+use crate::pass_on::{member_for, pass_on};
 use crate::shield::shielded;
 use crate::symbols::Symbol;
 use crate::thread_state::ThreadState;
@@ -113,7 +113,7 @@ pass_on! {
         end: *mut c_long,
         reductions: *mut usize,
         memory: *mut *mut c_void
-    ) -> bool: |thread, real| match thread.member.get() {
+    ) -> bool: |thread, real| match member_for(thread, Symbol::GOMP_loop_start) {
         Some(member) => {
             let describe = || {
                 let Division { schedule, chunk } = division(schedule, chunk);
@@ -136,7 +136,7 @@ pass_on! {
         end: *mut c_ulonglong,
         reductions: *mut usize,
         memory: *mut *mut c_void
-    ) -> bool: |thread, real| match thread.member.get() {
+    ) -> bool: |thread, real| match member_for(thread, Symbol::GOMP_loop_ull_start) {
         Some(member) => {
             let describe = || {
                 let division = division(schedule, chunk as i64);
@@ -152,7 +152,7 @@ pass_on! {
         count: c_uint,
         reductions: *mut usize,
         memory: *mut *mut c_void
-    ) -> c_uint: |thread, real| match thread.member.get() {
+    ) -> c_uint: |thread, real| match member_for(thread, Symbol::GOMP_sections2_start) {
         Some(member) => {
             let extras = Extras { reductions, memory, symbol: Symbol::GOMP_sections2_start };
             // SAFETY: the places are the caller's.

@@ -18,6 +18,9 @@
 //! *Unit.* A *region* is one parallel construct; a *member* one logical thread; a *block* the members
 //! that one OS thread carries.
 //!
+//! *Other runtimes.* To another runtime than that of the region a member is a thread of its own, in no
+//! region: calls meant for it, and its regions, go there as they are (`pass_on::member_for`).
+//!
 //! *Invariants.* One virtual region runs at a time; regions of other threads, and regions within
 //! regions, are the runtime's. *k* changes only between regions. Nothing here allocates, locks or
 //! makes a system call on the way through a barrier or a loop, unless OS threads have to wait for one
@@ -51,6 +54,7 @@ use crate::attachment;
 use crate::libgomp_regions::Body;
 use crate::region::{self, OpenRegion, Start};
 use crate::runtime::{Family, Runtime};
+use crate::symbols::Symbol;
 use crate::thread_state::ThreadState;
 
 /// The user asked for virtual teams, and the page's daemon is there.
@@ -77,6 +81,21 @@ pub(crate) struct Plan {
     pub(crate) blocks: u32,
 }
 
+/// Whether the thread is in a virtual region, or in a real one of the same runtime within.
+#[inline(always)]
+pub(crate) fn is_within(thread: &ThreadState) -> bool {
+    thread.member.get().or(thread.outer.get()).is_some()
+}
+
+/// Whether a call of `symbol` that goes to `runtime` goes where the present region would have run.
+pub(crate) fn is_of_runtime(runtime: &Runtime, symbol: Symbol) -> bool {
+    team::runtime().is_some_and(|teams| {
+        let function = runtime.function(symbol);
+        // One runtime may have been found through several modules.
+        core::ptr::eq(teams, runtime) || (!function.is_null() && function == teams.function(symbol))
+    })
+}
+
 /// Decides whether a region is to be a virtual one, and on how many CPUs. Has it timed where it is to
 /// be found out how many pay.
 #[inline]
@@ -87,10 +106,11 @@ pub(crate) fn plan(start: &Start<'_>, open: &mut OpenRegion) -> Option<Plan> {
         asked,
         ..
     } = *start;
-    if asked == 1 || !admission::is_granted() || thread.outer.get().is_some() {
+    if asked == 1 || admission::is_refused() || is_within(thread) {
         return None;
     }
-    if runtime.level(Family::Gomp) != 0 || !team::own_pool(thread) {
+    let is_outermost = runtime.level(Family::Gomp) == 0;
+    if !is_outermost || !team::own_pool(thread) || !admission::is_granted() {
         return None;
     }
     let sizes = control_variables::sizes(runtime);
@@ -119,10 +139,13 @@ pub(crate) fn plan(start: &Start<'_>, open: &mut OpenRegion) -> Option<Plan> {
 /// Runs a virtual region that [`plan`] has planned.
 #[inline]
 pub(crate) fn run(thread: &ThreadState, runtime: &'static Runtime, region: &Region) {
+    // A crew around it is of another runtime, in whose region this one was begun.
+    let (crew, life) = (thread.crew.take(), Life::now());
     begin(thread, runtime, region);
     // SAFETY: the arguments are those of the program's call, as the runtime would pass them.
     unsafe { (region.body.function)(region.body.data) };
     end(thread);
+    thread.crew.set(crew.filter(|_| life == Life::now()));
 }
 
 /// What the threads of a region within a virtual one get.
@@ -174,9 +197,12 @@ pub(crate) struct OpenNested {
 }
 
 impl OpenNested {
-    /// With this body, if the calling thread is in a virtual region.
-    pub(crate) fn within(thread: &ThreadState, body: Body) -> Option<Self> {
+    /// With this body, if the calling thread is in a virtual region of that runtime's.
+    pub(crate) fn within(thread: &ThreadState, runtime: &Runtime, body: Body) -> Option<Self> {
         let outer = thread.member.get().or(thread.outer.get())?;
+        if !is_of_runtime(runtime, Symbol::GOMP_parallel) {
+            return None;
+        }
         let nested = Nested { body, outer };
         Some(Self { nested, left: None })
     }
@@ -222,7 +248,7 @@ pub(crate) fn nest<T>(
     asked: u32,
     run: impl FnOnce(u32, Body) -> T,
 ) -> T {
-    match OpenNested::within(thread, body) {
+    match OpenNested::within(thread, runtime, body) {
         Some(mut nested) => run(OpenNested::team(runtime, asked), nested.body()),
         None => run(asked, body),
     }

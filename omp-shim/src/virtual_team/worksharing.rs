@@ -10,8 +10,9 @@ use super::control_variables;
 use super::member::Member;
 use super::share::{Chunk, Direction, Loop, Schedule};
 use super::{carrier, team};
-use crate::pass_on::pass_on;
+use crate::pass_on::{member_for, pass_on};
 use crate::progress;
+use crate::symbols::Symbol;
 use crate::thread_state::ThreadState;
 use crate::waits;
 
@@ -201,46 +202,46 @@ fn copy_end(member: &'static Member, data: *mut c_void) {
 }
 
 pass_on! {
-    GOMP_barrier(): |thread, real| match thread.member.get() {
+    GOMP_barrier(): |thread, real| match member_for(thread, Symbol::GOMP_barrier) {
         Some(member) => carrier::barrier(member),
         None => waits::at_barrier(thread, real),
     };
-    GOMP_single_start() -> bool: |thread, real| match thread.member.get() {
+    GOMP_single_start() -> bool: |thread, real| match member_for(thread, Symbol::GOMP_single_start) {
         Some(member) => team::takes_single(member),
         None => real(),
     };
-    GOMP_single_copy_start() -> *mut c_void: |thread, real| match thread.member.get() {
+    GOMP_single_copy_start() -> *mut c_void: |thread, real| match member_for(thread, Symbol::GOMP_single_copy_start) {
         Some(member) => copy_start(member),
         None => real(),
     };
-    GOMP_single_copy_end(data: *mut c_void): |thread, real| match thread.member.get() {
+    GOMP_single_copy_end(data: *mut c_void): |thread, real| match member_for(thread, Symbol::GOMP_single_copy_end) {
         Some(member) => copy_end(member, data),
         None => real(data),
     };
-    GOMP_sections_start(count: c_uint) -> c_uint: |thread, real| match thread.member.get() {
+    GOMP_sections_start(count: c_uint) -> c_uint: |thread, real| match member_for(thread, Symbol::GOMP_sections_start) {
         Some(member) => {
             team::enter_share(member, || Loop::sections(count));
             next_section(member)
         }
         None => real(count),
     };
-    GOMP_sections_next() -> c_uint: |thread, real| match thread.member.get() {
+    GOMP_sections_next() -> c_uint: |thread, real| match member_for(thread, Symbol::GOMP_sections_next) {
         Some(member) => next_section(member),
         None => real(),
     };
-    GOMP_sections_end(): |thread, real| match thread.member.get() {
+    GOMP_sections_end(): |thread, real| match member_for(thread, Symbol::GOMP_sections_end) {
         Some(member) => end_share(member),
         None => waits::at_barrier(thread, real),
     };
-    GOMP_sections_end_nowait(): |thread, real| match thread.member.get() {
+    GOMP_sections_end_nowait(): |thread, real| match member_for(thread, Symbol::GOMP_sections_end_nowait) {
         Some(member) => team::leave_share(member),
         None => real(),
     };
-    GOMP_loop_end(): |thread, real| match thread.member.get() {
+    GOMP_loop_end(): |thread, real| match member_for(thread, Symbol::GOMP_loop_end) {
         Some(member) => end_share(member),
         None => waits::at_barrier(thread, real),
     };
-    GOMP_loop_end_nowait(): |thread, real| match thread.member.get() {
+    GOMP_loop_end_nowait(): |thread, real| match member_for(thread, Symbol::GOMP_loop_end_nowait) {
         Some(member) => team::leave_share(member),
         None => real(),
     };
@@ -251,7 +252,7 @@ pass_on! {
         chunk: c_long,
         first: *mut c_long,
         end: *mut c_long
-    ) -> bool: |thread, real| match thread.member.get() {
+    ) -> bool: |thread, real| match member_for(thread, Symbol::GOMP_loop_static_start) {
         Some(member) => {
             let describe = || Loop::signed(from, to, increment, Schedule::Static, chunk);
             // SAFETY: the places are the caller's.
@@ -267,7 +268,7 @@ pass_on! {
         chunk: c_ulonglong,
         first: *mut c_ulonglong,
         end: *mut c_ulonglong
-    ) -> bool: |thread, real| match thread.member.get() {
+    ) -> bool: |thread, real| match member_for(thread, Symbol::GOMP_loop_ull_static_start) {
         Some(member) => {
             let division = static_division(chunk as i64);
             let describe = || unsigned(up, [from, to], increment, division);
@@ -277,13 +278,13 @@ pass_on! {
         None => real(up, from, to, increment, chunk, first, end),
     };
     GOMP_loop_static_next(first: *mut c_long, end: *mut c_long) -> bool: |thread, real|
-        match thread.member.get() {
+        match member_for(thread, Symbol::GOMP_loop_static_next) {
             // SAFETY: the places are the caller's.
             Some(member) => unsafe { next(thread, member, Bounds { first, end }) },
             None => real(first, end),
         };
     GOMP_loop_ull_static_next(first: *mut c_ulonglong, end: *mut c_ulonglong) -> bool:
-        |thread, real| match thread.member.get() {
+        |thread, real| match member_for(thread, Symbol::GOMP_loop_ull_static_next) {
             // SAFETY: the places are the caller's.
             Some(member) => unsafe { next(thread, member, Bounds { first, end }) },
             None => real(first, end),

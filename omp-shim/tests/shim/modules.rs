@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mapper_abi::{Runtimes, TeamsOff};
+use mapper_abi::{Runtimes, TeamMode, TeamsOff};
 
 use crate::harness::{Compiler, Program};
 
@@ -238,4 +238,53 @@ fn a_wheel_with_tasks_that_is_loaded_late_ends_virtual_teams_of_other_runtimes()
     assert_eq!(report.teams_off, Some(TeamsOff::Tasks));
     // Until then they were virtual.
     assert_eq!(report.team_size, 1);
+}
+
+/// `host` runs `host.c` with the library at `guest`: what it says must be the same in each mode of teams.
+fn in_every_mode(host: &Program, arguments: &[&str], guest: &Path) {
+    for when in ["EARLY", "LATE"] {
+        let environment = [
+            ("OMP_NUM_THREADS", "3"),
+            ("GUEST", text(guest)),
+            (when, "1"),
+        ];
+        let plain = host.run_plainly(arguments, &environment);
+        let managed = || {
+            let bare = host.managed().args(arguments);
+            environment
+                .iter()
+                .fold(bare, |m, (name, value)| m.env(name, value))
+        };
+        assert_eq!(managed().run().output(), plain.output(), "inert {when}");
+        let mut fixed = managed();
+        fixed.page.publish(2, TeamMode::Fixed);
+        assert_eq!(fixed.run().output(), plain.output(), "fixed {when}");
+        let followed = managed().following(3).run();
+        assert_eq!(followed.output(), plain.output(), "follow {when}");
+        for cpus in [1, 2, 3] {
+            let mut virtually = managed().virtually(cpus);
+            assert_eq!(virtually.run().output(), plain.output(), "{cpus} {when}");
+            assert_eq!(virtually.page.report().teams_off, None, "{when}");
+        }
+    }
+}
+
+#[test]
+fn a_library_of_clang_is_served_by_its_runtime_beside_regions_of_gcc_and_within_them() {
+    let host = Program::with_flags(Compiler::Gcc, "host.c", &["-fopenmp", "-ldl"]);
+    let guest = host.dir.path().join("libguest.so");
+    Compiler::Clang.compile("guest.c", &guest, &["-fopenmp", "-fPIC", "-shared"]);
+    in_every_mode(&host, &[], &guest);
+}
+
+#[test]
+fn a_wheel_is_served_by_its_runtime_beside_regions_of_another_and_within_them() {
+    let program = loader();
+    let dir = program.dir.path();
+    let guest = wheel_of("guest.c", dir, "guest", &[]);
+    let host = dir.join("libhost.so");
+    let to_library = ["-fopenmp", "-fPIC", "-shared", "-DLIBRARY", "-ldl"];
+    Compiler::Gcc.compile("host.c", &host, &to_library);
+    let load = format!("local:{}:host", text(&host));
+    in_every_mode(&program, &[&load, "call:0"], &guest);
 }
