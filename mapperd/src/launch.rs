@@ -9,8 +9,8 @@ use crate::account::Books;
 use crate::message::{Answer, Peer, Served};
 use crate::page::Page;
 use crate::page_keeping;
-use crate::program_rules::{self, Provenance};
 use crate::settings::Audience;
+use crate::settling::{self, Provenance};
 use crate::state::{App, Daemon, GATHER, Lease};
 use crate::watch::Watches;
 use mapper_control::schema::{LaunchReply, LaunchRequest, RuntimeChoice, Settled};
@@ -85,7 +85,7 @@ impl Daemon {
     /// against what others send only once they may send it.
     fn check(&self, peer: &Peer, request: &mut LaunchRequest) -> Result<Checked, ErrorReply> {
         let process = self.check_identity(peer, request.pid)?;
-        let (settled, provenance) = program_rules::settle(
+        let (settled, provenance) = settling::settle(
             &self.parts.settings.programs,
             &self.parts.shipped_programs,
             peer,

@@ -43,6 +43,7 @@ mod selection;
 mod server;
 mod service;
 mod settings;
+mod settling;
 mod state;
 mod status;
 mod surroundings;

@@ -10,7 +10,7 @@
 //! wants to know what happened; the daemon starts without it and says so.
 
 use crate::account::Books;
-use crate::program_rules::Provenance;
+use crate::settling::Provenance;
 use anyhow::{Context, bail};
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp};
 use rustix::fs::{AtFlags, Mode, OFlags};

@@ -17,9 +17,9 @@
 use crate::account::Books;
 use crate::page::{self, Page};
 use crate::page_keeping::{self, KeptPages};
-use crate::program_rules::Provenance;
 use crate::saved::{Ending, Found, Process, Saved, SavedApp, StateDir};
 use crate::saving::Flushed;
+use crate::settling::Provenance;
 use crate::state::{App, Daemon, Lease};
 use crate::watch::Watches;
 use anyhow::Context;
