@@ -171,21 +171,25 @@ fn hardware_counters() -> Vec<Finding> {
     let of = |missing: Missing| Finding::missing(missing.what, missing.why, missing.mend);
     match HardwareCounters::probe() {
         Ok(mut found) => {
-            use crate::counters::{CounterSource, MOST_SWITCH_COST};
+            use crate::counters::{CounterSource, SwitchCost, reduce_to_worth};
             let what = "hardware counters";
+            let cost = reduce_to_worth(&mut found);
             let says = found.counters.describe();
-            let cost = found.counters.switch_cost();
-            let mut findings = vec![match cost.map(|cost| cost.as_secs_f64() * 1e6) {
-                Some(cost_us) if cost > Some(MOST_SWITCH_COST) => Finding::limited(
+            let us = |cost: std::time::Duration| cost.as_secs_f64() * 1e6;
+            let mut findings = vec![match cost {
+                SwitchCost::TooMuch(cost) => Finding::limited(
                     what,
-                    format!("{says}; each context switch takes {cost_us:.1} µs longer with them"),
+                    format!(
+                        "{says}; each context switch takes {:.1} µs longer with them",
+                        us(cost)
+                    ),
                     "counters = \"hardware\" uses them all the same",
                 ),
-                Some(cost_us) => Finding::good(
+                SwitchCost::Worth(cost) => Finding::good(
                     what,
-                    format!("{says}; {cost_us:.1} µs for each context switch"),
+                    format!("{says}; {:.1} µs for each context switch", us(cost)),
                 ),
-                None => Finding::good(what, says),
+                SwitchCost::Unknown => Finding::good(what, says),
             }];
             if !found.processors.is_empty() {
                 findings.push(Finding::good("event table", found.processors.join(" and ")));

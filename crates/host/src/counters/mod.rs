@@ -126,18 +126,11 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
     } else {
         match HardwareCounters::probe() {
             Ok(mut found) => {
-                let beyond_limit = |found: &mut hardware::Found| {
-                    (choice == Choice::Auto)
-                        .then(|| found.counters.switch_cost())
-                        .flatten()
-                        .filter(|cost| *cost > MOST_SWITCH_COST)
+                let cost = match choice {
+                    Choice::Auto => reduce_to_worth(&mut found),
+                    Choice::Hardware | Choice::Software => SwitchCost::Unknown,
                 };
-                let dear =
-                    beyond_limit(&mut found).and_then(|cost| match found.give_up_sharing() {
-                        hardware::Reduced::CountsLess => beyond_limit(&mut found),
-                        hardware::Reduced::NothingToGiveUp => Some(cost),
-                    });
-                if let Some(cost) = dear {
+                if let SwitchCost::TooMuch(cost) = cost {
                     missing.push(too_dear(cost));
                 } else {
                     missing.extend(found.missing);
@@ -151,6 +144,46 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
     sources.push(Box::new(RuntimePages));
     sources.push(Box::new(CpuTime::new()));
     Ok(Probed { sources, missing })
+}
+
+/// What counting adds to a change of threads, against [`MOST_SWITCH_COST`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SwitchCost {
+    /// It cannot be found out.
+    Unknown,
+    /// At most the limit.
+    Worth(Duration),
+    /// More than the limit, even with the fewest events.
+    TooMuch(Duration),
+}
+
+/// Measures what counting costs; where that is too much, gives up the events that sharing is told by and
+/// measures again. This is how `auto` decides. Takes some ten milliseconds for each measurement.
+pub fn reduce_to_worth(found: &mut hardware::Found) -> SwitchCost {
+    reduced(
+        found,
+        |found| found.counters.switch_cost(),
+        hardware::Found::give_up_sharing,
+    )
+}
+
+fn reduced<F>(
+    found: &mut F,
+    measure: impl Fn(&mut F) -> Option<Duration>,
+    give_up: impl FnOnce(&mut F) -> hardware::Reduced,
+) -> SwitchCost {
+    let judge = |found: &mut F| match measure(found) {
+        None => SwitchCost::Unknown,
+        Some(cost) if cost > MOST_SWITCH_COST => SwitchCost::TooMuch(cost),
+        Some(cost) => SwitchCost::Worth(cost),
+    };
+    match judge(found) {
+        SwitchCost::TooMuch(cost) => match give_up(found) {
+            hardware::Reduced::CountsLess => judge(found),
+            hardware::Reduced::NothingToGiveUp => SwitchCost::TooMuch(cost),
+        },
+        fine => fine,
+    }
 }
 
 fn too_dear(cost: Duration) -> Missing {
@@ -191,6 +224,33 @@ mod tests {
         assert!(there != told, "{probed:?}");
         let dear = probed.missing.iter().any(|m| m.why.contains("longer"));
         assert_eq!(probe(Choice::Hardware).is_ok(), there || dear);
+    }
+
+    #[test]
+    fn events_are_given_up_only_where_all_cost_too_much() {
+        use hardware::Reduced;
+        // What each event costs, in microseconds, with so many events of which three can be kept.
+        let decide = |each_us: u64, mut events: u64| {
+            let cost = reduced(
+                &mut events,
+                |events| Some(Duration::from_micros(*events * each_us)),
+                |events| match *events > 3 {
+                    true => {
+                        *events = 3;
+                        Reduced::CountsLess
+                    }
+                    false => Reduced::NothingToGiveUp,
+                },
+            );
+            (events, cost)
+        };
+        let us = Duration::from_micros;
+        assert_eq!(decide(0, 7), (7, SwitchCost::Worth(us(0))));
+        assert_eq!(decide(1, 7), (3, SwitchCost::Worth(us(3))));
+        assert_eq!(decide(2, 7), (3, SwitchCost::TooMuch(us(6))));
+        assert_eq!(decide(2, 3), (3, SwitchCost::TooMuch(us(6))));
+        let unknown = reduced(&mut (), |()| None, |()| Reduced::CountsLess);
+        assert_eq!(unknown, SwitchCost::Unknown);
     }
 
     #[test]

@@ -52,15 +52,25 @@ pub(super) fn measured<C>(mut count: impl FnMut(ThreadId) -> Option<C>) -> Optio
             ask.send(reply).ok()?;
             took.recv().ok()
         };
-        let (mut plain, mut counted) = (Duration::MAX, Duration::MAX);
-        for _ in 0..BATCHES {
-            plain = plain.min(batch()?);
-            let counters = [count(threads[0])?, count(threads[1])?];
-            counted = counted.min(batch()?);
-            drop(counters);
-        }
-        Some(counted.saturating_sub(plain) / (2 * HANDOVERS))
+        compared(batch, || Some([count(threads[0])?, count(threads[1])?]))
     })
+}
+
+/// By how much longer a change of threads took in the fastest batch that was counted than in the
+/// fastest that was not. `batch` does one and tells how long it took; what `count` returns counts until
+/// it is dropped.
+fn compared<C>(
+    mut batch: impl FnMut() -> Option<Duration>,
+    mut count: impl FnMut() -> Option<C>,
+) -> Option<Duration> {
+    let (mut plain, mut counted) = (Duration::MAX, Duration::MAX);
+    for _ in 0..BATCHES {
+        plain = plain.min(batch()?);
+        let counters = count()?;
+        counted = counted.min(batch()?);
+        drop(counters);
+    }
+    Some(counted.saturating_sub(plain) / (2 * HANDOVERS))
 }
 
 /// Does a batch whenever it is asked to, and tells how long it took.
@@ -98,14 +108,30 @@ fn one_own_cpu() -> Option<CpuSet> {
 mod tests {
     use super::*;
 
+    /// What is found where batches take these times by turns, without and with counting.
+    fn cost_of(plain_us: [u64; BATCHES as usize], counted_us: [u64; BATCHES as usize]) -> Duration {
+        let by_turns = plain_us.into_iter().zip(counted_us);
+        let mut times = by_turns.flat_map(|(plain, counted)| [plain, counted]);
+        compared(|| times.next().map(Duration::from_micros), || Some(())).unwrap()
+    }
+
     #[test]
-    fn counting_that_does_nothing_costs_next_to_nothing() {
-        // The lowest of several: other work on this CPU only ever adds.
-        let cost = (0..10)
-            .filter_map(|_| measured(|_| Some(())))
-            .min()
-            .unwrap();
-        assert!(cost < Duration::from_micros(3), "{cost:?}");
+    fn the_difference_of_the_fastest_batches_is_the_cost_of_their_changes_of_threads() {
+        // 200 changes of threads in each batch.
+        let cost = cost_of([900, 500, 510, 520, 9000], [8000, 6600, 6500, 70_000, 6800]);
+        assert_eq!(cost, Duration::from_micros(30));
+    }
+
+    #[test]
+    fn counting_that_costs_nothing_is_found_to_cost_nothing() {
+        let zero = Duration::ZERO;
+        assert_eq!(cost_of([500; 5], [500; 5]), zero);
+        assert_eq!(
+            cost_of([500, 600, 700, 800, 900], [9000, 400, 450, 500, 500]),
+            zero
+        );
+        let broken = compared(|| None, || Some(()));
+        assert_eq!(broken, None);
     }
 
     #[test]
