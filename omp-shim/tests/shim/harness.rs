@@ -154,6 +154,20 @@ fn clean_command(path: &Path) -> Command {
     command
 }
 
+/// Does some work on one CPU of the machine; programs that it starts stay there, whatever their allocation
+/// says.
+pub(crate) fn on_one_cpu<T>(work: impl FnOnce() -> T) -> T {
+    // A child has the CPUs of the thread that starts it.
+    let before = sched_getaffinity(None).unwrap();
+    let mut one = CpuSet::new();
+    let first = (0..CpuSet::MAX_CPU).find(|&cpu| before.is_set(cpu));
+    one.set(first.unwrap());
+    sched_setaffinity(None, &one).unwrap();
+    let result = work();
+    sched_setaffinity(None, &before).unwrap();
+    result
+}
+
 /// The shim that cargo has built for this test.
 pub(crate) fn shim() -> PathBuf {
     let test = std::env::current_exe().unwrap();
@@ -282,19 +296,6 @@ impl Managed {
             }
         }
         Outcome::from(child.wait_with_output().unwrap())
-    }
-
-    /// Runs it to its end on one CPU of the machine, whatever its allocation says.
-    pub(crate) fn run_on_one_cpu(&mut self) -> Outcome {
-        // A child has the CPUs of the thread that starts it.
-        let before = sched_getaffinity(None).unwrap();
-        let mut one = CpuSet::new();
-        let first = (0..CpuSet::MAX_CPU).find(|&cpu| before.is_set(cpu));
-        one.set(first.unwrap());
-        sched_setaffinity(None, &one).unwrap();
-        let outcome = self.run_while(|_| {});
-        sched_setaffinity(None, &before).unwrap();
-        outcome
     }
 
     /// Starts it, to be talked with line by line.

@@ -42,21 +42,10 @@ fn every_iteration_runs_once_while_the_allocation_flaps() {
     let program = Program::new(Compiler::Clang, "static_loops.c");
     let mut managed = program.managed().threads(4).args(&["300"]);
     managed.page.publish(1, TeamMode::Fixed);
-    let mut child = managed
-        .command
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
     let mut cpus = 0;
-    while child.try_wait().unwrap().is_none() {
+    let outcome = managed.run_while(|page| {
         cpus = cpus % 5 + 1;
-        managed.page.publish(cpus, TeamMode::Fixed);
-        std::thread::sleep(std::time::Duration::from_micros(300));
-    }
-    let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        output.status.success() && text.starts_with("wrong 0\n"),
-        "{text}"
-    );
+        page.publish(cpus, TeamMode::Fixed);
+    });
+    assert!(outcome.output().starts_with("wrong 0\n"), "{outcome:?}");
 }

@@ -58,24 +58,12 @@ fn results_are_right_while_the_allocation_flaps() {
         let program = Program::new(compiler, "constructs.c");
         let plain = program.run_plainly(&["300"], &[("OMP_NUM_THREADS", "4")]);
         let mut managed = program.managed().threads(4).following(2).args(&["300"]);
-        let mut child = managed
-            .command
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
         let mut cpus = 0;
-        while child.try_wait().unwrap().is_none() {
+        let outcome = managed.run_while(|page| {
             cpus = cpus % 5 + 1;
-            managed.page.allocate(cpus);
-            std::thread::sleep(std::time::Duration::from_micros(300));
-        }
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{compiler:?} {}", output.status);
-        assert_eq!(
-            String::from_utf8(output.stdout).unwrap(),
-            plain.output(),
-            "{compiler:?}"
-        );
+            page.allocate(cpus);
+        });
+        assert_eq!(outcome.output(), plain.output(), "{compiler:?}");
         let counted = managed.page.progress();
         let line = format!(
             "regions {} iterations {}",

@@ -4,7 +4,7 @@ use std::process::{Child, Command};
 
 use mapper_abi::{TeamMode, TeamsOff};
 
-use crate::harness::{Compiler, Program, monotonic_ns, one_at_a_time};
+use crate::harness::{Compiler, Program, monotonic_ns, on_one_cpu, one_at_a_time};
 
 #[test]
 fn every_construct_is_right_whatever_the_number_of_carriers() {
@@ -172,7 +172,7 @@ fn a_program_that_computes_for_long_between_barriers_keeps_its_virtual_teams() {
         .threads(4)
         .virtually(1)
         .args(&["9", "20000"]);
-    let outcome = managed.run_on_one_cpu();
+    let outcome = on_one_cpu(|| managed.run_while(|_| {}));
     assert_eq!(outcome.output(), "right\n1\n");
     let report = managed.page.report();
     assert!(report.preemptions > 0, "it was taken to wait at first");
