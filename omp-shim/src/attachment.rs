@@ -250,6 +250,8 @@ unsafe extern "C" fn after_fork_in_child() {
     let thread = thread_state::current();
     thread.slot.set(None);
     thread.settled_runtime.set(None);
+    // It lies where the thread that began the region had it, who is not here; nor are its fellows.
+    let _ = thread.take_part();
     virtual_team::after_fork_in_child(thread);
 }
 

@@ -77,6 +77,15 @@ impl Outer {
     }
 }
 
+/// A thread's part in a crew.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    crew: Option<NonNull<Crew>>,
+    loops_begun: u32,
+    rank: u32,
+    shared_loop: Option<&'static SharedLoop>,
+}
+
 /// A loop that the threads begin in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Beginning {
@@ -355,6 +364,25 @@ impl ThreadState {
         self.shared_loop.set(None);
         self.leave_region(outer_loop);
         waits::leave_region(self);
+    }
+
+    /// Makes the thread part of no crew: for what is not to be taken for the crew's, or because the crew
+    /// is no more.
+    pub(crate) fn take_part(&self) -> Part {
+        Part {
+            crew: self.crew.take(),
+            loops_begun: self.loops_begun.take(),
+            rank: self.rank.take(),
+            shared_loop: self.shared_loop.take(),
+        }
+    }
+
+    /// Puts back what [`take_part`](Self::take_part) took.
+    pub(crate) fn put_part(&self, part: &Part) {
+        self.crew.set(part.crew);
+        self.loops_begun.set(part.loops_begun);
+        self.rank.set(part.rank);
+        self.shared_loop.set(part.shared_loop);
     }
 
     /// Gives a loop that the thread begins its number.

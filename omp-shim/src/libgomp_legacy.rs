@@ -14,7 +14,7 @@
 use core::ffi::{c_long, c_uint, c_void};
 use core::ptr::NonNull;
 
-use crate::crew::Crew;
+use crate::crew::Part;
 use crate::libgomp_regions::{Body, Form, Outlined, real, runtime_of};
 use crate::region::{self, OpenRegion, Start};
 use crate::runtime::{self, Family, Runtime};
@@ -22,7 +22,7 @@ use crate::symbols::Symbol;
 use crate::thread_state::{self, note_caller};
 use crate::virtual_team::share::{Loop, Schedule};
 use crate::virtual_team::worksharing::Division;
-use crate::virtual_team::{self, OpenNested, Region};
+use crate::virtual_team::{self, OpenNested, Plan, Region};
 
 /// A region that has begun and not ended yet.
 pub(crate) struct OpenLegacy {
@@ -30,7 +30,7 @@ pub(crate) struct OpenLegacy {
     runtime: &'static Runtime,
     team: Team,
     /// What the thread was part of before.
-    crew: Option<NonNull<Crew>>,
+    part: Part,
     /// The region around it.
     around: Option<NonNull<OpenLegacy>>,
 }
@@ -42,7 +42,7 @@ enum Team {
     /// The runtime's, within a virtual team.
     Nested(OpenNested),
     /// A virtual team.
-    Virtual,
+    Virtual(Plan),
 }
 
 /// Starts a region by `run`, which gets the size of the team to ask for and what to start it with; or
@@ -60,35 +60,42 @@ fn start_region(
         asked,
         ..
     } = *start;
-    let started = region::begin(start);
-    let open = Box::leak(Box::new(OpenLegacy {
+    let mut started = region::begin(start);
+    let planned =
+        virtual_team::is_wanted().then(|| match OpenNested::within(thread, runtime, body) {
+            Some(nested) => Team::Nested(nested),
+            None => match virtual_team::plan(start, &mut started.open) {
+                Some(plan) => Team::Virtual(plan),
+                None => Team::Real,
+            },
+        });
+    let place: *mut OpenLegacy = Box::into_raw(Box::new(OpenLegacy {
         open: started.open,
         runtime,
-        team: Team::Real,
+        team: planned.unwrap_or(Team::Real),
         // Its loops are not to be taken for those of a region around it.
-        crew: thread.crew.take(),
+        part: thread.take_part(),
         around: thread.open_legacy.take(),
     }));
-    let place = NonNull::from(&mut *open);
-    if !virtual_team::is_wanted() {
-        run(started.num_threads, body);
-    } else if let Some(nested) = OpenNested::within(thread, runtime, body) {
-        open.team = Team::Nested(nested);
-        if let Team::Nested(nested) = &mut open.team {
+    // SAFETY: just made; `parallel_end` frees it. Until then it is only read.
+    let open = unsafe { &*place };
+    match &open.team {
+        Team::Real if !virtual_team::is_wanted() => run(started.num_threads, body),
+        Team::Real => run(asked, body),
+        Team::Nested(nested) => {
             run(OpenNested::team(runtime, asked), nested.body());
             nested.enter(thread);
         }
-    } else if let Some(plan) = virtual_team::plan(start, &mut open.open) {
-        let work = match form(runtime) {
-            Form::Within(work) => Some(work),
-            Form::Body | Form::Real => None,
-        };
-        open.team = Team::Virtual;
-        virtual_team::begin(thread, runtime, &Region { body, work, plan });
-    } else {
-        run(asked, body);
+        Team::Virtual(plan) => {
+            let work = match form(runtime) {
+                Form::Within(work) => Some(work),
+                Form::Body | Form::Real => None,
+            };
+            let plan = *plan;
+            virtual_team::begin(thread, runtime, &Region { body, work, plan });
+        }
     }
-    thread.open_legacy.set(Some(place));
+    thread.open_legacy.set(NonNull::new(place));
     thread.stride_less_one.set(increment.wrapping_sub(1));
 }
 
@@ -175,26 +182,34 @@ fn end_real(runtime: &Runtime) {
 
 unsafe extern "C-unwind" fn parallel_end() {
     let thread = thread_state::current();
+    let address = thread.caller.get();
+    let caller = runtime::of_caller(thread, address);
+    // Some builds of libomp end their own regions by this function, too; those are not counted here.
+    let own = caller.filter(|runtime| runtime.calls_itself(address));
+    if let Some(runtime) = own {
+        return end_real(runtime);
+    }
     let Some(open) = thread.open_legacy.take() else {
-        // Some builds of libomp end their own regions by this function, too; those are not counted here.
-        let caller = runtime::of_caller(thread, thread.caller.get());
         match caller.or_else(runtime::any) {
             Some(runtime) => end_real(runtime),
             None => runtime::missing(Symbol::GOMP_parallel_end),
         }
         return;
     };
-    // SAFETY: `start_region` made it by `Box::leak` and put it there; it was taken out just now.
-    let region = unsafe { Box::from_raw(open.as_ptr()) };
+    // SAFETY: `start_region` made it and put it there; it was taken out just now and is freed below.
+    let region = unsafe { open.as_ref() };
     match &region.team {
         Team::Real => end_real(region.runtime),
         Team::Nested(nested) => {
             end_real(region.runtime);
             nested.leave(thread);
         }
-        Team::Virtual => virtual_team::end(thread),
+        Team::Virtual(_) => virtual_team::end(thread),
     }
-    thread.crew.set(region.crew);
+    thread.put_part(&region.part);
     thread.open_legacy.set(region.around);
     region::end(thread, &region.open);
+    // SAFETY: `start_region` made it by `Box::into_raw`. The region has ended, so that no other thread
+    // reads it, and `region` is not used any more.
+    drop(unsafe { Box::from_raw(open.as_ptr()) });
 }

@@ -160,7 +160,7 @@ impl Runtime {
         matches!(kind & !MONOTONIC, SCHEDULE_DYNAMIC | SCHEDULE_GUIDED)
     }
 
-    /// Whether a call of clang's family with this location comes from the runtime itself.
+    /// Whether a call with this location or return address comes from libomp itself.
     #[inline]
     pub(crate) fn calls_itself(&self, location: usize) -> bool {
         self.kmpc_library

@@ -173,7 +173,8 @@ fn judge(name: &[u8]) -> Option<TeamsOff> {
         };
     }
     // It ends the runtime's threads, so that their threadprivate data start anew; members live on.
-    if begins(&["omp_pause_resource"]) {
+    // The default device is a setting that members are not given.
+    if begins(&["omp_pause_resource", "omp_set_default_device"]) {
         return Some(TeamsOff::Unserved);
     }
     if begins(&["__asan_", "__hwasan_", "__msan_", "__tsan_"]) {
@@ -328,6 +329,7 @@ mod tests {
             ("GOMP_taskgroup_reduction_register", TeamsOff::TaskReduction),
             ("GOMP_something_new", TeamsOff::Unserved),
             ("omp_pause_resource_all_", TeamsOff::Unserved),
+            ("omp_set_default_device", TeamsOff::Unserved),
             ("__tsan_init", TeamsOff::Sanitizer),
             ("pthread_mutexattr_setprotocol", TeamsOff::ThreadBound),
         ] {

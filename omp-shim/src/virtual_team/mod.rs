@@ -42,6 +42,7 @@ mod team;
 mod waiting;
 pub(crate) mod worksharing;
 
+use core::cell::Cell;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -155,7 +156,8 @@ struct Nested {
 }
 
 unsafe extern "C-unwind" fn run_nested(nested: *mut c_void) {
-    // SAFETY: `nested` lies on the stack of the member that began the region, which waits there.
+    // SAFETY: `nested` lies where the member that began the region keeps it until that has ended, and is
+    // not written meanwhile.
     let Nested { body, outer } = unsafe { nested.cast::<Nested>().read() };
     let thread = crate::thread_state::current();
     let left = Left::now(thread, outer);
@@ -193,7 +195,7 @@ impl Left {
 /// A real region within a virtual one that is begun by one call and ended by another.
 pub(crate) struct OpenNested {
     nested: Nested,
-    left: Option<Left>,
+    left: Cell<Option<Left>>,
 }
 
 impl OpenNested {
@@ -204,7 +206,8 @@ impl OpenNested {
             return None;
         }
         let nested = Nested { body, outer };
-        Some(Self { nested, left: None })
+        let left = Cell::new(None);
+        Some(Self { nested, left })
     }
 
     /// The team size to hand to the runtime.
@@ -219,21 +222,21 @@ impl OpenNested {
     }
 
     /// What to start the threads with. It must not move from here on until the region has ended.
-    pub(crate) fn body(&mut self) -> Body {
+    pub(crate) fn body(&self) -> Body {
         Body {
             function: run_nested,
-            data: (&raw mut self.nested).cast(),
+            data: (&raw const self.nested).cast_mut().cast(),
         }
     }
 
     /// The thread that began the region runs its own share, without [`body`](Self::body).
-    pub(crate) fn enter(&mut self, thread: &ThreadState) {
-        self.left = Some(Left::now(thread, self.nested.outer));
+    pub(crate) fn enter(&self, thread: &ThreadState) {
+        self.left.set(Some(Left::now(thread, self.nested.outer)));
     }
 
     /// The region has ended.
     pub(crate) fn leave(&self, thread: &ThreadState) {
-        if let Some(left) = self.left {
+        if let Some(left) = self.left.get() {
             left.put_back(thread);
         }
     }
@@ -249,7 +252,7 @@ pub(crate) fn nest<T>(
     run: impl FnOnce(u32, Body) -> T,
 ) -> T {
     match OpenNested::within(thread, runtime, body) {
-        Some(mut nested) => run(OpenNested::team(runtime, asked), nested.body()),
+        Some(nested) => run(OpenNested::team(runtime, asked), nested.body()),
         None => run(asked, body),
     }
 }

@@ -128,6 +128,18 @@ static void outer(void *data)
     GOMP_barrier();
 }
 
+/* A loop goes on after regions of the old form in its iterations. */
+static void within_a_loop(void)
+{
+    int done[20] = {0};
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int i = 0; i < 20; i++) {
+        regions(2);
+        count(&done[i]);
+    }
+    for (int i = 0; i < 20; i++) CHECK(done[i] == 1);
+}
+
 enum { RUNTIME, STATIC, DYNAMIC, GUIDED };
 
 /* Constructs whose threads share memory of the runtime's. */
@@ -198,6 +210,7 @@ int main(int argc, char **argv)
         GOMP_parallel_end();
 #pragma omp parallel
         regions(2);
+        within_a_loop();
         memset(&w, 0, sizeof w);
 #pragma omp parallel
         generic(&w);

@@ -1,6 +1,6 @@
 //! Programs compute what they compute without the shim.
 
-use mapper_abi::Runtimes;
+use mapper_abi::{Runtimes, TeamMode};
 
 use crate::harness::{COMPILERS, Compiler, Program};
 
@@ -146,7 +146,25 @@ fn all_forms_of_old_and_new_gcc_are_right_in_every_mode() {
         let followed = program.managed().threads(4).following(cpus).args(&["5"]);
         let outcome = followed.env("SIZES_VARY", "1").run();
         assert_eq!(outcome.output(), "right\n", "follow {cpus}");
-        let fixed = program.managed().threads(4).args(&["5"]).run();
-        assert_eq!(fixed.output(), "right\n", "fixed {cpus}");
+        for schedule in ["", "adaptive"] {
+            let fixed = program.managed().threads(4).args(&["5"]);
+            let mut fixed = fixed.env("MAPPER_SCHEDULE", schedule);
+            fixed.page.publish(cpus, TeamMode::Fixed);
+            assert_eq!(fixed.run().output(), "right\n", "fixed {cpus} {schedule}");
+        }
+    }
+}
+
+#[test]
+fn the_child_of_a_worker_of_a_region_has_no_crew() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "fork_of_worker.c");
+        let plain = program.run_plainly(&[], &[]);
+        assert_eq!(plain.output(), "0\n", "{compiler:?}");
+        for schedule in ["", "adaptive"] {
+            let mut fixed = program.managed().env("MAPPER_SCHEDULE", schedule);
+            fixed.page.publish(1, TeamMode::Fixed);
+            assert_eq!(fixed.run().output(), "0\n", "{compiler:?} {schedule}");
+        }
     }
 }
