@@ -2,7 +2,11 @@
 //!
 //! The number changes with every version whose calls programs of an earlier one cannot use.
 
+/// The one place of the name.
+const SONAME: &str = include_str!("soname").trim_ascii_end();
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmapper.so.0");
+    println!("cargo::rerun-if-changed=soname");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{SONAME}");
 }

@@ -6,13 +6,16 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
 use crate::task_setup::{self, Purpose};
 use crate::workspace;
+
+/// The name by which programs ask for the library at run time.
+const SONAME: &str = include_str!("../../crates/client-c/soname").trim_ascii_end();
 
 /// The packages that are built for an installation.
 const PACKAGES: [&str; 5] = [
@@ -77,6 +80,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for path in &installed {
         println!("{}", path.display());
     }
+    if args.destdir.is_none() {
+        for hint in folders.hints() {
+            eprintln!("{hint}");
+        }
+    }
     Ok(())
 }
 
@@ -85,9 +93,9 @@ fn privileged_line(args: &Args, built: &Path) -> String {
     let task = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
     let mut line = format!(
         "sudo {} install --prefix {} --built {}",
-        task.display(),
-        args.prefix.display(),
-        built.display()
+        quoted(&task),
+        quoted(&args.prefix),
+        quoted(built)
     );
     for (flag, value) in [
         ("--destdir", &args.destdir),
@@ -95,10 +103,20 @@ fn privileged_line(args: &Args, built: &Path) -> String {
         ("--sysconfdir", &args.sysconfdir),
     ] {
         if let Some(value) = value {
-            line += &format!(" {flag} {}", value.display());
+            line += &format!(" {flag} {}", quoted(value));
         }
     }
     line
+}
+
+/// A path as a shell takes it for one word.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn build() -> anyhow::Result<()> {
@@ -174,15 +192,10 @@ const FILES: [(Source, Folder, &str, u32); 16] = [
     (
         Source::Link(concat!("libmapper.so.", env!("CARGO_PKG_VERSION"))),
         Folder::Lib,
-        "libmapper.so.0",
+        SONAME,
         0o644,
     ),
-    (
-        Source::Link("libmapper.so.0"),
-        Folder::Lib,
-        "libmapper.so",
-        0o644,
-    ),
+    (Source::Link(SONAME), Folder::Lib, "libmapper.so", 0o644),
     (
         Source::Built("libmapper.a"),
         Folder::Lib,
@@ -323,6 +336,49 @@ impl Folders {
         Ok(written)
     }
 
+    /// What is left to be done for a prefix on this system.
+    fn hints(&self) -> Vec<String> {
+        let mut hints = Vec::new();
+        let lib = self.lib.display();
+        // The loader's own folders are read without its cache; Debian lists the last one in ld.so.conf.d.
+        if self.lib == Path::new("/usr/local/lib") {
+            hints.push(format!(
+                "run `ldconfig` as root, so that programs find {lib}/{SONAME}"
+            ));
+        } else if !self.lib.starts_with("/usr/lib") && !self.lib.starts_with("/lib") {
+            hints.push(format!(
+                "programs find {SONAME} with LD_LIBRARY_PATH={lib}, or when that folder stands in \
+                 /etc/ld.so.conf.d and `ldconfig` has been run"
+            ));
+        }
+        let units = self.prefix.join("lib/systemd/system");
+        if !["/usr", "/usr/local"]
+            .map(Path::new)
+            .contains(&&*self.prefix)
+        {
+            let names: Vec<String> = FILES
+                .iter()
+                .filter_map(|(_, _, name, _)| name.strip_prefix("lib/systemd/system/"))
+                .map(|name| units.join(name).display().to_string())
+                .collect();
+            hints.push(format!(
+                "systemd does not look into {}; run this as root: systemctl link {}",
+                units.display(),
+                names.join(" ")
+            ));
+        }
+        let hidden = ["/home", "/root", "/run/user"];
+        let is_hidden = |folder: &Path| hidden.iter().any(|home| folder.starts_with(home));
+        if is_hidden(&self.prefix) || is_hidden(&self.sysconf) {
+            hints.push(
+                "mapperd.service sees nothing below /home, /root and /run/user: install elsewhere, or \
+                 give it a drop-in with ProtectHome=read-only"
+                    .to_owned(),
+            );
+        }
+        hints
+    }
+
     /// `mapper.pc` with the folders filled in.
     fn fill_pkg_config(&self, text: &str) -> String {
         text.lines()
@@ -386,13 +442,29 @@ fn aside(to: &Path) -> anyhow::Result<PathBuf> {
     let (Some(folder), Some(name)) = (to.parent(), to.file_name()) else {
         bail!("{}: not the path of a file", to.display());
     };
-    fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    make_folder(folder).with_context(|| format!("make {}", folder.display()))?;
     let aside = folder.join(format!(".{}.new", name.to_string_lossy()));
     match fs::remove_file(&aside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("remove {}", aside.display()))
         }
         _ => Ok(aside),
+    }
+}
+
+/// Makes a folder and those above it that are missing. Everybody may look into what is made here, whatever the
+/// umask; a folder that was there stays as it is.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    const MODE: u32 = 0o755;
+    match fs::DirBuilder::new().mode(MODE).create(folder) {
+        Ok(()) => fs::set_permissions(folder, fs::Permissions::from_mode(MODE)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let above = folder.parent().ok_or(error)?;
+            make_folder(above)?;
+            make_folder(folder)
+        }
+        Err(_) if folder.is_dir() => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -503,6 +575,64 @@ mod tests {
         assert_eq!(fs::read_to_string(&daemon).unwrap(), "newer");
         let mode = fs::metadata(&daemon).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
+    }
+
+    #[test]
+    fn what_is_made_can_be_looked_into_whatever_the_umask_and_what_was_there_stays() {
+        // The umask is the process's, so this process does it that a test of its own makes.
+        let tests = std::env::current_exe().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let marker = "MAPPER_TEST_MAKES_FOLDER_IN";
+        if let Some(folder) = std::env::var_os(marker) {
+            return put(b"x", &Path::new(&folder).join("a/b/c"), 0o644).unwrap();
+        }
+        let kept = place.path().join("kept");
+        fs::create_dir(&kept).unwrap();
+        fs::set_permissions(&kept, fs::Permissions::from_mode(0o750)).unwrap();
+        succeed(
+            Command::new("sh")
+                .args(["-c", "umask 077; exec \"$0\" \"$@\""])
+                .arg(tests)
+                .args(["--exact", "task_install::tests::what_is_made_can_be_looked_into_whatever_the_umask_and_what_was_there_stays"])
+                .env(marker, &kept),
+        );
+        let mode = |path: &str| {
+            let found = fs::metadata(kept.join(path)).unwrap();
+            found.permissions().mode() & 0o777
+        };
+        assert_eq!(
+            [mode("a"), mode("a/b"), mode("a/b/c")],
+            [0o755, 0o755, 0o644]
+        );
+        assert_eq!(mode("."), 0o750);
+    }
+
+    #[test]
+    fn the_line_for_root_keeps_paths_with_blanks_in_one_word() {
+        assert_eq!(quoted(Path::new("/usr/local")), "/usr/local");
+        let odd = "/home/a b/it's $HOME";
+        let word = quoted(Path::new(odd));
+        let said = succeed(Command::new("sh").args(["-c", &format!("printf %s {word}")]));
+        assert_eq!(said, odd);
+    }
+
+    #[test]
+    fn what_is_left_to_do_is_told_for_each_prefix() {
+        let told = |prefix: &str| folders(prefix).hints().join("\n");
+        assert_eq!(told("/usr"), "");
+        let local = told("/usr/local");
+        assert!(
+            local.contains("run `ldconfig`") && !local.contains("systemctl"),
+            "{local}"
+        );
+        let opt = told("/opt/mapper");
+        let link = "systemctl link /opt/mapper/lib/systemd/system/mapper.slice";
+        assert!(
+            opt.contains(link) && opt.contains("LD_LIBRARY_PATH=/opt/mapper/lib"),
+            "{opt}"
+        );
+        assert!(!opt.contains("ProtectHome"), "{opt}");
+        assert!(told("/home/u/mapper").contains("ProtectHome=read-only"));
     }
 
     #[test]

@@ -46,7 +46,10 @@ impl Installed {
             (crate_dir().join("include/mapper.h"), "include/mapper.h"),
             (crate_dir().join("mapper.pc"), "lib/pkgconfig/mapper.pc"),
             (built.join("libmapper.so"), "lib/libmapper.so"),
-            (built.join("libmapper.so"), "lib/libmapper.so.0"),
+            (
+                built.join("libmapper.so"),
+                concat!("lib/", include_str!("../soname")).trim_ascii_end(),
+            ),
             (built.join("libmapper.a"), "lib/libmapper.a"),
         ] {
             let to = installed.prefix.path().join(to);
