@@ -148,6 +148,7 @@ pub(crate) fn teams_and_runtime(teams: TeamMode, by: &str, runtime: &RuntimeStat
         RuntimeState::Off => text.push_str("off"),
         RuntimeState::Waiting => text.push_str("not used by the program"),
         RuntimeState::Unreachable => text.push_str("none"),
+        RuntimeState::Unknown => text.push_str("in a state that only a newer mapperctl knows"),
         RuntimeState::Attached if runtime.runtimes.is_empty() => text.push_str("attached"),
         RuntimeState::Attached => text.push_str(&runtime.runtimes.join(" and ")),
     }

@@ -133,7 +133,7 @@ pub(crate) fn settle(
         _ => None,
     };
     let (teams, teams_by) = match request.teams_asked {
-        TeamsAsked::ByName => (request.spec.teams, "as asked".to_owned()),
+        TeamsAsked::ByName | TeamsAsked::Unknown => (request.spec.teams, "as asked".to_owned()),
         TeamsAsked::FromCatalogue => (request.spec.teams, "found by --check-teams".to_owned()),
         TeamsAsked::Auto | TeamsAsked::Open => by_rule(&found)
             .or_else(|| by_rule(&shipped))

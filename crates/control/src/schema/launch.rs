@@ -82,6 +82,24 @@ impl LaunchRequest {
     }
 }
 
+/// Reads settings without those that only a newer launcher knows: no rule of this version decides them.
+fn known_settings<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeSet<OpenSetting>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Told {
+        Known(OpenSetting),
+        Other(#[expect(dead_code, reason = "only that it is a word counts")] String),
+    }
+    let told = Vec::<Told>::deserialize(deserializer)?;
+    let known = |setting| match setting {
+        Told::Known(setting) => Some(setting),
+        Told::Other(_) => None,
+    };
+    Ok(told.into_iter().filter_map(known).collect())
+}
+
 /// The request as it is on the wire: flat.
 #[derive(Clone, Serialize, Deserialize)]
 struct LaunchWire {
@@ -106,7 +124,7 @@ struct LaunchWire {
     runtime: RuntimeChoice,
     #[serde(default)]
     teams_asked: TeamsAsked,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known_settings")]
     open: BTreeSet<OpenSetting>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     program: Option<Program>,
@@ -216,6 +234,7 @@ pub struct ExitedRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::LinkedOpenMp;
 
     fn spec() -> AppSpec {
         AppSpec::named(AppName::new("fft").unwrap())
@@ -227,6 +246,24 @@ mod tests {
         let request: LaunchRequest = serde_json::from_str(text).unwrap();
         assert_eq!(request.spec, spec());
         assert_eq!(request.runtime, RuntimeChoice::On);
+    }
+
+    #[test]
+    fn words_of_a_newer_launcher_are_no_reason_to_refuse_it() {
+        let request: LaunchRequest = serde_json::from_str(
+            r#"{"protocol":1,"pid":7,"name":"fft","teams":"follow","teams_asked":"oracle",
+                "open":["qos","colour"],"program":{"path":"/usr/bin/fft","openmp":"libquomp"}}"#,
+        )
+        .unwrap();
+        assert_eq!(request.teams_asked, TeamsAsked::Unknown);
+        assert_eq!(request.open, [OpenSetting::Qos].into());
+        let linked = request.program.unwrap().openmp;
+        assert_eq!(linked, LinkedOpenMp::Unknown);
+        assert!(linked.serves(TeamMode::Follow).is_ok());
+        assert_eq!(linked.unreachable_because("/usr/bin/fft"), None);
+        // What is no word at all is refused all the same.
+        let number = r#"{"protocol":1,"pid":7,"name":"fft","open":[3]}"#;
+        assert!(serde_json::from_str::<LaunchRequest>(number).is_err());
     }
 
     #[test]

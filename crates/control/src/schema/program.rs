@@ -74,6 +74,9 @@ pub enum LinkedOpenMp {
     StaticLibomp,
     /// None is found, and the program is linked statically, so that nothing can be preloaded.
     StaticProgram,
+    /// One that only a newer launcher knows: nothing is concluded from it.
+    #[serde(other)]
+    Unknown,
 }
 
 impl LinkedOpenMp {
@@ -81,7 +84,7 @@ impl LinkedOpenMp {
     #[must_use]
     pub fn unreachable_because(self, path: &str) -> Option<String> {
         let linked = match self {
-            Self::NotAtStart | Self::Libgomp | Self::Libomp => return None,
+            Self::NotAtStart | Self::Libgomp | Self::Libomp | Self::Unknown => return None,
             Self::StaticLibgomp => format!("libgomp is linked statically into {path}"),
             Self::StaticLibomp => format!("libomp is linked statically into {path}"),
             Self::StaticProgram => {
@@ -102,7 +105,7 @@ impl LinkedOpenMp {
             (_, TeamMode::Fixed)
             // A static program may be the loader, a shell or a packed program, and start others that are
             // reached through the environment.
-            | (Self::NotAtStart | Self::Libgomp | Self::StaticProgram, _)
+            | (Self::NotAtStart | Self::Libgomp | Self::StaticProgram | Self::Unknown, _)
             | (Self::Libomp, TeamMode::Follow) => Ok(()),
             (Self::Libomp, TeamMode::Virtual) => {
                 Err("its OpenMP runtime is libomp, whose teams cannot be virtual")
@@ -127,6 +130,9 @@ pub enum TeamsAsked {
     Auto,
     /// Nobody: rules decide.
     Open,
+    /// Somebody that only a newer launcher knows: nothing overrides what is asked for.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A setting that the user left open, so that a rule may decide it.

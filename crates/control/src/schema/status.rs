@@ -172,6 +172,9 @@ pub enum RuntimeState {
     Attached,
     /// It cannot reach the program's OpenMP runtime; the notes say why.
     Unreachable,
+    /// A state that only a newer daemon knows.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A reason, or one that only a newer daemon knows.
@@ -195,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_of_a_newer_daemon_is_passed_on() {
+    fn a_reason_of_a_newer_daemon_is_passed_on_and_a_state_told_as_unknown() {
         let text = r#"{"reason":"moon_phase","full":true}"#;
         let told: ToldReason = serde_json::from_str(text).unwrap();
         assert!(matches!(told, ToldReason::Other(_)));
@@ -204,6 +207,9 @@ mod tests {
             again,
             serde_json::from_str::<serde_json::Value>(text).unwrap()
         );
+
+        let state: RuntimeState = serde_json::from_str("\"hibernating\"").unwrap();
+        assert_eq!(state, RuntimeState::Unknown);
 
         let steady: ToldReason = serde_json::from_str(r#"{"reason":"steady"}"#).unwrap();
         assert_eq!(steady, ToldReason::Known(Reason::Steady));
