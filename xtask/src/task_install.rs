@@ -4,6 +4,8 @@
 //! installation: the daemon's unit and `mapper.pc`. A package is made by `--destdir`, which is put before every path without being told
 //! to anybody. An existing configuration stays as it is, and the default one lies beside it.
 
+mod next_steps;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
@@ -71,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         if denied {
             error.context(format!(
                 "no right to write there; run this: {}",
-                privileged_line(args, &built)
+                next_steps::privileged_line(args, &built)
             ))
         } else {
             error
@@ -86,37 +88,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The command that does the rest as root, without building anything as root.
-fn privileged_line(args: &Args, built: &Path) -> String {
-    let task = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
-    let mut line = format!(
-        "sudo {} install --prefix {} --built {}",
-        quoted(&task),
-        quoted(&args.prefix),
-        quoted(built)
-    );
-    for (flag, value) in [
-        ("--destdir", &args.destdir),
-        ("--libdir", &args.libdir),
-        ("--sysconfdir", &args.sysconfdir),
-    ] {
-        if let Some(value) = value {
-            line += &format!(" {flag} {}", quoted(value));
-        }
-    }
-    line
-}
-
-/// A path as a shell takes it for one word.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text;
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn build() -> anyhow::Result<()> {
@@ -334,49 +305,6 @@ impl Folders {
             written.push(to);
         }
         Ok(written)
-    }
-
-    /// What is left to be done for a prefix on this system.
-    fn hints(&self) -> Vec<String> {
-        let mut hints = Vec::new();
-        let lib = self.lib.display();
-        // The loader's own folders are read without its cache; Debian lists the last one in ld.so.conf.d.
-        if self.lib == Path::new("/usr/local/lib") {
-            hints.push(format!(
-                "run `ldconfig` as root, so that programs find {lib}/{SONAME}"
-            ));
-        } else if !self.lib.starts_with("/usr/lib") && !self.lib.starts_with("/lib") {
-            hints.push(format!(
-                "programs find {SONAME} with LD_LIBRARY_PATH={lib}, or when that folder stands in \
-                 /etc/ld.so.conf.d and `ldconfig` has been run"
-            ));
-        }
-        let units = self.prefix.join("lib/systemd/system");
-        if !["/usr", "/usr/local"]
-            .map(Path::new)
-            .contains(&&*self.prefix)
-        {
-            let names: Vec<String> = FILES
-                .iter()
-                .filter_map(|(_, _, name, _)| name.strip_prefix("lib/systemd/system/"))
-                .map(|name| units.join(name).display().to_string())
-                .collect();
-            hints.push(format!(
-                "systemd does not look into {}; run this as root: systemctl link {}",
-                units.display(),
-                names.join(" ")
-            ));
-        }
-        let hidden = ["/home", "/root", "/run/user"];
-        let is_hidden = |folder: &Path| hidden.iter().any(|home| folder.starts_with(home));
-        if is_hidden(&self.prefix) || is_hidden(&self.sysconf) {
-            hints.push(
-                "mapperd.service sees nothing below /home, /root and /run/user: install elsewhere, or \
-                 give it a drop-in with ProtectHome=read-only"
-                    .to_owned(),
-            );
-        }
-        hints
     }
 
     /// `mapper.pc` with the folders filled in.
@@ -605,34 +533,6 @@ mod tests {
             [0o755, 0o755, 0o644]
         );
         assert_eq!(mode("."), 0o750);
-    }
-
-    #[test]
-    fn the_line_for_root_keeps_paths_with_blanks_in_one_word() {
-        assert_eq!(quoted(Path::new("/usr/local")), "/usr/local");
-        let odd = "/home/a b/it's $HOME";
-        let word = quoted(Path::new(odd));
-        let said = succeed(Command::new("sh").args(["-c", &format!("printf %s {word}")]));
-        assert_eq!(said, odd);
-    }
-
-    #[test]
-    fn what_is_left_to_do_is_told_for_each_prefix() {
-        let told = |prefix: &str| folders(prefix).hints().join("\n");
-        assert_eq!(told("/usr"), "");
-        let local = told("/usr/local");
-        assert!(
-            local.contains("run `ldconfig`") && !local.contains("systemctl"),
-            "{local}"
-        );
-        let opt = told("/opt/mapper");
-        let link = "systemctl link /opt/mapper/lib/systemd/system/mapper.slice";
-        assert!(
-            opt.contains(link) && opt.contains("LD_LIBRARY_PATH=/opt/mapper/lib"),
-            "{opt}"
-        );
-        assert!(!opt.contains("ProtectHome"), "{opt}");
-        assert!(told("/home/u/mapper").contains("ProtectHome=read-only"));
     }
 
     #[test]
