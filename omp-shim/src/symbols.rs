@@ -128,6 +128,30 @@ symbols! {
         GOMP_atomic_start
         GOMP_atomic_end
 
+        GOMP_loop_ordered_static_start
+        GOMP_loop_ordered_dynamic_start
+        GOMP_loop_ordered_guided_start
+        GOMP_loop_ordered_runtime_start
+        GOMP_loop_ordered_start
+        GOMP_loop_ull_ordered_static_start
+        GOMP_loop_ull_ordered_dynamic_start
+        GOMP_loop_ull_ordered_guided_start
+        GOMP_loop_ull_ordered_runtime_start
+        GOMP_loop_ull_ordered_start
+        GOMP_loop_doacross_static_start
+        GOMP_loop_doacross_dynamic_start
+        GOMP_loop_doacross_guided_start
+        GOMP_loop_doacross_runtime_start
+        GOMP_loop_doacross_start
+        GOMP_loop_ull_doacross_static_start
+        GOMP_loop_ull_doacross_dynamic_start
+        GOMP_loop_ull_doacross_guided_start
+        GOMP_loop_ull_doacross_runtime_start
+        GOMP_loop_ull_doacross_start
+        GOMP_scope_start
+        GOMP_target
+        GOMP_target_ext
+
         omp_get_thread_num
         omp_get_thread_num_
         omp_get_num_threads

@@ -46,7 +46,7 @@
 
 // Bit of `flags`: threads without a CPU are not parked any more, for iterations of a loop waited for
 // one another.
-#define FLAG_PARKING_ENDED 8
+#define MAPPER_FLAG_PARKING_ENDED 8
 
 // Value of `teams_off`: the program called `omp_set_num_threads`.
 #define MAPPER_TEAMS_OFF_SET_NUM_THREADS 1
@@ -202,7 +202,8 @@ struct MAPPER_ALIGNED(128) mapper_thread_slot {
   uint64_t wait_ns;
   // `CLOCK_MONOTONIC` (coarse) at the last region or loop that was completed.
   uint64_t last_progress_ns;
-  // Identity of the region this thread started last: the address of its outlined function.
+  // Identity of the region this thread started last: a hash of its function's place in the program,
+  // the same in every run; the function's address where there is none; 0 before the first.
   uint64_t region;
 };
 

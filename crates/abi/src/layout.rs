@@ -188,7 +188,8 @@ pub struct ThreadSlot {
     pub wait_ns: AtomicU64,
     /// `CLOCK_MONOTONIC` (coarse) at the last region or loop that was completed.
     pub last_progress_ns: AtomicU64,
-    /// Identity of the region this thread started last: the address of its outlined function.
+    /// Identity of the region this thread started last: a hash of its function's place in the program,
+    /// the same in every run; the function's address where there is none; 0 before the first.
     pub region: AtomicU64,
 }
 

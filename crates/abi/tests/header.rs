@@ -73,6 +73,18 @@ fn the_committed_header_is_the_one_generated_from_the_layout() {
     );
 }
 
+#[test]
+fn every_name_that_the_header_defines_is_mappers() {
+    let header = generated_header();
+    let defined = header
+        .lines()
+        .filter_map(|line| line.strip_prefix("#define "));
+    assert!(defined.clone().count() > 20);
+    for name in defined {
+        assert!(name.starts_with("MAPPER_"), "{name}");
+    }
+}
+
 fn compile(compiler: &str, language: &str, source: &Path) {
     let output = Command::new(compiler)
         .args([

@@ -5,14 +5,13 @@
 //! import functions for which `admission` refuses virtual teams.
 
 use core::ffi::{c_long, c_uint, c_ulonglong, c_void};
-use std::io::Write as _;
 
 use super::member::Member;
 use super::share::{Loop, Schedule};
 use super::team;
+use super::unserved::refuse;
 use super::worksharing::{self, Bounds, Division, next_section};
 use crate::pass_on::{member_for, pass_on};
-use crate::shield::shielded;
 use crate::symbols::Symbol;
 use crate::thread_state::ThreadState;
 
@@ -42,23 +41,6 @@ struct Extras {
     memory: *mut *mut c_void,
     /// Who asks.
     symbol: Symbol,
-}
-
-/// Ends the program: a library with a reduction over tasks was loaded, and the reduction met, within
-/// one and the same virtual region. To go on would be to get it wrong.
-#[cold]
-fn refuse(symbol: Symbol) -> ! {
-    let _ = shielded(|| {
-        let name = symbol.name().to_string_lossy();
-        writeln!(
-            std::io::stderr(),
-            "libmapper_omp: {name}: a library with reductions over tasks was loaded within a parallel \
-             region; start the program with --teams fixed"
-        )
-        .ok()
-    });
-    // SAFETY: ends the process at once, without running anything of the program's.
-    unsafe { libc::_exit(127) }
 }
 
 /// Has `member` enter a construct.

@@ -39,6 +39,7 @@ pub(crate) mod queries;
 pub(crate) mod share;
 mod shared_memory;
 mod team;
+mod unserved;
 mod waiting;
 pub(crate) mod worksharing;
 

@@ -288,3 +288,31 @@ fn a_wheel_is_served_by_its_runtime_beside_regions_of_another_and_within_them() 
     let load = format!("local:{}:host", text(&host));
     in_every_mode(&program, &[&load, "call:0"], &guest);
 }
+
+#[test]
+fn what_virtual_teams_do_not_serve_is_refused_in_the_region_that_loads_it() {
+    let program = Program::with_flags(Compiler::Gcc, "late_within.c", &["-fopenmp", "-ldl"]);
+    for (construct, function) in [
+        ("ORDERED", "GOMP_loop_ordered_static_start"),
+        ("ORDERED_DYNAMIC", "GOMP_loop_ordered_dynamic_start"),
+        ("DOACROSS", "GOMP_loop_doacross_static_start"),
+        ("SCOPE", "GOMP_scope_start"),
+        ("TARGET", "GOMP_target_ext"),
+    ] {
+        let library = program.dir.path().join(format!("lib{construct}.so"));
+        let define = format!("-D{construct}");
+        let to_library = ["-fopenmp", "-fPIC", "-shared", define.as_str()];
+        Compiler::Gcc.compile("unserved.c", &library, &to_library);
+        let arguments = [text(&library)];
+        let plain = program.run_plainly(&arguments, &[("OMP_NUM_THREADS", "3")]);
+        assert_eq!(plain.output(), "435\n", "{construct}");
+        let managed = || program.managed().threads(3).args(&arguments);
+        let mut fixed = managed();
+        fixed.page.publish(2, TeamMode::Fixed);
+        assert_eq!(fixed.run().output(), plain.output(), "{construct}");
+        let refused = managed().virtually(2).run();
+        assert_eq!(refused.status.code(), Some(127), "{construct} {refused:?}");
+        assert!(refused.stderr.contains(function), "{refused:?}");
+        assert!(refused.stderr.contains("--teams fixed"), "{refused:?}");
+    }
+}
