@@ -5,10 +5,11 @@
 //!
 //! *Approach.* Where `schedule(static)` names no chunk size, OpenMP says that a thread gets at most one
 //! chunk, that chunks are "approximately equal in size", and that two such loops of a region with as many
-//! iterations are divided alike. Here the first *k* threads have all but one iteration of each other
-//! thread, with *k* the number of CPUs at the start of the region: the first and the last promise hold,
-//! the second is given up, which no iteration can tell except by who carries it out. (One, since there
-//! are programs that count on each thread to have had some of a long loop.) What is summed up by thread,
+//! iterations are divided alike. Here *k* threads have all but one iteration of each other thread, with
+//! *k* the number of CPUs at the start of the region: the first and the last promise hold, the second is
+//! given up, which no iteration can tell except by who carries it out. (One, since there are programs
+//! that count on each thread to have had some of a long loop; and the last thread is one of the *k*,
+//! since clang takes what it had last for what the loop had last.) What is summed up by thread,
 //! as reductions are, is summed up in other parts: floating-point sums may differ in their last bits, as
 //! they do between team sizes. The real function is called all the same, which keeps its books; then the
 //! bounds are overwritten.
@@ -69,9 +70,11 @@ impl Loop {
         let iterations = self.iterations();
         let shared = iterations - (members - active);
         let (each, extra) = (shared / active, shared % active);
-        let begin = |rank: i128| match rank < active {
-            true => rank * each + rank.min(extra),
-            false => shared + rank - active,
+        let singles = (active - 1) * each + (active - 1).min(extra);
+        let begin = |rank: i128| match rank {
+            rank if rank < active => rank * each + rank.min(extra),
+            rank if rank < members => singles + rank - (active - 1),
+            _ => iterations,
         };
         let (first, next) = (begin(rank), begin(rank + 1));
         Part {
@@ -242,7 +245,7 @@ mod tests {
             .into_iter()
             .map(|part| iterations(work, part).len())
             .collect();
-        assert_eq!(sizes, [32, 32, 32, 1, 1, 1, 1]);
+        assert_eq!(sizes, [32, 32, 1, 1, 1, 1, 32]);
         let sizes = parts(work, 7, 7);
         let sizes = sizes.into_iter().map(|part| iterations(work, part).len());
         assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1);
