@@ -1,12 +1,14 @@
-/* What the demonstration programs share: arguments, clock and the closing line of JSON.
+/* What the measured programs share: arguments, clock and the closing line of JSON.
  *
  * Every program takes `--size N` (how big the problem is) and `--steps N` (how often it is
  * worked on; the running time grows linearly with it), checks its own result and ends with one
  * line of JSON on standard output. Exit status: 0 right, 1 wrong (with a line `WRONG ...` on
  * standard error), 2 bad arguments.
  *
- * The programs conform to OpenMP with a dynamic team size: nothing is stored per thread from
- * one parallel region to the next, so a region may run with fewer threads than the one before.
+ * The programs that use OpenMP conform to it with a dynamic team size: nothing is stored per
+ * thread from one parallel region to the next, so a region may run with fewer threads than the
+ * one before. The others have POSIX threads of their own (threads.h), by default as many as the
+ * machine has CPUs, whatever part of it they are confined to; `--threads N` says otherwise.
  */
 #ifndef WORKLOAD_H
 #define WORKLOAD_H
@@ -15,13 +17,16 @@
 
 #include <errno.h>
 #include <math.h>
-#include <omp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 struct workload {
     const char *name;
@@ -30,6 +35,7 @@ struct workload {
     int threads;
     double start_s;
     int wrong;
+    double p99_ms; /* of a program that answers requests; 0 for others */
 };
 
 /* Smallest and largest value that a program accepts for one argument, and its default. */
@@ -37,6 +43,15 @@ struct workload_range {
     long least;
     long most;
     long preset;
+};
+
+enum {
+#ifdef _OPENMP
+    WORKLOAD_HAS_OWN_THREADS = 0,
+#else
+    WORKLOAD_HAS_OWN_THREADS = 1,
+#endif
+    WORKLOAD_MOST_THREADS = 4096,
 };
 
 static double workload_now_s(void)
@@ -51,11 +66,25 @@ static void workload_usage(FILE *to, const char *name, const char *about,
 {
     fprintf(to,
             "%s: %s\n"
-            "usage: %s [--size N] [--steps N]\n"
+            "usage: %s [--size N] [--steps N]%s\n"
             "  --size N    %ld to %ld, default %ld\n"
             "  --steps N   %ld to %ld, default %ld\n",
-            name, about, name, size.least, size.most, size.preset, steps.least, steps.most,
-            steps.preset);
+            name, about, name, WORKLOAD_HAS_OWN_THREADS ? " [--threads N]" : "", size.least,
+            size.most, size.preset, steps.least, steps.most, steps.preset);
+    if (WORKLOAD_HAS_OWN_THREADS)
+        fprintf(to, "  --threads N %d to %d, default the CPUs of the machine\n", 1,
+                WORKLOAD_MOST_THREADS);
+}
+
+/* As many threads as the program has unless it is told otherwise. */
+static int workload_preset_threads(void)
+{
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    return cpus < 1 ? 1 : cpus > WORKLOAD_MOST_THREADS ? WORKLOAD_MOST_THREADS : (int)cpus;
+#endif
 }
 
 static long workload_number(const char *name, const char *flag, const char *text,
@@ -77,7 +106,8 @@ static long workload_number(const char *name, const char *flag, const char *text
 static struct workload workload_begin(int argc, char **argv, const char *name, const char *about,
                                       struct workload_range size, struct workload_range steps)
 {
-    struct workload w = {name, size.preset, steps.preset, omp_get_max_threads(), 0.0, 0};
+    struct workload w = {name, size.preset, steps.preset, workload_preset_threads(), 0.0, 0, 0.0};
+    struct workload_range threads = {1, WORKLOAD_MOST_THREADS, w.threads};
     for (int i = 1; i < argc; i += 2) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(argv[i], "--help") == 0) {
@@ -87,6 +117,8 @@ static struct workload workload_begin(int argc, char **argv, const char *name, c
             w.size = workload_number(name, "--size", value, size);
         } else if (strcmp(argv[i], "--steps") == 0) {
             w.steps = workload_number(name, "--steps", value, steps);
+        } else if (WORKLOAD_HAS_OWN_THREADS && strcmp(argv[i], "--threads") == 0) {
+            w.threads = (int)workload_number(name, "--threads", value, threads);
         } else {
             fprintf(stderr, "%s: unknown argument \"%s\"\n", name, argv[i]);
             workload_usage(stderr, name, about, size, steps);
@@ -154,9 +186,11 @@ static int workload_end(struct workload *w, double checksum)
         checksum = 0.0;
     }
     printf("{\"program\":\"%s\",\"seconds\":%.6f,\"threads\":%d,\"size\":%ld,\"steps\":%ld,"
-           "\"checksum\":%.12e,\"ok\":%s}\n",
-           w->name, seconds, w->threads, w->size, w->steps, checksum,
-           w->wrong ? "false" : "true");
+           "\"checksum\":%.12e,",
+           w->name, seconds, w->threads, w->size, w->steps, checksum);
+    if (w->p99_ms > 0.0)
+        printf("\"p99_ms\":%.4f,", w->p99_ms);
+    printf("\"ok\":%s}\n", w->wrong ? "false" : "true");
     fflush(stdout);
     return w->wrong ? 1 : 0;
 }

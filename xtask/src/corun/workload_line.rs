@@ -11,6 +11,8 @@ pub(crate) struct WorkloadLine {
     pub(crate) seconds: f64,
     pub(crate) checksum: f64,
     pub(crate) ok: bool,
+    /// 99th percentile of the latencies, of a program that answers requests.
+    pub(crate) p99_ms: Option<f64>,
 }
 
 /// Whether a run can be believed.
