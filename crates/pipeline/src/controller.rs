@@ -123,6 +123,13 @@ impl Controller {
         })
     }
 
+    /// The same with this allocation policy in place of the one that its configuration names: for
+    /// forms of a policy that cannot be selected, such as one with a part left out.
+    #[must_use]
+    pub fn with_allocation(self, allocation: Box<dyn AllocationPolicy>) -> Self {
+        Self { allocation, ..self }
+    }
+
     /// The machine it decides for.
     #[must_use]
     pub const fn topology(&self) -> &Topology {

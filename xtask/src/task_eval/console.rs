@@ -1,6 +1,7 @@
 //! Tables for the terminal.
 
 use super::policies;
+use super::standing::Standing;
 use super::tables::SuiteTable;
 use super::targets::{Line, Use, Verdict};
 use super::validity::Finding;
@@ -133,6 +134,43 @@ pub(super) fn targets(lines: &[Line]) -> String {
         .filter(|l| l.verdict == Verdict::Inside)
         .count();
     let _ = writeln!(out, "{inside} of {} inside", shown.len());
+    out
+}
+
+/// This project's own policy beside MAPPER as printed and the best fixed sets.
+pub(super) fn standings(standings: &[Standing]) -> String {
+    let mut out = String::new();
+    let mut names: Vec<&str> = Vec::new();
+    for standing in standings {
+        let policies: Vec<&str> = standing
+            .policies
+            .iter()
+            .map(|s| s.policy.as_str())
+            .collect();
+        if policies != names {
+            out.push_str(
+                "\nThis project's own policy, in the model: mean of each suite (promises broken)\n",
+            );
+            let _ = write!(out, "{:22}", "");
+            for name in &policies {
+                let _ = write!(out, "  {name:>16}");
+            }
+            out.push_str("   over MAPPER   of best fixed sets\n");
+            names = policies;
+        }
+        let _ = write!(out, "{:22}", standing.suite);
+        for stand in &standing.policies {
+            let width = stand.policy.len().max(16);
+            let _ = write!(out, "  {:>width$}", stand.told());
+        }
+        let gain = standing
+            .gain()
+            .map_or_else(|| "–".into(), |gain| format!("{:+.1} %", 100.0 * gain));
+        let share = standing
+            .of_ceiling()
+            .map_or_else(|| "–".into(), |share| format!("{:.1} %", 100.0 * share));
+        let _ = writeln!(out, "  {gain:>12}  {share:>19}");
+    }
     out
 }
 

@@ -4,6 +4,8 @@
 
 use super::plot;
 use super::policies;
+use super::protocol::Relative;
+use super::standing::Standing;
 use super::tables::SuiteTable;
 use super::targets::{Line, NOT_RUN, Use, Verdict};
 use super::validity::Finding;
@@ -20,6 +22,9 @@ const TIMELINE_S: f64 = 120.0;
 pub(super) struct Report<'a> {
     pub(super) tables: &'a [SuiteTable],
     pub(super) targets: &'a [Line],
+    pub(super) standings: &'a [Standing],
+    /// Numbers of the model that were changed.
+    pub(super) settings: &'a [String],
     pub(super) validity: &'a [Finding],
     pub(super) protocol_version: u32,
     pub(super) protocol_sha256: &'a str,
@@ -62,7 +67,15 @@ pub(super) fn page(report: &Report<'_>) -> String {
             report.left_out
         );
     }
+    if !report.settings.is_empty() {
+        let _ = write!(
+            html,
+            "<p class=\"caution\">Not the protocol's model, but with {}.</p>",
+            escaped(&report.settings.join(", "))
+        );
+    }
     targets(&mut html, report.targets);
+    standings(&mut html, report.standings);
     validity(&mut html, report.validity);
     for table in report.tables {
         suite(&mut html, table, (report.cpus)(&table.suite.machine));
@@ -80,7 +93,7 @@ fn targets(html: &mut String, lines: &[Line]) {
         "<h2>Published numbers</h2><p class=\"prose\">Those outside their band first. The bands \
          were set before the model existed. Numbers that calibrate may have set parameters; all \
          others only validate.</p><div class=\"scroll\"><table class=\"targets\"><thead><tr>\
-         <th>number</th><th>source</th><th>paper</th><th>model</th><th>band</th><th>use</th>\
+         <th>source</th><th>number</th><th>paper</th><th>model</th><th>band</th><th>use</th>\
          <th></th></tr></thead><tbody>",
     );
     for line in lines.iter().filter(|l| l.verdict != Verdict::NotRun) {
@@ -93,11 +106,11 @@ fn targets(html: &mut String, lines: &[Line]) {
         });
         let _ = write!(
             html,
-            "<tr><td>{}{cause}</td><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td>\
+            "<tr><td>{}<br/>{}</td><td>{}{cause}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td>{}</td><td class=\"{class}\">{verdict}</td></tr>",
-            escaped(line.what),
             line.id,
             escaped(line.source),
+            escaped(line.what),
             line.told(line.paper),
             line.told(line.model.unwrap_or(f64::NAN)),
             line.band(),
@@ -112,6 +125,52 @@ fn targets(html: &mut String, lines: &[Line]) {
         let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escaped(ids), escaped(why));
     }
     html.push_str("</dl>");
+}
+
+fn standings(html: &mut String, standings: &[Standing]) {
+    if standings.is_empty() {
+        return;
+    }
+    html.push_str(
+        "<h2>This project's own policy</h2><p class=\"prose\"><code>mapper-next</code> beside MAPPER \
+         as printed and the best fixed sets: the mean of each suite, and of the promises given those \
+         that were broken.</p>",
+    );
+    let mut names: Vec<&str> = Vec::new();
+    for standing in standings {
+        let policies: Vec<&str> = standing
+            .policies
+            .iter()
+            .map(|s| s.policy.as_str())
+            .collect();
+        if policies != names {
+            if !names.is_empty() {
+                html.push_str("</tbody></table></div>");
+            }
+            html.push_str("<div class=\"scroll\"><table><thead><tr><th>suite</th>");
+            for policy in &policies {
+                let _ = write!(html, "<th>{}</th>", escaped(policy));
+            }
+            html.push_str("<th>over MAPPER</th><th>of best fixed sets</th></tr></thead><tbody>");
+            names = policies;
+        }
+        let _ = write!(html, "<tr><td>{}</td>", escaped(&standing.suite));
+        for stand in &standing.policies {
+            let _ = write!(html, "<td>{}</td>", stand.told());
+        }
+        let percent = |value: Option<f64>, signed: bool| match value {
+            Some(value) if signed => format!("{:+.1} %", 100.0 * value),
+            Some(value) => format!("{:.1} %", 100.0 * value),
+            None => "–".to_owned(),
+        };
+        let _ = write!(
+            html,
+            "<td>{}</td><td>{}</td></tr>",
+            percent(standing.gain(), true),
+            percent(standing.of_ceiling(), false)
+        );
+    }
+    html.push_str("</tbody></table></div>");
 }
 
 fn validity(html: &mut String, findings: &[Finding]) {
@@ -145,10 +204,16 @@ fn suite(html: &mut String, table: &SuiteTable, cpus: u32) {
     let suite = &table.suite;
     let _ = write!(
         html,
-        "<h2>{}</h2><p class=\"soft\">On {} in the model. Bars: {} of the programs' speeds; whiskers: \
-         slowest and fastest program.{}</p>",
+        "<h2>{}</h2><p class=\"soft\">On {} in the model. A speed of 1 is {}. Bars: {} of the programs' \
+         speeds; whiskers: slowest and fastest program.{}</p>",
         escaped(&suite.title),
         escaped(&suite.machine),
+        match suite.relative {
+            Relative::Alone => "that alone on the whole machine under plain Linux",
+            Relative::Fair => "that under the static fair share in the same mix",
+            Relative::BestStatic => "that alone on the best fixed mapping",
+            Relative::OneCore => "that alone on one core",
+        },
         match suite.mean {
             super::protocol::Mean::Geometric => "geometric mean",
             super::protocol::Mean::Harmonic => "harmonic mean",
@@ -160,7 +225,10 @@ fn suite(html: &mut String, table: &SuiteTable, cpus: u32) {
             " A star marks mixes that the text of the paper does not name."
         }
     );
-    html.push_str("<div class=\"scroll\"><table class=\"overall\"><tbody>");
+    html.push_str(
+        "<div class=\"scroll\"><table class=\"overall\"><thead><tr>\
+         <th>policy</th><th>mean of all mixes</th></tr></thead><tbody>",
+    );
     for (series, policy) in suite.policies.iter().enumerate() {
         let title = policies::find(policy).map_or(policy.as_str(), |p| p.title);
         let value = table
@@ -203,13 +271,7 @@ fn timelines(html: &mut String, table: &SuiteTable, cpus: u32) {
             let _ = write!(
                 figures,
                 "<figure>{}</figure>",
-                plot::timeline(
-                    &format!("{policy}: {}", row.mix),
-                    &apps,
-                    &cell.timeline,
-                    cpus,
-                    until_s
-                )
+                plot::timeline(policy, &apps, &cell.timeline, cpus, until_s)
             );
         }
     }
@@ -248,6 +310,8 @@ mod tests {
         let html = page(&Report {
             tables: &[],
             targets: &[],
+            standings: &[],
+            settings: &[],
             validity: &[finding],
             protocol_version: 1,
             protocol_sha256: "0123456789abcdef0123",

@@ -14,6 +14,8 @@ mod plot;
 mod policies;
 mod protocol;
 mod run_spec;
+mod setting;
+mod standing;
 mod tables;
 mod targets;
 mod validity;
@@ -23,6 +25,7 @@ use anyhow::{Context as _, bail};
 use catalogue::Catalogue;
 use plan::{Changes, Plan};
 use protocol::{Protocol, TeamsName};
+use setting::Setting;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -71,6 +74,10 @@ pub(crate) struct Args {
     /// Folder for the report
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// A number of the model to change, such as decision_s=0, app.E*=0.75, SGD.st=0 or
+    /// machine.llc_mb*=2; repeatable. Shows what a result rests on
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Setting>,
     /// Compute everything anew
     #[arg(long)]
     fresh: bool,
@@ -131,11 +138,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     execute::stop_at_signal()?;
     let done = execute::execute(&plan, args.fresh)?;
-    let findings = if wants_validity && done.left_out == 0 {
-        validity::check(&protocol, &catalogue, args.fresh)?
+    let validity::Checked { findings, left_out } = if wants_validity && done.left_out == 0 {
+        validity::check(&protocol, &catalogue, &args.set, args.fresh)?
     } else {
-        Vec::new()
+        validity::Checked::default()
     };
+    let left_out = done.left_out + left_out;
     let tables: Vec<_> = plan
         .suites
         .iter()
@@ -151,7 +159,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         tables: &tables,
         constants: protocol.constants,
     });
+    let standings = standing::standings(&tables, args.qos.unwrap_or(protocol.qos));
+    let settings: Vec<String> = args.set.iter().map(Setting::to_string).collect();
     print!("{}", console::validity(&findings));
+    print!("{}", console::standings(&standings));
     print!("{}", console::targets(&lines));
     println!(
         "\nprotocol {} version {}, sha256 {}; {} runs, {} of them kept from earlier",
@@ -161,16 +172,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         done.results.len(),
         done.kept
     );
-    if done.left_out > 0 {
-        println!("stopped: {} runs left out", done.left_out);
+    if !settings.is_empty() {
+        println!("with {}: not the protocol's model", settings.join(", "));
+    }
+    if left_out > 0 {
+        println!("stopped: {left_out} runs left out");
     }
     let evaluation = Evaluation {
         protocol: &protocol,
         protocol_sha256: &protocol.sha256,
+        settings: &settings,
         suites: &tables,
         targets: &lines,
+        standings: &standings,
         validity: &findings,
-        left_out: done.left_out,
+        left_out,
     };
     let json = serde_json::to_string_pretty(&evaluation).context("write results as JSON")? + "\n";
     let write = |path: &Path, text: &str| {
@@ -187,11 +203,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let report = html::Report {
             tables: &tables,
             targets: &lines,
+            standings: &standings,
+            settings: &settings,
             validity: &findings,
             protocol_version: protocol.version,
             protocol_sha256: &protocol.sha256,
             cpus: &cpus,
-            left_out: done.left_out,
+            left_out,
         };
         write(&folder.join("eval.json"), &json)?;
         write(&folder.join("eval.html"), &html::page(&report))?;
@@ -205,8 +223,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 struct Evaluation<'a> {
     protocol: &'a Protocol,
     protocol_sha256: &'a str,
+    settings: &'a [String],
     suites: &'a [tables::SuiteTable],
     targets: &'a [targets::Line],
+    standings: &'a [standing::Standing],
     validity: &'a [validity::Finding],
     left_out: usize,
 }
@@ -224,5 +244,6 @@ fn changes(args: &Args) -> anyhow::Result<Changes> {
         seeds: args.seeds,
         qos: args.qos,
         interval_s: args.interval,
+        settings: args.set.clone(),
     })
 }

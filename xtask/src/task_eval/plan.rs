@@ -5,6 +5,7 @@ use super::mix;
 use super::policies::{self, Kind};
 use super::protocol::{Mean, MethodName, Protocol, Relative, Suite, TeamsName};
 use super::run_spec::RunSpec;
+use super::setting::Setting;
 use anyhow::Context as _;
 use mapper_sim::Machine;
 use std::collections::BTreeMap;
@@ -39,6 +40,8 @@ pub(super) struct Changes {
     pub(super) seeds: Option<u32>,
     pub(super) qos: Option<f64>,
     pub(super) interval_s: Option<f64>,
+    /// Numbers of the model.
+    pub(super) settings: Vec<Setting>,
 }
 
 impl Plan {
@@ -92,6 +95,9 @@ impl Plan {
                 timeline: false,
             };
             vary(&mut base);
+            for setting in &changes.settings {
+                setting.apply(&mut base)?;
+            }
             let mut policies = Vec::new();
             for name in &suite.policies {
                 let policy = policies::find(name)?;
@@ -116,7 +122,10 @@ impl Plan {
                             .unwrap_or(interval_s),
                         seed,
                         timeline: seed == 1
-                            && matches!(policy.kind, Kind::Core { .. } | Kind::Shipped),
+                            && matches!(
+                                policy.kind,
+                                Kind::Core { .. } | Kind::Next(_) | Kind::Shipped
+                            ),
                         ..base.clone()
                     };
                     let key = self.enter(spec)?;
@@ -126,8 +135,10 @@ impl Plan {
                 }
                 policies.push((name.clone(), keys));
             }
+            // Promises are shares of what the static fair share gives.
+            let promises = |policy: &String| policy == "fair" || policy.starts_with("mapper");
             let wants_fair =
-                suite.relative == Relative::Fair || suite.policies.iter().any(|p| p == "fair");
+                suite.relative == Relative::Fair || suite.policies.iter().any(promises);
             let fair = if wants_fair {
                 Some(self.enter(RunSpec {
                     policy: "fair".into(),

@@ -123,7 +123,7 @@ pub(super) fn timeline(
     let bottom = 18.0 + TIMELINE_HEIGHT;
     let time = Axis {
         from: 30.0,
-        length: width - 40.0,
+        length: width - 54.0,
         most: until_s.max(0.1),
     };
     let height = Axis {
@@ -133,12 +133,20 @@ pub(super) fn timeline(
     };
     let mut svg = format!(
         "<svg class=\"timeline\" viewBox=\"0 0 {width} {:.0}\" role=\"img\" aria-label=\"CPUs over time: {}\">\
-         <text class=\"label own\" x=\"{}\" y=\"11\">{}</text>",
+         <text class=\"label own\" x=\"{}\" y=\"11\">{}:",
         bottom + 18.0,
         escaped(title),
         time.from,
         escaped(title)
     );
+    for (which, app) in apps.iter().enumerate() {
+        let _ = write!(
+            svg,
+            "<tspan class=\"of s{which}\" dx=\"9\">■</tspan><tspan dx=\"3\">{}</tspan>",
+            escaped(app)
+        );
+    }
+    svg.push_str("</text>");
     for (which, app) in apps.iter().enumerate() {
         let mut upper = Vec::new();
         let mut lower = Vec::new();

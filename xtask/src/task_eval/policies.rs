@@ -4,6 +4,8 @@
 use super::run_spec::RunSpec;
 use anyhow::bail;
 use mapper_allocate::AllocationConfig;
+use mapper_allocate::mapper_next::rules::{Parts, Rules};
+use mapper_allocate::mapper_next::{self, MapperNext};
 use mapper_model::MachineProfile;
 use mapper_pipeline::{Controller, PipelineConfig};
 use mapper_sim::shipped::Shipped;
@@ -43,6 +45,8 @@ pub(super) enum Kind {
         mapping: &'static str,
         paper: bool,
     },
+    /// The same with this project's own policy, in which only these parts are in use.
+    Next(Parts),
     /// MAPPER as its authors' code decides.
     Shipped,
     /// An approximation of Varuna.
@@ -80,6 +84,15 @@ const fn core(
     }
 }
 
+const fn next(name: &'static str, title: &'static str, parts: Parts) -> Policy {
+    Policy {
+        name,
+        title,
+        pace: Pace::Allocation,
+        kind: Kind::Next(parts),
+    }
+}
+
 const fn baseline(name: &'static str, title: &'static str, kind: Kind) -> Policy {
     Policy {
         name,
@@ -110,13 +123,30 @@ pub(super) const POLICIES: &[Policy] = &[
         "sam_mph",
         true,
     ),
-    core(
+    next(
         "mapper-next",
         "mapper-next (this project's own)",
-        Pace::Allocation,
-        "mapper-next",
-        "sam_mph",
-        false,
+        Parts::All,
+    ),
+    next(
+        "mapper-next-no-split",
+        "mapper-next, no split",
+        Parts::NoSplit,
+    ),
+    next(
+        "mapper-next-no-region",
+        "mapper-next, no region",
+        Parts::NoRegions,
+    ),
+    next(
+        "mapper-next-no-recall",
+        "mapper-next, no recall",
+        Parts::NoRecall,
+    ),
+    next(
+        "mapper-next-no-probe",
+        "mapper-next, no probe",
+        Parts::NoProbe,
     ),
     core(
         "hill_climb",
@@ -242,6 +272,20 @@ pub(super) fn governor(
         } => {
             let config = config(spec, machine, allocation, mapping, paper)?;
             let controller = Controller::new(config, machine.topology().clone())?;
+            let overhead = overhead(policy, spec);
+            Ok(Some(Box::new(Controlled::new(
+                controller, interval_s, overhead,
+            ))))
+        }
+        Kind::Next(parts) => {
+            let config = config(spec, machine, mapper_next::NAME, "sam_mph", false)?;
+            let rules = Rules {
+                parts,
+                ..Rules::default()
+            };
+            let own = MapperNext::with(config.allocate.clone(), rules);
+            let controller =
+                Controller::new(config, machine.topology().clone())?.with_allocation(Box::new(own));
             let overhead = overhead(policy, spec);
             Ok(Some(Box::new(Controlled::new(
                 controller, interval_s, overhead,

@@ -11,6 +11,7 @@ use super::execute::{self, Results};
 use super::plan::{Changes, Plan};
 use super::protocol::{Protocol, Suite};
 use super::run_spec::RunSpec;
+use super::setting::Setting;
 use super::tables;
 use serde::Serialize;
 
@@ -102,14 +103,25 @@ fn variations() -> Vec<Variation> {
     all
 }
 
+/// What came of all checks.
+#[derive(Default)]
+pub(super) struct Checked {
+    /// None when they were stopped: half of them say nothing.
+    pub(super) findings: Vec<Finding>,
+    /// Runs left out after Ctrl-C.
+    pub(super) left_out: usize,
+}
+
 /// Runs all checks.
 pub(super) fn check(
     protocol: &Protocol,
     catalogue: &Catalogue,
+    settings: &[Setting],
     fresh: bool,
-) -> anyhow::Result<Vec<Finding>> {
+) -> anyhow::Result<Checked> {
     let changes = Changes {
         seeds: Some(SEEDS),
+        settings: settings.to_vec(),
         ..Changes::default()
     };
     let Some(fig2) = protocol.suites.iter().find(|s| s.name == "mapper-fig2") else {
@@ -132,11 +144,20 @@ pub(super) fn check(
     );
     plan.add(&nulls, protocol, catalogue, &changes)?;
     let done = execute::execute(&plan, fresh)?;
+    if done.left_out > 0 {
+        return Ok(Checked {
+            findings: Vec::new(),
+            left_out: done.left_out,
+        });
+    }
     let mut findings = judge(&variations, &plan, &done.results);
     if let Some(planned) = plan.suites.last() {
         findings.extend(null_findings(&tables::table(planned, &done.results)));
     }
-    Ok(findings)
+    Ok(Checked {
+        findings,
+        left_out: 0,
+    })
 }
 
 fn judge(variations: &[Variation], plan: &Plan, results: &Results) -> Vec<Finding> {

@@ -1,0 +1,196 @@
+//! Experiments: numbers of the model that an evaluation changes, as `--set` gives them. They show
+//! what a result rests on, each in one command.
+//!
+//! `decision_s=0` sets a constant of the protocol, `machine.llc_mb*=2` multiplies a number of the
+//! machine, `app.E*=0.75` one of every program, `SGD.st=0` one of the program of that name. Keys are
+//! those of the protocol and of the preset files. What a change makes of a machine or program is
+//! checked like what a user describes.
+
+use super::run_spec::RunSpec;
+use anyhow::{Context as _, bail};
+use mapper_sim::{Constants, Machine};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fmt;
+use std::str::FromStr;
+
+/// A number that is changed.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Setting {
+    of: Of,
+    key: String,
+    change: Change,
+}
+
+/// What the number belongs to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Of {
+    Constants,
+    Machine,
+    Programs,
+    Program(String),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Change {
+    To(Value),
+    Times(f64),
+}
+
+impl FromStr for Setting {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let write = "write a change like decision_s=0, app.E*=0.75, SGD.st=0 or machine.llc_mb*=2";
+        let Some((left, value)) = text.split_once('=') else {
+            bail!("{text:?} changes nothing: {write}");
+        };
+        let (name, times) = match left.strip_suffix('*') {
+            Some(name) => (name, true),
+            None => (left, false),
+        };
+        let number = |value: &str| match value.trim().parse::<f64>() {
+            Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
+            _ => bail!("{text:?}: {value:?} is no number from 0: {write}"),
+        };
+        let change = match value.trim() {
+            _ if times => Change::Times(number(value)?),
+            "true" => Change::To(Value::Bool(true)),
+            "false" => Change::To(Value::Bool(false)),
+            other => Change::To(number(other)?.into()),
+        };
+        let (of, key) = match name.trim().split_once('.') {
+            None => (Of::Constants, name.trim()),
+            Some(("machine", key)) => (Of::Machine, key),
+            Some(("app", key)) => (Of::Programs, key),
+            Some((program, key)) => (Of::Program(program.to_owned()), key),
+        };
+        let setting = Self {
+            of,
+            key: key.to_owned(),
+            change,
+        };
+        // A wrong key is told before anything is computed.
+        if setting.of == Of::Constants {
+            setting.changed(&Constants::default())?;
+        }
+        Ok(setting)
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.of {
+            Of::Constants => {}
+            Of::Machine => write!(f, "machine.")?,
+            Of::Programs => write!(f, "app.")?,
+            Of::Program(name) => write!(f, "{name}.")?,
+        }
+        match &self.change {
+            Change::To(value) => write!(f, "{}={value}", self.key),
+            Change::Times(factor) => write!(f, "{}*={factor}", self.key),
+        }
+    }
+}
+
+impl Setting {
+    /// Changes what a run depends on. A program that is not part of it stays away.
+    pub(super) fn apply(&self, spec: &mut RunSpec) -> anyhow::Result<()> {
+        match &self.of {
+            Of::Constants => spec.constants = self.changed(&spec.constants)?,
+            Of::Machine => {
+                spec.machine = self.changed(&spec.machine)?;
+                Machine::new(&spec.machine_name, spec.machine.clone())
+                    .with_context(|| format!("--set {self}"))?;
+            }
+            Of::Programs | Of::Program(_) => {
+                for member in &mut spec.members {
+                    let meant = match &self.of {
+                        Of::Program(name) => *name == member.name,
+                        _ => true,
+                    };
+                    if meant {
+                        member.app = self.changed(&member.app)?;
+                        member
+                            .app
+                            .check(&member.name)
+                            .with_context(|| format!("--set {self}"))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn changed<T: Serialize + DeserializeOwned>(&self, old: &T) -> anyhow::Result<T> {
+        let mut all = serde_json::to_value(old)?;
+        let Some(keys) = all.as_object_mut() else {
+            bail!("--set {self}: nothing with keys");
+        };
+        match (&self.change, keys.get_mut(&self.key)) {
+            (Change::To(value), _) => drop(keys.insert(self.key.clone(), value.clone())),
+            (Change::Times(factor), Some(value)) => *value = times(value, *factor),
+            // What is left out multiplies to nothing; a wrong name is told below.
+            (Change::Times(_), None) => drop(keys.insert(self.key.clone(), Value::Null)),
+        }
+        serde_json::from_value(all).with_context(|| format!("--set {self}"))
+    }
+}
+
+/// Every number of a value, multiplied.
+fn times(value: &Value, factor: f64) -> Value {
+    match value {
+        Value::Number(number) => number
+            .as_f64()
+            .map_or(Value::Null, |number| (number * factor).into()),
+        Value::Array(values) => values.iter().map(|value| times(value, factor)).collect(),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> String {
+        format!("{:#}", text.parse::<Setting>().unwrap_err())
+    }
+
+    #[test]
+    fn a_change_is_read_back_as_it_was_written() {
+        for text in [
+            "decision_s=0.0",
+            "machine.llc_mb*=2",
+            "app.mpki*=0.75",
+            "SGD.spin=true",
+        ] {
+            assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn constants_and_numbers_of_programs_change_and_others_stay() {
+        let old = Constants::default();
+        let set: Setting = "decision_s*=0.5".parse().unwrap();
+        let new = set.changed(&old).unwrap();
+        assert_eq!(new.decision_s, 0.5 * old.decision_s);
+        assert_eq!(new.spin_wait, old.spin_wait);
+        let app = mapper_sim::presets::app("SGD").unwrap();
+        let set: Setting = "app.mpki*=2".parse().unwrap();
+        let [low, high] = set.changed(&app).unwrap().misses_per_kilo;
+        assert_eq!([low, high], app.misses_per_kilo.map(|m| 2.0 * m));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_change_is_told() {
+        assert!(told("decision_s").contains("changes nothing"));
+        assert!(told("decision_s=soon").contains("\"soon\" is no number"));
+        assert!(told("decision_s=-1").contains("no number from 0"));
+        let unknown = told("decisions=1");
+        assert!(
+            unknown.contains("unknown field `decisions`") && unknown.contains("decision_s"),
+            "{unknown}"
+        );
+    }
+}

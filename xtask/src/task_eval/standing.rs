@@ -1,0 +1,134 @@
+//! How this project's own policy stands beside MAPPER as printed and the best fixed sets, suite by
+//! suite, with the promises that each of them breaks. With forms of the policy that lack a part it is
+//! the table of what each part brings.
+
+use super::tables::SuiteTable;
+use serde::Serialize;
+
+/// The policy, and how the names of its forms begin.
+const OWN: &str = "mapper-next";
+const PRINTED: &str = "mapper-paper";
+const CEILING: &str = "oracle";
+
+/// A suite.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Standing {
+    pub(super) suite: String,
+    /// Those that are compared, in the order of the suite; the own policy first.
+    pub(super) policies: Vec<Stand>,
+}
+
+/// A policy in a suite.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Stand {
+    pub(super) policy: String,
+    /// Mean of the suite, in its unit.
+    pub(super) value: f64,
+    /// Programs that were promised something, and those of them below it; nothing where the static
+    /// fair share was not run.
+    pub(super) promises: Option<Promises>,
+}
+
+/// Promises: shares of the speed under the static fair share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct Promises {
+    pub(super) given: usize,
+    pub(super) broken: usize,
+}
+
+impl Standing {
+    fn value(&self, policy: &str) -> Option<f64> {
+        let stand = self.policies.iter().find(|stand| stand.policy == policy)?;
+        Some(stand.value)
+    }
+
+    /// The own policy over MAPPER as printed.
+    pub(super) fn gain(&self) -> Option<f64> {
+        Some(self.value(OWN)? / self.value(PRINTED)? - 1.0)
+    }
+
+    /// The own policy as a share of the best fixed sets.
+    pub(super) fn of_ceiling(&self) -> Option<f64> {
+        Some(self.value(OWN)? / self.value(CEILING)?)
+    }
+}
+
+impl Stand {
+    /// The mean, with the promises where they were given.
+    pub(super) fn told(&self) -> String {
+        match self.promises {
+            Some(Promises { given, broken }) => format!("{:.3} ({broken}/{given})", self.value),
+            None => format!("{:.3}", self.value),
+        }
+    }
+}
+
+/// The suites in which the own policy was run; `qos` is what is promised where a suite says nothing.
+pub(super) fn standings(tables: &[SuiteTable], qos: f64) -> Vec<Standing> {
+    let of_interest =
+        |policy: &&String| policy.starts_with(OWN) || [PRINTED, CEILING].contains(&policy.as_str());
+    tables
+        .iter()
+        .filter(|table| table.suite.policies.iter().any(|p| p.starts_with(OWN)))
+        .map(|table| {
+            let promised = table.suite.qos.unwrap_or(qos);
+            let mut policies: Vec<&String> =
+                table.suite.policies.iter().filter(of_interest).collect();
+            policies.sort_by_key(|policy| !policy.starts_with(OWN));
+            let stand = |policy: &String| {
+                Some(Stand {
+                    policy: policy.clone(),
+                    value: *table.overall.get(policy)?,
+                    promises: (policy != CEILING)
+                        .then(|| promises(table, policy, promised))
+                        .flatten(),
+                })
+            };
+            Standing {
+                suite: table.suite.name.clone(),
+                policies: policies.into_iter().filter_map(stand).collect(),
+            }
+        })
+        .collect()
+}
+
+fn promises(table: &SuiteTable, policy: &str, promised: f64) -> Option<Promises> {
+    let mut promises = Promises {
+        given: 0,
+        broken: 0,
+    };
+    for row in &table.mixes {
+        for app in &row.policies.get(policy)?.apps {
+            promises.given += 1;
+            promises.broken += usize::from(app.of_fair? < promised);
+        }
+    }
+    Some(promises)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stand(policy: &str, value: f64) -> Stand {
+        Stand {
+            policy: policy.into(),
+            value,
+            promises: Some(Promises {
+                given: 30,
+                broken: 1,
+            }),
+        }
+    }
+
+    #[test]
+    fn the_gain_is_over_mapper_as_printed_and_the_share_of_the_best_fixed_sets() {
+        let standing = Standing {
+            suite: "s".into(),
+            policies: vec![stand(OWN, 0.9), stand(PRINTED, 0.75), stand(CEILING, 1.0)],
+        };
+        assert!((standing.gain().unwrap() - 0.2).abs() < 1e-9);
+        assert!((standing.of_ceiling().unwrap() - 0.9).abs() < 1e-9);
+        assert_eq!(standing.policies[0].told(), "0.900 (1/30)");
+    }
+}
