@@ -52,10 +52,10 @@ pub(crate) enum Profile {
     Debug,
 }
 
-/// Builds mapper in release mode; gives the folder that the binaries are in.
-pub(crate) fn build_mapper() -> anyhow::Result<PathBuf> {
+/// Builds mapper; gives the folder that the binaries are in.
+pub(crate) fn build_mapper(profile: Profile) -> anyhow::Result<PathBuf> {
     build(
-        Profile::Release,
+        profile,
         &["mapperd", "mapper-launch", "mapperctl", "mapper-omp-shim"],
         &["mapperd", "mapper-launch", "mapperctl", "libmapper_omp.so"],
     )

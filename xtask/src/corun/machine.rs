@@ -101,8 +101,36 @@ fn l3_kib(size: &str) -> Option<u64> {
     size.trim().strip_suffix('K')?.parse().ok()
 }
 
+/// How busy the machine was just before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct LoadBefore {
+    /// Load average of the minute, of which earlier runs are a part.
+    pub(crate) load_average: f64,
+    /// Threads on a CPU or waiting for one, but for the one that asks.
+    pub(crate) runnable: u32,
+}
+
+impl LoadBefore {
+    /// The load now.
+    pub(crate) fn now() -> anyhow::Result<Self> {
+        let loadavg = fs::read_to_string("/proc/loadavg").context("read /proc/loadavg")?;
+        Self::parse(&loadavg).with_context(|| format!("/proc/loadavg reads {loadavg:?}"))
+    }
+
+    /// The line `0.20 0.18 0.12 1/80 11206`.
+    fn parse(loadavg: &str) -> Option<Self> {
+        let mut fields = loadavg.split_whitespace();
+        let load_average = fields.next()?.parse().ok()?;
+        let runnable: u32 = fields.nth(2)?.split_once('/')?.0.parse().ok()?;
+        Some(Self {
+            load_average,
+            runnable: runnable.saturating_sub(1),
+        })
+    }
+}
+
 /// What else used the CPUs while the measuring went on.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Disturbance {
     /// CPUs that processes other than the measured ones kept busy, on average.
     pub(crate) other_processes_cpus: f64,
@@ -201,6 +229,14 @@ mod tests {
     fn a_stat_file_without_totals_is_not_guessed_at() {
         assert_eq!(MachineTime::parse("cpu0 1 2 3 4 5 6 7 8\n", 100), None);
         assert_eq!(MachineTime::parse("cpu  1 2 x\n", 100), None);
+    }
+
+    #[test]
+    fn the_load_before_a_run_leaves_out_who_asks() {
+        let load = LoadBefore::parse("0.20 0.18 0.12 3/80 11206\n").unwrap();
+        assert_eq!(load.load_average, 0.2);
+        assert_eq!(load.runnable, 2);
+        assert_eq!(LoadBefore::parse("0.20 0.18"), None);
     }
 
     #[test]

@@ -9,6 +9,41 @@ pub(crate) fn fair_shares(cpus: &[usize]) -> [Vec<usize>; 2] {
     [first.to_vec(), second.to_vec()]
 }
 
+/// What a program has under a fair division among several.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Share {
+    pub(crate) cpus: Vec<usize>,
+    /// The threads that suit it.
+    pub(crate) threads: usize,
+}
+
+/// Splits the CPUs into a fair share for each of `programs`: CPUs of its own if there are enough, the
+/// first programs having one more where it does not divide. Of fewer CPUs than programs each program has
+/// those that its part of the row of CPUs touches, and one thread: of two CPUs, the first of three
+/// programs has the first, the second either, the third the second.
+pub(crate) fn fair_division(cpus: &[usize], programs: usize) -> Vec<Share> {
+    (0..programs)
+        .map(|place| {
+            let (begin, end) = if cpus.len() < programs {
+                let begin = place * cpus.len() / programs;
+                (begin, ((place + 1) * cpus.len()).div_ceil(programs))
+            } else {
+                let (each, more) = (cpus.len() / programs, cpus.len() % programs);
+                let begin = place * each + place.min(more);
+                (begin, begin + each + usize::from(place < more))
+            };
+            Share {
+                cpus: cpus.get(begin..end).unwrap_or(cpus).to_vec(),
+                threads: if cpus.len() < programs {
+                    1
+                } else {
+                    end - begin
+                },
+            }
+        })
+        .collect()
+}
+
 /// `steps` times `factor`, at least one.
 #[expect(
     clippy::cast_precision_loss,
@@ -32,6 +67,42 @@ mod tests {
             assert!(first.len() - second.len() <= 1);
             assert_eq!([first, second].concat(), cpus);
         }
+    }
+
+    fn divided(cpus: usize, programs: usize) -> Vec<Vec<usize>> {
+        let cpus: Vec<usize> = (0..cpus).collect();
+        let shares = fair_division(&cpus, programs);
+        shares.into_iter().map(|share| share.cpus).collect()
+    }
+
+    #[test]
+    fn two_programs_are_divided_as_pairs_are() {
+        for count in 1..9 {
+            let cpus: Vec<usize> = (0..count).collect();
+            assert_eq!(divided(count, 2), fair_shares(&cpus));
+        }
+    }
+
+    #[test]
+    fn every_program_has_cpus_of_its_own_where_there_are_enough() {
+        assert_eq!(divided(4, 3), [vec![0, 1], vec![2], vec![3]]);
+        assert_eq!(divided(8, 4)[3], [6, 7]);
+        let threads = fair_division(&[0, 1, 2, 3], 3)
+            .iter()
+            .map(|s| s.threads)
+            .sum::<usize>();
+        assert_eq!(threads, 4);
+    }
+
+    #[test]
+    fn more_programs_than_cpus_share_them_evenly() {
+        assert_eq!(divided(2, 3), [vec![0], vec![0, 1], vec![1]]);
+        assert_eq!(divided(2, 4), [vec![0], vec![0], vec![1], vec![1]]);
+        assert!(
+            fair_division(&[0, 1], 3)
+                .iter()
+                .all(|share| share.threads == 1)
+        );
     }
 
     #[test]

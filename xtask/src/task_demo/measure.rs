@@ -12,6 +12,7 @@ use super::pairs::{Entrant, Pair, Program, Setting};
 use super::timeline::{Timeline, sampled};
 use crate::corun::LAUNCHER_FAILED;
 use crate::corun::build::Runtime;
+use crate::corun::calibration::choose_steps;
 use crate::corun::processes::{Ending, Interrupt, Launch, Outcome, run_side_by_side};
 use crate::corun::shares::scaled;
 use crate::corun::workload_line::{Verdict, checksums_agree, judge};
@@ -233,24 +234,11 @@ impl Stage<'_> {
         size: Option<u64>,
     ) -> anyhow::Result<()> {
         let aim_s = self.calibrated.as_secs_f64();
-        let mut work = Work {
-            size,
-            steps: program.first_guess(),
-        };
-        // A short run says little: start-up counts for too much. Grow until it is long enough.
-        for _ in 0..6 {
-            let took_s = self.time_alone(program, runtime, work)?.max(1e-4);
-            if took_s >= 0.3 * aim_s {
-                work.steps = scaled(work.steps, aim_s / took_s);
-                self.work.insert((program, runtime), work);
-                return Ok(());
-            }
-            work.steps = scaled(work.steps, (0.4 * aim_s / took_s).min(50.0)).max(work.steps + 1);
-        }
-        bail!(
-            "the running time of {} does not grow with its steps",
-            program.name()
-        )
+        let steps = choose_steps(program.name(), program.first_guess(), aim_s, |steps| {
+            self.time_alone(program, runtime, Work { size, steps })
+        })?;
+        self.work.insert((program, runtime), Work { size, steps });
+        Ok(())
     }
 }
 

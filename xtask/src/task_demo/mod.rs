@@ -20,7 +20,7 @@ mod measure;
 mod pairs;
 pub(crate) mod plot;
 mod results;
-mod timeline;
+pub(crate) mod timeline;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -170,7 +170,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
     let binaries = if plan.is_managed() {
         eprintln!("building mapper");
-        Some(build::build_mapper()?)
+        Some(build::build_mapper(build::Profile::Release)?)
     } else {
         None
     };

@@ -2,12 +2,14 @@
 //!
 //! Runs the suites of the protocol ([`protocol`]), or a mix given on the command line, under the
 //! policies of the decision core and the papers' baselines, and reports what came out beside what the
-//! papers report. **In the model**: see `crates/sim`.
+//! papers report. **In the model**: see `crates/sim`. With `--live` ([`live`]) real programs run on this
+//! machine instead; the two have nothing in common but the command.
 
 mod catalogue;
 mod console;
 mod execute;
 mod html;
+mod live;
 mod mix;
 mod plan;
 mod plot;
@@ -38,7 +40,7 @@ pub(crate) struct Args {
     /// Suites to run: all, or how a name begins, such as mapper or sam-fig5; repeatable
     #[arg(long, value_name = "NAME")]
     suite: Vec<String>,
-    /// Programs that run together, such as "20 SGD, 20 BSGD"; repeatable
+    /// Programs that run together, such as "20 SGD, 20 BSGD", with --live such as md+cg; repeatable
     #[arg(long, value_name = "PROGRAMS")]
     mix: Vec<String>,
     /// The machine for --mix
@@ -81,10 +83,15 @@ pub(crate) struct Args {
     /// Compute everything anew
     #[arg(long)]
     fresh: bool,
+    #[command(flatten)]
+    live: live::LiveArgs,
 }
 
 /// Runs `cargo xtask eval`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.live.live {
+        return run_live(args);
+    }
     let mut catalogue = Catalogue::presets()?;
     let path = args
         .protocol
@@ -216,6 +223,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         println!("report {}", folder.join("eval.html").display());
     }
     Ok(())
+}
+
+fn run_live(args: &Args) -> anyhow::Result<()> {
+    let changes = changes(args)?;
+    let shared = live::Shared {
+        mixes: &args.mix,
+        policies: &args.policy,
+        qos: changes.qos,
+        interval_s: changes.interval_s,
+        json: args.json.as_ref(),
+        out: args.out.as_ref(),
+    };
+    live::run(&args.live, &shared)
 }
 
 /// Everything that came out.

@@ -27,7 +27,7 @@ use self::evaluate::{Measured, NotMeasured, Results, evaluated};
 use self::experiments::{Experiment, Group, experiments};
 use self::measure::{Asking, Stage};
 use self::programs::{Program, Programs};
-use crate::corun::build::build_mapper;
+use crate::corun::build::{Profile, build_mapper};
 use crate::corun::machine::{DisturbanceMeter, Machine};
 use crate::corun::output::OutputFile;
 use crate::corun::processes::{Interrupt, allowed_cpus};
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let prepared = prepare(args)?;
     let interrupt = Interrupt::on_signals()?;
     eprintln!("building mapper");
-    let binaries = build_mapper()?;
+    let binaries = build_mapper(Profile::Release)?;
     let wanted: BTreeSet<Program> = prepared
         .experiments
         .iter()

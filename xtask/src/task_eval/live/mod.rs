@@ -1,0 +1,327 @@
+//! `cargo xtask eval --live`: real programs side by side on the machine at hand.
+//!
+//! Mixes of two, three and four programs of `benches/workloads` run under plain Linux, on a static fair
+//! share, with CPUs alone managed and under mapper, interleaved, so that a disturbance meets all
+//! settings alike. **Measured**: nothing here ever stands in a table with results of the model.
+//!
+//! One file does one thing: [`programs`] and [`mixes`] are what is run, [`settings`] how, [`dlb`] finds
+//! that library, [`measure`] runs, [`evaluate`] computes the figures, [`results`] is their shape,
+//! [`tables`], [`html`] and [`plot`] show them. From [`evaluate`] on everything is a pure function of
+//! the runs.
+
+mod dlb;
+mod evaluate;
+mod html;
+mod measure;
+mod mixes;
+mod plot;
+mod programs;
+mod results;
+mod settings;
+mod tables;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+
+use self::dlb::Dlb;
+use self::evaluate::{MeasuredMix, SettingRuns};
+use self::measure::Stage;
+use self::mixes::Mix;
+use self::programs::{Compiled, PROGRAMS, Program, Threads};
+use self::results::{Method, Results};
+use self::settings::{Choice, Setting};
+use super::execute::check_writable;
+use crate::corun::build::{self, Profile, Runtime};
+use crate::corun::machine::Machine;
+use crate::corun::output::OutputFile;
+use crate::corun::processes::{Interrupt, allowed_cpus};
+use crate::corun::progress::Progress;
+use crate::private_daemon::PrivateDaemon;
+use crate::task_demo::timeline::DaemonFacts;
+use crate::task_setup::{self, Purpose};
+
+/// The promise unless `--qos` says otherwise.
+const QOS: f64 = 0.85;
+
+/// Time between decisions unless `--interval` says otherwise, seconds. A tenth of the daemon's own,
+/// as these programs run for a second or two where others run for minutes.
+const INTERVAL_S: f64 = 0.1;
+
+/// The arguments that only `--live` takes.
+#[derive(clap::Args)]
+pub(super) struct LiveArgs {
+    /// Run real programs on this machine instead: see --live under --help
+    ///
+    /// Runs mixes of the programs of benches/workloads under plain Linux, on a static fair share, with
+    /// mapper moving CPUs only and with mapper, interleaved. About ten minutes on an otherwise idle
+    /// machine: 10 repetitions of 8 mixes under 5 settings, each some 1 to 2 seconds; --seconds,
+    /// --reps, --mix and --setting make it shorter. Ctrl-C keeps what is finished.
+    #[arg(long, conflicts_with_all = [
+        "suite", "machine", "follow", "seeds", "apps", "machines", "protocol", "fresh",
+    ])]
+    pub(super) live: bool,
+    /// With --live: repetitions of every run [default: 10]
+    #[arg(long, value_name = "N", requires = "live", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    reps: Option<u32>,
+    /// With --live: settings to compare, separated by commas [default: plain, static, cpus, mapper,
+    /// virtual, and dlb where it is installed]
+    #[arg(long, value_name = "SETTING", value_delimiter = ',', requires = "live")]
+    setting: Vec<Choice>,
+    /// With --live: how long each program works alone on half of the machine [default: 0.7]
+    #[arg(long, value_name = "SECONDS", requires = "live")]
+    seconds: Option<f64>,
+    /// With --live: also write the tables to this file, as Markdown
+    #[arg(long, value_name = "FILE", requires = "live")]
+    markdown: Option<PathBuf>,
+}
+
+/// The arguments that the model takes, too.
+pub(super) struct Shared<'a> {
+    pub(super) mixes: &'a [String],
+    pub(super) policies: &'a [String],
+    pub(super) qos: Option<f64>,
+    pub(super) interval_s: Option<f64>,
+    pub(super) json: Option<&'a PathBuf>,
+    pub(super) out: Option<&'a PathBuf>,
+}
+
+/// What the arguments ask for, checked.
+struct Plan {
+    mixes: Vec<Mix>,
+    settings: Vec<Setting>,
+    dlb: Option<Dlb>,
+    repetitions: usize,
+    calibrated_s: f64,
+    qos: f64,
+    interval_s: f64,
+    json: Option<OutputFile>,
+    markdown: Option<OutputFile>,
+    out: Option<PathBuf>,
+}
+
+impl Plan {
+    /// Checks the arguments and claims the output files, before anything takes time.
+    fn new(args: &LiveArgs, shared: &Shared<'_>) -> anyhow::Result<Self> {
+        let dlb = Dlb::find();
+        let settings = settings::select(&args.setting, shared.policies, dlb::is(dlb.as_ref()))?;
+        let mixes = mixes::select(shared.mixes)?;
+        let calibrated_s = args.seconds.unwrap_or(0.7);
+        if !(0.05..=60.0).contains(&calibrated_s) {
+            bail!("--seconds {calibrated_s}: give seconds from 0.05 to 60");
+        }
+        let interval_s = shared.interval_s.unwrap_or(INTERVAL_S);
+        if !(0.02..=10.0).contains(&interval_s) {
+            bail!("--interval {interval_s}: with --live give seconds from 0.02 to 10");
+        }
+        if let Some(folder) = shared.out {
+            check_writable(folder)?;
+        }
+        let claim = |path: Option<&PathBuf>| path.map(|path| OutputFile::claim(path)).transpose();
+        Ok(Self {
+            mixes,
+            settings,
+            dlb,
+            repetitions: usize::try_from(args.reps.unwrap_or(10))?,
+            calibrated_s,
+            qos: shared.qos.unwrap_or(QOS),
+            interval_s,
+            json: claim(shared.json)?,
+            markdown: claim(args.markdown.as_ref())?,
+            out: shared.out.cloned(),
+        })
+    }
+
+    /// The programs that are needed, each once.
+    fn programs(&self) -> Vec<&'static Program> {
+        let wanted = |program: &&Program| {
+            let mut all = self.mixes.iter().flat_map(|mix| &mix.programs);
+            all.any(|other| other.name == program.name)
+        };
+        PROGRAMS.iter().filter(wanted).collect()
+    }
+
+    fn runtimes(&self) -> Vec<Runtime> {
+        let mut runtimes = vec![Runtime::Libgomp];
+        if self.settings.contains(&Setting::Dlb) {
+            runtimes.push(Runtime::Libomp);
+        }
+        runtimes
+    }
+
+    /// The policies of the daemons that are needed, each once.
+    fn policies(&self) -> Vec<Option<String>> {
+        let managed = self.settings.iter().filter(|setting| setting.is_managed());
+        let mut policies: Vec<Option<String>> = managed
+            .map(|setting| setting.policy().map(String::from))
+            .collect();
+        policies.sort_unstable();
+        policies.dedup();
+        policies
+    }
+}
+
+/// Runs `cargo xtask eval --live`.
+pub(super) fn run(args: &LiveArgs, shared: &Shared<'_>) -> anyhow::Result<()> {
+    let plan = Plan::new(args, shared)?;
+    let mut purposes = vec![Purpose::Build];
+    if plan.runtimes().contains(&Runtime::Libomp) {
+        purposes.push(Purpose::Clang);
+    }
+    task_setup::require(&purposes)?;
+    let interrupt = Interrupt::on_signals()?;
+    eprintln!("building mapper and the programs");
+    let results = measure(&plan, Profile::Release, interrupt)?;
+    publish(plan, &results)
+}
+
+/// Compiles, calibrates and runs everything.
+fn measure(plan: &Plan, profile: Profile, interrupt: Interrupt) -> anyhow::Result<Results> {
+    let binaries = match plan.policies().is_empty() {
+        true => PathBuf::new(),
+        false => build::build_mapper(profile)?,
+    };
+    let programs = plan.programs();
+    let mut threads = programs.iter().map(|program| program.threads);
+    let libmapper = match threads.any(|of| of == Threads::OwnWithMapper) {
+        true => build::build_libmapper(profile)?,
+        false => PathBuf::new(),
+    };
+    let compiled = Compiled::new(&programs, &plan.runtimes(), &libmapper)?;
+    let cpus = allowed_cpus()?;
+    let compilers: Vec<&str> = plan.runtimes().iter().map(|of| of.compiler()).collect();
+    let machine = Machine::describe(cpus.len(), &compilers);
+    let begun = Instant::now();
+    let mut stage = Stage {
+        compiled,
+        work: BTreeMap::new(),
+        calibrated_s: plan.calibrated_s,
+        cpus,
+        daemons: Vec::new(),
+        dlb: plan.dlb.clone(),
+        qos: plan.qos,
+        interrupt,
+    };
+    let progress = Progress::start("calibrating", programs.len())?;
+    for program in programs {
+        progress.doing(program.name.to_owned());
+        let steps = stage.calibrate(program)?;
+        progress.done(&format!("{}: {steps} steps", program.name));
+    }
+    progress.finish();
+    let interval = format!("{}ms", (plan.interval_s * 1e3).round());
+    for policy in plan.policies() {
+        let mut arguments = vec!["--interval", &interval];
+        arguments.extend(policy.iter().flat_map(|name| ["--allocation", name]));
+        let daemon = PrivateDaemon::start(&binaries, &arguments)?;
+        stage.daemons.push((policy, daemon));
+    }
+    let (measured, repetitions) = measure_all(&stage, plan)?;
+    let daemon = stage
+        .daemons
+        .first()
+        .map(|(_, daemon)| DaemonFacts::ask(&daemon.socket()))
+        .transpose()?;
+    let wanted = plan.repetitions * plan.mixes.len() * plan.settings.len();
+    let runs = measured.iter().flat_map(|mix| &mix.runs);
+    let done: usize = runs.map(|of| of.runs.len()).sum();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let method = Method {
+        command: format!("cargo xtask {}", words.join(" ")),
+        repetitions,
+        qos: plan.qos,
+        interval_s: plan.interval_s,
+        calibrated_s: plan.calibrated_s,
+        daemon,
+        dlb: dlb::is(plan.dlb.as_ref()),
+        left_out: wanted - done,
+        elapsed_s: begun.elapsed().as_secs_f64(),
+    };
+    Ok(Results::new(machine, method, &measured))
+}
+
+/// Runs everything, interleaved, until it is done or the user wants to stop; gives the runs and the
+/// number of repetitions that are complete.
+fn measure_all(stage: &Stage, plan: &Plan) -> anyhow::Result<(Vec<MeasuredMix>, usize)> {
+    let mut measured: Vec<MeasuredMix> = plan
+        .mixes
+        .iter()
+        .map(|mix| MeasuredMix {
+            mix: mix.clone(),
+            runs: plan
+                .settings
+                .iter()
+                .map(|setting| SettingRuns {
+                    setting: setting.clone(),
+                    runs: Vec::new(),
+                })
+                .collect(),
+        })
+        .collect();
+    let count = plan.settings.len();
+    let progress = Progress::start("measuring", plan.repetitions * plan.mixes.len() * count)?;
+    for repetition in 0..plan.repetitions {
+        for (place, of) in measured.iter_mut().enumerate() {
+            for setting in settings::order(count, place, repetition) {
+                let Some(own) = of.runs.get_mut(setting) else {
+                    continue;
+                };
+                let title = own.setting.title();
+                let name = of.mix.name();
+                progress.doing(format!("{name}, {title}"));
+                let run = match stage.run(&of.mix, &own.setting) {
+                    Ok(run) => run,
+                    Err(_) if stage.interrupt.is_raised() => {
+                        progress.note("stopped; this is what was finished");
+                        progress.finish();
+                        return Ok((measured, repetition));
+                    }
+                    Err(error) => return Err(error).with_context(|| format!("{name}, {title}")),
+                };
+                let times: Vec<String> = run
+                    .programs
+                    .iter()
+                    .map(|program| format!("{:.2}", program.seconds))
+                    .collect();
+                let time = times.join(" ");
+                progress.done(&format!(
+                    "repetition {}, {name}, {title}: {time} s",
+                    repetition + 1
+                ));
+                for wrong in &run.wrong {
+                    progress.note(&format!("wrong result in {name} under {title}: {wrong}"));
+                }
+                own.runs.push(run);
+            }
+        }
+    }
+    progress.finish();
+    Ok((measured, plan.repetitions))
+}
+
+/// Prints and writes the results; fails when nothing was finished or a result was wrong.
+fn publish(plan: Plan, results: &Results) -> anyhow::Result<()> {
+    if results.mixes.is_empty() {
+        bail!("stopped before any mix had run under all settings: nothing to report");
+    }
+    println!("{}", tables::terminal(results));
+    let json = serde_json::to_string_pretty(results).context("write the results as JSON")? + "\n";
+    if let Some(file) = plan.json {
+        println!("JSON: {}", file.write(&json)?.display());
+    }
+    if let Some(file) = plan.markdown {
+        let path = file.write(&tables::markdown(results))?;
+        println!("Markdown: {}", path.display());
+    }
+    if let Some(folder) = plan.out {
+        OutputFile::claim(&folder.join("live.json"))?.write(&json)?;
+        let report = OutputFile::claim(&folder.join("live.html"))?.write(&html::page(results))?;
+        println!("report: {}", report.display());
+    }
+    if results.wrong_results > 0 {
+        bail!("wrong results: {}", results.wrong_results);
+    }
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! The tables of the report, as text in cells; and how they look in a terminal and in Markdown.
+
+use std::fmt::Write as _;
+
+use super::evaluate::{Cost, MixResult, ProgramResult, Promises, SettingResult, Summary};
+use super::results::{Group, Results};
+use crate::corun::bootstrap::Estimate;
+
+/// A table: the first column holds names, the others figures.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Table {
+    pub(super) title: String,
+    pub(super) header: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+/// What stands where nothing was measured.
+const NOTHING: &str = "–";
+
+/// The table of a group of mixes.
+pub(super) fn of_group(group: &Group, qos: f64) -> Table {
+    let mut header: Vec<String> = [
+        "setting",
+        "over plain",
+        "of static share",
+        "worst mix, over plain",
+        "worst program, of static",
+    ]
+    .map(String::from)
+    .to_vec();
+    let has_latency = group.settings.iter().any(has_latency);
+    if has_latency {
+        header.push("p99 over plain".to_owned());
+        header.push("p99 of static".to_owned());
+    }
+    header.push(format!("below {qos} of static: programs"));
+    header.push("single runs".to_owned());
+    let rows = group.settings.iter().map(|of| {
+        let mut row = vec![
+            of.setting.title(),
+            ratio(of.over_plain),
+            ratio(of.of_static),
+            plain_ratio(of.worst_mix_over_plain),
+            plain_ratio(of.worst_program_of_static),
+        ];
+        if has_latency {
+            row.push(ratio(of.latency_over_plain));
+            row.push(ratio(of.latency_of_static));
+        }
+        row.extend(promises(of.promises.as_ref()));
+        row
+    });
+    let plural = if group.mixes == 1 { "mix" } else { "mixes" };
+    Table {
+        title: format!("{} ({} {plural})", group.title, group.mixes),
+        header,
+        rows: rows.collect(),
+    }
+}
+
+fn has_latency(of: &Summary) -> bool {
+    of.latency_over_plain.is_some() || of.latency_of_static.is_some()
+}
+
+fn promises(promises: Option<&Promises>) -> [String; 2] {
+    promises.map_or_else(
+        || [NOTHING.to_owned(), NOTHING.to_owned()],
+        |of| {
+            [
+                format!("{} of {}", of.broken.len(), of.made),
+                format!("{} of {}", of.runs_below, of.runs),
+            ]
+        },
+    )
+}
+
+/// The table of a mix.
+pub(super) fn of_mix(mix: &MixResult) -> Table {
+    let mut header = vec!["setting".to_owned()];
+    for program in &mix.programs {
+        header.push(match program.cost {
+            Cost::Seconds => format!("{}, s", program.name),
+            Cost::P99Ms => format!("{}, p99 ms", program.name),
+        });
+    }
+    header.extend(["over plain", "of static share", "of static, each"].map(String::from));
+    Table {
+        title: mix.name.clone(),
+        header,
+        rows: mix.settings.iter().map(|of| mix_row(mix, of)).collect(),
+    }
+}
+
+fn mix_row(mix: &MixResult, of: &SettingResult) -> Vec<String> {
+    let mut row = vec![of.setting.title()];
+    let runs = mix.runs.iter().find(|runs| runs.setting == of.setting);
+    let count = runs.map_or(0, |runs| runs.runs.len());
+    for program in &of.programs {
+        row.push(cost(program, count));
+    }
+    row.push(ratio(of.over_plain));
+    row.push(ratio(of.of_static));
+    let each: Vec<String> = of
+        .programs
+        .iter()
+        .map(|program| {
+            program
+                .of_static
+                .map_or_else(|| NOTHING.to_owned(), |of| format!("{:.2}", of.value))
+        })
+        .collect();
+    row.push(each.join(" "));
+    row
+}
+
+/// A cost with its interval, and a mark where the median is only a lower limit.
+fn cost(of: &ProgramResult, runs: usize) -> String {
+    let over = if of.over_limit > 0 && 2 * of.over_limit >= runs {
+        ">"
+    } else {
+        ""
+    };
+    format!(
+        "{over}{} ({} to {})",
+        digits(of.cost.value),
+        digits(of.cost.low),
+        digits(of.cost.high)
+    )
+}
+
+/// Three digits that count, no more than two after the point.
+fn digits(value: f64) -> String {
+    if value < 10.0 {
+        format!("{value:.2}")
+    } else if value < 100.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+/// A ratio with its interval.
+pub(super) fn ratio(value: Option<Estimate>) -> String {
+    value.map_or_else(
+        || NOTHING.to_owned(),
+        |of| format!("{:.2} ({:.2} to {:.2})", of.value, of.low, of.high),
+    )
+}
+
+fn plain_ratio(value: Option<f64>) -> String {
+    value.map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.2}"))
+}
+
+/// What needs saying below the tables, a line each.
+pub(super) fn notes(results: &Results) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(group) = results.groups.first() {
+        for of in &group.settings {
+            let broken = of.promises.as_ref().map(|promises| &promises.broken);
+            if let Some(broken) = broken.filter(|broken| !broken.is_empty()) {
+                lines.push(format!(
+                    "Below {} of the static fair share under {}: {}.",
+                    results.method.qos,
+                    of.setting.title(),
+                    broken.join("; ")
+                ));
+            }
+        }
+    }
+    lines.push(format!("Wrong results: {}.", results.wrong_results));
+    for mix in &results.mixes {
+        for of in &mix.settings {
+            for wrong in &of.wrong {
+                lines.push(format!(
+                    "WRONG RESULT in {} under {}: {wrong}",
+                    mix.name,
+                    of.setting.title()
+                ));
+            }
+        }
+    }
+    lines.push(results.dlb_note().to_owned());
+    let (machine, load) = (&results.machine, &results.load);
+    lines.push(format!(
+        "{} CPUs ({}{}), Linux {}, {}, revision {}, {}.",
+        machine.cpus,
+        machine.cpu,
+        if machine.virtual_machine {
+            ", virtual machine"
+        } else {
+            ""
+        },
+        machine.kernel,
+        machine.compilers.join(", "),
+        machine.revision,
+        machine.date,
+    ));
+    lines.push(format!(
+        "{} {} in {:.0} s. Load average before {:.2}; just before a run {:.1} other threads were \
+         runnable on average ({} at most); during runs other processes used {:.2} CPUs on average \
+         ({:.2} at most), the hypervisor {:.2}.",
+        results.method.repetitions,
+        if results.method.repetitions == 1 {
+            "repetition"
+        } else {
+            "repetitions"
+        },
+        results.method.elapsed_s,
+        load.average_before,
+        load.runnable_mean,
+        load.runnable_most,
+        load.others_mean,
+        load.others_most,
+        load.stolen_mean,
+    ));
+    lines.extend(results.caution());
+    lines
+}
+
+/// All tables, the summaries first.
+pub(super) fn all(results: &Results) -> Vec<Table> {
+    let groups = results.groups.iter();
+    groups
+        .map(|group| of_group(group, results.method.qos))
+        .chain(results.mixes.iter().map(of_mix))
+        .collect()
+}
+
+/// For the terminal.
+pub(super) fn terminal(results: &Results) -> String {
+    let mut text = String::from("measured on this machine\n");
+    for table in all(results) {
+        let width = |column: usize| {
+            let cells = table.rows.iter().chain([&table.header]);
+            cells
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..table.header.len()).map(width).collect();
+        let _ = writeln!(text, "\n{}", table.title);
+        for row in [&table.header].into_iter().chain(&table.rows) {
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                if column == 0 {
+                    let _ = write!(text, "  {cell:<width$}");
+                } else {
+                    let _ = write!(text, "  {cell:>width$}");
+                }
+            }
+            text.push('\n');
+        }
+    }
+    text.push('\n');
+    for line in notes(results) {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+/// For a document.
+pub(super) fn markdown(results: &Results) -> String {
+    let mut text = format!("    {}\n", results.method.command);
+    for table in all(results) {
+        let _ = writeln!(text, "\n### {}\n", table.title);
+        let _ = writeln!(text, "| {} |", table.header.join(" | "));
+        let _ = writeln!(text, "|{}", "---|".repeat(table.header.len()));
+        for row in &table.rows {
+            let _ = writeln!(text, "| {} |", row.join(" | "));
+        }
+    }
+    text.push('\n');
+    for line in notes(results) {
+        let _ = writeln!(text, "- {line}");
+    }
+    text
+}
