@@ -30,6 +30,23 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
+    /// One whose names need care in markup.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        Self {
+            cpu: "A CPU <with> \"marks\" & signs".to_owned(),
+            cpus: 2,
+            l3_kib: Some(32768),
+            memory_mib: 24000,
+            kernel: "6.1".to_owned(),
+            virtual_machine: true,
+            compilers: vec!["gcc 12".to_owned()],
+            revision: "abc".to_owned(),
+            date: "2025-01-01 00:00 UTC".to_owned(),
+            load_average_before: 0.1,
+        }
+    }
+
     pub(crate) fn describe(cpus: usize, compilers: &[&str]) -> Self {
         let cpuinfo = read("/proc/cpuinfo");
         Self {

@@ -285,18 +285,6 @@ pub(crate) mod tests {
     }
 
     fn evaluated(measured: &[MeasuredPair]) -> Results {
-        let machine = Machine {
-            cpu: "A CPU <with> \"marks\" & signs".to_owned(),
-            cpus: 2,
-            l3_kib: Some(32768),
-            memory_mib: 24000,
-            kernel: "6.1".to_owned(),
-            virtual_machine: true,
-            compilers: vec!["gcc 12".to_owned()],
-            revision: "abc".to_owned(),
-            date: "2025-01-01 00:00 UTC".to_owned(),
-            load_average_before: 0.1,
-        };
         let disturbance = Disturbance {
             other_processes_cpus: 0.02,
             stolen_cpus: 0.0,
@@ -317,7 +305,7 @@ pub(crate) mod tests {
                 counters: "runtime progress".to_owned(),
             }),
         };
-        evaluate(machine, disturbance, method, measured, 200.0)
+        evaluate(Machine::example(), disturbance, method, measured, 200.0)
     }
 
     /// Results with everything in them that a report can show.

@@ -46,7 +46,8 @@ pub(crate) struct Args {
     /// The machine for --mix
     #[arg(long, value_name = "NAME", default_value = "hsw80")]
     machine: String,
-    /// Policies to compare, in place of the suite's; repeatable or separated by commas
+    /// Policies to compare, in place of the suite's, with --live beside mapper's own; repeatable or
+    /// separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     policy: Vec<String>,
     /// Whether OpenMP programs of --mix follow their allocation
@@ -92,6 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.live.live {
         return run_live(args);
     }
+    args.live.check_unused()?;
     let mut catalogue = Catalogue::presets()?;
     let path = args
         .protocol
@@ -226,16 +228,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn run_live(args: &Args) -> anyhow::Result<()> {
+    with_shared(args, |shared| live::run(&args.live, shared))
+}
+
+/// Does `what` with the arguments that the model and real programs both take.
+fn with_shared<T>(
+    args: &Args,
+    what: impl FnOnce(&live::Shared<'_>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let changes = changes(args)?;
-    let shared = live::Shared {
+    what(&live::Shared {
         mixes: &args.mix,
         policies: &args.policy,
         qos: changes.qos,
         interval_s: changes.interval_s,
         json: args.json.as_ref(),
         out: args.out.as_ref(),
-    };
-    live::run(&args.live, &shared)
+    })
 }
 
 /// Everything that came out.

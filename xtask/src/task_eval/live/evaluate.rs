@@ -303,3 +303,162 @@ fn overall(
         geometric_mean(means?)
     })
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::mixes;
+    use super::super::settings::Levers;
+    use super::*;
+    use crate::corun::machine::{Disturbance, LoadBefore};
+
+    pub(crate) fn mapper() -> Setting {
+        Setting::Managed {
+            policy: None,
+            levers: Levers::Default,
+        }
+    }
+
+    /// A run with these costs: seconds, or of `server` milliseconds.
+    fn run(mix: &Mix, costs: &[f64]) -> Run {
+        let programs = mix.programs.iter().zip(costs).map(|(program, &cost)| {
+            let is_server = program.name == SERVER;
+            ProgramRun {
+                seconds: if is_server { 1.0 } else { cost },
+                p99_ms: is_server.then_some(cost),
+                is_over_limit: cost >= 8.0 && !is_server,
+            }
+        });
+        Run {
+            before: LoadBefore {
+                load_average: 0.5,
+                runnable: 1,
+            },
+            during: Disturbance {
+                other_processes_cpus: 0.01,
+                stolen_cpus: 0.0,
+            },
+            programs: programs.collect(),
+            wrong: Vec::new(),
+        }
+    }
+
+    /// A mix with the costs of each run under plain Linux, the static share, and mapper.
+    fn measured(mix: &str, costs: [&[&[f64]]; 3]) -> MeasuredMix {
+        let mix = mixes::select(&[mix.to_owned()]).unwrap().remove(0);
+        let settings = [Setting::Plain, Setting::Static, mapper()];
+        let runs = settings.into_iter().zip(costs).map(|(setting, costs)| {
+            let runs = costs.iter().map(|costs| run(&mix, costs)).collect();
+            SettingRuns { setting, runs }
+        });
+        MeasuredMix {
+            runs: runs.collect(),
+            mix,
+        }
+    }
+
+    /// Two mixes whose ratios are easy.
+    pub(crate) fn example() -> Vec<MeasuredMix> {
+        vec![
+            // Medians: plain 8 and 2, static 2 and 2, mapper 1 and 2.5.
+            measured(
+                "md+cg",
+                [
+                    &[&[8.0, 2.0], &[8.0, 1.0], &[4.0, 3.0]],
+                    &[&[2.0, 2.0], &[2.0, 2.0], &[2.0, 2.0]],
+                    &[&[1.0, 2.5], &[1.0, 2.5], &[1.0, 2.0]],
+                ],
+            ),
+            // Medians: plain 20 ms and 2 s, static 2 ms and 1 s, mapper 4 ms and 0.5 s.
+            measured(
+                "server+matmul",
+                [
+                    &[&[20.0, 2.0], &[30.0, 2.0], &[10.0, 2.0]],
+                    &[&[2.0, 1.0], &[2.0, 1.0], &[2.0, 1.0]],
+                    &[&[4.0, 0.5], &[4.0, 0.5], &[4.0, 0.5]],
+                ],
+            ),
+        ]
+    }
+
+    fn close(found: Option<Estimate>, wanted: f64) {
+        let found = found.unwrap().value;
+        assert!((found - wanted).abs() < 1e-9, "{found} for {wanted}");
+    }
+
+    #[test]
+    fn a_mix_has_the_mean_speed_of_its_programs_by_medians() {
+        let result = mix_result(&example()[0], 0.85);
+        let [plain, fair, own] = &result.settings[..] else {
+            panic!("{result:?}")
+        };
+        // 8/1 and 2/2.5 have the geometric mean √6.4; 2/1 and 2/2.5 √1.6.
+        close(own.over_plain, 6.4_f64.sqrt());
+        close(own.of_static, 1.6_f64.sqrt());
+        close(own.programs[0].over_plain, 8.0);
+        close(own.programs[1].of_static, 0.8);
+        close(plain.over_plain, 1.0);
+        close(fair.over_plain, 2.0);
+        assert_eq!(plain.programs[0].over_limit, 2);
+    }
+
+    #[test]
+    fn latencies_stand_by_themselves() {
+        let result = mix_result(&example()[1], 0.85);
+        let own = &result.settings[2];
+        assert_eq!(result.programs[0].cost, Cost::P99Ms);
+        assert_eq!(own.programs[0].cost.value, 4.0);
+        close(own.programs[0].over_plain, 5.0);
+        close(own.over_plain, 4.0);
+        let measured = example();
+        let results: Vec<MixResult> = measured.iter().map(|mix| mix_result(mix, 0.85)).collect();
+        let all = summary(
+            &mapper(),
+            &measured.iter().collect::<Vec<_>>(),
+            &results.iter().collect::<Vec<_>>(),
+            0.85,
+        );
+        // Mixes at √6.4 and 4 over plain, and at √1.6 and 2 of the static share.
+        close(all.over_plain, (6.4_f64.sqrt() * 4.0).sqrt());
+        close(all.of_static, (1.6_f64.sqrt() * 2.0).sqrt());
+        close(all.latency_over_plain, 5.0);
+        close(all.latency_of_static, 0.5);
+        assert_eq!(all.worst_program_of_static, Some(0.8));
+    }
+
+    #[test]
+    fn promises_are_broken_by_medians_and_single_runs_are_counted() {
+        let measured = example();
+        let results: Vec<MixResult> = measured.iter().map(|mix| mix_result(mix, 0.85)).collect();
+        let of = |setting: &Setting| {
+            let (measured, results): (Vec<_>, Vec<_>) = measured.iter().zip(&results).unzip();
+            summary(setting, &measured, &results, 0.85)
+                .promises
+                .unwrap()
+        };
+        let own = of(&mapper());
+        assert_eq!(own.made, 4);
+        // cg at 2/2.5 and the server at 2/4; of cg's runs two are beyond 2/0.85 s, of the server's all.
+        assert_eq!(
+            own.broken,
+            ["cg in md+cg at 0.80", "server in server+matmul at 0.50"]
+        );
+        assert_eq!((own.runs, own.runs_below), (12, 5));
+        let fair = of(&Setting::Static);
+        assert_eq!((fair.broken.len(), fair.runs_below), (0, 0));
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_figure() {
+        let mut measured = example().remove(0);
+        measured.runs.retain(|of| of.setting == mapper());
+        let result = mix_result(&measured, 0.85);
+        let own = &result.settings[0];
+        assert!(own.over_plain.is_none() && own.of_static.is_none());
+        assert!(own.programs[0].runs_below.is_none());
+        assert!(
+            summary(&mapper(), &[&measured], &[&result], 0.85)
+                .promises
+                .is_none()
+        );
+    }
+}

@@ -238,3 +238,54 @@ fn method(html: &mut String, results: &Results) {
     }
     html.push_str("</ul>");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::tests::example;
+    use super::*;
+
+    #[test]
+    fn the_page_is_well_formed_needs_nothing_from_elsewhere_and_shows_every_mix() {
+        let results = example();
+        let html = page(&results);
+        let options = roxmltree::ParsingOptions {
+            allow_dtd: true,
+            ..Default::default()
+        };
+        let document = roxmltree::Document::parse_with_options(&html, options).unwrap();
+        let headings: Vec<&str> = document
+            .descendants()
+            .filter(|node| node.has_tag_name("h3"))
+            .filter_map(|node| node.text())
+            .collect();
+        for mix in &results.mixes {
+            assert!(headings.contains(&&*mix.name), "{headings:?}");
+        }
+        let bars = document
+            .descendants()
+            .filter(|node| node.attribute("class") == Some("bar"));
+        assert_eq!(bars.count(), results.mixes.len() * results.settings.len());
+        for outside in [
+            "http:", "https:", "src=", "@import", "url(", "<link", "<script",
+        ] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+        assert!(!html.contains("NaN") && !html.contains("inf\""));
+        assert!(html.contains("md &lt;is&gt; wrong"));
+    }
+
+    #[test]
+    fn a_bar_beyond_the_plot_says_how_far() {
+        let mut results = example();
+        for mix in &mut results.mixes {
+            for of in mix.settings.iter_mut().skip(1) {
+                of.over_plain = of.over_plain.map(|was| Estimate { value: 1.0, ..was });
+            }
+        }
+        if let Some(of) = &mut results.mixes[0].settings[1].over_plain {
+            of.value = 60.0;
+        }
+        let svg = plot::bars(&results.mixes).unwrap();
+        assert!(svg.contains("60.0 →"), "{svg}");
+    }
+}

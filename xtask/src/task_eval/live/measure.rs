@@ -243,7 +243,7 @@ impl Stage {
             cpus: Some(share.cpus.clone()),
             delay: Duration::ZERO,
         };
-        let limit = self.limit(self.cpus.len()) * 4;
+        let limit = self.limit(1) * 10;
         let outcomes = run_side_by_side(vec![launch], limit, &self.interrupt)?;
         let outcome = outcomes.first().context("a run without an outcome")?;
         match judge(program.name, outcome) {

@@ -53,29 +53,46 @@ const INTERVAL_S: f64 = 0.1;
 /// The arguments that only `--live` takes.
 #[derive(clap::Args)]
 pub(super) struct LiveArgs {
-    /// Run real programs on this machine instead: see --live under --help
+    /// Run real programs on this machine instead (--help says more)
     ///
     /// Runs mixes of the programs of benches/workloads under plain Linux, on a static fair share, with
     /// mapper moving CPUs only and with mapper, interleaved. About ten minutes on an otherwise idle
     /// machine: 10 repetitions of 8 mixes under 5 settings, each some 1 to 2 seconds; --seconds,
     /// --reps, --mix and --setting make it shorter. Ctrl-C keeps what is finished.
     #[arg(long, conflicts_with_all = [
-        "suite", "machine", "follow", "seeds", "apps", "machines", "protocol", "fresh",
+        "suite", "machine", "follow", "seeds", "apps", "machines", "protocol", "fresh", "set",
     ])]
     pub(super) live: bool,
     /// With --live: repetitions of every run [default: 10]
-    #[arg(long, value_name = "N", requires = "live", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     reps: Option<u32>,
     /// With --live: settings to compare, separated by commas [default: plain, static, cpus, mapper,
     /// virtual, and dlb where it is installed]
-    #[arg(long, value_name = "SETTING", value_delimiter = ',', requires = "live")]
+    #[arg(long, value_name = "SETTING", value_delimiter = ',')]
     setting: Vec<Choice>,
     /// With --live: how long each program works alone on half of the machine [default: 0.7]
-    #[arg(long, value_name = "SECONDS", requires = "live")]
+    #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
     /// With --live: also write the tables to this file, as Markdown
-    #[arg(long, value_name = "FILE", requires = "live")]
+    #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+}
+
+impl LiveArgs {
+    /// Refuses what means nothing without `--live`. (clap's `requires` is silent where `--live`
+    /// conflicts with another argument.)
+    pub(super) fn check_unused(&self) -> anyhow::Result<()> {
+        let given = [
+            ("--reps", self.reps.is_some()),
+            ("--setting", !self.setting.is_empty()),
+            ("--seconds", self.seconds.is_some()),
+            ("--markdown", self.markdown.is_some()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => bail!("{flag}: only with --live; the model does not know it"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The arguments that the model takes, too.
@@ -218,12 +235,13 @@ fn measure(plan: &Plan, profile: Profile, interrupt: Interrupt) -> anyhow::Resul
         let daemon = PrivateDaemon::start(&binaries, &arguments)?;
         stage.daemons.push((policy, daemon));
     }
-    let (measured, repetitions) = measure_all(&stage, plan)?;
+    // Asked now, as Ctrl-C on a terminal ends the daemons, too.
     let daemon = stage
         .daemons
         .first()
         .map(|(_, daemon)| DaemonFacts::ask(&daemon.socket()))
         .transpose()?;
+    let (measured, repetitions) = measure_all(&stage, plan)?;
     let wanted = plan.repetitions * plan.mixes.len() * plan.settings.len();
     let runs = measured.iter().flat_map(|mix| &mix.runs);
     let done: usize = runs.map(|of| of.runs.len()).sum();
@@ -324,4 +342,119 @@ fn publish(plan: Plan, results: &Results) -> anyhow::Result<()> {
         bail!("wrong results: {}", results.wrong_results);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Eval {
+        #[command(flatten)]
+        args: super::super::Args,
+    }
+
+    fn plan(arguments: &[&str]) -> anyhow::Result<Plan> {
+        let words = ["eval", "--live"].iter().chain(arguments);
+        let args = Eval::try_parse_from(words)?.args;
+        super::super::with_shared(&args, |shared| Plan::new(&args.live, shared))
+    }
+
+    fn refusal(arguments: &[&str]) -> String {
+        match plan(arguments) {
+            Ok(_) => panic!("{arguments:?} was accepted"),
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    #[test]
+    fn bad_arguments_are_refused_by_name_before_anything_runs() {
+        for (arguments, named) in [
+            (&["--mix", "md+nobody"][..], "nobody"),
+            (&["--reps", "0"], "--reps"),
+            (&["--setting", "elastic"], "elastic"),
+            (&["--policy", "genius"], "genius"),
+            (&["--seconds", "0"], "--seconds 0"),
+            (&["--seconds", "many"], "many"),
+            (&["--interval", "11"], "--interval 11"),
+            (&["--qos", "1.5"], "--qos"),
+            (&["--suite", "all"], "--suite"),
+            (&["--json", "/nonexistent/a/b"], "/nonexistent/a/b"),
+            (&["--markdown", "/nonexistent/a/b"], "/nonexistent/a/b"),
+            (&["--out", "/proc/nonexistent"], "/proc/nonexistent"),
+        ] {
+            let error = refusal(arguments);
+            assert!(error.contains(named), "{arguments:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_live_is_refused_without_it() {
+        for flag in ["--reps=3", "--seconds=1", "--setting=plain", "--markdown=x"] {
+            let args = Eval::try_parse_from(["eval", "--suite=all", flag])
+                .unwrap()
+                .args;
+            let error = super::super::run(&args).unwrap_err().to_string();
+            let name = flag.split('=').next().unwrap();
+            assert!(error.contains(name) && error.contains("--live"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_default_is_ten_repetitions_of_all_default_mixes_and_settings() {
+        let plan = plan(&[]).unwrap();
+        assert_eq!(plan.repetitions, 10);
+        assert_eq!(plan.mixes, mixes::select(&[]).unwrap());
+        assert_eq!(plan.policies(), [None]);
+        assert_eq!(plan.qos, 0.85);
+    }
+
+    #[test]
+    fn a_daemon_runs_for_each_policy_that_is_compared() {
+        let policies = |arguments: &[&str]| plan(arguments).unwrap().policies();
+        assert_eq!(policies(&["--setting", "plain,static"]), []);
+        let found = policies(&["--setting", "cpus,mapper", "--policy", "hill_climb,equal"]);
+        let names = [
+            None,
+            Some("equal".to_owned()),
+            Some("hill_climb".to_owned()),
+        ];
+        assert_eq!(found, names);
+    }
+
+    #[test]
+    fn a_tiny_mix_runs_under_linux_and_under_mapper() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = plan(&[
+            "--mix=matmul+server",
+            "--setting=plain,static,cpus,mapper",
+            "--reps=1",
+            "--seconds=0.3",
+            "--out",
+            folder.path().to_str().unwrap(),
+        ])
+        .unwrap();
+        let results = measure(&plan, Profile::Debug, Interrupt::default()).unwrap();
+        assert_eq!(results.wrong_results, 0, "{:?}", results.mixes);
+        assert_eq!(results.method.left_out, 0);
+        let settings = &results.mixes[0].settings;
+        assert_eq!(settings.len(), 4);
+        for of in settings {
+            let [matmul, server] = &of.programs[..] else {
+                panic!("{of:?}")
+            };
+            assert!(matmul.cost.value > 0.0 && server.cost.value > 0.0);
+            assert!(of.over_plain.is_some() && server.of_static.is_some());
+        }
+        publish(plan, &results).unwrap();
+        let json = std::fs::read_to_string(folder.path().join("live.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["kind"], "measured");
+        let run = &json["mixes"][0]["runs"][3]["runs"][0];
+        assert!(run["before"]["load_average"].is_f64(), "{run}");
+        let page = std::fs::read_to_string(folder.path().join("live.html")).unwrap();
+        assert!(page.ends_with("</html>\n"));
+    }
 }

@@ -199,3 +199,77 @@ impl Load {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::evaluate::tests::example as measured;
+    use super::*;
+
+    fn results(measured: &[MeasuredMix], left_out: usize) -> Results {
+        let method = Method {
+            command: "cargo xtask eval --live".to_owned(),
+            repetitions: 3,
+            qos: 0.85,
+            interval_s: 0.1,
+            calibrated_s: 0.7,
+            daemon: None,
+            dlb: DlbIs::Missing,
+            left_out,
+            elapsed_s: 30.0,
+        };
+        Results::new(Machine::example(), method, measured)
+    }
+
+    /// Results with everything in them that a report can show.
+    pub(crate) fn example() -> Results {
+        let mut measured = measured();
+        measured[0].runs[2].runs[1]
+            .wrong
+            .push("md <is> wrong".to_owned());
+        results(&measured, 0)
+    }
+
+    #[test]
+    fn mixes_of_one_size_are_one_group_and_of_several_are_also_taken_together() {
+        let titles = |results: &Results| -> Vec<String> {
+            results
+                .groups
+                .iter()
+                .map(|group| group.title.clone())
+                .collect()
+        };
+        assert_eq!(titles(&example()), ["mixes of 2 programs"]);
+        let mut mixed = measured();
+        let third = mixed[0].mix.programs[0];
+        mixed[0].mix.programs.push(third);
+        for of in &mut mixed[0].runs {
+            for run in &mut of.runs {
+                let again = run.programs[0];
+                run.programs.push(again);
+            }
+        }
+        let found = titles(&results(&mixed, 0));
+        assert_eq!(
+            found,
+            ["all mixes", "mixes of 2 programs", "mixes of 3 programs"]
+        );
+    }
+
+    #[test]
+    fn what_was_finished_before_a_stop_is_kept_and_a_mix_without_a_setting_left_out() {
+        let mut stopped = measured();
+        stopped[0].runs[1].runs.truncate(2);
+        stopped[1].runs[2].runs.clear();
+        let results = results(&stopped, 4);
+        let names: Vec<&str> = results.mixes.iter().map(|mix| &*mix.name).collect();
+        assert_eq!(names, ["md+cg"]);
+        assert_eq!(results.settings.len(), 3);
+        assert!(results.caution().unwrap().contains("4 runs were left out"));
+    }
+
+    #[test]
+    fn wrong_results_are_counted() {
+        assert_eq!(example().wrong_results, 1);
+        assert_eq!(results(&measured(), 0).wrong_results, 0);
+    }
+}

@@ -275,3 +275,25 @@ pub(super) fn markdown(results: &Results) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::tests::example;
+    use super::*;
+
+    #[test]
+    fn the_terminal_shows_every_group_and_mix() {
+        insta::assert_snapshot!("terminal", terminal(&example()));
+    }
+
+    #[test]
+    fn the_document_has_the_same_tables_and_the_command_that_repeats_them() {
+        insta::assert_snapshot!("markdown", markdown(&example()));
+    }
+
+    #[test]
+    fn three_digits_count() {
+        let found: Vec<String> = [0.1234, 9.876, 12.345, 1234.5].map(digits).to_vec();
+        assert_eq!(found, ["0.12", "9.88", "12.3", "1234"]);
+    }
+}
