@@ -34,6 +34,11 @@ impl OutputFile {
         })
     }
 
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Replaces the contents.
     pub(crate) fn write(mut self, contents: &str) -> anyhow::Result<PathBuf> {
         // Terminals and pipes cannot be cut to length, and need not be.

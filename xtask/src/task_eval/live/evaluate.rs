@@ -108,13 +108,13 @@ fn cost(program: &ProgramRun) -> f64 {
     program.p99_ms.unwrap_or(program.seconds)
 }
 
-/// The median cost of a program in the repetitions at these places.
+/// The median cost of a program in the repetitions at these places, as far as there are such.
 fn median_cost(runs: &[Run], program: usize, places: &[usize]) -> Option<f64> {
-    let costs: Option<Vec<f64>> = places
+    let costs: Vec<f64> = places
         .iter()
-        .map(|&place| Some(cost(runs.get(place)?.programs.get(program)?)))
+        .filter_map(|&place| Some(cost(runs.get(place)?.programs.get(program)?)))
         .collect();
-    median(&costs?)
+    median(&costs)
 }
 
 /// Computes every figure of a mix; settings that have not run are left out.
@@ -188,9 +188,9 @@ fn runs_of<'a>(measured: &'a MeasuredMix, setting: &Setting) -> Option<&'a [Run]
     (!found.runs.is_empty()).then_some(&*found.runs)
 }
 
-/// Mean speed of the programs `which` over `base`, from the repetitions that both have.
+/// Mean speed of the programs `which` over `base`.
 fn speed(base: &[Run], own: &[Run], which: &[usize]) -> Option<Estimate> {
-    estimate(base.len().min(own.len()), |places| {
+    estimate(base.len().max(own.len()), |places| {
         speed_in(base, own, which, places)
     })
 }
@@ -293,8 +293,8 @@ fn overall(
     }
     let count = compared
         .iter()
-        .map(|(base, own, _)| base.len().min(own.len()))
-        .min()?;
+        .map(|(base, own, _)| base.len().max(own.len()))
+        .max()?;
     estimate(count, |places| {
         let means: Option<Vec<f64>> = compared
             .iter()
@@ -445,6 +445,16 @@ pub(super) mod tests {
         assert_eq!((own.runs, own.runs_below), (12, 5));
         let fair = of(&Setting::Static);
         assert_eq!((fair.broken.len(), fair.runs_below), (0, 0));
+    }
+
+    #[test]
+    fn after_a_stop_each_setting_counts_with_what_it_has() {
+        let mut stopped = example().remove(0);
+        stopped.runs[2].runs.truncate(1);
+        let result = mix_result(&stopped, 0.85);
+        // The plain medians are those of all three repetitions: 8 and 2.
+        close(result.settings[2].programs[1].over_plain, 0.8);
+        close(result.settings[2].over_plain, 6.4_f64.sqrt());
     }
 
     #[test]

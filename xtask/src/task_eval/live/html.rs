@@ -144,9 +144,10 @@ fn figure_card(html: &mut String, figure: &str, what: &str, more: &str) {
 }
 
 fn legend(settings: &[Setting]) -> String {
-    let entries = settings.iter().enumerate().map(|(series, setting)| {
+    let entries = settings.iter().map(|setting| {
         format!(
-            "<span class=\"s{series}\">{}</span>",
+            "<span class=\"s{}\">{}</span>",
+            setting.colour(),
             escaped(&setting.title())
         )
     });
@@ -161,20 +162,18 @@ fn write_table(html: &mut String, table: &Table, settings: &[Setting]) {
     }
     html.push_str("</tr></thead><tbody>");
     for row in &table.rows {
-        let setting = row.first().and_then(|title| {
-            settings
-                .iter()
-                .enumerate()
-                .find(|(_, setting)| setting.title() == *title)
-        });
-        let own = setting.is_some_and(|(_, setting)| setting.is_managed());
+        let setting = row
+            .first()
+            .and_then(|title| settings.iter().find(|setting| setting.title() == *title));
+        let own = setting.is_some_and(Setting::is_managed);
         html.push_str(if own { "<tr class=\"own\">" } else { "<tr>" });
         for (column, cell) in row.iter().enumerate() {
             match setting.filter(|_| column == 0) {
-                Some((series, _)) => {
+                Some(setting) => {
                     let _ = write!(
                         html,
-                        "<td class=\"s{series}\"><span class=\"key\"></span>{}</td>",
+                        "<td class=\"s{}\"><span class=\"key\"></span>{}</td>",
+                        setting.colour(),
                         escaped(cell)
                     );
                 }

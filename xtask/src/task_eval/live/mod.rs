@@ -73,7 +73,8 @@ pub(super) struct LiveArgs {
     /// With --live: how long each program works alone on half of the machine [default: 0.7]
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
-    /// With --live: also write the tables to this file, as Markdown
+    /// With --live: also write the tables to this file, as Markdown, in place of what stands between
+    /// its comments "measured: begin" and "measured: end" if it has them
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
@@ -330,7 +331,8 @@ fn publish(plan: Plan, results: &Results) -> anyhow::Result<()> {
         println!("JSON: {}", file.write(&json)?.display());
     }
     if let Some(file) = plan.markdown {
-        let path = file.write(&tables::markdown(results))?;
+        let before = std::fs::read_to_string(file.path()).unwrap_or_default();
+        let path = file.write(&tables::document(&before, results))?;
         println!("Markdown: {}", path.display());
     }
     if let Some(folder) = plan.out {

@@ -1,5 +1,5 @@
 //! The SVG plots of the report. Colours come from the style sheet of the page, so that they follow its
-//! light and dark forms; a setting has the class `s0`, `s1`, and so on.
+//! light and dark forms; see [`Setting::colour`](super::settings::Setting::colour).
 
 use std::fmt::Write as _;
 
@@ -23,9 +23,9 @@ pub(super) fn bars(mixes: &[MixResult]) -> Option<String> {
     let bars: Vec<Vec<(usize, String, Estimate)>> = mixes
         .iter()
         .map(|mix| {
-            let settings = mix.settings.iter().enumerate();
+            let settings = mix.settings.iter();
             settings
-                .filter_map(|(series, of)| Some((series, of.setting.title(), of.over_plain?)))
+                .filter_map(|of| Some((of.setting.colour(), of.setting.title(), of.over_plain?)))
                 .collect()
         })
         .collect();
@@ -63,9 +63,9 @@ pub(super) fn bars(mixes: &[MixResult]) -> Option<String> {
             top + bars.len() as f64 * BAR / 2.0 + 4.0,
             escaped(&mix.name)
         );
-        for (place, (series, title, of)) in bars.iter().enumerate() {
+        for (place, (colour, title, of)) in bars.iter().enumerate() {
             let y = top + place as f64 * BAR;
-            one_bar(&mut svg, axis, y, *series, title, *of);
+            one_bar(&mut svg, axis, y, *colour, title, *of);
         }
         top += row(bars.len());
     }
@@ -77,12 +77,12 @@ pub(super) fn bars(mixes: &[MixResult]) -> Option<String> {
     Some(svg)
 }
 
-fn one_bar(svg: &mut String, axis: Axis, y: f64, series: usize, title: &str, of: Estimate) {
+fn one_bar(svg: &mut String, axis: Axis, y: f64, colour: usize, title: &str, of: Estimate) {
     let end = axis.at(of.value);
     let middle = y + (BAR - 1.0) / 2.0;
     let _ = write!(
         svg,
-        "<g class=\"s{series}\"><title>{}: {:.2} ({:.2} to {:.2})</title>\
+        "<g class=\"s{colour}\"><title>{}: {:.2} ({:.2} to {:.2})</title>\
          <rect class=\"bar\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>\
          <line class=\"whisker\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle:.1}\" y2=\"{middle:.1}\"/>",
         escaped(title),

@@ -100,6 +100,23 @@ impl Setting {
         }
     }
 
+    /// The number of its colour in the style sheet: mapper as it is has the first, plain Linux the
+    /// grey one, and all other policies one together.
+    pub(super) fn colour(&self) -> usize {
+        match self {
+            Self::Plain => 3,
+            Self::Static => 1,
+            Self::Dlb => 6,
+            Self::Managed { policy, levers } => match (policy, levers) {
+                (Some(_), _) => 5,
+                (None, Levers::CpusOnly) => 2,
+                (None, Levers::Default) => 0,
+                (None, Levers::Virtual) => 4,
+                (None, Levers::Follow) => 6,
+            },
+        }
+    }
+
     /// What it is, for the report.
     pub(super) fn meaning(&self) -> String {
         match self {

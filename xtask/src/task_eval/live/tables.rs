@@ -121,7 +121,7 @@ fn cost(of: &ProgramResult, runs: usize) -> String {
         ""
     };
     format!(
-        "{over}{} ({} to {})",
+        "{over}{} ({}–{})",
         digits(of.cost.value),
         digits(of.cost.low),
         digits(of.cost.high)
@@ -139,12 +139,18 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// A ratio with its interval.
-pub(super) fn ratio(value: Option<Estimate>) -> String {
-    value.map_or_else(
-        || NOTHING.to_owned(),
-        |of| format!("{:.2} ({:.2} to {:.2})", of.value, of.low, of.high),
-    )
+/// A ratio with its interval; a setting beside itself has none.
+fn ratio(value: Option<Estimate>) -> String {
+    const SAME: Estimate = Estimate {
+        value: 1.0,
+        low: 1.0,
+        high: 1.0,
+    };
+    match value {
+        None => NOTHING.to_owned(),
+        Some(SAME) => "1".to_owned(),
+        Some(of) => format!("{:.2} ({:.2}–{:.2})", of.value, of.low, of.high),
+    }
 }
 
 fn plain_ratio(value: Option<f64>) -> String {
@@ -258,8 +264,25 @@ pub(super) fn terminal(results: &Results) -> String {
     text
 }
 
+/// What encloses the measured part of a document.
+const BEGIN: &str = "<!-- measured: begin -->\n";
+const END: &str = "<!-- measured: end -->";
+
+/// A document with these results: its measured part is replaced if it has one that is marked, else
+/// everything.
+pub(super) fn document(before: &str, results: &Results) -> String {
+    let new = markdown(results);
+    let marked = before
+        .split_once(BEGIN)
+        .and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
+    match marked {
+        Some((head, tail)) => format!("{head}{BEGIN}{new}{END}{tail}"),
+        None => new,
+    }
+}
+
 /// For a document.
-pub(super) fn markdown(results: &Results) -> String {
+fn markdown(results: &Results) -> String {
     let mut text = format!("    {}\n", results.method.command);
     for table in all(results) {
         let _ = writeln!(text, "\n### {}\n", table.title);
@@ -289,6 +312,17 @@ mod tests {
     #[test]
     fn the_document_has_the_same_tables_and_the_command_that_repeats_them() {
         insta::assert_snapshot!("markdown", markdown(&example()));
+    }
+
+    #[test]
+    fn a_document_keeps_what_stands_around_its_measured_part() {
+        let results = example();
+        let whole = document("an old text\n", &results);
+        assert_eq!(whole, markdown(&results));
+        let marked = format!("# Title\n{BEGIN}old tables\n{END}\nMore.\n");
+        let found = document(&marked, &results);
+        assert_eq!(found, format!("# Title\n{BEGIN}{whole}{END}\nMore.\n"));
+        assert_eq!(document(&found, &results), found);
     }
 
     #[test]
