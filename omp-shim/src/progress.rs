@@ -20,6 +20,7 @@ use mapper_abi::layout::ThreadSlot;
 use crate::attachment;
 use crate::parking;
 use crate::thread_state::ThreadState;
+use crate::virtual_team;
 
 /// The thread came back for more: the chunk it had is done.
 #[inline(always)]
@@ -70,6 +71,7 @@ fn stamp_region(thread: &ThreadState, slot: &ThreadSlot) {
     let ticked = slot.last_progress_ns.load(Ordering::Relaxed) != now_ns;
     if ticked {
         slot.last_progress_ns.store(now_ns, Ordering::Relaxed);
+        virtual_team::count_parked(thread, now_ns);
     }
     let skipped = if ticked {
         0

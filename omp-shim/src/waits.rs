@@ -5,7 +5,9 @@
 //!
 //! *Unit.* Nanoseconds of thread time between a thread's arrival at a barrier and its leaving it,
 //! whether it spun or slept; also between the end of its part of a region and the end of the region,
-//! or, for the threads of the pool, the beginning of the next one; and time spent parked.
+//! or, for the threads of the pool, the beginning of the next one; and time spent parked. In a virtual
+//! team the threads that wait are its carriers; those that carry nothing are parked, and the pool's owner
+//! counts for them.
 //!
 //! *Approach.* Two looks at the clock for every barrier would cost as much as a fast barrier. So when
 //! a wait was short, the waits that follow it are skipped, at random intervals so as not to fall into
@@ -67,7 +69,16 @@ impl Waits {
 /// Runs `wait`, which is a barrier.
 #[inline(always)]
 pub(crate) fn at_barrier<T>(thread: &ThreadState, wait: impl FnOnce() -> T) -> T {
-    if thread.crew.get().is_none() || !thread.waits.is_chosen() {
+    match thread.crew.get() {
+        None => wait(),
+        Some(_) => for_others(thread, wait),
+    }
+}
+
+/// Runs `wait`, in which the calling thread waits for others.
+#[inline(always)]
+pub(crate) fn for_others<T>(thread: &ThreadState, wait: impl FnOnce() -> T) -> T {
+    if !thread.waits.is_chosen() {
         return wait();
     }
     let from_ns = progress::now_ns();
@@ -104,6 +115,12 @@ pub(crate) fn end_region(thread: &ThreadState) {
     if from_ns != 0 {
         count_since(thread, from_ns);
     }
+}
+
+/// What the thread has waited for since it left its part of a region was not the end of that region.
+#[inline(always)]
+pub(crate) fn forget(thread: &ThreadState) {
+    thread.waits.left_region_ns.set(0);
 }
 
 /// Counts a wait that was measured for its own sake.

@@ -84,6 +84,8 @@ pub(crate) struct Member {
     /// The runtime in which it does.
     pub(super) settings_runtime: AtomicUsize,
 
+    /// The last region in which its OS thread carried a block.
+    pub(super) carried: AtomicU32,
     /// Orders to its OS thread.
     pub(super) mailbox: Mailbox,
     /// Whom its OS thread is to host.
@@ -122,6 +124,7 @@ impl Member {
             singles_met: AtomicU32::new(0),
             settings_seen: AtomicU32::new(0),
             settings_runtime: AtomicUsize::new(0),
+            carried: AtomicU32::new(0),
             mailbox: Mailbox::new(),
             guest: AtomicPtr::new(null_mut()),
             parked: Saved::new(0),

@@ -50,7 +50,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 pub(crate) use liveness::{Preemptions, preemptions};
 pub(crate) use member::Member;
 use team::Life;
-pub(crate) use team::{Region, after_fork_in_child, begin, end, owner_ends};
+pub(crate) use team::{Region, after_fork_in_child, begin, count_parked, end, owner_ends};
 
 use crate::attachment;
 use crate::libgomp_regions::Body;
@@ -64,7 +64,10 @@ static WANTED: AtomicBool = AtomicBool::new(false);
 
 /// The process has attached to a page under `--teams virtual`.
 pub(crate) fn want() {
-    waiting::prepare(control_variables::spin_count());
+    // SAFETY: takes a number.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
+    waiting::prepare(control_variables::spin_count(), cpus);
     WANTED.store(true, Ordering::Release);
 }
 

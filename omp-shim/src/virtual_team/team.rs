@@ -13,11 +13,12 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 
 use super::member::{CARRY, Member, start_thread};
 use super::share::{Entry, Loop, RING, Share};
-use super::waiting::{Countdown, Rendezvous};
+use super::waiting::{self, Countdown, Rendezvous};
 use super::{Plan, carrier, context, control_variables, kernel, liveness, share};
 use crate::libgomp_regions::{Body, Outlined};
 use crate::runtime::Runtime;
 use crate::thread_state::{self, ThreadState};
+use crate::waits;
 
 /// Most members of a team.
 pub(super) const MOST_MEMBERS: u32 = 512;
@@ -46,6 +47,10 @@ static SHARES_BEFORE: AtomicU64 = AtomicU64::new(0);
 static SINGLES_BEFORE: AtomicU32 = AtomicU32::new(0);
 /// The region begins inside a loop or sections.
 static IS_COMBINED: AtomicBool = AtomicBool::new(false);
+/// Regions begun.
+static REGIONS: AtomicU32 = AtomicU32::new(0);
+/// Up to when the waiting of parked threads has been counted; 0 when it has not yet.
+static PARKED_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
 /// A region runs.
 static RUNS: AtomicBool = AtomicBool::new(false);
 
@@ -201,6 +206,9 @@ pub(crate) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Re
     DATA.store(region.body.data, Ordering::Relaxed);
     SIZE.store(size, Ordering::Relaxed);
     BLOCKS.store(blocks, Ordering::Relaxed);
+    waiting::expect(blocks);
+    let regions = REGIONS.load(Ordering::Relaxed).wrapping_add(1);
+    REGIONS.store(regions, Ordering::Relaxed);
     RUNTIME.store(core::ptr::from_ref(runtime).cast_mut(), Ordering::Relaxed);
     IS_COMBINED.store(region.work.is_some(), Ordering::Relaxed);
     let before = SHARES_BEFORE.load(Ordering::Relaxed);
@@ -232,7 +240,7 @@ pub(crate) fn end(thread: &ThreadState) {
     carrier::finish(lead);
     thread.member.set(None);
     if BLOCKS.load(Ordering::Relaxed) > 1 {
-        BLOCKS_LEFT.wait();
+        waits::for_others(thread, || BLOCKS_LEFT.wait());
     }
     RUNS.store(false, Ordering::Relaxed);
     SHARES_BEFORE.store(
@@ -271,11 +279,42 @@ pub(super) fn carry(lead: &'static Member) {
         .map(|block| first_of(block, size, blocks))
         .find(|first| *first > lead.id)
         .unwrap_or(size);
+    count_wait_for_region(lead);
     open_block(lead, end);
     carrier::begin_lead(lead);
     run_body(lead);
     carrier::finish(lead);
+    waits::leave_region(thread_state::current());
     BLOCKS_LEFT.count();
+}
+
+/// Counts the time since `lead` was through with the region before. As long as it carried nothing it was
+/// parked, and that is counted by [`count_parked`].
+#[inline]
+fn count_wait_for_region(lead: &Member) {
+    let region = REGIONS.load(Ordering::Relaxed);
+    let before = lead.carried.swap(region, Ordering::Relaxed);
+    let thread = thread_state::current();
+    if before.wrapping_add(1) == region {
+        waits::end_region(thread);
+    } else {
+        waits::forget(thread);
+    }
+}
+
+/// Counts the waiting of the OS threads that carry nothing, which cannot do so themselves. For the pool's
+/// owner, now and then.
+pub(crate) fn count_parked(thread: &ThreadState, now_ns: u64) {
+    if !thread.owns_pool.get() {
+        return;
+    }
+    let since_ns = PARKED_UNTIL_NS.swap(now_ns, Ordering::Relaxed);
+    let parked = STARTED
+        .load(Ordering::Relaxed)
+        .saturating_sub(BLOCKS.load(Ordering::Relaxed));
+    if since_ns != 0 && parked > 0 {
+        waits::count(thread, u64::from(parked) * now_ns.saturating_sub(since_ns));
+    }
 }
 
 /// Runs the region's function for one member.
@@ -300,7 +339,7 @@ pub(super) fn run_body(member: &'static Member) {
 pub(super) fn meet_other_blocks() {
     let blocks = BLOCKS.load(Ordering::Relaxed);
     if blocks > 1 {
-        MEETING.meet(blocks);
+        waits::for_others(thread_state::current(), || MEETING.meet(blocks));
     }
 }
 
@@ -400,6 +439,7 @@ pub(crate) fn after_fork_in_child(thread: &ThreadState) {
     MEMBERS.store(null_mut(), Ordering::Relaxed);
     ROOM.store(0, Ordering::Relaxed);
     STARTED.store(0, Ordering::Relaxed);
+    PARKED_UNTIL_NS.store(0, Ordering::Relaxed);
     OWNED.store(false, Ordering::Relaxed);
     RUNS.store(false, Ordering::Relaxed);
     SHARES_BEFORE.store(0, Ordering::Relaxed);

@@ -1,30 +1,96 @@
 //! Waiting of OS threads for one another: spinning for a while, then sleeping in the kernel.
 //!
+//! *Problem.* Spinning is quickest when each thread has a CPU, and keeps the one that is waited for from
+//! running when it has none. A runtime decides once, at start, which it will be.
+//!
 //! *Approach.* As in libgomp: so many turns of spinning as `GOMP_SPINCOUNT` says (none under
-//! `OMP_WAIT_POLICY=passive`), then a futex. A waker pays for a system call only if somebody sleeps.
+//! `OMP_WAIT_POLICY=passive`), then a futex. But the shim knows how many CPUs the program owns, so it
+//! looks again each time: as long as there is one for each carrier, which nobody else wants, it goes on
+//! spinning for [`PATIENCE`] times as long, as libgomp would in a program that is alone; as soon as there
+//! is not, it sleeps at once. A waker pays for a system call only if somebody sleeps.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::kernel;
+use crate::attachment;
 
 /// Turns of spinning before a thread goes to sleep.
 static SPIN_COUNT: AtomicU32 = AtomicU32::new(3_000);
+/// CPUs that the machine has; no allocation gives more.
+static MACHINE: AtomicU32 = AtomicU32::new(u32::MAX);
+/// OS threads that wait for one another in the present region.
+static CARRIERS: AtomicU32 = AtomicU32::new(1);
 
-/// Sets it from the environment.
-pub(super) fn prepare(spin_count: u32) {
+/// How many times as long a thread spins that keeps no other from running. With the launcher's count,
+/// which is 10 µs, a millisecond: most waits that are longer are serial phases.
+const PATIENCE: u32 = 100;
+/// Turns after which no thread is patient any longer: what libgomp spins in a program that is alone.
+const MOST_TURNS: u32 = 300_000;
+
+/// Sets how long threads spin that may not be patient, and how many CPUs there are at most.
+pub(super) fn prepare(spin_count: u32, machine_cpus: u32) {
     SPIN_COUNT.store(spin_count, Ordering::Relaxed);
+    MACHINE.store(machine_cpus, Ordering::Relaxed);
 }
 
-/// Spins until `done` or for the usual number of turns; returns whether it is done.
+/// So many OS threads wait for one another from now on.
+#[inline(always)]
+pub(super) fn expect(carriers: u32) {
+    CARRIERS.store(carriers, Ordering::Relaxed);
+}
+
+/// Whether waiting threads keep others from running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Room {
+    /// There is a CPU for each.
+    Enough,
+    /// There are fewer CPUs than carriers.
+    TooLittle,
+    /// Nobody has said how many CPUs there are.
+    Unknown,
+}
+
+/// As far as the allocation in force says.
 #[inline]
-fn spin(done: impl Fn() -> bool) -> bool {
-    for _ in 0..SPIN_COUNT.load(Ordering::Relaxed) {
+fn room() -> Room {
+    let owned = attachment::cpu_count();
+    if owned == 0 {
+        return Room::Unknown;
+    }
+    match CARRIERS.load(Ordering::Relaxed) <= owned.min(MACHINE.load(Ordering::Relaxed)) {
+        true => Room::Enough,
+        false => Room::TooLittle,
+    }
+}
+
+/// Spins until `done` or for so many turns; returns whether it is done.
+#[inline]
+fn spin_for(turns: u32, done: impl Fn() -> bool) -> bool {
+    for _ in 0..turns {
         if done() {
             return true;
         }
         core::hint::spin_loop();
     }
     done()
+}
+
+/// Spins until `done` or for as long as that is the thing to do; returns whether it is done.
+#[inline]
+fn spin(done: impl Fn() -> bool) -> bool {
+    let turns = SPIN_COUNT.load(Ordering::Relaxed);
+    match room() {
+        Room::TooLittle => done(),
+        Room::Unknown => spin_for(turns, done),
+        Room::Enough => spin_for(turns, &done) || spin_patiently(turns, done),
+    }
+}
+
+/// Goes on spinning while there is room.
+#[cold]
+fn spin_patiently(turns: u32, done: impl Fn() -> bool) -> bool {
+    let rounds = PATIENCE.min(MOST_TURNS.checked_div(turns).unwrap_or(0));
+    (1..rounds).any(|_| room() != Room::Enough || spin_for(turns, &done)) && done()
 }
 
 /// A letter box of one OS thread: others put an order in, it takes the order out.

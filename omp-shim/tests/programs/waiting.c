@@ -5,8 +5,9 @@
  *   region    the same at the end of the region
  *   balanced  all work for 100 ms, slept rather than computed, so that one CPU suffices
  *   many      100000 barriers with nothing between them
+ *   series    40 regions, in each of which all work for 5 ms
  *
- * each in a region of two threads. Prints the nanoseconds that the region took. */
+ * each in a region of two threads. Prints the nanoseconds that this took. */
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,6 +53,11 @@ int main(int argc, char **argv)
         {
             usleep(100000);
 #pragma omp barrier
+        }
+    } else if (!strcmp(kind, "series")) {
+        for (int i = 0; i < 40; i++) {
+#pragma omp parallel num_threads(2)
+            usleep(5000);
         }
     } else {
 #pragma omp parallel num_threads(2)

@@ -214,6 +214,39 @@ fn short_waits_are_measured_by_sample() {
     }
 }
 
+/// How long `waiting.c` took in a virtual team of two on so many CPUs.
+struct VirtualRun {
+    took_ms: f64,
+    waited_ms: f64,
+}
+
+fn run_virtually(kind: &str, cpus: u32) -> VirtualRun {
+    let program = Program::new(Compiler::Gcc, "waiting.c");
+    let mut managed = program.managed().args(&[kind]).threads(2).virtually(cpus);
+    let took_ns: f64 = managed.run().output().trim().parse().unwrap();
+    VirtualRun {
+        took_ms: took_ns * 1e-6,
+        waited_ms: managed.page.progress().wait_ns as f64 * 1e-6,
+    }
+}
+
+#[test]
+fn carriers_that_wait_for_one_another_are_told_apart_from_those_that_work() {
+    for kind in ["barrier", "loop", "region"] {
+        let waited_ms = run_virtually(kind, 2).waited_ms;
+        assert!(waited_ms > 90.0, "{kind}: {waited_ms} ms");
+    }
+    let mut balanced = std::iter::repeat_with(|| run_virtually("balanced", 2)).take(10);
+    assert!(balanced.any(|run| run.waited_ms < 50.0));
+}
+
+#[test]
+fn a_thread_that_carries_nothing_counts_as_waiting() {
+    let run = run_virtually("series", 1);
+    let share = run.waited_ms / run.took_ms;
+    assert!((0.8..1.1).contains(&share), "{share}");
+}
+
 #[test]
 fn a_region_has_the_same_identity_in_every_run() {
     for compiler in COMPILERS {
