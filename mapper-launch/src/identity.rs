@@ -6,7 +6,9 @@
 //! updating its OpenMP runtime therefore makes it another.
 //!
 //! *Interpreters.* A program that does not itself load an OpenMP runtime (Python, a shell script) is
-//! only what runs the program proper. Its arguments then are part of the identity.
+//! only what runs the program proper. Its arguments then are part of the identity, and so are the contents
+//! of small files that they name: a script that has been edited is another one. What a script imports or
+//! reads by itself is not looked at.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -48,6 +50,9 @@ fn checksum(bytes: &[u8]) -> u64 {
     })
 }
 
+/// Larger files among the arguments of an interpreter are data rather than programs.
+const LARGEST_SCRIPT: u64 = 1 << 20;
+
 /// A program with everything it loads at start.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Identity {
@@ -58,6 +63,9 @@ pub(crate) struct Identity {
     /// The arguments, of one that loads no OpenMP runtime by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     arguments: Option<Vec<String>>,
+    /// The files among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    scripts: Vec<FileId>,
 }
 
 impl Identity {
@@ -71,6 +79,10 @@ impl Identity {
             .map(|library| FileId::of(library))
             .collect::<anyhow::Result<Vec<_>>>()?;
         libraries.sort();
+        let scripts = match has_runtime {
+            true => Vec::new(),
+            false => scripts(arguments),
+        };
         let words = || {
             arguments
                 .iter()
@@ -80,8 +92,22 @@ impl Identity {
             program,
             libraries,
             arguments: (!has_runtime).then(|| words().collect()),
+            scripts,
         })
     }
+}
+
+/// The files that an interpreter's arguments name, as far as they may be programs.
+fn scripts(arguments: &[OsString]) -> Vec<FileId> {
+    let is_script = |path: &&Path| {
+        fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST_SCRIPT)
+    };
+    arguments
+        .iter()
+        .map(Path::new)
+        .filter(is_script)
+        .filter_map(|path| FileId::of(path).ok())
+        .collect()
 }
 
 fn is_openmp(library: &Path) -> bool {
@@ -137,6 +163,19 @@ mod tests {
     fn of_an_interpreter_the_arguments_count() {
         let with = |word: &str| Identity::of(Path::new("/bin/sh"), &[word.into()]).unwrap();
         assert_ne!(with("a.sh"), with("b.sh"));
+    }
+
+    #[test]
+    fn of_an_interpreter_the_contents_of_its_script_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("fit.py");
+        let written = |text: &str| {
+            fs::write(&script, text).unwrap();
+            Identity::of(Path::new("/bin/sh"), &[script.clone().into()]).unwrap()
+        };
+        let before = written("fit()\n");
+        assert_eq!(before, written("fit()\n"));
+        assert_ne!(before, written("fit(2)\n"));
     }
 
     #[test]

@@ -306,6 +306,14 @@ const fn teams_note(off: TeamsOff) -> &'static str {
         TeamsOff::Unserved => {
             "teams are not virtual: it calls functions of libgomp that virtual teams do not serve"
         }
+        TeamsOff::Dynamic => {
+            "teams are not virtual: OMP_DYNAMIC or omp_set_dynamic lets the runtime choose their sizes; \
+             use --teams follow"
+        }
+        TeamsOff::TooLarge => {
+            "some teams are not virtual: they have more than 512 threads, or than OMP_THREAD_LIMIT allows, \
+             or than the system lets the program have"
+        }
         TeamsOff::Stalled => {
             "teams are not virtual any more: its threads wait for one another without OpenMP, or sleep or \
              have very unequal work between its constructs"

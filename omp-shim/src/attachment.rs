@@ -99,6 +99,17 @@ pub(crate) fn slot(thread: &ThreadState) -> Option<SlotClaim<'static>> {
     }
 }
 
+/// Finds the page unless that has been tried, so that what the user asked for is known.
+#[inline]
+pub(crate) fn settle() {
+    if ATTACHMENT.load(Ordering::Acquire).is_null() {
+        let _ = shielded(|| {
+            attach();
+            Some(())
+        });
+    }
+}
+
 #[cold]
 fn claim_slot(thread: &ThreadState) -> Option<SlotClaim<'static>> {
     if ATTACHMENT.load(Ordering::Acquire) == inert() {
@@ -324,7 +335,8 @@ fn read_limit() -> u32 {
     let known = KNOWN_LIMIT.load(Ordering::Relaxed);
     let read = attachment().and_then(|attachment| attachment.page.allocation());
     let Some(read) = read else {
-        // The daemon died while it wrote: keep what was known.
+        // The daemon lost its CPU, or its life, while it wrote: what was known holds until it has gone on.
+        KNOWN_LIMIT.store(pack(sequence(), low(known)), Ordering::Relaxed);
         return low(known);
     };
     let allocation = read.fields;

@@ -22,6 +22,7 @@ use crate::crew::Crew;
 use crate::libgomp_legacy::OpenLegacy;
 use crate::runtime::Runtime;
 use crate::virtual_team::Member;
+use crate::virtual_team::exclusion::RuntimesLock;
 use crate::waits::Waits;
 
 /// The calling thread's state.
@@ -81,6 +82,8 @@ pub(crate) struct ThreadState {
     pub(crate) loops_begun: Cell<u32>,
     /// It owns the members of virtual teams.
     pub(crate) owns_pool: Cell<bool>,
+    /// The lock of a runtime that it took last and has not given back.
+    pub(crate) held: Cell<Option<&'static RuntimesLock>>,
     /// The member of the virtual team that it is, outside real regions within.
     pub(crate) member: Cell<Option<&'static Member>>,
     /// The member of a virtual team that began the real region it is in.

@@ -11,9 +11,10 @@
 //!
 //! *Approach.* Two looks at the clock for every barrier would cost as much as a fast barrier. So when
 //! a wait was short, the waits that follow it are skipped, at random intervals so as not to fall into
-//! step with the program, and the next one measured stands for all of them; where that is a long one,
-//! which those skipped were not likely to be, each of these counts for the longest that is short. Waits
-//! that follow a long one are all measured.
+//! step with the program, and the next one measured stands for all of them. Where that is a long one,
+//! those skipped need not have been: each of them counts for the longest that is short, and as long as
+//! there was a long one among the last [`WATCHFUL`], as in a program that has short and long waits in turn,
+//! none are skipped.
 //!
 //! *Invariants.* A wait that is not measured costs a decrement and a comparison. Only outermost teams
 //! are measured. In a slot that several threads share the sum is right, too, by atomic addition.
@@ -29,13 +30,18 @@ const SHORT_NS: u64 = 4_000;
 /// Most waits skipped in a row, a power of two, less one.
 const MOST_SKIPPED: u64 = 127;
 
+/// Waits after a long one that are all measured.
+const WATCHFUL: u16 = 256;
+
 /// A thread's waits.
 #[derive(Debug)]
 pub(crate) struct Waits {
+    /// Of those after a long one, how many are still to be measured.
+    watchful: Cell<u16>,
     /// Waits still to be skipped.
-    to_skip: Cell<u32>,
+    to_skip: Cell<u16>,
     /// Waits that the next one measured stands for, besides itself.
-    skipped: Cell<u32>,
+    skipped: Cell<u16>,
     /// When the thread left its part of the last region; 0 when that is not measured.
     left_region_ns: Cell<u64>,
 }
@@ -56,9 +62,14 @@ impl Waits {
     /// What a wait of this length counts for; decides which wait is measured next.
     fn weigh(&self, waited_ns: u64, random: u64) -> u64 {
         let skipped = u64::from(self.skipped.get());
-        let skip = match waited_ns < SHORT_NS {
-            true => (random & MOST_SKIPPED) as u32,
-            false => 0,
+        let watchful = match waited_ns < SHORT_NS {
+            true => self.watchful.get().saturating_sub(1),
+            false => WATCHFUL,
+        };
+        self.watchful.set(watchful);
+        let skip = match watchful {
+            0 => (random & MOST_SKIPPED) as u16,
+            _ => 0,
         };
         self.skipped.set(skip);
         self.to_skip.set(skip);
@@ -145,6 +156,7 @@ mod tests {
 
     fn none() -> Waits {
         Waits {
+            watchful: Cell::new(0),
             to_skip: Cell::new(0),
             skipped: Cell::new(0),
             left_region_ns: Cell::new(0),
@@ -169,6 +181,36 @@ mod tests {
         while !waits.is_chosen() {}
         let counted_ns = waits.weigh(second_ns, 0);
         assert_eq!(counted_ns, second_ns + MOST_SKIPPED * SHORT_NS);
+    }
+
+    /// What is counted of so many waits, beside what they took.
+    fn counted_share(waits: u64, length_ns: impl Fn(u64) -> u64) -> f64 {
+        let thread = none();
+        let (mut counted_ns, mut true_ns, mut random) = (0, 0, 1_u64);
+        for length_ns in (0..waits).map(length_ns) {
+            true_ns += length_ns;
+            if thread.is_chosen() {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                counted_ns += thread.weigh(length_ns, random >> 40);
+            }
+        }
+        counted_ns as f64 / true_ns as f64
+    }
+
+    #[test]
+    fn long_waits_among_short_ones_are_not_missed() {
+        for every in [2, 10, 100] {
+            for long_ns in [50_000, 1_000_000] {
+                let length_ns = |wait| match wait % every {
+                    0 => long_ns,
+                    _ => 1_000,
+                };
+                let share = counted_share(100_000, length_ns);
+                assert!((0.9..1.1).contains(&share), "{every} {long_ns}: {share}");
+            }
+        }
     }
 
     #[test]

@@ -94,6 +94,12 @@
 // OpenMP.
 #define MAPPER_TEAMS_OFF_STALLED 15
 
+// Value of `teams_off`: teams are not virtual while the program lets the runtime choose their sizes.
+#define MAPPER_TEAMS_OFF_DYNAMIC 16
+
+// Value of `teams_off`: some teams are not virtual, being larger than virtual teams can be.
+#define MAPPER_TEAMS_OFF_TOO_LARGE 17
+
 // Value of `progress_kind`: the application reports work done.
 #define MAPPER_PROGRESS_WORK 1
 

@@ -80,6 +80,10 @@ pub const TEAMS_OFF_UNSERVED: u32 = 14;
 /// Value of `teams_off`: virtual teams were given up, for threads waited for one another without
 /// OpenMP.
 pub const TEAMS_OFF_STALLED: u32 = 15;
+/// Value of `teams_off`: teams are not virtual while the program lets the runtime choose their sizes.
+pub const TEAMS_OFF_DYNAMIC: u32 = 16;
+/// Value of `teams_off`: some teams are not virtual, being larger than virtual teams can be.
+pub const TEAMS_OFF_TOO_LARGE: u32 = 17;
 
 /// Value of `progress_kind`: the application reports work done.
 pub const PROGRESS_WORK: u32 = 1;

@@ -67,6 +67,10 @@ pub enum TeamsOff {
     Unserved = layout::TEAMS_OFF_UNSERVED,
     /// Threads waited for one another without OpenMP; virtual teams were given up.
     Stalled = layout::TEAMS_OFF_STALLED,
+    /// The program lets the runtime choose the sizes of its teams.
+    Dynamic = layout::TEAMS_OFF_DYNAMIC,
+    /// A team is larger than virtual teams, or the program's threads, can be.
+    TooLarge = layout::TEAMS_OFF_TOO_LARGE,
 }
 
 impl TeamsOff {
@@ -89,6 +93,8 @@ impl TeamsOff {
             layout::TEAMS_OFF_PLATFORM => Some(Self::Platform),
             layout::TEAMS_OFF_UNSERVED => Some(Self::Unserved),
             layout::TEAMS_OFF_STALLED => Some(Self::Stalled),
+            layout::TEAMS_OFF_DYNAMIC => Some(Self::Dynamic),
+            layout::TEAMS_OFF_TOO_LARGE => Some(Self::TooLarge),
             _ => None,
         }
     }

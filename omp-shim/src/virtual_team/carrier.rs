@@ -442,16 +442,10 @@ pub(super) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
         !carrier.busy.load(Ordering::Acquire) && carrier.visits.load(Ordering::Relaxed) == seen.0;
     if is_stuck {
         let members = carrier.members(lead);
-        let current = carrier.current.load(Ordering::Relaxed);
-        // The carrier's OS thread is not free, but that of the member it runs is.
-        let spare = members.get((current.wrapping_sub(lead.id)) as usize);
         for member in members.iter().filter(|member| carrier.could_run(member)) {
-            let host = if member.is_lead() {
-                spare
-            } else {
-                Some(member)
+            let Some(host) = free_host(members, member) else {
+                continue;
             };
-            let Some(host) = host else { continue };
             if member.state() == State::UNSTARTED {
                 member.make_context();
             }
@@ -467,6 +461,18 @@ pub(super) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
     }
     carrier.lock.give();
     lent
+}
+
+/// An OS thread of the block that neither carries nor hosts: that of `member`, if it can be. The lead's
+/// carries; another may host a member that has stayed there since the program was given up.
+fn free_host(members: &'static [Member], member: &'static Member) -> Option<&'static Member> {
+    let is_free = |host: &&'static Member| {
+        let is_host = |other: &Member| other.host().is_some_and(|it| core::ptr::eq(it, *host));
+        !host.is_lead() && !members.iter().any(is_host)
+    };
+    Some(member)
+        .filter(is_free)
+        .or_else(|| members.iter().find(is_free))
 }
 
 /// What lending members of that carrier has shown, after [`lend_members`] did; told once. For the thread

@@ -162,12 +162,20 @@ pub(crate) fn note_change(thread: &ThreadState) {
             }
         }
         None if thread.outer.get().is_some() => {}
-        None => {
-            // Zero means "none seen".
-            if VERSION.fetch_add(1, Ordering::Relaxed) == u32::MAX {
-                VERSION.store(1, Ordering::Relaxed);
-            }
-        }
+        None => forget(),
+    }
+}
+
+/// The pool has another owner, with settings of its own.
+pub(super) fn note_owner() {
+    forget();
+}
+
+/// What was noted does not hold any more.
+fn forget() {
+    // Zero means "none seen".
+    if VERSION.fetch_add(1, Ordering::Relaxed) == u32::MAX {
+        VERSION.store(1, Ordering::Relaxed);
     }
 }
 

@@ -5,23 +5,114 @@
 //!
 //! *Approach.* Try; where that fails let the others run and try again; where none of them can run
 //! block, as the holder is then on another OS thread. Locks of the program (`omp_set_lock`) remain
-//! the runtime's. Critical sections are served here for all threads in all modes: libgomp offers no
-//! way to try one, and a lock that two sides take by different means would be none. Named ones keep
-//! libgomp's lock in libgomp's word.
+//! the runtime's. Critical sections are served here, for all threads of the process, where virtual teams
+//! are wanted: libgomp offers no way to try one, and a lock that two sides take by different means would
+//! be none. Elsewhere they are the runtime's. Named ones keep libgomp's lock in libgomp's word.
+//!
+//! *Invariants.* Each runtime has locks of its own, as it has without the shim: a library with another
+//! runtime, called within a critical section, does not wait for it.
 
 use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::member::Member;
 use super::waiting::Lock;
 use super::{carrier, kernel};
 use crate::pass_on::{pass_on, runtime_of_caller};
 use crate::symbols::Symbol;
-use crate::thread_state::{self, ThreadState};
+use crate::thread_state::ThreadState;
+use crate::{attachment, virtual_team};
 
-/// The lock of critical sections without a name.
-static UNNAMED: Lock = Lock::new();
-/// The lock of updates that the CPU cannot do at once.
-static ATOMIC: Lock = Lock::new();
+/// A lock that a runtime has one of.
+pub(crate) struct RuntimesLock {
+    lock: Lock,
+    /// What its holder holds besides, taken before. For the holder alone.
+    outer: AtomicPtr<RuntimesLock>,
+}
+
+impl RuntimesLock {
+    const fn new() -> Self {
+        Self {
+            lock: Lock::new(),
+            outer: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// Takes it. It is noted which one it was: the call that gives it back may have been turned into a jump,
+    /// whose caller is not known.
+    fn enter(&'static self, thread: &ThreadState) {
+        enter(thread, &self.lock);
+        let outer = thread.held.replace(Some(self));
+        let outer = outer.map_or(null_mut(), |outer| core::ptr::from_ref(outer).cast_mut());
+        self.outer.store(outer, Ordering::Relaxed);
+    }
+
+    /// Gives back the one that the thread took last; false if there is none.
+    fn leave(thread: &ThreadState) -> bool {
+        let Some(held) = thread.held.get() else {
+            return false;
+        };
+        // SAFETY: null or one of the locks below.
+        thread
+            .held
+            .set(unsafe { held.outer.load(Ordering::Relaxed).as_ref() });
+        held.lock.give();
+        true
+    }
+}
+
+/// What a runtime has one of.
+struct Locks {
+    /// The address of its function for critical sections without a name; 0 while nobody has the place.
+    runtime: AtomicUsize,
+    /// That of critical sections without a name.
+    unnamed: RuntimesLock,
+    /// That of updates that the CPU cannot do at once.
+    atomic: RuntimesLock,
+}
+
+/// Most runtimes that are told apart in one process; further ones share the last place.
+const MOST_RUNTIMES: usize = 16;
+static LOCKS: [Locks; MOST_RUNTIMES] = [const { Locks::new() }; MOST_RUNTIMES];
+/// Those of callers without a runtime.
+static NOBODYS: Locks = Locks::new();
+
+impl Locks {
+    const fn new() -> Self {
+        Self {
+            runtime: AtomicUsize::new(0),
+            unnamed: RuntimesLock::new(),
+            atomic: RuntimesLock::new(),
+        }
+    }
+
+    /// Those of the runtime that the caller means.
+    fn of_caller(thread: &ThreadState) -> &'static Self {
+        let Some(runtime) = runtime_of_caller(thread) else {
+            return &NOBODYS;
+        };
+        let address = runtime.function(Symbol::GOMP_critical_start) as usize;
+        let [.., last] = &LOCKS;
+        let mut places = LOCKS.iter();
+        places.find(|locks| locks.are_of(address)).unwrap_or(last)
+    }
+
+    /// Whether the place is, or now becomes, that runtime's.
+    #[inline(always)]
+    fn are_of(&self, runtime: usize) -> bool {
+        let owner = self.runtime.load(Ordering::Relaxed);
+        owner == runtime || (owner == 0 && self.become_of(runtime))
+    }
+
+    #[cold]
+    fn become_of(&self, runtime: usize) -> bool {
+        let owner = self
+            .runtime
+            .compare_exchange(0, runtime, Ordering::Relaxed, Ordering::Relaxed);
+        owner.is_ok() || owner == Err(runtime)
+    }
+}
 
 /// Turns in vain after which the CPU is offered to other OS threads.
 const TURNS: u32 = 32;
@@ -41,72 +132,55 @@ fn retry(member: &'static Member, attempt: impl Fn() -> bool) -> bool {
     false
 }
 
-fn enter(lock: &Lock) {
+fn enter(thread: &ThreadState, lock: &Lock) {
     if lock.try_take() {
         return;
     }
-    let member = thread_state::current().member.get();
+    let member = thread.member.get();
     let taken = member.is_some_and(|member| retry(member, || lock.try_take()));
     if !taken {
         lock.take();
     }
 }
 
-/// Enters the critical section without a name.
+/// libgomp's lock in the word of a name.
 ///
 /// # Safety
-/// None needed.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GOMP_critical_start() {
-    enter(&UNNAMED);
+/// gcc made the word for the name: of pointer size, zero at first, there as long as the code that passes
+/// it, and for nothing else.
+unsafe fn named<'a>(word: *mut *mut c_void) -> &'a Lock {
+    // SAFETY: as the caller promises; libgomp has its lock in the first four bytes, too.
+    unsafe { Lock::in_word(word.cast()) }
 }
 
-/// Leaves it.
-///
-/// # Safety
-/// The caller is in it.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GOMP_critical_end() {
-    UNNAMED.give();
+/// Whether critical sections are served here: from the first one on, or not at all.
+#[inline]
+fn are_served() -> bool {
+    attachment::settle();
+    virtual_team::is_wanted()
 }
 
-/// Enters a critical section with a name.
-///
-/// # Safety
-/// To be called as gcc does, with the address of the name's word.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GOMP_critical_name_start(word: *mut *mut c_void) {
-    // SAFETY: gcc makes a word of pointer size for each name, which starts as zero and serves for
-    // nothing else; libgomp has its lock in the first four bytes, too.
-    enter(unsafe { Lock::in_word(word.cast()) });
-}
-
-/// Leaves it.
-///
-/// # Safety
-/// As for [`GOMP_critical_name_start`]; the caller is in it.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GOMP_critical_name_end(word: *mut *mut c_void) {
-    // SAFETY: as above.
-    unsafe { Lock::in_word(word.cast()) }.give();
-}
-
-/// Begins an update that the CPU cannot do at once.
-///
-/// # Safety
-/// None needed.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GOMP_atomic_start() {
-    enter(&ATOMIC);
-}
-
-/// Ends it.
-///
-/// # Safety
-/// The caller began one.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GOMP_atomic_end() {
-    ATOMIC.give();
+pass_on! {
+    GOMP_critical_start(): |thread, real| match are_served() {
+        true => Locks::of_caller(thread).unnamed.enter(thread),
+        false => real(),
+    };
+    GOMP_critical_end(): |thread, real| if !RuntimesLock::leave(thread) { real() };
+    GOMP_critical_name_start(word: *mut *mut c_void): |thread, real| match are_served() {
+        // SAFETY: gcc passes it.
+        true => enter(thread, unsafe { named(word) }),
+        false => real(word),
+    };
+    GOMP_critical_name_end(word: *mut *mut c_void): |thread, real| match are_served() {
+        // SAFETY: likewise.
+        true => unsafe { named(word) }.give(),
+        false => real(word),
+    };
+    GOMP_atomic_start(): |thread, real| match are_served() {
+        true => Locks::of_caller(thread).atomic.enter(thread),
+        false => real(),
+    };
+    GOMP_atomic_end(): |thread, real| if !RuntimesLock::leave(thread) { real() };
 }
 
 /// Asks the real function `test` for the lock.

@@ -33,7 +33,7 @@
 //! *Invariants.* The watcher alone takes members away from carriers. It sleeps without waking while
 //! no virtual region runs.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use mapper_abi::TeamsOff;
@@ -88,9 +88,20 @@ pub(super) fn has_given_up() -> bool {
     GAVE_UP.load(Ordering::Relaxed)
 }
 
-/// A region with more members than carriers begins.
+/// Whether there is a watcher, starting it if not. Before a region gets fewer carriers than members.
+#[inline(always)]
+pub(super) fn stands_by() -> bool {
+    WATCHER.load(Ordering::Relaxed) != ABSENT || {
+        rouse();
+        !has_given_up()
+    }
+}
+
+/// A region with more members than carriers begins; [`team::leads`] has them already.
 #[inline(always)]
 pub(super) fn watch() {
+    // The watcher has a fence for both sides; see where it goes to sleep.
+    compiler_fence(Ordering::SeqCst);
     if WATCHER.load(Ordering::Relaxed) != AWAKE {
         rouse();
     }
@@ -311,6 +322,13 @@ fn look_for_ever() {
                 .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
         {
+            // The owner says that a region runs, then looks whether the watcher is awake; the watcher
+            // says that it is not, then looks whether a region runs. This is the fence for both.
+            kernel::memory_barrier_everywhere();
+            if team::leads().next().is_some() {
+                let _ =
+                    WATCHER.compare_exchange(ASLEEP, AWAKE, Ordering::AcqRel, Ordering::Relaxed);
+            }
             while WATCHER.load(Ordering::Acquire) == ASLEEP {
                 kernel::futex_wait(&WATCHER, ASLEEP);
             }

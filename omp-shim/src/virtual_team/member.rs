@@ -98,13 +98,17 @@ pub(crate) struct Member {
     pub(super) carrier: Carrier,
 }
 
+/// No region is numbered so before four thousand million have begun.
+const NEVER: u32 = u32::MAX;
+
 /// Orders that an OS thread finds in its mailbox.
 pub(super) const CARRY: u32 = 2;
 pub(super) const HOST: u32 = 3;
 
-/// Room for what a parked OS thread has on its stack: its own frames, and those of a signal handler,
-/// whose frame alone can take 12 KiB on CPUs with large registers.
-const PARKED_BYTES: usize = 64 << 10;
+/// Room for what a parked OS thread has on its stack: its own frames, and those of signal handlers, which
+/// would meet the member that lives below. Blocking signals instead would keep those from the program that it
+/// wants its threads to take.
+const PARKED_BYTES: usize = 1 << 20;
 
 impl Member {
     pub(super) fn new(id: u32) -> Self {
@@ -124,7 +128,7 @@ impl Member {
             singles_met: AtomicU32::new(0),
             settings_seen: AtomicU32::new(0),
             settings_runtime: AtomicUsize::new(0),
-            carried: AtomicU32::new(0),
+            carried: AtomicU32::new(NEVER),
             mailbox: Mailbox::new(),
             guest: AtomicPtr::new(null_mut()),
             parked: Saved::new(0),
@@ -261,7 +265,7 @@ impl Member {
     /// The life of a member's OS thread.
     fn serve(&'static self) {
         loop {
-            if self.mailbox.take() == CARRY {
+            if self.mailbox.take(|| team::expected(self)) == CARRY {
                 context::set_modes(Modes(self.modes.load(Ordering::Relaxed)));
                 team::carry(self);
                 self.keep_modes();

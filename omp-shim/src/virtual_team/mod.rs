@@ -58,6 +58,7 @@ use crate::region::{self, OpenRegion, Start};
 use crate::runtime::{Family, Runtime};
 use crate::symbols::Symbol;
 use crate::thread_state::ThreadState;
+use mapper_abi::TeamsOff;
 
 /// The user asked for virtual teams, and the page's daemon is there.
 static WANTED: AtomicBool = AtomicBool::new(false);
@@ -120,7 +121,15 @@ pub(crate) fn plan(start: &Start<'_>, open: &mut OpenRegion) -> Option<Plan> {
     }
     let sizes = control_variables::sizes(runtime);
     let size = if asked == 0 { sizes.usual } else { asked };
-    if sizes.are_dynamic || size < 2 || size > sizes.limit || !team::has_members(size) {
+    if sizes.are_dynamic {
+        attachment::report_teams_off(TeamsOff::Dynamic);
+        return None;
+    }
+    if size < 2 {
+        return None;
+    }
+    if size > sizes.limit || !team::has_members(size) {
+        attachment::report_teams_off(TeamsOff::TooLarge);
         return None;
     }
     let gave_up = liveness::has_given_up();
@@ -137,6 +146,11 @@ pub(crate) fn plan(start: &Start<'_>, open: &mut OpenRegion) -> Option<Plan> {
     let blocks = match gave_up {
         true => size,
         false => region::carriers(start.function, most, open),
+    };
+    // Without a watcher there is no net.
+    let blocks = match blocks < size && !liveness::stands_by() {
+        true => size,
+        false => blocks,
     };
     Some(Plan { size, blocks })
 }

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 
 use super::member::{CARRY, Member, start_thread};
 use super::share::{Entry, Loop, RING, Share};
-use super::waiting::{self, Countdown, Rendezvous};
+use super::waiting::{self, Countdown, Expected, Rendezvous};
 use super::{Plan, carrier, context, control_variables, kernel, liveness, share};
 use crate::libgomp_regions::{Body, Outlined};
 use crate::runtime::Runtime;
@@ -22,16 +22,13 @@ use crate::waits;
 
 /// Most members of a team.
 pub(super) const MOST_MEMBERS: u32 = 512;
-/// Least room that a pool is made with, so that it seldom turns out too small.
-const LEAST_ROOM: u32 = 64;
-
 /// Turns of spinning while another thread writes a construct down, which takes it a few instructions.
 /// After so many it has lost its CPU, which may be this one.
 const SETTER_SPINS: u32 = 100;
 
-/// The pool: members, started up to some number. Null before it exists.
+/// The pool: room for [`MOST_MEMBERS`], of whom the first so many are there and have an OS thread. Null
+/// before it exists.
 static MEMBERS: AtomicPtr<Member> = AtomicPtr::new(null_mut());
-static ROOM: AtomicU32 = AtomicU32::new(0);
 static STARTED: AtomicU32 = AtomicU32::new(0);
 /// A thread owns the pool.
 static OWNED: AtomicBool = AtomicBool::new(false);
@@ -76,7 +73,7 @@ static COPIED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 #[inline(always)]
 pub(super) fn members(first: u32, count: u32) -> &'static [Member] {
     let all = MEMBERS.load(Ordering::Relaxed);
-    // SAFETY: blocks are cut from the `ROOM` members of the pool, which are never freed.
+    // SAFETY: blocks are cut from the `STARTED` members of the pool, which are never freed.
     unsafe { core::slice::from_raw_parts(all.add(first as usize), count as usize) }
 }
 
@@ -96,7 +93,7 @@ pub(super) fn size() -> u32 {
 /// The leads of the present team; none between regions.
 pub(super) fn leads() -> impl Iterator<Item = &'static Member> {
     let (size, blocks) = (size(), BLOCKS.load(Ordering::Relaxed));
-    let running = RUNS.load(Ordering::Relaxed) && size <= ROOM.load(Ordering::Relaxed);
+    let running = RUNS.load(Ordering::Relaxed) && size <= STARTED.load(Ordering::Relaxed);
     let blocks = if running { blocks } else { 0 };
     (0..blocks).map(move |block| member(first_of(block, size, blocks)))
 }
@@ -144,10 +141,12 @@ pub(super) fn own_pool(thread: &ThreadState) -> bool {
 fn become_owner(thread: &ThreadState) -> bool {
     let free = OWNED.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed);
     thread.owns_pool.set(free.is_ok());
-    if free.is_ok()
-        && let Some(first) = pool().and_then(<[Member]>::first)
-    {
-        first.adopt_this_thread();
+    if free.is_ok() && STARTED.load(Ordering::Relaxed) > 0 {
+        member(0).adopt_this_thread();
+    }
+    if free.is_ok() {
+        // Settings are each thread's own; those that were noted may be another's.
+        control_variables::note_owner();
     }
     free.is_ok()
 }
@@ -159,11 +158,6 @@ pub(crate) fn owner_ends(thread: &ThreadState) {
     }
 }
 
-fn pool() -> Option<&'static [Member]> {
-    let present = !MEMBERS.load(Ordering::Acquire).is_null();
-    present.then(|| members(0, ROOM.load(Ordering::Relaxed)))
-}
-
 /// Whether the pool has so many members, making them if it can. For its owner.
 #[inline]
 pub(super) fn has_members(size: u32) -> bool {
@@ -172,21 +166,25 @@ pub(super) fn has_members(size: u32) -> bool {
 
 #[cold]
 fn make_members(size: u32) -> bool {
+    if size > MOST_MEMBERS {
+        return false;
+    }
     let made = crate::shield::shielded(|| {
-        if pool().is_none() {
-            let room = size.clamp(LEAST_ROOM, MOST_MEMBERS);
-            let members: Box<[Member]> = (0..room).map(Member::new).collect();
-            ROOM.store(room, Ordering::Relaxed);
-            MEMBERS.store(Box::leak(members).as_mut_ptr(), Ordering::Release);
+        if MEMBERS.load(Ordering::Relaxed).is_null() {
+            // Memory that is not written takes none.
+            let room = Box::leak(Box::<[Member]>::new_uninit_slice(MOST_MEMBERS as usize));
+            MEMBERS.store(room.as_mut_ptr().cast(), Ordering::Release);
             context::prepare();
         }
-        let pool = pool()?;
         let stack_bytes = control_variables::stack_bytes();
-        for member in pool.get(..size as usize)? {
-            if member.id < STARTED.load(Ordering::Relaxed) {
-                continue;
-            }
-            if member.id == 0 {
+        for id in STARTED.load(Ordering::Relaxed)..size {
+            let place = MEMBERS.load(Ordering::Relaxed).wrapping_add(id as usize);
+            // SAFETY: `id` is below `MOST_MEMBERS`, and nobody refers to a member that is not started.
+            let member: &'static Member = unsafe {
+                place.write(Member::new(id));
+                &*place
+            };
+            if id == 0 {
                 member.adopt_this_thread();
             } else if !start_thread(member, stack_bytes) {
                 return None;
@@ -286,6 +284,14 @@ pub(super) fn carry(lead: &'static Member) {
     carrier::finish(lead);
     waits::leave_region(thread_state::current());
     BLOCKS_LEFT.count();
+}
+
+/// Whether the OS thread of `member` will soon be given an order.
+pub(super) fn expected(member: &Member) -> Expected {
+    match member.carried.load(Ordering::Relaxed) == REGIONS.load(Ordering::Relaxed) {
+        true => Expected::Soon,
+        false => Expected::Hardly,
+    }
 }
 
 /// Counts the time since `lead` was through with the region before. As long as it carried nothing it was
@@ -437,7 +443,6 @@ pub(super) fn copied() -> &'static AtomicPtr<c_void> {
 /// In the child of a fork: nothing of the pool is left but the calling thread.
 pub(crate) fn after_fork_in_child(thread: &ThreadState) {
     MEMBERS.store(null_mut(), Ordering::Relaxed);
-    ROOM.store(0, Ordering::Relaxed);
     STARTED.store(0, Ordering::Relaxed);
     PARKED_UNTIL_NS.store(0, Ordering::Relaxed);
     OWNED.store(false, Ordering::Relaxed);

@@ -97,6 +97,15 @@ fn spin_patiently(turns: u32, done: impl Fn() -> bool) -> bool {
 #[repr(transparent)]
 pub(super) struct Mailbox(AtomicU32);
 
+/// When an OS thread may be given an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Expected {
+    /// With the next region: it carried a block of the last one.
+    Soon,
+    /// Who knows: it is parked.
+    Hardly,
+}
+
 const EMPTY: u32 = 0;
 const ASLEEP: u32 = 1;
 
@@ -113,10 +122,13 @@ impl Mailbox {
         }
     }
 
-    /// Waits for an order and takes it out.
-    pub(super) fn take(&self) -> u32 {
+    /// Waits for an order and takes it out. Spins as long as one is expected soon.
+    pub(super) fn take(&self, expected: impl Fn() -> Expected) -> u32 {
         let arrived = || self.0.load(Ordering::Relaxed) > ASLEEP;
-        while !spin(arrived) {
+        while !arrived() {
+            if spin(|| arrived() || expected() == Expected::Hardly) && arrived() {
+                break;
+            }
             let fell_asleep =
                 self.0
                     .compare_exchange(EMPTY, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
@@ -247,7 +259,9 @@ impl Lock {
 
     #[cold]
     fn take_slowly(&self) {
-        if spin(|| self.0.load(Ordering::Relaxed) == FREE) && self.try_take() {
+        // As a rule the holder gives it back in a moment, whether or not there is a CPU for each carrier.
+        let turns = SPIN_COUNT.load(Ordering::Relaxed);
+        if spin_for(turns, || self.0.load(Ordering::Relaxed) == FREE) && self.try_take() {
             return;
         }
         while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
@@ -313,7 +327,11 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for order in 2..200 {
-                    assert_eq!(BOX.take(), order);
+                    let expected = || match order % 2 {
+                        0 => Expected::Soon,
+                        _ => Expected::Hardly,
+                    };
+                    assert_eq!(BOX.take(expected), order);
                     LEFT.count();
                 }
             });

@@ -107,6 +107,22 @@ fn a_wheel_with_a_runtime_of_its_own_is_served_by_it() {
 }
 
 #[test]
+fn critical_sections_of_two_runtimes_do_not_exclude_each_other() {
+    let program = Program::with_flags(Compiler::Gcc, "critical_within.c", &[]);
+    let dir = program.dir.path();
+    let flags = ["-fopenmp", "-fPIC", "-shared", "-DOUTER"];
+    let outer = Compiler::Gcc.compile("critical_within.c", &dir.join("libouter.so"), &flags);
+    let inner = wheel_of("critical_within.c", dir, "inner", &[]);
+    let libraries = [text(&outer), text(&inner)];
+    let plain = program.run_plainly(&libraries, &[]);
+    assert_eq!(plain.output(), "2\n");
+    let managed = || program.managed().args(&libraries);
+    for mut managed in [managed(), managed().following(2), managed().virtually(1)] {
+        assert_eq!(managed.run().output(), "2\n");
+    }
+}
+
+#[test]
 fn a_barrier_that_ends_the_body_of_a_region_is_that_of_the_wheels_runtime() {
     let program = loader();
     let dir = program.dir.path();

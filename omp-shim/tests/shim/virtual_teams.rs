@@ -64,11 +64,57 @@ fn a_program_that_waits_by_hand_again_and_again_is_sent_back_to_real_teams() {
     let _turn = one_at_a_time();
     for how in ["flag", "section"] {
         for threads in [2, 4] {
-            for form in [&[how, "20"][..], &[how, "20", "within one region"]] {
-                let off = wait_by_hand(form, threads);
-                assert_eq!(off, Some(TeamsOff::Stalled), "{form:?} {threads}");
+            for form in [&[how, "40"][..], &[how, "40", "within one region"]] {
+                // Who stops first after a wait is a matter of nanoseconds, or of who has a CPU; where it is
+                // the carrier, it seems to have computed. On a busy machine that may be so in one run.
+                let mut runs = core::iter::repeat_with(|| wait_by_hand(form, threads)).take(4);
+                let is_sent_back = runs.any(|off| off == Some(TeamsOff::Stalled));
+                assert!(is_sent_back, "{form:?} {threads}");
             }
         }
+    }
+}
+
+#[test]
+fn members_that_wait_for_ever_others_are_right_after_virtual_teams_are_given_up() {
+    let program = Program::new(Compiler::Gcc, "waiting_in_pairs.c");
+    let _turn = one_at_a_time();
+    for seed in ["1", "3", "6"] {
+        let mut managed = program.managed().threads(5).virtually(1);
+        managed = managed.args(&["60", seed]);
+        assert_eq!(managed.run().output(), "9150\n", "{seed}");
+        let off = managed.page.report().teams_off;
+        assert_eq!(off, Some(TeamsOff::Stalled), "{seed}");
+    }
+}
+
+#[test]
+fn each_thread_that_begins_regions_has_its_own_settings() {
+    let program = Program::new(Compiler::Gcc, "owners.c");
+    for others in ["2", "8"] {
+        let mut managed = program.managed().threads(4).virtually(1).args(&[others]);
+        assert_eq!(managed.run().output(), "4 4\n", "{others}");
+    }
+}
+
+#[test]
+fn a_team_that_is_much_larger_than_the_first_is_virtual_too() {
+    let program = Program::new(Compiler::Gcc, "growing_teams.c");
+    let mut managed = program.managed().virtually(1);
+    assert_eq!(managed.run().output(), "1\n");
+    assert_eq!(managed.page.report().teams_off, None);
+}
+
+#[test]
+fn it_is_told_where_teams_are_not_virtual_for_their_size() {
+    let program = Program::new(Compiler::Gcc, "virtual.c");
+    for (name, value, off) in [
+        ("OMP_DYNAMIC", "true", TeamsOff::Dynamic),
+        ("OMP_THREAD_LIMIT", "2", TeamsOff::TooLarge),
+    ] {
+        let mut managed = program.managed().threads(3).virtually(1).env(name, value);
+        managed.run();
+        assert_eq!(managed.page.report().teams_off, Some(off), "{name}");
     }
 }
 
