@@ -1,7 +1,11 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use mapper_control::schema::{AdoptRequest, AdoptTarget};
+use mapper_model::bounds::OutOfRange;
+use mapper_model::{AppName, CpuRange, Qos, Weight};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Shows and explains what mapperd does.
 #[derive(Debug, Parser)]
@@ -25,6 +29,12 @@ pub(crate) enum Question {
         #[arg(long)]
         json: bool,
     },
+    /// The machine and the applications on it, drawn anew again and again (q ends it)
+    Top {
+        /// Time between two looks, such as 500ms or 2s
+        #[arg(long, default_value = "1s", value_parser = interval)]
+        interval: Duration,
+    },
     /// One application: its performance by CPU count, its promise, its last decisions
     Explain {
         /// The application's name or id
@@ -45,8 +55,98 @@ pub(crate) enum Question {
         #[arg(long)]
         json: bool,
     },
+    /// Have something managed that runs already: a process, a control group or a unit of systemd
+    Adopt(Adopt),
+    /// End the management of what was adopted, and give it back what it had before
+    Release {
+        /// The application's name or id
+        name: String,
+    },
     /// Have the daemon read its configuration again, without touching applications
     Reload,
+}
+
+/// Time between two looks: the daemon is not to be kept busy with them.
+fn interval(text: &str) -> Result<Duration, String> {
+    let (number, milliseconds) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1.0),
+        None => (text.strip_suffix('s').unwrap_or(text), 1000.0),
+    };
+    number
+        .parse::<f64>()
+        .ok()
+        .map(|number| number * milliseconds)
+        .filter(|ms| (100.0..=60_000.0).contains(ms))
+        .map(|ms| Duration::from_secs_f64(ms / 1000.0))
+        .ok_or_else(|| "give a time from 100ms to 60s".to_owned())
+}
+
+/// What is to be adopted, and with which promise.
+#[derive(Debug, Args)]
+pub(crate) struct Adopt {
+    #[command(flatten)]
+    target: Target,
+
+    /// Its name [default: that of its program, group or unit]
+    #[arg(long)]
+    name: Option<AppName>,
+
+    /// Promised share of its performance on a fair share of the CPUs, above 0 and up to 1
+    /// [default: 0.8, or what the administrator allows]
+    #[arg(long)]
+    qos: Option<Qos>,
+
+    /// Its weight in the fair share
+    #[arg(long, default_value_t = Weight::default())]
+    weight: Weight,
+
+    /// The fewest CPUs it gets
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    min_cpus: u32,
+
+    /// The most CPUs it can use
+    #[arg(long, value_name = "N")]
+    max_cpus: Option<u32>,
+
+    /// Print the daemon's reply as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// One of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Target {
+    /// A process, with all its descendants
+    #[arg(long)]
+    pid: Option<u32>,
+
+    /// A control group that is delegated, by its path below /sys/fs/cgroup
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<String>,
+
+    /// A unit of systemd: its CPUs are changed through systemd (AllowedCPUs=)
+    #[arg(long, value_name = "NAME")]
+    unit: Option<String>,
+}
+
+impl Adopt {
+    /// What to ask the daemon.
+    pub(crate) fn request(&self) -> Result<AdoptRequest, OutOfRange> {
+        let Target { pid, cgroup, unit } = &self.target;
+        let target = match (pid, cgroup, unit) {
+            (Some(pid), ..) => AdoptTarget::Pid(*pid),
+            (_, Some(path), _) => AdoptTarget::Cgroup(path.clone()),
+            (.., unit) => AdoptTarget::Unit(unit.clone().unwrap_or_default()),
+        };
+        Ok(AdoptRequest {
+            target,
+            name: self.name.clone(),
+            qos: self.qos,
+            weight: self.weight,
+            cpus: CpuRange::new(self.min_cpus, self.max_cpus)?,
+        })
+    }
 }
 
 /// How an answer is printed.

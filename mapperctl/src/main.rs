@@ -5,10 +5,13 @@
 //! computed here; what a view shows is in the reply.
 //!
 //! - [`arguments`]: the command line;
-//! - [`status_view`], [`explain_view`], [`policies_view`], [`reload_view`]: one view for each question;
+//! - [`status_view`], [`explain_view`], [`policies_view`], [`adopt_view`], [`reload_view`]: one view for
+//!   each question;
+//! - [`top`]: the machine and its applications, drawn again and again;
 //! - [`doctor_view`]: what the machine offers, looked at here, with or without a daemon;
 //! - [`table`], [`quantities`], [`plain_text`]: columns, numbers, and text nobody vouches for.
 
+mod adopt_view;
 mod arguments;
 mod doctor_view;
 mod explain_view;
@@ -18,6 +21,16 @@ mod quantities;
 mod reload_view;
 mod status_view;
 mod table;
+mod top;
+
+#[cfg(test)]
+#[path = "../tests/samples/mod.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared with the tests of the command"
+)]
+mod samples;
 
 use anyhow::Context;
 use arguments::{Arguments, Form, Question};
@@ -55,6 +68,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         })?;
         return print(&text);
     }
+    if let Question::Top { interval } = &arguments.question {
+        return top::run(&socket, *interval);
+    }
     let mut client = Client::connect(&socket, PATIENCE)?;
     let text = match &arguments.question {
         Question::Status { json } => {
@@ -75,7 +91,15 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 policies_view::view(reply, width)
             })?
         }
-        Question::Doctor { .. } => String::new(),
+        Question::Doctor { .. } | Question::Top { .. } => String::new(),
+        Question::Adopt(adopt) => {
+            let reply = client.adopt(adopt.request()?)?;
+            shown(Form::from(adopt.json), &reply, adopt_view::adopted)?
+        }
+        Question::Release { name } => {
+            let reply = client.release(name).map_err(with_those_that_run)?;
+            adopt_view::released(&reply)
+        }
         Question::Reload => reload_view::view(&client.reload()?),
     };
     print(&text)

@@ -131,6 +131,9 @@ fn measured(app: &AppStatus) -> String {
         Some(performance) => format!("in {} by {}", performance.unit, performance.source),
         None => "not measured yet".to_owned(),
     };
+    if let Some(adopted) = &app.adopted {
+        return harmless(&format!("{source}; adopted: {adopted}"));
+    }
     harmless(&format!(
         "{source}; teams {}",
         teams_and_runtime(app.teams, &app.teams_by, &app.runtime)

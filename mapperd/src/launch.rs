@@ -103,9 +103,8 @@ impl Daemon {
         })
     }
 
-    /// Whether this client may have any process managed, and this one in particular. Returns a descriptor of
-    /// the process.
-    fn check_identity(&self, peer: &Peer, pid: u32) -> Result<OwnedFd, ErrorReply> {
+    /// Whether this client may have anything more managed.
+    pub(crate) fn check_caller(&self, peer: &Peer) -> Result<(), ErrorReply> {
         if self.parts.settings.audience == Audience::Owner {
             let owner = rustix::process::geteuid().as_raw();
             if peer.uid != owner {
@@ -120,19 +119,15 @@ impl Daemon {
                 message: format!("{APPLICATIONS} applications are managed already"),
             });
         }
+        self.may_launch(peer)
+    }
+
+    /// Whether this client may have any process managed, and this one in particular. Returns a descriptor of
+    /// the process.
+    fn check_identity(&self, peer: &Peer, pid: u32) -> Result<OwnedFd, ErrorReply> {
+        self.check_caller(peer)?;
         let no_process = || no_process(pid);
-        self.may_launch(peer)?;
-        let process = i32::try_from(pid)
-            .ok()
-            .and_then(Pid::from_raw)
-            .ok_or_else(no_process)
-            .and_then(|pid| match pidfd_open(pid, PidfdFlags::empty()) {
-                Ok(process) => Ok(process),
-                Err(Errno::SRCH | Errno::INVAL) => Err(no_process()),
-                Err(error) => Err(ErrorReply::Internal {
-                    message: format!("pid {pid}: pidfd_open: {error}"),
-                }),
-            })?;
+        let process = process_descriptor(pid)?;
         let stat = self.parts.proc.stat(pid).map_err(|_| no_process())?;
         if stat.parent != peer.pid {
             return Err(not_permitted(format!(
@@ -148,12 +143,17 @@ impl Daemon {
                 uids.effective, peer.uid
             )));
         }
-        let taken = self.apps.iter().any(|app| app.first_process.pid == pid)
-            || self.pending.iter().any(|p| p.request.pid == pid);
+        let taken =
+            self.apps.iter().any(|app| app.first_process.pid == pid) || self.is_pending(pid);
         if taken {
             return Err(not_permitted(format!("process {pid} is managed already")));
         }
         Ok(process)
+    }
+
+    /// Whether a process is about to be admitted.
+    pub(crate) fn is_pending(&self, pid: u32) -> bool {
+        self.pending.iter().any(|p| p.request.pid == pid)
     }
 
     /// How many of a user's newcomers wait.
@@ -262,6 +262,7 @@ impl Daemon {
             spec,
             command: request.command,
             provenance,
+            adopted: None,
             uid: peer.uid,
             first_process: self.process(request.pid),
             launcher: self.process(peer.pid),
@@ -324,7 +325,7 @@ impl Daemon {
     }
 
     /// The name, with a number added if it is taken.
-    fn unique(&self, wanted: AppName) -> AppName {
+    pub(crate) fn unique(&self, wanted: AppName) -> AppName {
         let taken = |name: &AppName| self.apps.iter().any(|app| app.spec.name == *name);
         if !taken(&wanted) {
             return wanted;
@@ -343,17 +344,32 @@ impl Daemon {
     }
 }
 
-fn no_process(pid: u32) -> ErrorReply {
+/// A descriptor of a process.
+pub(crate) fn process_descriptor(pid: u32) -> Result<OwnedFd, ErrorReply> {
+    i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| no_process(pid))
+        .and_then(|raw| match pidfd_open(raw, PidfdFlags::empty()) {
+            Ok(process) => Ok(process),
+            Err(Errno::SRCH | Errno::INVAL) => Err(no_process(pid)),
+            Err(error) => Err(ErrorReply::Internal {
+                message: format!("pid {pid}: pidfd_open: {error}"),
+            }),
+        })
+}
+
+pub(crate) fn no_process(pid: u32) -> ErrorReply {
     ErrorReply::InvalidParameter {
         message: format!("pid {pid}: no such process"),
     }
 }
 
-fn not_permitted(message: String) -> ErrorReply {
+pub(crate) fn not_permitted(message: String) -> ErrorReply {
     ErrorReply::NotPermitted { message }
 }
 
-fn has_ended(process: &OwnedFd) -> bool {
+pub(crate) fn has_ended(process: &OwnedFd) -> bool {
     let mut watched = [PollFd::new(process, PollFlags::IN)];
     let at_once = Timespec {
         tv_sec: 0,

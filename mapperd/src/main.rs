@@ -22,6 +22,7 @@
 
 mod access;
 mod account;
+mod adopt;
 mod args;
 mod config_file;
 mod interval;

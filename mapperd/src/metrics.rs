@@ -4,7 +4,8 @@
 //! counted twice. Names follow the conventions of Prometheus: base units, `_total` for what only
 //! grows. An application is told by its id and name; names of ended ones do not linger.
 
-use crate::state::Daemon;
+use crate::state::{App, Daemon};
+use mapper_control::schema::AdoptTarget;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -22,6 +23,7 @@ pub(crate) struct Tally {
     errors: BTreeMap<&'static str, u64>,
     launches: u64,
     refused: u64,
+    adoptions: u64,
 }
 
 impl Default for Tally {
@@ -35,6 +37,7 @@ impl Default for Tally {
             errors: BTreeMap::new(),
             launches: 0,
             refused: 0,
+            adoptions: 0,
         }
     }
 }
@@ -55,7 +58,12 @@ impl Tally {
         self.launches += 1;
     }
 
-    /// A launch was refused.
+    /// Something that ran was adopted.
+    pub(crate) const fn adopted(&mut self) {
+        self.adoptions += 1;
+    }
+
+    /// A launch or an adoption was refused.
     pub(crate) const fn refused(&mut self) {
         self.refused += 1;
     }
@@ -92,6 +100,7 @@ struct Snapshot {
     decisions: u64,
     launches: u64,
     refused: u64,
+    adoptions: u64,
     errors: Vec<(&'static str, u64)>,
     apps: Vec<AppNumbers>,
     process: ProcessNumbers,
@@ -100,6 +109,8 @@ struct Snapshot {
 #[derive(Debug)]
 struct AppNumbers {
     labels: AppLabels,
+    /// `launched`, or what was adopted.
+    origin: &'static str,
     source: String,
     cpus: u64,
     fair_cpus: u64,
@@ -132,6 +143,24 @@ struct SourceLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
     kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OriginLabels {
+    app: u64,
+    name: String,
+    uid: u32,
+    origin: &'static str,
+}
+
+/// How an application came under management.
+fn origin(app: &App) -> &'static str {
+    match app.adopted.as_ref().map(|adopted| &adopted.target) {
+        None => "launched",
+        Some(AdoptTarget::Pid(_)) => "adopted_pid",
+        Some(AdoptTarget::Cgroup(_)) => "adopted_cgroup",
+        Some(AdoptTarget::Unit(_)) => "adopted_unit",
+    }
 }
 
 /// What the daemon itself uses.
@@ -173,6 +202,7 @@ impl Snapshot {
             decisions: daemon.decisions,
             launches: tally.launches,
             refused: tally.refused,
+            adoptions: tally.adoptions,
             errors: tally.errors.iter().map(|(kind, n)| (*kind, *n)).collect(),
             apps: daemon
                 .apps
@@ -185,6 +215,7 @@ impl Snapshot {
                             name: app.spec.name.to_string(),
                             uid: app.uid,
                         },
+                        origin: origin(app),
                         source: account
                             .performance
                             .as_ref()
@@ -279,9 +310,15 @@ impl Collector for Snapshot {
         )?;
         to.one(
             "launches_refused",
-            "Launches refused",
+            "Launches and adoptions refused",
             None,
             &count(self.refused),
+        )?;
+        to.one(
+            "adoptions",
+            "Applications that ran already and were adopted",
+            None,
+            &count(self.adoptions),
         )?;
         let errors = self
             .errors
@@ -296,6 +333,18 @@ impl Collector for Snapshot {
             "CPUs it holds",
             None,
             each().map(|app| (labels(app), gauge(app.cpus))),
+        )?;
+        let with_origin = |app: &AppNumbers| OriginLabels {
+            app: app.labels.app,
+            name: app.labels.name.clone(),
+            uid: app.labels.uid,
+            origin: app.origin,
+        };
+        to.family(
+            "app_info",
+            "How it came under management",
+            None,
+            each().map(|app| (with_origin(app), gauge(1))),
         )?;
         to.family(
             "app_fair_cpus",

@@ -10,6 +10,7 @@
 //! wants to know what happened; the daemon starts without it and says so.
 
 use crate::account::Books;
+use crate::adopt::Adoption;
 use crate::settling::Provenance;
 use anyhow::{Context, bail};
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp};
@@ -78,6 +79,9 @@ pub(crate) struct SavedApp {
     /// How its launch was settled.
     #[serde(default)]
     pub(crate) provenance: Provenance,
+    /// What it was before, if it was adopted.
+    #[serde(default)]
+    pub(crate) adopted: Option<Adoption>,
     /// The token of its page.
     pub(crate) token: Option<String>,
 }
@@ -270,6 +274,7 @@ mod tests {
             set_by_others: None,
             books: Books::default(),
             provenance: Provenance::default(),
+            adopted: None,
             token: Some("00000000000000ab".into()),
         });
         saved

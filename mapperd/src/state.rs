@@ -18,6 +18,7 @@
 //! decision; with no application there is no timer.
 
 use crate::account::{Books, Closed};
+use crate::adopt::Adoption;
 use crate::launch::Pending;
 use crate::message::{Answer, Inbox, Message, Peer, Sender, Served};
 use crate::metrics::Tally;
@@ -37,7 +38,7 @@ use mapper_host::chain;
 use mapper_host::clock::Clock;
 use mapper_host::counters::CounterSource;
 use mapper_host::cpus::UsableCpus;
-use mapper_host::enforce::{Enforcer, EnforcerKind};
+use mapper_host::enforce::{Departure, Enforcer, EnforcerKind};
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::TopologySource;
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp, Trigger};
@@ -105,6 +106,8 @@ pub(crate) struct App {
     pub(crate) command: String,
     /// How its launch was settled.
     pub(crate) provenance: Provenance,
+    /// What it was before, if it was adopted.
+    pub(crate) adopted: Option<Adoption>,
     pub(crate) uid: u32,
     pub(crate) first_process: Process,
     pub(crate) launcher: Process,
@@ -240,6 +243,8 @@ impl Daemon {
             Request::Status => Ok(Served::plain(Reply::Status(Box::new(self.status(peer))))),
             Request::Explain(asked) => self.explain(peer, &asked.name),
             Request::Policies => Ok(Served::plain(Reply::Policies(self.policies()))),
+            Request::Adopt(request) => self.adopt(peer, *request),
+            Request::Release(asked) => self.release(peer, &asked.name),
             Request::Reload => self.reload_for(peer),
             Request::Report(asked) => self.report(peer, asked.app),
             Request::Exited(ExitedRequest { app, status }) => {
@@ -332,19 +337,22 @@ impl Daemon {
         }
     }
 
-    /// Lets an application go, whether or not it still runs.
-    pub(crate) fn forget(&mut self, app: AppId) {
-        let Some(place) = self.apps.iter().position(|a| a.id == app) else {
-            return;
-        };
+    /// Lets an application go, whether or not it still runs. Returns what could not be put back.
+    pub(crate) fn forget(&mut self, app: AppId) -> Option<String> {
+        let place = self.apps.iter().position(|a| a.id == app)?;
         let mut gone = self.apps.remove(place);
         let now_ns = self.parts.clock.now_ns();
         gone.books.elapsed(now_ns, gone.effective.len());
         self.closed.add(&gone);
         let everything = self.everything();
-        if let Err(error) = self.parts.enforcer.release(app, &everything) {
+        let released = self
+            .parts
+            .enforcer
+            .release(app, &everything, Departure::ForGood);
+        let trouble = released.err().map(|error| chain(&error));
+        if let Some(trouble) = &trouble {
             self.tally.error("release");
-            tracing::warn!(app = app.0, name = %gone.spec.name, "release: {}", chain(&error));
+            tracing::warn!(app = app.0, name = %gone.spec.name, "release: {trouble}");
         }
         for source in &mut self.parts.counters {
             source.forget(app);
@@ -353,10 +361,11 @@ impl Daemon {
             page_keeping::forget(app);
         }
         tracing::info!(app = app.0, name = %gone.spec.name, "ended");
+        trouble
     }
 
     /// All CPUs an application may have that is not managed.
-    fn everything(&self) -> CpuSet {
+    pub(crate) fn everything(&self) -> CpuSet {
         self.parts.enforcer.limit().unwrap_or_else(|error| {
             tracing::warn!("{}", chain(&error));
             self.parts.controller.topology().cpus().clone()
@@ -381,7 +390,11 @@ impl Daemon {
             .iter_mut()
             .filter(|app| app.set_by_others.is_none())
         {
-            if let Err(error) = self.parts.enforcer.release(app.id, &everything) {
+            let released = self
+                .parts
+                .enforcer
+                .release(app.id, &everything, Departure::DaemonStops);
+            if let Err(error) = released {
                 tracing::warn!(app = app.id.0, name = %app.spec.name, "release: {}", chain(&error));
             }
             if let Some(page) = &mut app.page {

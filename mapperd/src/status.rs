@@ -5,10 +5,10 @@ use crate::state::{App, Daemon};
 use mapper_abi::{ReportFlags, RuntimeReport, Runtimes, TeamsOff};
 use mapper_control::schema::{
     AppStatus, CurveEntry, DaemonStatus, DecisionEntry, ExplainReply, PoliciesReply, PolicyEntry,
-    PolicyKind, RuntimeState, RuntimeStatus, Status, ToldReason, TopologyStatus,
+    PolicyKind, RuntimeState, RuntimeStatus, SocketLayout, Status, ToldReason, TopologyStatus,
 };
 use mapper_control::{ErrorReply, PROTOCOL, Reply};
-use mapper_model::{CpuSet, Reason};
+use mapper_model::{CpuSet, Reason, Topology};
 use mapper_pipeline as pipeline;
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ impl Daemon {
                 usable: self.usable.clone(),
                 free,
                 source: self.parts.topology_source.describe(),
+                layout: layout(topology),
             },
             apps: self
                 .apps
@@ -81,6 +82,7 @@ impl Daemon {
             teams: app.spec.teams,
             teams_by: app.provenance.teams_by.clone(),
             runtime: runtime_status(app),
+            adopted: app.adopted.as_ref().map(|adopted| adopted.target.clone()),
             reasons: told(reasons),
             sentence: match (&app.set_by_others, &app.planned) {
                 (Some(cpus), _) => format!(
@@ -94,28 +96,9 @@ impl Daemon {
     }
 
     pub(crate) fn explain(&self, peer: &Peer, asked: &str) -> Answer {
-        let seen = |app: &&App| self.may_look_at(peer, app.uid);
-        let app = self
-            .apps
-            .iter()
-            .filter(seen)
-            .find(|app| app.spec.name.as_str() == asked)
-            .or_else(|| {
-                let id = asked.parse::<u64>().ok()?;
-                self.apps.iter().filter(seen).find(|app| app.id.0 == id)
-            });
-        let explained = app.and_then(|app| self.parts.controller.explain(app.id));
-        let (Some(app), Some(explained)) = (app, explained) else {
-            let asked: String = asked.chars().take(80).collect();
-            return Err(ErrorReply::UnknownApplication {
-                message: format!("no application {asked:?}"),
-                running: self
-                    .apps
-                    .iter()
-                    .filter(seen)
-                    .map(|app| app.spec.name.clone())
-                    .collect(),
-            });
+        let app = self.find_visible(peer, asked)?;
+        let Some(explained) = self.parts.controller.explain(app.id) else {
+            return Err(self.unknown_application(peer, asked));
         };
         let now_ns = self.parts.clock.now_ns();
         Ok(Served::plain(Reply::Explain(Box::new(ExplainReply {
@@ -161,6 +144,33 @@ impl Daemon {
         }))))
     }
 
+    /// The application of that name, or else of that number, among those that a user may look into.
+    pub(crate) fn find_visible(&self, peer: &Peer, asked: &str) -> Result<&App, ErrorReply> {
+        let seen = |app: &&App| self.may_look_at(peer, app.uid) || own_adoption(peer, app);
+        self.apps
+            .iter()
+            .filter(seen)
+            .find(|app| app.spec.name.as_str() == asked)
+            .or_else(|| {
+                let id = asked.parse::<u64>().ok()?;
+                self.apps.iter().filter(seen).find(|app| app.id.0 == id)
+            })
+            .ok_or_else(|| self.unknown_application(peer, asked))
+    }
+
+    fn unknown_application(&self, peer: &Peer, asked: &str) -> ErrorReply {
+        let asked: String = asked.chars().take(80).collect();
+        ErrorReply::UnknownApplication {
+            message: format!("no application {asked:?}"),
+            running: self
+                .apps
+                .iter()
+                .filter(|app| self.may_look_at(peer, app.uid))
+                .map(|app| app.spec.name.clone())
+                .collect(),
+        }
+    }
+
     pub(crate) fn policies(&self) -> PoliciesReply {
         let config = self.parts.controller.config();
         let policies = pipeline::policies().into_iter().map(|policy| {
@@ -181,6 +191,37 @@ impl Daemon {
             policies: policies.collect(),
         }
     }
+}
+
+/// Whether a user had it adopted himself: he may name it, whoever its processes run as.
+fn own_adoption(peer: &Peer, app: &App) -> bool {
+    app.adopted
+        .as_ref()
+        .is_some_and(|adopted| adopted.by == peer.uid)
+}
+
+/// Where the hardware threads are: sockets, cut by nodes where a socket has several.
+fn layout(topology: &Topology) -> Vec<SocketLayout> {
+    let mut layout = Vec::new();
+    for (socket, cpus) in (0..).zip(topology.sockets()) {
+        for node in topology.nodes() {
+            let part = topology.node_cpus(node.id).intersection(cpus);
+            let cores: Vec<CpuSet> = topology
+                .cores()
+                .iter()
+                .filter(|core| !core.is_disjoint(&part))
+                .cloned()
+                .collect();
+            if !cores.is_empty() {
+                layout.push(SocketLayout {
+                    socket,
+                    node: node.id.0.into(),
+                    cores,
+                });
+            }
+        }
+    }
+    layout
 }
 
 /// What is told of another user's application: what anybody can see of it without mapper, and what
@@ -206,6 +247,7 @@ fn outline(app: &App) -> AppStatus {
         teams: app.spec.teams,
         teams_by: String::new(),
         runtime: RuntimeStatus::default(),
+        adopted: None,
         reasons: Vec::new(),
         sentence: String::new(),
     }

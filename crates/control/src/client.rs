@@ -6,8 +6,9 @@ use crate::codec::{FrameDecoder, MAX_REPLY_BYTES, Outgoing, Progress, receive};
 use crate::error_reply::ErrorReply;
 use crate::request::{Call, Expects, Request};
 use crate::schema::{
-    ExitedRequest, ExplainReply, ExplainRequest, LaunchReply, LaunchRequest, PoliciesReply,
-    ReloadReply, ReportReply, ReportRequest, ServiceInfo, Status,
+    AdoptReply, AdoptRequest, ExitedRequest, ExplainReply, ExplainRequest, LaunchReply,
+    LaunchRequest, PoliciesReply, ReleaseReply, ReleaseRequest, ReloadReply, ReportReply,
+    ReportRequest, ServiceInfo, Status,
 };
 use mapper_model::AppId;
 use rustix::io::Errno;
@@ -137,6 +138,23 @@ impl Client {
     /// [`ClientError`].
     pub fn report(&mut self, app: AppId) -> Result<ReportReply, ClientError> {
         self.call(Request::Report(ReportRequest { app }))
+    }
+
+    /// Has something managed that runs already.
+    ///
+    /// # Errors
+    /// [`ClientError`], with what would mend it.
+    pub fn adopt(&mut self, request: AdoptRequest) -> Result<AdoptReply, ClientError> {
+        self.call(Request::Adopt(Box::new(request)))
+    }
+
+    /// Ends the management of what was adopted.
+    ///
+    /// # Errors
+    /// [`ClientError`]; [`ErrorReply::UnknownApplication`] lists those that run.
+    pub fn release(&mut self, name: &str) -> Result<ReleaseReply, ClientError> {
+        let name = name.to_owned();
+        self.call(Request::Release(ReleaseRequest { name }))
     }
 
     /// Has the daemon read its configuration again.

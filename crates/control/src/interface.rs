@@ -20,6 +20,8 @@ pub(crate) mod method {
     pub(crate) const EXPLAIN: &str = "org.mapper.Control.Explain";
     pub(crate) const POLICIES: &str = "org.mapper.Control.Policies";
     pub(crate) const REPORT: &str = "org.mapper.Control.Report";
+    pub(crate) const ADOPT: &str = "org.mapper.Control.Adopt";
+    pub(crate) const RELEASE: &str = "org.mapper.Control.Release";
     pub(crate) const RELOAD: &str = "org.mapper.Control.Reload";
     pub(crate) const GET_INFO: &str = "org.varlink.service.GetInfo";
     pub(crate) const GET_INTERFACE_DESCRIPTION: &str =

@@ -5,8 +5,8 @@ use crate::error_reply::ErrorReply;
 use crate::interface::{INTERFACE, INTERFACE_DESCRIPTION, SERVICE_DESCRIPTION, SERVICE_INTERFACE};
 use crate::request::Request;
 use crate::schema::{
-    ExplainReply, InterfaceDescription, LaunchReply, PoliciesReply, ReloadReply, ReportReply,
-    ServiceInfo, Status,
+    AdoptReply, ExplainReply, InterfaceDescription, LaunchReply, PoliciesReply, ReleaseReply,
+    ReloadReply, ReportReply, ServiceInfo, Status,
 };
 use serde::Serialize;
 
@@ -26,6 +26,10 @@ pub enum Reply {
     Policies(PoliciesReply),
     /// To `Report`.
     Report(Box<ReportReply>),
+    /// To `Adopt`.
+    Adopt(AdoptReply),
+    /// To `Release`.
+    Release(ReleaseReply),
     /// To `Reload`.
     Reload(ReloadReply),
     /// To `GetInfo`.
@@ -74,6 +78,8 @@ impl Reply {
             | Request::Explain(_)
             | Request::Policies
             | Request::Report(_)
+            | Request::Adopt(_)
+            | Request::Release(_)
             | Request::Reload => None,
         }
     }

@@ -5,7 +5,8 @@ use crate::codec::{FrameError, MAX_REQUEST_BYTES, encode};
 use crate::error_reply::ErrorReply;
 use crate::interface::{INTERFACE, SERVICE_INTERFACE, method};
 use crate::schema::{
-    ExitedRequest, ExplainRequest, GetInterfaceDescription, LaunchRequest, ReportRequest,
+    AdoptRequest, ExitedRequest, ExplainRequest, GetInterfaceDescription, LaunchRequest,
+    ReleaseRequest, ReportRequest,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,10 @@ pub enum Request {
     Policies,
     /// What an application got, in sum.
     Report(ReportRequest),
+    /// Something that runs already is to be managed.
+    Adopt(Box<AdoptRequest>),
+    /// What was adopted is to be managed no more.
+    Release(ReleaseRequest),
     /// The configuration is to be read again.
     Reload,
     /// What this service is.
@@ -115,6 +120,8 @@ impl Call {
             Request::Explain(p) => encode_call(method::EXPLAIN, Some(p), oneway),
             Request::Policies => encode_call(method::POLICIES, None::<()>, oneway),
             Request::Report(p) => encode_call(method::REPORT, Some(p), oneway),
+            Request::Adopt(p) => encode_call(method::ADOPT, Some(p), oneway),
+            Request::Release(p) => encode_call(method::RELEASE, Some(p), oneway),
             Request::Reload => encode_call(method::RELOAD, None::<()>, oneway),
             Request::GetInfo => encode_call(method::GET_INFO, None::<()>, oneway),
             Request::GetInterfaceDescription(p) => {
@@ -136,6 +143,11 @@ impl Request {
             method::EXPLAIN => Ok(Self::Explain(read(name, parameters)?)),
             method::POLICIES => Ok(Self::Policies),
             method::REPORT => Ok(Self::Report(read(name, parameters)?)),
+            method::ADOPT => {
+                check_protocol(name, parameters)?;
+                Ok(Self::Adopt(read(name, parameters)?))
+            }
+            method::RELEASE => Ok(Self::Release(read(name, parameters)?)),
             method::RELOAD => Ok(Self::Reload),
             method::GET_INFO => Ok(Self::GetInfo),
             method::GET_INTERFACE_DESCRIPTION => {
@@ -204,7 +216,7 @@ fn encode_call(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::RuntimeChoice;
+    use crate::schema::{AdoptTarget, RuntimeChoice};
     use mapper_model::{AppId, AppName, AppSpec};
     use proptest::prelude::*;
 
@@ -221,6 +233,8 @@ mod tests {
             Request::Explain(ExplainRequest { name: "fft".into() }),
             Request::Policies,
             Request::Report(ReportRequest { app: AppId(3) }),
+            Request::Adopt(Box::new(AdoptRequest::of(AdoptTarget::Pid(7)))),
+            Request::Release(ReleaseRequest { name: "fft".into() }),
             Request::Reload,
             Request::GetInfo,
             Request::GetInterfaceDescription(GetInterfaceDescription {
@@ -305,7 +319,7 @@ mod tests {
 
         #[test]
         fn damaged_calls_never_panic(
-            which in 0usize..9,
+            which in 0..every_request().len(),
             place in any::<prop::sample::Index>(),
             byte in any::<u8>(),
         ) {

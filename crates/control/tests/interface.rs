@@ -228,8 +228,22 @@ fn requests() -> Vec<Request> {
         Request::Explain(ExplainRequest { name: "fft".into() }),
         Request::Policies,
         Request::Report(ReportRequest { app: AppId(3) }),
+        Request::Adopt(Box::new(adopt(AdoptTarget::Pid(7)))),
+        Request::Adopt(Box::new(adopt(AdoptTarget::Cgroup("/jobs".into())))),
+        Request::Adopt(Box::new(adopt(AdoptTarget::Unit("a.service".into())))),
+        Request::Release(ReleaseRequest { name: "fft".into() }),
         Request::Reload,
     ]
+}
+
+/// An adoption with every field given.
+fn adopt(target: AdoptTarget) -> AdoptRequest {
+    AdoptRequest {
+        name: Some(name("fft")),
+        qos: Some(Qos::default()),
+        cpus: CpuRange::new(1, Some(4)).unwrap(),
+        ..AdoptRequest::of(target)
+    }
 }
 
 /// A status with every field given.
@@ -255,6 +269,11 @@ fn status() -> Status {
             usable: CpuSet::first(4),
             free: CpuSet::first(1),
             source: "hwloc".into(),
+            layout: vec![SocketLayout {
+                socket: 0,
+                node: 0,
+                cores: vec![CpuSet::first(2)],
+            }],
         },
         apps: vec![AppStatus {
             id: AppId(1),
@@ -280,6 +299,7 @@ fn status() -> Status {
                 runtimes: vec!["libgomp".into()],
                 notes: vec!["spins".into()],
             },
+            adopted: Some(AdoptTarget::Unit("fft.service".into())),
             reasons: vec![Reason::Steady.into()],
             sentence: "2 CPUs: steady".into(),
         }],
@@ -381,6 +401,28 @@ fn replies() -> BTreeMap<&'static str, Reply> {
                     ..Account::default()
                 },
             })),
+        ),
+        (
+            "Adopt",
+            Reply::Adopt(AdoptReply {
+                protocol: PROTOCOL,
+                app: AppId(3),
+                name: name("fft"),
+                adopted: AdoptTarget::Pid(7),
+                processes: 2,
+                cpus: CpuSet::first(2),
+                cpu_count: 2,
+            }),
+        ),
+        (
+            "Release",
+            Reply::Release(ReleaseReply {
+                protocol: PROTOCOL,
+                app: AppId(3),
+                name: name("fft"),
+                adopted: AdoptTarget::Cgroup("/jobs".into()),
+                trouble: Some("its group is gone".into()),
+            }),
         ),
         (
             "Reload",

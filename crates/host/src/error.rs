@@ -56,6 +56,26 @@ pub enum HostError {
     /// Something the machine lacks.
     #[error("{0}")]
     Missing(Missing),
+    /// Something that runs cannot be brought under management.
+    #[error("{target} cannot be adopted: {why}; {mend}")]
+    NotAdoptable {
+        /// What it is.
+        target: String,
+        /// Why not.
+        why: String,
+        /// What would mend it.
+        mend: String,
+    },
+    /// systemd did not do what it was asked to.
+    #[error("{action} {unit} through systemd: {why}")]
+    Systemd {
+        /// What was tried.
+        action: &'static str,
+        /// With which unit.
+        unit: String,
+        /// What systemd said.
+        why: String,
+    },
 }
 
 impl HostError {
@@ -82,7 +102,10 @@ impl HostError {
             Self::File { source, .. } | Self::Write { source, .. } | Self::Task { source, .. } => {
                 rustix::io::Errno::from_io_error(source)
             }
-            Self::Malformed { .. } | Self::Missing(_) => None,
+            Self::Malformed { .. }
+            | Self::Missing(_)
+            | Self::NotAdoptable { .. }
+            | Self::Systemd { .. } => None,
         }
     }
 
@@ -90,7 +113,13 @@ impl HostError {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         use rustix::io::Errno;
-        matches!(self.errno(), Some(Errno::NOENT | Errno::SRCH))
+        match self {
+            Self::Systemd { why, .. } => why.contains("NoSuchUnit"),
+            _ => matches!(
+                self.errno(),
+                Some(Errno::NOENT | Errno::SRCH | Errno::NODEV)
+            ),
+        }
     }
 }
 

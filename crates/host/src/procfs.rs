@@ -136,6 +136,31 @@ impl ProcFs {
         })
     }
 
+    /// The name of a process (`comm`), which it can choose itself.
+    ///
+    /// # Errors
+    /// When there is no such process.
+    pub fn command(&self, pid: u32) -> Result<String, HostError> {
+        self.read(&format!("{pid}/comm"), |text, _| {
+            Ok(String::from_utf8_lossy(text).trim_end().to_owned())
+        })
+    }
+
+    /// The control group (version 2) of a process, as a path below the mount that begins with a slash.
+    ///
+    /// # Errors
+    /// When there is no such process or the file is malformed.
+    pub fn cgroup(&self, pid: u32) -> Result<String, HostError> {
+        self.read(&format!("{pid}/cgroup"), |text, path| {
+            let text = String::from_utf8_lossy(text);
+            text.lines()
+                .find_map(|line| line.strip_prefix("0::").map(str::to_owned))
+                .ok_or_else(|| {
+                    HostError::malformed(path, "expected a line 0::/PATH", text.as_bytes())
+                })
+        })
+    }
+
     /// Whether two processes run the same executable; false when that cannot be told.
     #[must_use]
     pub fn same_program(&self, one: u32, other: u32) -> bool {

@@ -41,9 +41,22 @@ fn app(id: u64, name: &str, list: &str) -> AppStatus {
         teams: TeamMode::Fixed,
         teams_by: "by default".into(),
         runtime: RuntimeStatus::default(),
+        adopted: None,
         reasons: vec![],
         sentence: String::new(),
     }
+}
+
+/// Two sockets, each a node of its own, with twelve cores of two hardware threads.
+fn layout() -> Vec<SocketLayout> {
+    let core = |first: u32| cpus(&format!("{first},{}", first + 24));
+    [0, 1]
+        .map(|socket| SocketLayout {
+            socket,
+            node: socket,
+            cores: (socket * 12..socket * 12 + 12).map(core).collect(),
+        })
+        .into()
 }
 
 /// A daemon without applications.
@@ -77,6 +90,7 @@ pub(crate) fn idle() -> Status {
             usable: cpus("0-47"),
             free: cpus("44-47"),
             source: "hwloc".into(),
+            layout: layout(),
         },
         apps: vec![],
     }

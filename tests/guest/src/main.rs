@@ -12,6 +12,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+mod adopting;
 mod application;
 mod confinement;
 mod daemon;
@@ -67,6 +68,9 @@ const TESTS: &[Test] = tests![
     permissions::a_user_cannot_launch_for_anothers_process,
     permissions::a_user_cannot_end_anothers_application,
     permissions::a_user_cannot_write_to_a_group,
+    adopting::an_adopted_process_is_moved_with_its_child_and_goes_back,
+    adopting::an_adopted_unit_is_confined_through_systemd_and_restored,
+    adopting::an_adopted_group_stays_in_its_place_and_gets_its_cpus_back,
     lifecycle::daemon_reload_changes_nothing,
     lifecycle::a_stop_gives_all_cpus_back,
     lifecycle::applications_outlive_a_killed_daemon_and_it_comes_back,

@@ -8,6 +8,7 @@
 //! What a request asks for is checked while it is read (a promise of 1.5 never gets as far as the
 //! daemon's state), by the same types that check the command line.
 
+mod adopt;
 mod explain;
 mod launch;
 mod policies;
@@ -17,6 +18,7 @@ mod report;
 mod service;
 mod status;
 
+pub use adopt::{AdoptReply, AdoptRequest, AdoptTarget, ReleaseReply, ReleaseRequest};
 pub use explain::{CurveEntry, DecisionEntry, ExplainReply, ExplainRequest};
 pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, RuntimeChoice};
 pub use policies::{PoliciesReply, PolicyEntry, PolicyKind};
@@ -28,6 +30,6 @@ pub use reload::ReloadReply;
 pub use report::{Account, ReportReply, ReportRequest};
 pub use service::{GetInterfaceDescription, InterfaceDescription, ServiceInfo};
 pub use status::{
-    AppStatus, DaemonStatus, PerformanceStatus, RuntimeState, RuntimeStatus, Selection, Status,
-    ToldReason, TopologyStatus,
+    AppStatus, DaemonStatus, PerformanceStatus, RuntimeState, RuntimeStatus, Selection,
+    SocketLayout, Status, ToldReason, TopologyStatus,
 };

@@ -1,5 +1,6 @@
 //! What the daemon does now.
 
+use crate::schema::AdoptTarget;
 use mapper_model::{
     AppId, AppName, Bottleneck, CpuSet, Performance, PerformanceSource, Qos, Reason, TeamMode,
     Weight,
@@ -70,6 +71,20 @@ pub struct TopologyStatus {
     pub free: CpuSet,
     /// What told the topology.
     pub source: String,
+    /// Where the hardware threads are, for a picture of the machine; empty from a daemon that does not tell.
+    #[serde(default)]
+    pub layout: Vec<SocketLayout>,
+}
+
+/// The part of a socket that belongs to one NUMA node: mostly the whole of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SocketLayout {
+    /// The number of the socket, from 0.
+    pub socket: u32,
+    /// The number of the node as the kernel counts.
+    pub node: u32,
+    /// The hardware threads of each core.
+    pub cores: Vec<CpuSet>,
 }
 
 /// One application.
@@ -118,6 +133,9 @@ pub struct AppStatus {
     pub teams_by: String,
     /// The runtime interface.
     pub runtime: RuntimeStatus,
+    /// What it was before, if it was adopted and not launched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<AdoptTarget>,
     /// Why it has these CPUs, the decisive reason last.
     #[serde(default)]
     pub reasons: Vec<ToldReason>,

@@ -25,11 +25,14 @@
 //! `tree`.
 
 use super::tree::{Child, ProcessTree};
-use super::{Enforcer, EnforcerKind, Former, Newcomer, Tasks, masks};
+use super::{
+    AdoptTarget, Adoptee, Departure, Enforcer, EnforcerKind, Former, Newcomer, Tasks, masks,
+};
 use crate::procfs::ProcFs;
 use crate::{HostError, Missing, chain};
 use mapper_model::{AppId, CpuSet, ThreadId};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
@@ -69,7 +72,28 @@ struct Confined {
     /// finds every thread set.
     stale: Vec<CpuSet>,
     told_of_refusal: bool,
+    /// What an adopted application had before.
+    before: Option<Before>,
 }
+
+/// The masks of an application when it was adopted.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+struct Before {
+    /// Of the process that was named: threads that were started since get it.
+    first: CpuSet,
+    threads: BTreeMap<u32, ThreadBefore>,
+}
+
+/// The mask of one thread.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct ThreadBefore {
+    /// When it started: its number may be another's by the time it is put back.
+    started_ticks: u64,
+    mask: CpuSet,
+}
+
+/// Where the masks before stand in what is remembered.
+const BEFORE: &str = "before";
 
 /// Whether the list of threads may have changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -237,6 +261,33 @@ impl AffinityEnforcer {
         }
     }
 
+    /// Gives the threads of an adopted application the masks that they had before. Threads that chose one
+    /// themselves keep it.
+    fn put_back(&self, confined: &Confined) {
+        let Some(before) = &confined.before else {
+            return;
+        };
+        for (tid, mask) in &confined.threads {
+            let same = |thread: &&ThreadBefore| {
+                self.proc
+                    .thread_started_ticks(*tid)
+                    .is_ok_and(|ticks| ticks == thread.started_ticks)
+            };
+            let had = before
+                .threads
+                .get(&tid.0)
+                .filter(same)
+                .map_or(&before.first, |thread| &thread.mask);
+            if mask.own.is_none()
+                && !had.is_empty()
+                && let Err(error) = masks::set(*tid, had)
+                && !error.is_gone()
+            {
+                tracing::warn!(thread = tid.0, "mask not put back: {}", chain(&error));
+            }
+        }
+    }
+
     /// Settles until no thread with an old mask is left.
     fn settle_all(&mut self, app: AppId) -> Result<(), HostError> {
         for _ in 0..LOOKS {
@@ -293,8 +344,59 @@ impl Enforcer for AffinityEnforcer {
         Ok(())
     }
 
+    fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
+        let AdoptTarget::Pid(pid) = adoptee.target else {
+            return Err(HostError::NotAdoptable {
+                target: adoptee.target.to_string(),
+                why: "this daemon confines by thread affinity, without control groups".to_owned(),
+                mend: "adopt its process (--pid), or start the daemon with --enforcer cgroup"
+                    .to_owned(),
+            });
+        };
+        let app = adoptee.app;
+        let first = self.proc.stat(pid)?;
+        // Nobody's orphans are its: whoever started it did not start it for mapper.
+        self.tree.add(app, 0, &first);
+        self.apps.insert(app, Confined::default());
+        self.full_look_in = 0;
+        if let Err(error) = self.look_at_processes() {
+            self.apps.remove(&app);
+            self.tree.remove(app);
+            return Err(error);
+        }
+        self.list_threads(app);
+        if let Some(confined) = self.apps.get_mut(&app) {
+            let mut before = Before {
+                first: masks::get(ThreadId(pid)).unwrap_or_default(),
+                threads: BTreeMap::new(),
+            };
+            for tid in confined.threads.keys() {
+                // One that ends meanwhile has nothing to be put back.
+                if let Ok(mask) = masks::get(*tid)
+                    && let Ok(started_ticks) = self.proc.thread_started_ticks(*tid)
+                {
+                    let thread = ThreadBefore {
+                        started_ticks,
+                        mask,
+                    };
+                    before.threads.insert(tid.0, thread);
+                }
+            }
+            confined.before = Some(before);
+        }
+        Ok(())
+    }
+
     fn remember(&self, app: AppId) -> serde_json::Value {
-        self.tree.remember(app)
+        let mut known = self.tree.remember(app);
+        let before = self.apps.get(&app).and_then(|app| app.before.as_ref());
+        if let Some(before) = before
+            && let Some(fields) = known.as_object_mut()
+            && let Ok(before) = serde_json::to_value(before)
+        {
+            fields.insert(BEFORE.to_owned(), before);
+        }
+        known
     }
 
     /// Nothing of an application can be told from its threads' masks.
@@ -302,8 +404,8 @@ impl Enforcer for AffinityEnforcer {
         Vec::new()
     }
 
-    fn first_process(&self, _app: AppId) -> Option<u32> {
-        None
+    fn first_process(&self, app: AppId) -> Option<u32> {
+        self.tree.members(app).min()
     }
 
     fn take_over(&mut self, former: &Former) -> Result<(), HostError> {
@@ -315,10 +417,12 @@ impl Enforcer for AffinityEnforcer {
                 mend: "start the daemon with the enforcer it had before".to_owned(),
             }));
         }
+        let before = former.processes.get(BEFORE).cloned();
         self.apps.insert(
             app,
             Confined {
                 cpus: former.cpus.clone(),
+                before: before.and_then(|before| serde_json::from_value(before).ok()),
                 ..Confined::default()
             },
         );
@@ -422,8 +526,17 @@ impl Enforcer for AffinityEnforcer {
         None
     }
 
-    fn release(&mut self, app: AppId, all: &CpuSet) -> Result<(), HostError> {
+    fn release(
+        &mut self,
+        app: AppId,
+        all: &CpuSet,
+        _departure: Departure,
+    ) -> Result<(), HostError> {
         if let Some(confined) = self.apps.get_mut(&app) {
+            // Masks that threads gave themselves since the last look are noticed under the old set.
+            if confined.before.is_some() {
+                Self::settle(confined, app)?;
+            }
             let before = std::mem::replace(&mut confined.cpus, all.clone());
             confined.stale.push(before);
         }
@@ -431,7 +544,9 @@ impl Enforcer for AffinityEnforcer {
             self.list_threads(app);
             self.settle_all(app)
         });
-        self.apps.remove(&app);
+        if let Some(confined) = self.apps.remove(&app) {
+            self.put_back(&confined);
+        }
         self.tree.remove(app);
         result
     }
@@ -503,7 +618,7 @@ mod tests {
         }
         assert_eq!(enforcer.effective(APP).unwrap(), one);
         assert!(enforcer.is_populated(APP));
-        enforcer.release(APP, &all).unwrap();
+        enforcer.release(APP, &all, Departure::ForGood).unwrap();
         for thread in &tasks.threads {
             assert_eq!(masks::get(*thread).unwrap(), all);
         }
@@ -552,5 +667,65 @@ mod tests {
         child.0.kill().unwrap();
         child.0.wait().unwrap();
         assert!(!enforcer.is_populated(APP));
+    }
+
+    fn adopt(enforcer: &mut AffinityEnforcer, child: &Running) {
+        let target = AdoptTarget::Pid(child.0.id());
+        let adoptee = Adoptee {
+            app: APP,
+            target,
+            owner: None,
+        };
+        enforcer.adopt(&adoptee).unwrap();
+    }
+
+    #[test]
+    fn what_was_adopted_gets_back_the_masks_it_had_also_by_another_enforcer() {
+        let all = crate::cpus::own_affinity().unwrap();
+        assert!(all.len() >= 2, "this test needs two CPUs, found {all}");
+        let low = first_cpu(&all);
+        let high = all.difference(&low);
+        let [narrow, wide] = [
+            Running::shell("exec sleep 30"),
+            Running::shell("exec sleep 30"),
+        ];
+        let [narrow_thread, wide_thread] = [&narrow, &wide].map(|child| ThreadId(child.0.id()));
+        masks::set(narrow_thread, &low).unwrap();
+        for (child, thread, before) in [(&narrow, narrow_thread, &low), (&wide, wide_thread, &all)]
+        {
+            let mut enforcer = AffinityEnforcer::new().unwrap();
+            adopt(&mut enforcer, child);
+            assert_eq!(masks::get(thread).unwrap(), *before);
+            enforcer.apply(APP, &high).unwrap();
+            assert_eq!(masks::get(thread).unwrap(), high);
+            let former = Former {
+                app: APP,
+                cpus: high.clone(),
+                launcher: None,
+                set_by_others: None,
+                processes: enforcer.remember(APP),
+            };
+            let mut next = AffinityEnforcer::new().unwrap();
+            next.take_over(&former).unwrap();
+            next.release(APP, &all, Departure::ForGood).unwrap();
+            assert_eq!(masks::get(thread).unwrap(), *before);
+        }
+    }
+
+    #[test]
+    fn groups_and_units_are_refused_with_what_would_mend_it() {
+        let mut enforcer = AffinityEnforcer::new().unwrap();
+        for target in [
+            AdoptTarget::Cgroup("a".into()),
+            AdoptTarget::Unit("a.service".into()),
+        ] {
+            let adoptee = Adoptee {
+                app: APP,
+                target,
+                owner: None,
+            };
+            let error = enforcer.adopt(&adoptee).unwrap_err().to_string();
+            assert!(error.contains("--enforcer cgroup"), "{error}");
+        }
     }
 }

@@ -13,18 +13,21 @@
 //! what is in force and not from what was wished for; releasing an application that still runs gives
 //! it all CPUs back.
 
+mod adoptee;
 pub mod affinity;
 pub mod cgroup;
 pub mod masks;
-mod tree;
+pub(crate) mod tree;
 
 use crate::HostError;
 use mapper_model::{AppId, AppName, CpuSet, ThreadId};
 use std::fmt;
 use std::os::fd::OwnedFd;
 
+pub use adoptee::{AdoptTarget, Adoptee, Departure};
 pub use affinity::AffinityEnforcer;
 pub use cgroup::CgroupEnforcer;
+pub use tree::descendants;
 
 /// Confines applications to CPU sets.
 pub trait Enforcer: fmt::Debug {
@@ -46,6 +49,13 @@ pub trait Enforcer: fmt::Debug {
     /// When its group cannot be made or its first process cannot be moved; nothing is left behind.
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError>;
 
+    /// Takes something in that runs already. It is not confined before [`Enforcer::apply`].
+    ///
+    /// # Errors
+    /// [`HostError::NotAdoptable`] when it is not of the kind that can be, or not that user's; nothing is
+    /// changed then.
+    fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError>;
+
     /// What has to be kept of an application so that a later daemon can follow its processes
     /// further, for [`Former::processes`]. Null for kinds that find them without.
     fn remember(&self, app: AppId) -> serde_json::Value;
@@ -53,7 +63,7 @@ pub trait Enforcer: fmt::Debug {
     /// Applications of an earlier daemon that were found running, by what the kernel keeps.
     fn left_over(&self) -> Vec<AppId>;
 
-    /// The oldest of the processes of an application that was left over.
+    /// The process with the lowest number of an application, also of one that was left over.
     fn first_process(&self, app: AppId) -> Option<u32>;
 
     /// Takes an application of an earlier daemon over. Nothing is changed for it: what is in force
@@ -99,11 +109,12 @@ pub trait Enforcer: fmt::Debug {
     /// have one.
     fn watch(&self, app: AppId) -> Option<OwnedFd>;
 
-    /// Lets an application go: gives `all` CPUs back to whatever of it still runs, and forgets it.
+    /// Lets an application go: gives `all` CPUs back to whatever of it still runs, or what it had before it
+    /// was adopted, and forgets it.
     ///
     /// # Errors
     /// When the kernel refuses; it is forgotten all the same.
-    fn release(&mut self, app: AppId, all: &CpuSet) -> Result<(), HostError>;
+    fn release(&mut self, app: AppId, all: &CpuSet, departure: Departure) -> Result<(), HostError>;
 }
 
 /// The kinds of enforcers.

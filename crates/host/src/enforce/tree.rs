@@ -245,6 +245,27 @@ impl ProcessTree {
     }
 }
 
+/// A process and all its living descendants, the process first. Empty if it does not live.
+#[must_use]
+pub fn descendants(processes: &[ProcessStat], first: u32) -> Vec<ProcessStat> {
+    let own = std::process::id();
+    let mut found: Vec<ProcessStat> = processes
+        .iter()
+        .filter(|process| process.pid == first && !process.is_zombie())
+        .copied()
+        .collect();
+    let mut looked_at = 0;
+    while looked_at < found.len() {
+        let parent = found[looked_at].pid;
+        looked_at += 1;
+        let children = processes.iter().filter(|process| {
+            process.parent == parent && !process.is_zombie() && may_belong(process, own)
+        });
+        found.extend(children.copied());
+    }
+    found
+}
+
 /// Whether a process can be a member at all.
 fn may_belong(process: &ProcessStat, own: u32) -> bool {
     // Threads belong to their process. 1 is the first process, 2 the parent of the kernel's threads, whose own parent is 0.
@@ -425,6 +446,25 @@ mod tests {
             );
             assert_eq!(members(&tree), [ROOT, 12], "launcher {launcher}");
         }
+    }
+
+    #[test]
+    fn descendants_are_all_generations_and_nobody_else() {
+        let zombie = ProcessStat {
+            state: 'Z',
+            ..process(15, ROOT)
+        };
+        let all = [
+            process(14, 13),
+            process(13, ROOT),
+            process(ROOT, LAUNCHER),
+            process(20, LAUNCHER),
+            zombie,
+        ];
+        let found = descendants(&all, ROOT);
+        let pids: Vec<u32> = found.iter().map(|process| process.pid).collect();
+        assert_eq!(pids, [ROOT, 13, 14]);
+        assert!(descendants(&all, 15).is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! mapper's own unit if that runs, else in `mapper.slice` at the top of the hierarchy. What is
 //! missing on a machine where none of this works is told with a remedy.
 
-use super::files::write;
+use super::group_dir::GroupDir;
 use crate::procfs::read_small;
 use crate::{HostError, Missing};
 use rustix::io::Errno;
@@ -96,20 +96,21 @@ pub(super) fn missing(why: String, mend: &str) -> HostError {
     })
 }
 
-/// Makes the cpuset controller available in the groups below a directory.
-pub(super) fn hand_down_cpuset(dir: &Path) -> Result<(), HostError> {
-    let file = dir.join("cgroup.subtree_control");
-    if read_small(&file)?
+/// Makes the cpuset controller available in the groups below one.
+pub(super) fn hand_down_cpuset(dir: &GroupDir) -> Result<(), HostError> {
+    let file = "cgroup.subtree_control";
+    if dir
+        .read(file)?
         .split_ascii_whitespace()
         .any(|c| c == "cpuset")
     {
         return Ok(());
     }
-    match write(&file, "+cpuset") {
+    match dir.write(file, "+cpuset") {
         Err(error) if error.errno() == Some(Errno::BUSY) => Err(missing(
             format!(
                 "{} holds processes itself, so that nothing can be enabled below it",
-                dir.display()
+                dir.path().display()
             ),
             "name a directory without processes with --cgroup-root",
         )),

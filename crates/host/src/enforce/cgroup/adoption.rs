@@ -1,0 +1,437 @@
+//! Adopting what already runs, and putting it back.
+//!
+//! Three ways, by what is named:
+//!
+//! - *A process* is moved, with all its descendants, into a group that is made for it. The group each came
+//!   from is kept; at the release it goes back there, and what was started meanwhile goes where the first
+//!   process goes.
+//! - *A control group* that is delegated (or on a machine without systemd) stays where it is, and its
+//!   `cpuset.cpus` is written in place.
+//! - *A unit of systemd* stays where it is, and systemd changes its CPUs (`systemd`).
+//!
+//! Invariants: the groups of two applications never lie within one another; nothing is adopted that the
+//! daemon itself is in; what was in force before is kept until it has been put back.
+
+use super::files::{collect_tasks, group_number};
+use super::group_dir::{GroupDir, Populated};
+use super::systemd::UnitName;
+use super::{CgroupEnforcer, DEPTH, Group, name_of};
+use crate::HostError;
+use crate::enforce::tree::descendants;
+use crate::enforce::{AdoptTarget, Adoptee, Tasks};
+use crate::procfs::ProcFs;
+use mapper_model::CpuSet;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+/// Looks at the processes of a tree until none is left behind, or of a group until it is empty. A program
+/// that forks faster than this is told as such.
+const LOOKS: u32 = 32;
+
+/// Where an application comes from, and with it what is to be put back.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Origin {
+    /// Launched: its group was made for it and is removed after it.
+    #[default]
+    Launched,
+    /// Running processes that were moved into a group that was made for them.
+    Moved(Homes),
+    /// A group that stays where it is.
+    InPlace(InPlace),
+    /// A unit of systemd.
+    Unit {
+        /// Its name.
+        unit: UnitName,
+        /// Its group and the CPUs that systemd allowed it before, empty for all.
+        place: InPlace,
+    },
+}
+
+/// A group that is not one of ours.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct InPlace {
+    /// Below the mount.
+    pub(super) path: PathBuf,
+    /// What was set before; empty: nothing, that is all CPUs.
+    pub(super) before: CpuSet,
+}
+
+/// The groups that processes were moved from, below the mount.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Homes {
+    /// Of the process that was named.
+    first: PathBuf,
+    /// Of each process that was moved.
+    each: BTreeMap<u32, Home>,
+}
+
+/// Where one process came from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Home {
+    /// When it started: its number may be another's by the time it is put back.
+    started_ticks: u64,
+    path: PathBuf,
+}
+
+/// Who runs the control groups of this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Init {
+    Systemd,
+    Other,
+}
+
+impl Init {
+    pub(super) fn of_this_machine() -> Self {
+        if Path::new("/run/systemd/system").is_dir() {
+            Self::Systemd
+        } else {
+            Self::Other
+        }
+    }
+}
+
+fn refused(target: &AdoptTarget, why: impl Into<String>, mend: impl Into<String>) -> HostError {
+    HostError::NotAdoptable {
+        target: target.to_string(),
+        why: why.into(),
+        mend: mend.into(),
+    }
+}
+
+impl CgroupEnforcer {
+    pub(super) fn adopt_target(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
+        let group = match &adoptee.target {
+            AdoptTarget::Pid(pid) => self.adopt_process(adoptee, *pid)?,
+            AdoptTarget::Cgroup(path) => self.adopt_in_place(adoptee, path)?,
+            AdoptTarget::Unit(name) => self.adopt_unit(adoptee, name)?,
+        };
+        self.groups.insert(adoptee.app, group);
+        Ok(())
+    }
+
+    /// Moves a process and its descendants into a group of their own.
+    fn adopt_process(&self, adoptee: &Adoptee, pid: u32) -> Result<Group, HostError> {
+        let mount = GroupDir::open(&self.mount)?;
+        let name = name_of(adoptee.app);
+        let dir = self.root.make(&name)?;
+        let mut homes = Homes::default();
+        let moved = self.gather(&dir, pid, &mut homes);
+        if let Err(error) = moved {
+            let back = put_processes_back(&mount, &dir, &homes, &self.proc);
+            if let Err(back) = back {
+                tracing::warn!("not put back: {}", crate::chain(&back));
+            }
+            let _ = self.root.remove_if_empty(&name);
+            return Err(error);
+        }
+        Ok(Group {
+            dir,
+            written: CpuSet::new(),
+            origin: Origin::Moved(homes),
+            outstanding: None,
+        })
+    }
+
+    /// Moves until a look finds nobody outside.
+    fn gather(&self, dir: &GroupDir, first: u32, homes: &mut Homes) -> Result<(), HostError> {
+        let target = AdoptTarget::Pid(first);
+        let root = below_mount(&self.mount, self.root.path(), &target)?;
+        for _ in 0..LOOKS {
+            let mut outside = 0;
+            for process in descendants(&self.proc.processes()?, first) {
+                let Ok(path) = self.proc.cgroup(process.pid) else {
+                    continue;
+                };
+                let path = below_mount(&self.mount, Path::new(&path), &target)?;
+                // Those that were launched or adopted keep the group they have.
+                if is_of_an_application(&path, &root) {
+                    continue;
+                }
+                outside += 1;
+                match dir.write("cgroup.procs", &process.pid.to_string()) {
+                    Ok(()) => {}
+                    Err(error) if error.is_gone() => continue,
+                    Err(error) => return Err(error),
+                }
+                if process.pid == first {
+                    homes.first.clone_from(&path);
+                }
+                homes.each.insert(
+                    process.pid,
+                    Home {
+                        started_ticks: process.started_ticks,
+                        path,
+                    },
+                );
+            }
+            if outside == 0 {
+                // Nobody was moved at all: it has ended, or belongs to an application.
+                return if homes.each.contains_key(&first) {
+                    Ok(())
+                } else {
+                    Err(HostError::Task {
+                        action: "find",
+                        kind: "process",
+                        id: first,
+                        source: Errno::SRCH.into(),
+                    })
+                };
+            }
+        }
+        Err(refused(
+            &target,
+            "it starts processes faster than they can be moved",
+            "stop it (SIGSTOP) while it is adopted, or adopt its control group or unit",
+        ))
+    }
+
+    fn adopt_in_place(&self, adoptee: &Adoptee, path: &Path) -> Result<Group, HostError> {
+        let target = &adoptee.target;
+        let (path, dir) = self.foreign_group(target, path)?;
+        if let Some(owner) = adoptee.owner
+            && dir.owner()? != owner
+        {
+            return Err(refused(
+                target,
+                format!("it does not belong to user {owner}"),
+                "ask root to adopt it",
+            ));
+        }
+        if self.init == Init::Systemd && !self.is_delegated(&path) {
+            let unit = path.components().rev().find_map(|part| {
+                let name = part.as_os_str().to_str()?;
+                UnitName::new(name).ok().map(|_| name.to_owned())
+            });
+            return Err(refused(
+                target,
+                "it belongs to systemd, which would undo what is written there",
+                format!(
+                    "adopt the unit instead (--unit {})",
+                    unit.as_deref().unwrap_or("NAME")
+                ),
+            ));
+        }
+        let before = match dir.read_cpus("cpuset.cpus") {
+            Ok(before) => before,
+            Err(error) if error.is_gone() => {
+                return Err(refused(
+                    target,
+                    "the cpuset controller is not enabled for it",
+                    format!(
+                        "write +cpuset to {}",
+                        dir.path()
+                            .parent()
+                            .unwrap_or(dir.path())
+                            .join("cgroup.subtree_control")
+                            .display()
+                    ),
+                ));
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Group {
+            dir,
+            written: before.clone(),
+            origin: Origin::InPlace(InPlace { path, before }),
+            outstanding: None,
+        })
+    }
+
+    fn adopt_unit(&mut self, adoptee: &Adoptee, name: &str) -> Result<Group, HostError> {
+        let target = &adoptee.target;
+        let unit = UnitName::new(name)?;
+        if self.init == Init::Other {
+            return Err(refused(
+                target,
+                "systemd does not run on this machine",
+                "adopt a process or a control group",
+            ));
+        }
+        let state = self.systemd.look(&unit)?;
+        if state.group.is_empty() {
+            return Err(refused(
+                target,
+                "it has no process",
+                format!("start it (systemctl start {})", unit.as_str()),
+            ));
+        }
+        let (path, dir) = self.foreign_group(target, Path::new(&state.group))?;
+        if let Some(owner) = adoptee.owner
+            && dir.owner()? != owner
+        {
+            return Err(refused(
+                target,
+                format!("it does not belong to user {owner}"),
+                "ask root to adopt it",
+            ));
+        }
+        // Without the controller there is no such file until systemd sets CPUs.
+        let written = dir.read_cpus("cpuset.cpus").unwrap_or_default();
+        let before = state.allowed;
+        Ok(Group {
+            dir,
+            written,
+            origin: Origin::Unit {
+                unit,
+                place: InPlace { path, before },
+            },
+            outstanding: None,
+        })
+    }
+
+    /// A group that is nobody's here yet and has processes.
+    fn foreign_group(
+        &self,
+        target: &AdoptTarget,
+        named: &Path,
+    ) -> Result<(PathBuf, GroupDir), HostError> {
+        let path = below_mount(&self.mount, named, target)?;
+        if path.as_os_str().is_empty() {
+            return Err(refused(
+                target,
+                "it is the root of all groups",
+                "name one below it",
+            ));
+        }
+        let root = below_mount(&self.mount, self.root.path(), target)?;
+        let own = self.proc.cgroup(std::process::id()).unwrap_or_default();
+        let own = below_mount(&self.mount, Path::new(&own), target).unwrap_or_default();
+        let within_one_another = |other: &Path| path.starts_with(other) || other.starts_with(&path);
+        if within_one_another(&root) || own.starts_with(&path) {
+            return Err(refused(
+                target,
+                "it holds the daemon or its applications, or is one of them",
+                "name another one",
+            ));
+        }
+        let adopted = self.groups.iter().find_map(|(app, group)| {
+            let place = group.origin.place()?;
+            within_one_another(&place.path).then_some((app, place))
+        });
+        if let Some((app, place)) = adopted {
+            return Err(refused(
+                target,
+                format!(
+                    "it and the group {} of application {app} lie within one another",
+                    place.path.display()
+                ),
+                "release that one first",
+            ));
+        }
+        let dir = GroupDir::open(&self.mount)?
+            .beneath(&path)
+            .map_err(|error| match error.is_gone() {
+                true => refused(
+                    target,
+                    "there is no such group",
+                    format!("name one below {}", self.mount.display()),
+                ),
+                false => error,
+            })?;
+        if dir.is_populated()? == Populated::No {
+            return Err(refused(target, "no process is in it", "start one in it"));
+        }
+        Ok((path, dir))
+    }
+
+    /// Whether systemd leaves a group to somebody else: itself or one that it is in is delegated.
+    fn is_delegated(&self, path: &Path) -> bool {
+        let Ok(mount) = GroupDir::open(&self.mount) else {
+            return false;
+        };
+        path.ancestors()
+            .filter(|group| !group.as_os_str().is_empty())
+            .any(|group| mount.beneath(group).is_ok_and(|dir| dir.is_delegated()))
+    }
+
+    /// Moves the processes of an adopted application back to where they were. They stay, with all CPUs, where
+    /// that cannot be.
+    pub(super) fn put_back(&self, dir: &GroupDir, homes: &Homes) -> Result<(), HostError> {
+        put_processes_back(&GroupDir::open(&self.mount)?, dir, homes, &self.proc)
+    }
+}
+
+impl Origin {
+    /// Its group, if that is not one of ours.
+    pub(super) const fn place(&self) -> Option<&InPlace> {
+        match self {
+            Self::InPlace(place) | Self::Unit { place, .. } => Some(place),
+            Self::Launched | Self::Moved(_) => None,
+        }
+    }
+}
+
+/// Whether a group belongs to an application that is managed in a group of ours.
+fn is_of_an_application(path: &Path, root: &Path) -> bool {
+    path.strip_prefix(root)
+        .ok()
+        .and_then(|rest| rest.components().next())
+        .and_then(|name| name.as_os_str().to_str())
+        .is_some_and(|name| group_number(name).is_some())
+}
+
+/// A path relative to the mount, whether it was given with the mount or below it.
+fn below_mount(mount: &Path, path: &Path, target: &AdoptTarget) -> Result<PathBuf, HostError> {
+    let path = path.strip_prefix(mount).unwrap_or(path);
+    let path = path.strip_prefix("/").unwrap_or(path);
+    if path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)))
+    {
+        return Ok(path.components().collect());
+    }
+    Err(refused(
+        target,
+        format!("{} leads out of the tree of groups", path.display()),
+        format!("give the path below {} without dots", mount.display()),
+    ))
+}
+
+fn put_processes_back(
+    mount: &GroupDir,
+    dir: &GroupDir,
+    homes: &Homes,
+    proc: &ProcFs,
+) -> Result<(), HostError> {
+    let mut opened: BTreeMap<&Path, GroupDir> = BTreeMap::new();
+    for _ in 0..LOOKS {
+        let mut tasks = Tasks::default();
+        collect_tasks(dir, DEPTH, &mut tasks);
+        if tasks.processes.is_empty() {
+            return Ok(());
+        }
+        for pid in tasks.processes {
+            let home = homes
+                .each
+                .get(&pid)
+                .filter(|home| {
+                    proc.stat(pid)
+                        .is_ok_and(|stat| stat.started_ticks == home.started_ticks)
+                })
+                .map_or(homes.first.as_path(), |home| home.path.as_path());
+            let group = match opened.entry(home) {
+                std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+                std::collections::btree_map::Entry::Vacant(place) => {
+                    let group = match home.as_os_str().is_empty() {
+                        true => GroupDir::open(mount.path())?,
+                        false => mount.beneath(home)?,
+                    };
+                    place.insert(group)
+                }
+            };
+            match group.write("cgroup.procs", &pid.to_string()) {
+                Ok(()) => {}
+                Err(error) if error.errno() == Some(Errno::SRCH) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Err(HostError::file(
+        "empty",
+        dir.path(),
+        std::io::Error::other("processes are started faster than they can be moved"),
+    ))
+}

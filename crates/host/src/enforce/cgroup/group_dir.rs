@@ -1,0 +1,361 @@
+//! One control group as an open directory.
+//!
+//! The daemon is root and writes below directories that others may rename, remove or fill while it does.
+//! So a group is opened once, beneath a directory that is open already (`openat2` with `RESOLVE_BENEATH`: no
+//! link is followed and no path leads out), and from then on its files are opened relative to that
+//! descriptor. systemd's `RestrictSUIDSGID=` takes openat2 away, since its filter cannot look at its flags:
+//! then every part of the path is opened by itself, which comes to the same. A group that was removed and made anew under the same name is another one, and is not
+//! written to.
+
+use crate::HostError;
+use mapper_model::CpuSet;
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+/// The longest of a group's files that is read: lists of its processes and threads.
+const LONGEST: u64 = 16 << 20;
+
+/// How every path below an open directory is resolved.
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS);
+
+/// How files are opened to be written. The kernel's files are there; the plain ones that stand in for them in
+/// tests have to be made.
+const WRITE: OFlags = if cfg!(test) {
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::TRUNC)
+} else {
+    OFlags::WRONLY
+};
+
+/// An open group. The path is for messages and for its name alone.
+#[derive(Debug)]
+pub(super) struct GroupDir {
+    dir: OwnedFd,
+    path: PathBuf,
+}
+
+/// Whether a group was removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Removed {
+    Yes,
+    StillPopulated,
+}
+
+impl GroupDir {
+    /// The directory that everything else is beneath: named by the operator, or a mount.
+    pub(super) fn open(path: &Path) -> Result<Self, HostError> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(dir) => Ok(Self {
+                dir,
+                path: path.to_owned(),
+            }),
+            Err(errno) => Err(HostError::file("open", path, errno.into())),
+        }
+    }
+
+    /// A group beneath this one.
+    pub(super) fn beneath(&self, relative: &Path) -> Result<Self, HostError> {
+        let dir = self.open_beneath(relative, OFlags::DIRECTORY | OFlags::RDONLY)?;
+        Ok(Self {
+            dir,
+            path: self.path.join(relative),
+        })
+    }
+
+    /// Makes a group right below this one. One that is there already is an error.
+    pub(super) fn make(&self, name: &str) -> Result<Self, HostError> {
+        let mode = Mode::from_raw_mode(0o755);
+        match rustix::fs::mkdirat(self.dir.as_fd(), name, mode) {
+            Ok(()) => self.beneath(Path::new(name)),
+            Err(errno) => Err(HostError::file(
+                "create",
+                self.path.join(name),
+                errno.into(),
+            )),
+        }
+    }
+
+    /// The group of that name right below this one, which is made if it is not there.
+    pub(super) fn make_or_open(&self, name: &str) -> Result<Self, HostError> {
+        match self.make(name) {
+            Err(error) if error.errno() == Some(Errno::EXIST) => self.beneath(Path::new(name)),
+            made => made,
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a file of this group is, for messages.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    fn open_beneath(&self, relative: &Path, flags: OFlags) -> Result<OwnedFd, HostError> {
+        let mode = if flags.contains(OFlags::CREATE) {
+            Mode::from_raw_mode(0o600)
+        } else {
+            Mode::empty()
+        };
+        loop {
+            let flags = flags | OFlags::CLOEXEC;
+            match rustix::fs::openat2(self.dir.as_fd(), relative, flags, mode, BENEATH) {
+                Ok(file) => return Ok(file),
+                // The kernel asks to try again when something was renamed meanwhile.
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::NOSYS) => {
+                    return step_by_step(self.dir.as_fd(), relative, flags, mode).map_err(
+                        |errno| HostError::file("open", self.path.join(relative), errno.into()),
+                    );
+                }
+                Err(errno) => {
+                    let path = self.path.join(relative);
+                    return Err(HostError::file("open", path, errno.into()));
+                }
+            }
+        }
+    }
+
+    /// One of its files, to be watched.
+    pub(super) fn open_file(&self, name: &str) -> Result<OwnedFd, HostError> {
+        self.open_beneath(Path::new(name), OFlags::RDONLY)
+    }
+
+    pub(super) fn read(&self, name: &str) -> Result<String, HostError> {
+        let file = File::from(self.open_file(name)?);
+        let mut text = String::new();
+        file.take(LONGEST)
+            .read_to_string(&mut text)
+            .map_err(|source| HostError::file("read", self.file(name), source))?;
+        Ok(text)
+    }
+
+    /// A file that holds a CPU list.
+    pub(super) fn read_cpus(&self, name: &str) -> Result<CpuSet, HostError> {
+        let text = self.read(name)?;
+        text.parse().map_err(|_| {
+            let what = "expected a CPU list such as 0-3,8";
+            HostError::malformed(&self.file(name), what, text.as_bytes())
+        })
+    }
+
+    /// Writes a value with one system call, as the kernel's files want it.
+    pub(super) fn write(&self, name: &str, value: &str) -> Result<(), HostError> {
+        let mut file = File::from(self.open_beneath(Path::new(name), WRITE)?);
+        file.write_all(value.as_bytes())
+            .map_err(|source| HostError::Write {
+                value: value.to_owned(),
+                path: self.file(name),
+                source,
+            })
+    }
+
+    /// The names of the groups right below this one, in no particular order; none if they cannot be listed.
+    pub(super) fn names_below(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        // A descriptor of its own: the place in the list belongs to the open file.
+        let Ok(dir) = self.open_beneath(Path::new("."), OFlags::DIRECTORY | OFlags::RDONLY) else {
+            return names;
+        };
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut entries = RawDir::new(&dir, &mut buffer);
+        while let Some(Ok(entry)) = entries.next() {
+            if entry.file_type() == rustix::fs::FileType::Directory
+                && let Ok(name) = entry.file_name().to_str()
+                && name != "."
+                && name != ".."
+            {
+                names.push(name.to_owned());
+            }
+        }
+        names
+    }
+
+    /// The groups right below this one.
+    pub(super) fn groups_below(&self) -> Vec<Self> {
+        let names = self.names_below();
+        names
+            .iter()
+            .filter_map(|name| self.beneath(Path::new(name)).ok())
+            .collect()
+    }
+
+    /// Whether the kernel says that anybody is in it or below it.
+    pub(super) fn is_populated(&self) -> Result<Populated, HostError> {
+        let text = self.read("cgroup.events")?;
+        let told = |line: &str| line.strip_prefix("populated ").map(str::to_owned);
+        match text.lines().find_map(told).as_deref() {
+            Some("0") => Ok(Populated::No),
+            Some("1") => Ok(Populated::Yes),
+            _ => Err(HostError::malformed(
+                &self.file("cgroup.events"),
+                "expected populated 0 or 1",
+                text.as_bytes(),
+            )),
+        }
+    }
+
+    /// Removes a group right below this one, with the empty ones below it, if nobody is in it.
+    pub(super) fn remove_if_empty(&self, name: &str) -> Result<Removed, HostError> {
+        let populated = self
+            .beneath(Path::new(name))
+            .and_then(|group| group.is_populated());
+        match populated {
+            Ok(Populated::Yes) => return Ok(Removed::StillPopulated),
+            Ok(Populated::No) => {}
+            Err(error) if error.is_gone() => return Ok(Removed::Yes),
+            Err(error) => return Err(error),
+        }
+        self.remove_tree(name, super::DEPTH)
+    }
+
+    /// Removes a group right below this one, and those that a program made below it.
+    pub(super) fn remove_tree(&self, name: &str, depth: u32) -> Result<Removed, HostError> {
+        if depth > 0
+            && let Ok(group) = self.beneath(Path::new(name))
+        {
+            for below in group.names_below() {
+                group.remove_tree(&below, depth - 1)?;
+            }
+        }
+        match rustix::fs::unlinkat(self.dir.as_fd(), name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(Removed::Yes),
+            // Somebody came in between.
+            Err(Errno::BUSY) => Ok(Removed::StillPopulated),
+            Err(errno) => Err(HostError::file("remove", self.file(name), errno.into())),
+        }
+    }
+
+    /// The user who owns it: root, or whom it was delegated to.
+    pub(super) fn owner(&self) -> Result<u32, HostError> {
+        match rustix::fs::fstat(&self.dir) {
+            Ok(stat) => Ok(stat.st_uid),
+            Err(errno) => Err(HostError::file("look at", &self.path, errno.into())),
+        }
+    }
+
+    /// Whether systemd has marked it as somebody else's to divide (`Delegate=`).
+    pub(super) fn is_delegated(&self) -> bool {
+        ["trusted.delegate", "user.delegate"].iter().any(|name| {
+            let mut value = [0u8; 8];
+            rustix::fs::fgetxattr(&self.dir, *name, &mut value[..])
+                .is_ok_and(|length| value.get(..length) == Some(b"1"))
+        })
+    }
+}
+
+/// What `openat2` does with [`BENEATH`], without it: no part of the path may be a link or lead up.
+fn step_by_step(
+    start: BorrowedFd<'_>,
+    relative: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    let mut parts = Vec::new();
+    for part in relative.components() {
+        match part {
+            Component::Normal(name) => parts.push(name),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(Errno::XDEV);
+            }
+        }
+    }
+    let flags = flags | OFlags::NOFOLLOW;
+    let Some((last, dirs)) = parts.split_last() else {
+        return rustix::fs::openat(start, ".", flags, mode);
+    };
+    let between = OFlags::DIRECTORY | OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut reached: Option<OwnedFd> = None;
+    for dir in dirs {
+        let from = reached.as_ref().map_or(start, AsFd::as_fd);
+        reached = Some(rustix::fs::openat(from, *dir, between, Mode::empty())?);
+    }
+    let from = reached.as_ref().map_or(start, AsFd::as_fd);
+    rustix::fs::openat(from, *last, flags, mode)
+}
+
+/// Whether anybody is in a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Populated {
+    Yes,
+    No,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn nothing_outside_is_reached_by_a_link_or_by_dots() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir_all(place.path().join("root/group")).unwrap();
+        fs::write(place.path().join("secret"), "1").unwrap();
+        let root = GroupDir::open(&place.path().join("root")).unwrap();
+        let group = root.beneath(Path::new("group")).unwrap();
+        for (name, target) in [("up", "../../secret"), ("far", "/etc/passwd")] {
+            symlink(target, place.path().join("root/group").join(name)).unwrap();
+            assert!(group.read(name).is_err(), "{name} was followed");
+            assert!(group.write(name, "2").is_err(), "{name} was followed");
+        }
+        symlink("..", place.path().join("root/dir")).unwrap();
+        assert!(root.beneath(Path::new("dir")).is_err());
+        assert!(root.beneath(Path::new("..")).is_err());
+        assert!(root.beneath(Path::new("/etc")).is_err());
+        assert_eq!(fs::read(place.path().join("secret")).unwrap(), b"1");
+    }
+
+    #[test]
+    fn without_openat2_the_same_is_refused_and_the_same_is_opened() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir_all(place.path().join("root/a/b")).unwrap();
+        fs::write(place.path().join("root/a/b/file"), "1").unwrap();
+        symlink("../..", place.path().join("root/a/up")).unwrap();
+        symlink("file", place.path().join("root/a/b/link")).unwrap();
+        let root = GroupDir::open(&place.path().join("root")).unwrap();
+        let open = |path: &str| {
+            let read = OFlags::RDONLY | OFlags::CLOEXEC;
+            step_by_step(root.dir.as_fd(), Path::new(path), read, Mode::empty())
+        };
+        for path in [".", "a", "a/b", "a/./b/file"] {
+            let told = open(path).map(drop);
+            assert_eq!(told, Ok(()), "{path}");
+            assert!(root.open_beneath(Path::new(path), OFlags::RDONLY).is_ok());
+        }
+        for path in [
+            "..",
+            "a/../..",
+            "/etc",
+            "a/up",
+            "a/up/root",
+            "a/b/link",
+            "no",
+        ] {
+            assert!(open(path).is_err(), "{path}");
+            assert!(root.open_beneath(Path::new(path), OFlags::RDONLY).is_err());
+        }
+    }
+
+    #[test]
+    fn a_group_that_was_made_anew_is_another_one() {
+        let place = tempfile::tempdir().unwrap();
+        let root = GroupDir::open(place.path()).unwrap();
+        let first = root.make("app-1").unwrap();
+        fs::remove_dir(place.path().join("app-1")).unwrap();
+        let second = root.make("app-1").unwrap();
+        assert!(first.write("cpuset.cpus", "1").unwrap_err().is_gone());
+        second.write("cpuset.cpus", "2").unwrap();
+        assert_eq!(second.read("cpuset.cpus").unwrap(), "2");
+        assert!(root.make("app-1").is_err());
+    }
+}

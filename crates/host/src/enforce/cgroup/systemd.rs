@@ -1,0 +1,349 @@
+//! CPU sets of systemd's units, which systemd writes itself.
+//!
+//! systemd owns the groups of its units: what somebody else writes there is undone by the next
+//! `daemon-reload`. So the CPUs of a unit are changed by setting its `AllowedCPUs=` over D-Bus, at run
+//! time only (it is gone after a reboot). A bus may be slow or stuck, and decisions must not wait for
+//! it: a thread of its own makes the calls, and whoever asks waits a bounded time for the answer.
+
+use crate::HostError;
+use mapper_model::{CpuId, CpuSet};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::time::Duration;
+use zbus::zvariant::{OwnedObjectPath, OwnedValue, Value};
+use zbus::{Connection, connection};
+
+const SYSTEMD: &str = "org.freedesktop.systemd1";
+const ROOT_OBJECT: &str = "/org/freedesktop/systemd1";
+const MANAGER: &str = "org.freedesktop.systemd1.Manager";
+
+/// Where systemd itself listens for root, if there is no bus.
+const PRIVATE_SOCKET: &str = "/run/systemd/private";
+
+/// How long a question may take, and a call that somebody waits for.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long the thread itself waits for an answer before it takes the connection for dead.
+const GIVEN_UP: Duration = Duration::from_secs(10);
+
+/// The name of a unit that has a control group.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub(super) struct UnitName(String);
+
+impl UnitName {
+    /// A name as systemd allows it.
+    pub(super) fn new(name: &str) -> Result<Self, HostError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || ":_.\\@-".contains(c);
+        let fits = name.len() <= 255 && name.chars().all(allowed);
+        let kind = ["service", "scope", "slice"].into_iter().find(|kind| {
+            name.strip_suffix(kind)
+                .is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))
+        });
+        if !fits || kind.is_none() {
+            return Err(HostError::NotAdoptable {
+                target: format!("unit {name:?}"),
+                why: "it is no name of a unit with processes".to_owned(),
+                mend: "give one that ends in .service, .scope or .slice".to_owned(),
+            });
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The D-Bus interface of its kind.
+    fn interface(&self) -> &'static str {
+        match self.0.rsplit_once('.').map(|(_, kind)| kind) {
+            Some("scope") => "org.freedesktop.systemd1.Scope",
+            Some("slice") => "org.freedesktop.systemd1.Slice",
+            _ => "org.freedesktop.systemd1.Service",
+        }
+    }
+}
+
+/// What systemd says of a unit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct UnitState {
+    /// Its group below the mount, without a slash before it; empty while it has none.
+    pub(super) group: String,
+    /// Its `AllowedCPUs=`; empty if none are set.
+    pub(super) allowed: CpuSet,
+}
+
+/// A connection to systemd that is made when it is first needed.
+#[derive(Debug, Default)]
+pub(super) struct Systemd(Option<Sender<Job>>);
+
+enum Job {
+    Look(UnitName, Sender<Result<UnitState, String>>),
+    Set(UnitName, CpuSet, Sender<Result<(), String>>),
+}
+
+/// An answer that has not come yet.
+#[derive(Debug)]
+pub(super) struct Outstanding(Receiver<Result<(), String>>);
+
+/// How a change went.
+#[derive(Debug)]
+pub(super) enum Change {
+    Done,
+    /// systemd takes its time.
+    Late(Outstanding),
+}
+
+impl Outstanding {
+    /// Whether the answer has come, whatever it is.
+    pub(super) fn has_come(&self) -> bool {
+        !matches!(self.0.try_recv(), Err(TryRecvError::Empty))
+    }
+}
+
+impl Systemd {
+    /// What systemd says of a unit.
+    pub(super) fn look(&mut self, unit: &UnitName) -> Result<UnitState, HostError> {
+        let (answer, answered) = channel();
+        self.submit(Job::Look(unit.clone(), answer), unit)?;
+        match answered.recv_timeout(PATIENCE) {
+            Ok(Ok(state)) => Ok(state),
+            Ok(Err(why)) => Err(failed("look at", unit, why)),
+            Err(_) => Err(failed("look at", unit, no_answer())),
+        }
+    }
+
+    /// Sets the CPUs of a unit; an empty set lifts what was set.
+    pub(super) fn set(&mut self, unit: &UnitName, cpus: &CpuSet) -> Result<Change, HostError> {
+        let (answer, answered) = channel();
+        self.submit(Job::Set(unit.clone(), cpus.clone(), answer), unit)?;
+        match answered.recv_timeout(PATIENCE) {
+            Ok(Ok(())) => Ok(Change::Done),
+            Ok(Err(why)) => Err(failed("set AllowedCPUs of", unit, why)),
+            Err(RecvTimeoutError::Timeout) => Ok(Change::Late(Outstanding(answered))),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(failed("set AllowedCPUs of", unit, no_answer()))
+            }
+        }
+    }
+
+    fn submit(&mut self, job: Job, unit: &UnitName) -> Result<(), HostError> {
+        let jobs = match &self.0 {
+            Some(jobs) => jobs,
+            None => {
+                let (jobs, arriving) = channel();
+                std::thread::Builder::new()
+                    .name("systemd".to_owned())
+                    .spawn(move || serve(&arriving))
+                    .map_err(|error| failed("ask for", unit, error.to_string()))?;
+                self.0.insert(jobs)
+            }
+        };
+        jobs.send(job)
+            .map_err(|_| failed("ask for", unit, "its thread has ended".to_owned()))
+    }
+}
+
+fn failed(action: &'static str, unit: &UnitName, why: String) -> HostError {
+    HostError::Systemd {
+        action,
+        unit: unit.0.clone(),
+        why,
+    }
+}
+
+fn no_answer() -> String {
+    format!("no answer within {} ms", PATIENCE.as_millis())
+}
+
+/// Makes one call after another, on one connection for as long as it lasts.
+fn serve(jobs: &Receiver<Job>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let Ok(runtime) = runtime else {
+        return;
+    };
+    let mut connection = None;
+    while let Ok(job) = jobs.recv() {
+        // Whoever asked may have given up.
+        match job {
+            Job::Look(unit, answer) => {
+                let told = runtime.block_on(with(&mut connection, async |systemd| {
+                    look(systemd, &unit).await
+                }));
+                let _ = answer.send(told);
+            }
+            Job::Set(unit, cpus, answer) => {
+                let told = runtime.block_on(with(&mut connection, async |systemd| {
+                    set(systemd, &unit, &cpus).await
+                }));
+                let _ = answer.send(told);
+            }
+        }
+    }
+}
+
+/// Does something with a connection, which is made if there is none and given up if it fails.
+async fn with<T>(
+    connection: &mut Option<Connection>,
+    call: impl AsyncFnOnce(&Connection) -> zbus::Result<T>,
+) -> Result<T, String> {
+    let attempt = async {
+        let systemd = match connection.take() {
+            Some(systemd) => systemd,
+            None => connect().await?,
+        };
+        let told = call(&systemd).await;
+        // An error that systemd replies is no fault of the connection.
+        if told.is_ok() || matches!(told, Err(zbus::Error::MethodError(..))) {
+            *connection = Some(systemd);
+        }
+        told
+    };
+    match tokio::time::timeout(GIVEN_UP, attempt).await {
+        Ok(told) => told.map_err(|error| match error {
+            zbus::Error::MethodError(name, Some(message), _) => format!("{message} ({name})"),
+            other => other.to_string(),
+        }),
+        Err(_elapsed) => Err(format!("no answer within {} s", GIVEN_UP.as_secs())),
+    }
+}
+
+/// By the system's bus; where none runs, straight to systemd.
+async fn connect() -> zbus::Result<Connection> {
+    let bus = connection::Builder::system()?.build().await;
+    let Err(no_bus) = bus else {
+        return bus;
+    };
+    let Ok(stream) = tokio::net::UnixStream::connect(PRIVATE_SOCKET).await else {
+        return Err(no_bus);
+    };
+    connection::Builder::unix_stream(stream).p2p().build().await
+}
+
+async fn look(systemd: &Connection, unit: &UnitName) -> zbus::Result<UnitState> {
+    let reply = systemd
+        .call_method(
+            Some(SYSTEMD),
+            ROOT_OBJECT,
+            Some(MANAGER),
+            "GetUnit",
+            &(unit.as_str(),),
+        )
+        .await?;
+    let object: OwnedObjectPath = reply.body().deserialize()?;
+    let group: String = property(systemd, &object, unit, "ControlGroup").await?;
+    let allowed: Vec<u8> = property(systemd, &object, unit, "AllowedCPUs").await?;
+    Ok(UnitState {
+        group: group.trim_start_matches('/').to_owned(),
+        allowed: from_bits(&allowed),
+    })
+}
+
+async fn property<T: TryFrom<OwnedValue>>(
+    systemd: &Connection,
+    object: &OwnedObjectPath,
+    unit: &UnitName,
+    name: &str,
+) -> zbus::Result<T> {
+    let reply = systemd
+        .call_method(
+            Some(SYSTEMD),
+            object,
+            Some("org.freedesktop.DBus.Properties"),
+            "Get",
+            &(unit.interface(), name),
+        )
+        .await?;
+    let value: OwnedValue = reply.body().deserialize()?;
+    T::try_from(value).map_err(|_| {
+        zbus::Error::Failure(format!("property {name} is of another type than expected"))
+    })
+}
+
+async fn set(systemd: &Connection, unit: &UnitName, cpus: &CpuSet) -> zbus::Result<()> {
+    let at_run_time_only = true;
+    let properties = vec![("AllowedCPUs", Value::from(to_bits(cpus)))];
+    systemd
+        .call_method(
+            Some(SYSTEMD),
+            ROOT_OBJECT,
+            Some(MANAGER),
+            "SetUnitProperties",
+            &(unit.as_str(), at_run_time_only, properties),
+        )
+        .await?;
+    Ok(())
+}
+
+/// A set as systemd takes it: one bit for each CPU, the lowest first.
+fn to_bits(cpus: &CpuSet) -> Vec<u8> {
+    let mut bits = Vec::new();
+    for cpu in cpus.iter() {
+        let (byte, bit) = (cpu.0 as usize / 8, cpu.0 % 8);
+        if bits.len() <= byte {
+            bits.resize(byte + 1, 0);
+        }
+        bits[byte] |= 1 << bit;
+    }
+    bits
+}
+
+fn from_bits(bits: &[u8]) -> CpuSet {
+    // More than any kernel has; what is beyond is no CPU.
+    const MOST: usize = 1024;
+    let mut cpus = CpuSet::new();
+    for (place, byte) in bits.iter().take(MOST).enumerate() {
+        for bit in 0..8 {
+            if byte & (1 << bit) != 0
+                && let Ok(cpu) = (place * 8 + bit).try_into()
+            {
+                cpus.insert(CpuId(cpu));
+            }
+        }
+    }
+    cpus
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_one_bit_for_each_cpu_and_comes_back() {
+        for (list, bits) in [
+            ("", &[][..]),
+            ("0", &[1]),
+            ("1,3,8", &[0b1010, 1]),
+            ("16", &[0, 0, 1]),
+        ] {
+            let cpus: CpuSet = list.parse().unwrap();
+            assert_eq!(to_bits(&cpus), bits, "{list}");
+            assert_eq!(from_bits(bits), cpus, "{list}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_units_with_processes_are_taken() {
+        for name in [
+            "a.service",
+            "session-3.scope",
+            "user-1000.slice",
+            "a@b\\x2d.service",
+        ] {
+            assert_eq!(UnitName::new(name).unwrap().as_str(), name);
+        }
+        let long = format!("{}.service", "a".repeat(300));
+        for name in [
+            "",
+            "a",
+            "a.mount",
+            ".service",
+            "a b.service",
+            "../a.service",
+            &long,
+        ] {
+            let error = UnitName::new(name).unwrap_err().to_string();
+            assert!(error.contains(".service, .scope or .slice"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! What the enforcer reads and writes, on plain files.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
+
+use super::files::POSSIBLE_CPUS;
+use super::*;
+use crate::enforce::AdoptTarget;
+use mapper_model::{AppName, ThreadId};
+use std::fs;
+
+/// A directory with the files that the kernel would show in a group. Plain files keep what is
+/// written to them, which is what these tests look at; what the kernel makes of it is tested in
+/// the guest.
+fn fake_group(path: &Path, populated: bool) {
+    fs::create_dir_all(path).unwrap();
+    for (name, text) in [
+        ("cgroup.controllers", "cpuset cpu memory\n"),
+        ("cgroup.subtree_control", ""),
+        ("cgroup.procs", ""),
+        ("cgroup.threads", ""),
+        ("cpuset.cpus", ""),
+        ("cpuset.cpus.effective", "0-7\n"),
+        ("cpu.stat", "usage_usec 1500\nuser_usec 1000\n"),
+    ] {
+        fs::write(path.join(name), text).unwrap();
+    }
+    let events = format!("populated {}\nfrozen 0\n", u8::from(populated));
+    fs::write(path.join("cgroup.events"), events).unwrap();
+}
+
+fn newcomer(app: u64) -> Newcomer {
+    Newcomer {
+        app: AppId(app),
+        name: AppName::new("test").unwrap(),
+        first_process: 4711,
+        launcher: 4710,
+    }
+}
+
+fn text(path: PathBuf) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn a_newcomer_gets_a_group_with_its_process_and_its_cpus() {
+    let root = tempfile::tempdir().unwrap();
+    fake_group(root.path(), true);
+    let mut enforcer = prepare(root.path()).unwrap();
+    assert_eq!(text(root.path().join("cgroup.subtree_control")), "+cpuset");
+    assert_eq!(enforcer.limit().unwrap().to_string(), "0-7");
+    enforcer.admit(&newcomer(1)).unwrap();
+    let group = root.path().join("app-1");
+    assert_eq!(text(group.join("cgroup.procs")), "4711");
+    enforcer.apply(AppId(1), &"2-3,6".parse().unwrap()).unwrap();
+    assert_eq!(text(group.join("cpuset.cpus")), "2-3,6");
+    fs::write(group.join("cpuset.cpus.effective"), "2-3\n").unwrap();
+    assert_eq!(enforcer.effective(AppId(1)).unwrap().to_string(), "2-3");
+}
+
+#[test]
+fn tasks_and_cpu_time_are_read_from_the_group_and_those_below() {
+    let root = tempfile::tempdir().unwrap();
+    fake_group(root.path(), true);
+    let mut enforcer = prepare(root.path()).unwrap();
+    enforcer.admit(&newcomer(1)).unwrap();
+    let group = root.path().join("app-1");
+    fake_group(&group, true);
+    fake_group(&group.join("inner"), true);
+    fs::write(group.join("cgroup.procs"), "20\n10\n").unwrap();
+    fs::write(group.join("inner/cgroup.threads"), "31\n30\n").unwrap();
+    let tasks = enforcer.tasks(AppId(1));
+    assert_eq!(tasks.processes, [10, 20]);
+    assert_eq!(tasks.threads, [ThreadId(30), ThreadId(31)]);
+    assert_eq!(enforcer.cpu_time_ns(AppId(1)), Some(1_500_000));
+}
+
+#[test]
+fn a_set_written_by_somebody_else_is_noticed() {
+    let root = tempfile::tempdir().unwrap();
+    fake_group(root.path(), true);
+    let mut enforcer = prepare(root.path()).unwrap();
+    enforcer.admit(&newcomer(1)).unwrap();
+    let file = root.path().join("app-1/cpuset.cpus");
+    fs::write(&file, "\n").unwrap();
+    assert_eq!(enforcer.set_by_others(AppId(1)), None);
+    enforcer.apply(AppId(1), &"2-3".parse().unwrap()).unwrap();
+    assert_eq!(enforcer.set_by_others(AppId(1)), None);
+    fs::write(&file, "1\n").unwrap();
+    assert_eq!(enforcer.set_by_others(AppId(1)), "1".parse().ok());
+    enforcer.apply(AppId(1), &"2".parse().unwrap()).unwrap();
+    assert_eq!(enforcer.set_by_others(AppId(1)), None);
+    // The next daemon still knows it from the earlier one's.
+    fs::write(&file, "5\n").unwrap();
+    fs::write(root.path().join("app-1/cgroup.events"), "populated 1\n").unwrap();
+    let mut next = prepare(root.path()).unwrap();
+    next.take_over(&Former {
+        app: AppId(1),
+        cpus: CpuSet::new(),
+        launcher: None,
+        set_by_others: "5".parse().ok(),
+        processes: serde_json::Value::Null,
+    })
+    .unwrap();
+    assert_eq!(next.set_by_others(AppId(1)), "5".parse().ok());
+}
+
+#[test]
+fn a_group_that_still_has_members_gets_all_cpus_when_it_is_released() {
+    let root = tempfile::tempdir().unwrap();
+    fake_group(root.path(), true);
+    let mut enforcer = prepare(root.path()).unwrap();
+    enforcer.admit(&newcomer(1)).unwrap();
+    let group = root.path().join("app-1");
+    fake_group(&group, true);
+    fs::write(group.join("cpuset.cpus"), "3").unwrap();
+    assert!(enforcer.is_populated(AppId(1)));
+    enforcer
+        .release(AppId(1), &CpuSet::first(8), Departure::ForGood)
+        .unwrap();
+    let possible = text(PathBuf::from(POSSIBLE_CPUS));
+    assert_eq!(text(group.join("cpuset.cpus")).trim(), possible.trim());
+    assert_eq!(enforcer.left_over(), [AppId(1)]);
+}
+
+#[test]
+fn groups_of_an_earlier_daemon_are_taken_over_as_they_are() {
+    let root = tempfile::tempdir().unwrap();
+    fake_group(root.path(), true);
+    let group = root.path().join("app-41");
+    fake_group(&group, true);
+    fs::write(group.join("cpuset.cpus"), "3\n").unwrap();
+    fs::write(group.join("cpuset.cpus.effective"), "3\n").unwrap();
+    fake_group(&root.path().join("somebody-elses"), true);
+    let mut enforcer = prepare(root.path()).unwrap();
+    assert_eq!(enforcer.left_over(), [AppId(41)]);
+    let former = |app| Former {
+        app: AppId(app),
+        cpus: "3".parse().unwrap(),
+        launcher: None,
+        set_by_others: None,
+        processes: serde_json::Value::Null,
+    };
+    enforcer.take_over(&former(41)).unwrap();
+    assert!(enforcer.left_over().is_empty());
+    assert_eq!(enforcer.effective(AppId(41)).unwrap().to_string(), "3");
+    assert_eq!(text(group.join("cpuset.cpus")), "3\n");
+    enforcer.apply(AppId(41), &"5".parse().unwrap()).unwrap();
+    assert_eq!(text(group.join("cpuset.cpus")), "5\n".trim());
+    assert!(enforcer.take_over(&former(42)).unwrap_err().is_gone());
+    assert_eq!(text(root.path().join("somebody-elses/cpuset.cpus")), "");
+}
+
+#[test]
+fn an_empty_group_is_removed() {
+    let root = tempfile::tempdir().unwrap();
+    let group = root.path().join("app-1");
+    fs::create_dir(&group).unwrap();
+    let dir = GroupDir::open(root.path()).unwrap();
+    assert!(matches!(dir.remove_tree("app-1", DEPTH), Ok(Removed::Yes)));
+    assert!(!group.exists());
+    assert!(matches!(dir.remove_if_empty("app-1"), Ok(Removed::Yes)));
+}
+
+#[test]
+fn a_daemon_that_sits_in_the_root_moves_beside_the_applications() {
+    let root = tempfile::tempdir().unwrap();
+    fake_group(root.path(), true);
+    fake_group(&root.path().join(DAEMON), true);
+    let own_pid = std::process::id().to_string();
+    fs::write(root.path().join("cgroup.procs"), format!("{own_pid}\n")).unwrap();
+    prepare(root.path()).unwrap();
+    assert_eq!(text(root.path().join("daemon/cgroup.procs")), own_pid);
+}
+
+#[test]
+fn a_root_without_the_controller_says_what_is_there_and_what_would_mend_it() {
+    let root = tempfile::tempdir().unwrap();
+    fake_group(root.path(), true);
+    fs::write(root.path().join("cgroup.controllers"), "cpu memory\n").unwrap();
+    let error = prepare(root.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("cpu memory") && error.contains("Delegate=cpuset"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_directory_elsewhere_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let error = CgroupEnforcer::open(root.path()).unwrap_err().to_string();
+    assert!(error.contains("not on a cgroup v2 file system"), "{error}");
+}
+
+#[test]
+fn the_mount_of_version_2_is_told_from_those_of_version_1() {
+    let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
+                  cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
+                  cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+    assert_eq!(
+        cgroup2_mount(mounts),
+        Some(PathBuf::from("/sys/fs/cgroup/unified"))
+    );
+    assert_eq!(cgroup2_mount("tmpfs / tmpfs rw 0 0\n"), None);
+}
+
+fn prepare(root: &Path) -> Result<CgroupEnforcer, HostError> {
+    CgroupEnforcer::prepare(root, root, Init::Other)
+}
+
+fn adopt(app: u64, path: &str, owner: Option<u32>) -> Adoptee {
+    Adoptee {
+        app: AppId(app),
+        target: AdoptTarget::Cgroup(path.into()),
+        owner,
+    }
+}
+
+/// A mount with the daemon's root and a foreign group `jobs/1` on CPUs 4-5.
+fn mount_with_a_job(init: Init) -> (tempfile::TempDir, CgroupEnforcer) {
+    let mount = tempfile::tempdir().unwrap();
+    fake_group(&mount.path().join("mapper"), true);
+    fake_group(&mount.path().join("jobs/1"), true);
+    fs::write(mount.path().join("jobs/1/cpuset.cpus"), "4-5\n").unwrap();
+    let root = mount.path().join("mapper");
+    let enforcer = CgroupEnforcer::prepare(&root, mount.path(), init).unwrap();
+    (mount, enforcer)
+}
+
+#[test]
+fn an_adopted_group_is_confined_in_place_and_gets_back_what_it_had() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Other);
+    let job = mount.path().join("jobs/1");
+    let with_mount = job.display().to_string();
+    for path in ["jobs/1", "/jobs/1", &with_mount] {
+        for departure in [Departure::ForGood, Departure::DaemonStops] {
+            enforcer.adopt(&adopt(1, path, None)).unwrap();
+            assert_eq!(enforcer.set_by_others(AppId(1)), None);
+            enforcer.apply(AppId(1), &"2".parse().unwrap()).unwrap();
+            assert_eq!(text(job.join("cpuset.cpus")), "2");
+            // A daemon that took over in between knows it too.
+            let former = Former {
+                app: AppId(1),
+                cpus: "2".parse().unwrap(),
+                launcher: None,
+                set_by_others: None,
+                processes: enforcer.remember(AppId(1)),
+            };
+            let root = mount.path().join("mapper");
+            enforcer = CgroupEnforcer::prepare(&root, mount.path(), Init::Other).unwrap();
+            enforcer.take_over(&former).unwrap();
+            enforcer
+                .release(AppId(1), &CpuSet::first(8), departure)
+                .unwrap();
+            assert_eq!(text(job.join("cpuset.cpus")), "4-5");
+        }
+    }
+}
+
+#[test]
+fn a_group_that_had_no_set_gets_all_cpus_back() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Other);
+    let file = mount.path().join("jobs/1/cpuset.cpus");
+    fs::write(&file, "\n").unwrap();
+    enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap();
+    enforcer.apply(AppId(1), &"2".parse().unwrap()).unwrap();
+    let all = CpuSet::first(8);
+    enforcer
+        .release(AppId(1), &all, Departure::ForGood)
+        .unwrap();
+    let possible: CpuSet = text(PathBuf::from(POSSIBLE_CPUS)).parse().unwrap();
+    assert_eq!(text(file).parse(), Ok(possible));
+}
+
+#[test]
+fn what_cannot_be_adopted_is_told_with_what_would_mend_it() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Other);
+    fake_group(&mount.path().join("jobs/empty"), false);
+    fake_group(&mount.path().join("mapper/app-7"), true);
+    fake_group(&mount.path().join("bare"), true);
+    fs::remove_file(mount.path().join("bare/cpuset.cpus")).unwrap();
+    let mut refusal = |adoptee: Adoptee| enforcer.adopt(&adoptee).unwrap_err().to_string();
+    for (path, says) in [
+        ("", "the root of all groups"),
+        ("/", "the root of all groups"),
+        ("mapper", "holds the daemon or its applications"),
+        ("mapper/app-7", "holds the daemon or its applications"),
+        ("jobs/empty", "no process is in it"),
+        ("jobs/2", "there is no such group; name one below"),
+        ("jobs/../mapper", "without dots"),
+        ("bare", "write +cpuset to"),
+    ] {
+        let text = refusal(adopt(1, path, None));
+        assert!(text.contains(says), "{path}: {text}");
+    }
+    let own = rustix::process::geteuid().as_raw();
+    let told = refusal(adopt(1, "jobs/1", Some(own + 1)));
+    assert!(told.contains("does not belong to user"), "{told}");
+    let unit = Adoptee {
+        target: AdoptTarget::Unit("a.service".into()),
+        ..adopt(1, "", None)
+    };
+    assert!(refusal(unit).contains("systemd does not run"));
+    // Nothing was changed, and nothing is managed.
+    assert_eq!(text(mount.path().join("jobs/1/cpuset.cpus")), "4-5\n");
+    assert!(enforcer.groups.is_empty());
+    // One's own may be adopted, but once only.
+    enforcer.adopt(&adopt(1, "jobs/1", Some(own))).unwrap();
+    let twice = enforcer.adopt(&adopt(2, "jobs", None)).unwrap_err();
+    assert!(
+        twice
+            .to_string()
+            .contains("application 1 lie within one another")
+    );
+}
+
+#[test]
+fn a_group_of_systemds_is_left_to_it() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Systemd);
+    fake_group(&mount.path().join("system.slice/db.service/worker"), true);
+    let adoptee = adopt(1, "system.slice/db.service/worker", None);
+    let error = enforcer.adopt(&adoptee).unwrap_err().to_string();
+    assert!(error.contains("--unit db.service"), "{error}");
+}

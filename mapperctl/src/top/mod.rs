@@ -1,0 +1,167 @@
+//! `mapperctl top`: who has which CPUs, now.
+//!
+//! A picture of the machine with each hardware thread marked by the application that holds it, above a
+//! table of the applications. It is drawn anew from every status that the daemon sends; when the daemon
+//! goes away the last picture stays, marked as old, and the next daemon is waited for.
+//!
+//! - [`screen`]: what is shown, drawn from a status: no input, no output;
+//! - [`machine_map`]: the picture of the machine;
+//! - [`marks`]: which letter and colour stands for which application.
+
+mod machine_map;
+mod marks;
+mod screen;
+
+use self::marks::Palette;
+use self::screen::{Daemon, Screen};
+use anyhow::{Context, bail};
+use mapper_control::schema::Status;
+use mapper_control::{Client, ClientError};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long the daemon may take for an answer: keys wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a key asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wish {
+    Quit,
+    Up,
+    Down,
+}
+
+/// Shows it until somebody presses `q`.
+pub(crate) fn run(socket: &Path, every: Duration) -> anyhow::Result<()> {
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        bail!("top draws on a terminal, and this is none; use `mapperctl status`");
+    }
+    let palette = Palette::of_environment();
+    let mut terminal = ratatui::try_init().context("prepare the terminal")?;
+    let outcome = watch(&mut terminal, socket, every, palette);
+    // Whatever happened: the shell gets its terminal back.
+    ratatui::restore();
+    outcome
+}
+
+fn watch(
+    terminal: &mut ratatui::DefaultTerminal,
+    socket: &Path,
+    every: Duration,
+    palette: Palette,
+) -> anyhow::Result<()> {
+    let mut line = Line::default();
+    let mut skipped = 0usize;
+    loop {
+        line.ask(socket);
+        let next = Instant::now() + every;
+        loop {
+            let apps = line.status.as_ref().map_or(0, |status| status.apps.len());
+            skipped = skipped.min(apps.saturating_sub(1));
+            let screen = Screen {
+                status: line.status.as_ref(),
+                daemon: match &line.trouble {
+                    None => Daemon::Answers,
+                    Some(why) => Daemon::Away(why),
+                },
+                palette,
+                skipped,
+            };
+            terminal
+                .draw(|frame| screen::draw(frame, &screen))
+                .context("draw")?;
+            let left = next.saturating_duration_since(Instant::now());
+            if !event::poll(left).context("wait for a key")? {
+                break;
+            }
+            match wish(&event::read().context("read a key")?) {
+                Some(Wish::Quit) => return Ok(()),
+                Some(Wish::Up) => skipped = skipped.saturating_sub(1),
+                Some(Wish::Down) => skipped += 1,
+                // Another size, or a key that means nothing: it is drawn anew.
+                None => {}
+            }
+        }
+    }
+}
+
+fn wish(event: &Event) -> Option<Wish> {
+    let Event::Key(key) = event else {
+        return None;
+    };
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => Some(Wish::Quit),
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Wish::Quit),
+        KeyCode::Up | KeyCode::Char('k') => Some(Wish::Up),
+        KeyCode::Down | KeyCode::Char('j') => Some(Wish::Down),
+        _ => None,
+    }
+}
+
+/// The connection with what came over it.
+#[derive(Default)]
+struct Line {
+    client: Option<Client>,
+    status: Option<Status>,
+    /// Why there is nothing new.
+    trouble: Option<String>,
+}
+
+impl Line {
+    /// Asks for a status, over a new connection if there is none.
+    fn ask(&mut self, socket: &Path) {
+        match self.try_ask(socket) {
+            Ok(status) => {
+                self.status = Some(status);
+                self.trouble = None;
+            }
+            Err(error) => {
+                self.client = None;
+                self.trouble = Some(error.to_string());
+            }
+        }
+    }
+
+    fn try_ask(&mut self, socket: &Path) -> Result<Status, ClientError> {
+        let client = match &mut self.client {
+            Some(client) => client,
+            None => self.client.insert(Client::connect(socket, PATIENCE)?),
+        };
+        client.status()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::crossterm::event::KeyEvent;
+
+    #[test]
+    fn keys_quit_and_scroll_and_all_others_do_nothing() {
+        let key = |code, modifiers| wish(&Event::Key(KeyEvent::new(code, modifiers)));
+        for code in [KeyCode::Char('q'), KeyCode::Esc] {
+            assert_eq!(key(code, KeyModifiers::NONE), Some(Wish::Quit));
+        }
+        let c = KeyCode::Char('c');
+        assert_eq!(key(c, KeyModifiers::CONTROL), Some(Wish::Quit));
+        assert_eq!(key(c, KeyModifiers::NONE), None);
+        assert_eq!(key(KeyCode::Down, KeyModifiers::NONE), Some(Wish::Down));
+        assert_eq!(wish(&Event::Resize(10, 10)), None);
+    }
+
+    #[test]
+    fn a_daemon_that_is_not_there_is_told_and_asked_again() {
+        let place = tempfile::tempdir().unwrap();
+        let mut line = Line::default();
+        for _ in 0..2 {
+            line.ask(&place.path().join("s"));
+            assert!(line.status.is_none());
+            assert!(line.trouble.as_ref().is_some_and(|why| !why.is_empty()));
+        }
+    }
+}
