@@ -28,6 +28,10 @@ pub(crate) enum Question {
         /// Print the daemon's reply as JSON
         #[arg(long)]
         json: bool,
+
+        /// Print the JSON schema of that instead, without asking a daemon
+        #[arg(long, conflicts_with = "json")]
+        schema: bool,
     },
     /// The machine and the applications on it, drawn anew again and again (q ends it)
     Top {

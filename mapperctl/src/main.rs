@@ -68,12 +68,15 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         })?;
         return print(&text);
     }
+    if let Question::Status { schema: true, .. } = &arguments.question {
+        return print(&mapper_control::schema::status_schema());
+    }
     if let Question::Top { interval } = &arguments.question {
         return top::run(&socket, *interval);
     }
     let mut client = Client::connect(&socket, PATIENCE)?;
     let text = match &arguments.question {
-        Question::Status { json } => {
+        Question::Status { json, .. } => {
             let status = client.status()?;
             shown(Form::from(*json), &status, |status| {
                 status_view::view(status, width)

@@ -131,6 +131,18 @@ fn the_json_is_the_daemons_reply() {
 }
 
 #[test]
+fn the_schema_of_the_json_is_told_without_a_daemon() {
+    let text = Stage::without_daemon().shows(&["status", "--schema"], "1000");
+    assert_eq!(text, mapper_control::schema::status_schema());
+}
+
+#[test]
+fn top_wants_a_terminal() {
+    let told = Stage::busy().fails(&["top"]);
+    assert!(told.contains("use `mapperctl status`"), "{told}");
+}
+
+#[test]
 fn an_explanation_tells_curve_promise_and_decisions() {
     insta::assert_snapshot!("explain_80", Stage::busy().shows(&["explain", "md"], "80"));
     insta::assert_snapshot!(

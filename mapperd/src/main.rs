@@ -4,15 +4,15 @@
 //! enforcer, the counters, the pages. Whatever happens outside reaches it as a [`message::Message`]
 //! or as a timer: a call on the socket ([`server`]), the end of a process ([`watch`]), an interval
 //! that has passed, a signal. So there is no lock and no order of locks to get wrong, and a decision
-//! always sees one consistent state. Only the saved state is written by a thread of its own ([`saving`]),
-//! since a slow disk must not hold up decisions and launches.
+//! always sees one consistent state. Only the saved state and a recording are written by threads of their own
+//! ([`saving`], [`record`]), since a slow disk must not hold up decisions and launches.
 //!
 //! ```text
 //!  socket ──► connection tasks ──┐
 //!  pidfds, cgroup.events ────────┼──► messages ──► Daemon ──► observe ─► step ─► check ─► enforce
 //!  timers, signals ──────────────┘                   │
 //!                                                    ├──► replies, pages
-//!                                                    └──► mailbox ──► thread: saved state
+//!                                                    └──► mailboxes ──► threads: saved state, recording
 //! ```
 //!
 //! An idle daemon has no timer running, but for the watchdog of the service manager.

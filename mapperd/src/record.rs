@@ -1,8 +1,10 @@
-//! Writing down every observation and the plan that followed.
+//! Writing down every observation and the plan that followed, beside the task that decides.
 //!
 //! The format is that of [`mapper_pipeline::record`], so that the decisions can be looked at and
-//! taken again. A recording that cannot be written is given up with a warning: it must not stop the
-//! daemon.
+//! taken again. A disk may take seconds for a line, and decisions must not wait for it: a thread of its own
+//! makes the text and writes it. What waits for it is bounded. A recording with holes could not be taken
+//! again, so one that the disk does not keep up with, or that cannot be written, is given up with a
+//! warning: it must not stop the daemon.
 
 use anyhow::Context;
 use mapper_model::{Observation, Plan};
@@ -10,46 +12,234 @@ use mapper_pipeline::{Controller, Header, record};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
 
-/// Writes a recording.
+/// Decisions that may wait for the disk: five seconds at the shortest interval.
+const WAITING: usize = 256;
+
+/// What was decided, and from what.
+type Decision = Box<(Observation, Plan)>;
+
+/// Hands decisions over to the thread that writes them.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     path: PathBuf,
-    file: Option<BufWriter<File>>,
+    /// `None` once the recording was given up.
+    thread: Option<Thread>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    decisions: SyncSender<Decision>,
+    /// Hangs up when everything is written.
+    finished: Receiver<()>,
 }
 
 impl Recorder {
     /// Starts a recording of what a controller decides from now on.
     pub(crate) fn create(path: &Path, controller: &Controller) -> anyhow::Result<Self> {
         let context = || format!("create recording {}", path.display());
-        let file = File::create(path).with_context(context)?;
-        let mut file = BufWriter::new(file);
+        let mut file = BufWriter::new(File::create(path).with_context(context)?);
         let header = Header::of(controller).line().with_context(context)?;
         append(&mut file, &header).with_context(context)?;
+        Self::start(path, file)
+    }
+
+    fn start(path: &Path, mut sink: impl Write + Send + 'static) -> anyhow::Result<Self> {
+        let (decisions, arriving) = sync_channel::<Decision>(WAITING);
+        let (finish, finished) = sync_channel::<()>(0);
+        let told = path.to_owned();
+        std::thread::Builder::new()
+            .name("record".to_owned())
+            .spawn(move || {
+                write_all(&arriving, &mut sink, &told);
+                drop(finish);
+            })
+            .context("start the thread that records")?;
         Ok(Self {
             path: path.to_owned(),
-            file: Some(file),
+            thread: Some(Thread {
+                decisions,
+                finished,
+            }),
         })
     }
 
-    /// Adds a decision.
+    /// Adds a decision. Never waits for the disk.
     pub(crate) fn write(&mut self, observation: &Observation, plan: &Plan) {
-        let Some(file) = &mut self.file else {
+        let Some(thread) = &self.thread else {
             return;
         };
-        let written = record::line(observation, plan)
+        let decision = Box::new((observation.clone(), plan.clone()));
+        match thread.decisions.try_send(decision) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                tracing::warn!(
+                    file = %self.path.display(),
+                    "recording given up: the disk is {WAITING} decisions behind; record to a faster one"
+                );
+                self.thread = None;
+            }
+            // It has said why.
+            Err(TrySendError::Disconnected(_)) => self.thread = None,
+        }
+    }
+
+    /// Ends the recording and waits until it is written, for as long as `patience`.
+    pub(crate) fn finish(mut self, patience: Duration) {
+        let Some(Thread {
+            decisions,
+            finished,
+        }) = self.thread.take()
+        else {
+            return;
+        };
+        drop(decisions);
+        if let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = finished.recv_timeout(patience) {
+            tracing::warn!(
+                file = %self.path.display(),
+                "the last decisions are not recorded: the disk took more than {} s",
+                patience.as_secs()
+            );
+        }
+    }
+}
+
+/// What the thread does, until nothing more can come or be written.
+fn write_all(arriving: &Receiver<Decision>, sink: &mut impl Write, path: &Path) {
+    while let Ok(decision) = arriving.recv() {
+        let (observation, plan) = *decision;
+        let written = record::line(&observation, &plan)
             .map_err(io::Error::from)
-            .and_then(|line| append(file, &line));
+            .and_then(|line| append(sink, &line));
         if let Err(error) = written {
-            tracing::warn!(file = %self.path.display(), "recording given up: {error}");
-            self.file = None;
+            tracing::warn!(file = %path.display(), "recording given up: {error}");
+            return;
         }
     }
 }
 
 /// Whole lines only, so that a daemon that is killed leaves a readable recording.
-fn append(file: &mut BufWriter<File>, line: &str) -> io::Result<()> {
-    file.write_all(line.as_bytes())?;
-    file.write_all(b"\n")?;
-    file.flush()
+fn append(sink: &mut impl Write, line: &str) -> io::Result<()> {
+    sink.write_all(line.as_bytes())?;
+    sink.write_all(b"\n")?;
+    sink.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::{CpuSet, Trigger};
+    use std::sync::mpsc;
+    use std::sync::{Arc, Mutex};
+    use std::time::Instant;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn observation(tick: u64) -> Observation {
+        Observation {
+            tick,
+            now_ns: tick,
+            trigger: Trigger::Interval,
+            usable: CpuSet::first(2),
+            apps: Vec::new(),
+        }
+    }
+
+    /// A disk that writes a line each time it is let go.
+    struct Gated {
+        go: mpsc::Receiver<()>,
+        text: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Gated {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.text.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            // Once nobody holds the gate it stands open.
+            let _ = self.go.recv();
+            Ok(())
+        }
+    }
+
+    fn gated() -> (mpsc::Sender<()>, Arc<Mutex<Vec<u8>>>, Recorder) {
+        let (open, go) = mpsc::channel();
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let sink = Gated {
+            go,
+            text: Arc::clone(&text),
+        };
+        let recorder = Recorder::start(Path::new("r"), sink).unwrap();
+        (open, text, recorder)
+    }
+
+    #[test]
+    fn while_the_disk_is_stuck_nobody_waits_and_every_decision_is_written_in_the_end() {
+        let (open, text, mut recorder) = gated();
+        let started = Instant::now();
+        for tick in 0..100 {
+            recorder.write(&observation(tick), &Plan::default());
+        }
+        assert!(started.elapsed() < PATIENCE);
+        drop(open);
+        recorder.finish(PATIENCE);
+        let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
+        let ticks: Vec<u64> = text
+            .lines()
+            .map(|line| {
+                let line: serde_json::Value = serde_json::from_str(line).unwrap();
+                line["observation"]["tick"].as_u64().unwrap()
+            })
+            .collect();
+        assert_eq!(ticks, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_recording_that_the_disk_does_not_keep_up_with_has_no_holes() {
+        let (open, text, mut recorder) = gated();
+        for tick in 0..2 * WAITING as u64 {
+            recorder.write(&observation(tick), &Plan::default());
+        }
+        assert!(recorder.thread.is_none());
+        drop(open);
+        let whole = || {
+            let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
+            text.lines().count() > WAITING - 1
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while !whole() {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
+        for (tick, line) in text.lines().enumerate() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(line["observation"]["tick"], tick);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_given_up_and_keeps_nobody_waiting() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::Error::from(io::ErrorKind::StorageFull))
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut recorder = Recorder::start(Path::new("r"), Full).unwrap();
+        for tick in 0..10 * WAITING as u64 {
+            recorder.write(&observation(tick), &Plan::default());
+            std::thread::yield_now();
+        }
+        let started = Instant::now();
+        recorder.finish(PATIENCE);
+        assert!(started.elapsed() < PATIENCE);
+    }
 }

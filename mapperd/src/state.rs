@@ -382,6 +382,9 @@ impl Daemon {
                 LAST_SAVE.as_secs()
             );
         }
+        if let Some(recorder) = self.parts.recorder.take() {
+            recorder.finish(LAST_SAVE);
+        }
         let everything = self.everything();
         let topology = self.parts.controller.topology();
         // Those that somebody else has placed keep their place.

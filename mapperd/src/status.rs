@@ -215,7 +215,7 @@ fn layout(topology: &Topology) -> Vec<SocketLayout> {
             if !cores.is_empty() {
                 layout.push(SocketLayout {
                     socket,
-                    node: node.id.0.into(),
+                    node: node.id.0,
                     cores,
                 });
             }

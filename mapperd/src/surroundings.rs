@@ -72,7 +72,8 @@ impl Daemon {
             Ok(topology) if topology != *self.parts.controller.topology() => {
                 tracing::info!(cpus = %topology.cpus(), "topology read again");
                 self.parts.controller.set_topology(topology);
-                if self.parts.recorder.take().is_some() {
+                if let Some(recorder) = self.parts.recorder.take() {
+                    recorder.finish(std::time::Duration::ZERO);
                     tracing::warn!("recording ended: it holds the decisions for one topology");
                 }
             }

@@ -11,12 +11,16 @@ use mapper_host::cpus::Usable;
 use mapper_host::procfs::ProcFs;
 use mapper_model::{Action, AppObservation, Observation, Plan, Reading, ThreadId, Trigger};
 use mapper_pipeline::{Severity, check};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Daemon {
     /// Takes one decision and puts it in force.
     pub(crate) fn decide(&mut self, trigger: Trigger) {
         let started = Instant::now();
+        // Whatever is logged in between belongs to this interval, and says so. Numbers are taken when the
+        // observation is.
+        let span = tracing::info_span!("interval", interval = self.decisions + 1, cause = ?trigger);
+        let _entered = span.enter();
         if let Err(error) = self.parts.enforcer.refresh() {
             self.tally.error("processes");
             tracing::warn!("processes not looked at: {}", chain(&error));
@@ -43,16 +47,45 @@ impl Daemon {
             }
         }
         self.tally.decided(started.elapsed());
-        tracing::debug!(
-            tick = self.decisions,
-            ?trigger,
-            apps = self.apps.len(),
-            actions = plan.actions.len(),
-            observe_us = observed.as_micros(),
-            decide_us = (decided - observed).as_micros(),
-            enforce_us = (started.elapsed() - decided).as_micros(),
-            "decided"
-        );
+        let times = Times {
+            observe_ns: nanoseconds(observed),
+            decide_ns: nanoseconds(decided - observed),
+            enforce_ns: nanoseconds(started.elapsed() - decided),
+        };
+        self.tell_decision(&plan, &times);
+    }
+
+    /// One line for each interval: at level info if something was moved, else at debug, so that a steady
+    /// machine does not fill the journal.
+    fn tell_decision(&self, plan: &Plan, times: &Times) {
+        let Times {
+            observe_ns,
+            decide_ns,
+            enforce_ns,
+        } = *times;
+        let (applications, decisions, moves) =
+            (self.apps.len(), plan.apps.len(), plan.actions.len());
+        if moves == 0 {
+            tracing::debug!(
+                applications,
+                decisions,
+                moves,
+                observe_ns,
+                decide_ns,
+                enforce_ns,
+                "decided: nothing to move"
+            );
+        } else {
+            tracing::info!(
+                applications,
+                decisions,
+                moves,
+                observe_ns,
+                decide_ns,
+                enforce_ns,
+                "decided"
+            );
+        }
     }
 
     pub(crate) fn read_usable(&self) -> anyhow::Result<Usable> {
@@ -212,6 +245,18 @@ impl Daemon {
             tell_mismatch(app);
         }
     }
+}
+
+/// Where the time of a decision went.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    observe_ns: u64,
+    decide_ns: u64,
+    enforce_ns: u64,
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// How many of these threads run or wait for a CPU; `None` when there are too many to look at.

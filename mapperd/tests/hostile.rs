@@ -54,6 +54,30 @@ fn any_value() -> impl Strategy<Value = String> {
     ]
 }
 
+/// A call to adopt, of everything but processes: what is running on the machine of the test is to be left
+/// alone.
+fn adoption() -> impl Strategy<Value = Vec<u8>> {
+    let field = prop_oneof![
+        Just("cgroup"),
+        Just("unit"),
+        Just("name"),
+        Just("qos"),
+        Just("weight"),
+        Just("min_cpus"),
+        Just("max_cpus"),
+    ];
+    let fields = prop::collection::vec((field, any_value()), 0..6);
+    fields.prop_map(|fields| {
+        let mut text =
+            "{\"method\":\"org.mapper.Control.Adopt\",\"parameters\":{\"protocol\":1".to_owned();
+        for (name, value) in fields {
+            text.push_str(&format!(",{name:?}:{value}"));
+        }
+        text.push_str("}}");
+        text.into_bytes()
+    })
+}
+
 /// A call that has the form of one.
 fn structured() -> impl Strategy<Value = Vec<u8>> {
     let method = prop_oneof![
@@ -63,6 +87,7 @@ fn structured() -> impl Strategy<Value = Vec<u8>> {
         Just("org.mapper.Control.Explain".to_owned()),
         Just("org.mapper.Control.Policies".to_owned()),
         Just("org.mapper.Control.Report".to_owned()),
+        Just("org.mapper.Control.Release".to_owned()),
         Just("org.varlink.service.GetInfo".to_owned()),
         Just("org.varlink.service.GetInterfaceDescription".to_owned()),
         "[a-zA-Z.]{0,40}",
@@ -102,6 +127,7 @@ fn structured() -> impl Strategy<Value = Vec<u8>> {
 fn message() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         6 => structured(),
+        1 => adoption(),
         2 => (structured(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(mut m, at, byte)| {
             let at = at.index(m.len());
             m[at] = byte;

@@ -128,7 +128,7 @@ enum Folder {
 }
 
 /// Everything that is installed: what, into which folder, under which name, with which mode.
-const FILES: [(Source, Folder, &str, u32); 16] = [
+const FILES: [(Source, Folder, &str, u32); 17] = [
     (
         Source::Built("mapperd"),
         Folder::Prefix,
@@ -213,6 +213,12 @@ const FILES: [(Source, Folder, &str, u32); 16] = [
         Source::Checkout("deploy/mapper.schema.json"),
         Folder::Prefix,
         "share/mapper/mapper.schema.json",
+        0o644,
+    ),
+    (
+        Source::Checkout("deploy/status.schema.json"),
+        Folder::Prefix,
+        "share/mapper/status.schema.json",
         0o644,
     ),
     (

@@ -168,6 +168,7 @@ pub enum Resizing {
 
 /// What the OpenMP shim may do with the teams of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TeamMode {
     /// Teams have the size set at launch. Always safe.

@@ -7,6 +7,7 @@ use std::fmt;
 /// Where a performance value comes from, best first. Values of different sources are never
 /// compared or mixed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PerformanceSource {
     /// The application reports its progress.
@@ -57,6 +58,7 @@ pub struct Performance {
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Bottleneck {
     /// Coherence traffic between its threads.

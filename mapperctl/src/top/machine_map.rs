@@ -41,7 +41,7 @@ pub(super) fn lines(
                 spans.push(Span::raw(" ".repeat(indent)));
                 used = indent;
             }
-            for cpu in core.iter() {
+            for cpu in core {
                 spans.push(cell(status, &holders, marks, palette, cpu));
             }
             spans.push(Span::raw(" "));
@@ -68,7 +68,7 @@ enum Holder {
 fn holders(status: &Status) -> BTreeMap<CpuId, Holder> {
     let mut holders = BTreeMap::new();
     for app in &status.apps {
-        for cpu in app.cpus.iter() {
+        for cpu in &app.cpus {
             let holder = match holders.remove(&cpu) {
                 None => Holder::One(app.id),
                 Some(_) => Holder::Several,

@@ -282,7 +282,7 @@ mod tests {
             };
             let buffer = drawn(&screen, 80, 24);
             let mut colours: Vec<Color> = buffer.content.iter().map(|cell| cell.bg).collect();
-            colours.sort_by_key(|colour| colour.to_string());
+            colours.sort_by_key(ToString::to_string);
             colours.dedup();
             let foreground = buffer.content.iter().any(|cell| cell.fg != Color::Reset);
             (colours.len(), foreground)

@@ -29,6 +29,8 @@ pub use program::{
 pub use reload::ReloadReply;
 pub use report::{Account, ReportReply, ReportRequest};
 pub use service::{GetInterfaceDescription, InterfaceDescription, ServiceInfo};
+#[cfg(feature = "schema")]
+pub use status::status_schema;
 pub use status::{
     AppStatus, DaemonStatus, PerformanceStatus, RuntimeState, RuntimeStatus, Selection,
     SocketLayout, Status, ToldReason, TopologyStatus,

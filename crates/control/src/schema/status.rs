@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Reply to `Status`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
     /// [`PROTOCOL`](crate::PROTOCOL).
     pub protocol: u32,
@@ -22,6 +23,7 @@ pub struct Status {
 
 /// The daemon.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DaemonStatus {
     /// Its version.
     pub version: String,
@@ -45,6 +47,7 @@ pub struct DaemonStatus {
 
 /// What was chosen among several ways, and why not a better one.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Selection {
     /// The way in use.
     pub name: String,
@@ -56,6 +59,7 @@ pub struct Selection {
 
 /// The machine in a few numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopologyStatus {
     /// Hardware threads.
     pub cpus: u32,
@@ -66,8 +70,10 @@ pub struct TopologyStatus {
     /// NUMA nodes.
     pub nodes: u32,
     /// CPUs that the daemon may give out.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub usable: CpuSet,
     /// Those of them that nobody holds.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub free: CpuSet,
     /// What told the topology.
     pub source: String,
@@ -78,21 +84,26 @@ pub struct TopologyStatus {
 
 /// The part of a socket that belongs to one NUMA node: mostly the whole of it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SocketLayout {
     /// The number of the socket, from 0.
     pub socket: u32,
     /// The number of the node as the kernel counts.
     pub node: u32,
     /// The hardware threads of each core.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub cores: Vec<CpuSet>,
 }
 
 /// One application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AppStatus {
     /// Its id.
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub id: AppId,
     /// Its name.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub name: AppName,
     /// The process it was started as.
     pub pid: u32,
@@ -103,14 +114,17 @@ pub struct AppStatus {
     /// What the policy does with it, in a word or two (`steady`, `exploring`).
     pub state: String,
     /// The CPUs it holds.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub cpus: CpuSet,
     /// How many these are.
     pub cpu_count: u32,
     /// The fair share it is measured against.
     pub fair_cpus: u32,
     /// The promise.
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub qos: Qos,
     /// Its weight in the fair share.
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub weight: Weight,
     /// The fewest CPUs it asked for.
     pub min_cpus: u32,
@@ -145,6 +159,7 @@ pub struct AppStatus {
 
 /// A performance with its unit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PerformanceStatus {
     /// The value; more is better.
     pub value: f64,
@@ -152,6 +167,27 @@ pub struct PerformanceStatus {
     pub source: PerformanceSource,
     /// The unit of the value.
     pub unit: String,
+}
+
+/// The JSON schema of `mapperctl status --json`, as `deploy/status.schema.json` holds it.
+///
+/// Its version is that of the protocol: within it members are added, and none changes its meaning, type
+/// or unit.
+#[cfg(feature = "schema")]
+#[must_use]
+pub fn status_schema() -> String {
+    let mut schema = schemars::schema_for!(Status);
+    schema.insert("title".to_owned(), "mapperctl status --json".into());
+    schema.insert(
+        "$id".to_owned(),
+        format!("urn:mapper:status:{}", crate::PROTOCOL).into(),
+    );
+    if let Some(protocol) = schema.pointer_mut("/properties/protocol") {
+        protocol["const"] = crate::PROTOCOL.into();
+        protocol["description"] = "Version of the protocol, and of this schema.".into();
+    }
+    let text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+    text + "\n"
 }
 
 impl From<Performance> for PerformanceStatus {
@@ -166,6 +202,7 @@ impl From<Performance> for PerformanceStatus {
 
 /// The runtime interface of one application.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuntimeStatus {
     /// Whether it is there.
     pub state: RuntimeState,
@@ -179,6 +216,7 @@ pub struct RuntimeStatus {
 
 /// Whether the runtime interface of an application is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RuntimeState {
     /// It was not wanted (`--no-runtime`), or the application was not started by mapper-launch.
@@ -195,12 +233,22 @@ pub enum RuntimeState {
     Unknown,
 }
 
+/// What every reason has: its name. The numbers beside it belong to that reason.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "only its shape is told")]
+struct ReasonShape {
+    /// Which reason it is.
+    reason: String,
+}
+
 /// A reason, or one that only a newer daemon knows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum ToldReason {
     /// A reason this version knows.
-    Known(Reason),
+    Known(#[cfg_attr(feature = "schema", schemars(with = "ReasonShape"))] Reason),
     /// Any other: passed on as it came.
     Other(serde_json::Value),
 }

@@ -278,7 +278,7 @@ async fn set(systemd: &Connection, unit: &UnitName, cpus: &CpuSet) -> zbus::Resu
 /// A set as systemd takes it: one bit for each CPU, the lowest first.
 fn to_bits(cpus: &CpuSet) -> Vec<u8> {
     let mut bits = Vec::new();
-    for cpu in cpus.iter() {
+    for cpu in cpus {
         let (byte, bit) = (cpu.0 as usize / 8, cpu.0 % 8);
         if bits.len() <= byte {
             bits.resize(byte + 1, 0);
