@@ -126,7 +126,8 @@ pub(super) fn targets(lines: &[Line]) -> String {
             line.told(line.model.unwrap_or(f64::NAN)),
             line.band(),
             line.cause
-                .map_or_else(String::new, |cause| format!("  ({cause})"))
+                .as_ref()
+                .map_or_else(String::new, |cause| format!("  ({})", cause.cause))
         );
     }
     let inside = shown

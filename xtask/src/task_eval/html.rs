@@ -101,8 +101,12 @@ fn targets(html: &mut String, lines: &[Line]) {
             Verdict::Outside => ("bad", "outside"),
             _ => ("good", "inside"),
         };
-        let cause = line.cause.map_or_else(String::new, |cause| {
-            format!("<div class=\"soft cause\">{}</div>", escaped(cause))
+        let cause = line.cause.as_ref().map_or_else(String::new, |cause| {
+            format!(
+                "<div class=\"soft cause\">{}<br/><em>Shown by:</em> {}</div>",
+                escaped(&cause.cause),
+                escaped(&cause.shown)
+            )
         });
         let _ = write!(
             html,

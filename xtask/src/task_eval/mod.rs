@@ -79,7 +79,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
     /// A number of the model to change, such as decision_s=0, app.E*=0.75, SGD.st=0 or
     /// machine.llc_mb*=2; repeatable. Shows what a result rests on
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting::parse)]
     set: Vec<Setting>,
     /// Compute everything anew
     #[arg(long)]
@@ -142,8 +142,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let suite = plan::ad_hoc(&args.mix, &args.machine, &policies, teams);
         plan.add(&suite, &protocol, &catalogue, &changes)?;
     }
+    for setting in &args.set {
+        setting.check_meant(plan.runs.values())?;
+    }
     if let Some(folder) = &args.out {
         execute::check_writable(folder)?;
+    }
+    if let Some(file) = &args.json {
+        execute::check_file(file)?;
     }
     execute::stop_at_signal()?;
     let done = execute::execute(&plan, args.fresh)?;
@@ -167,7 +173,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let lines = targets::judge(&targets::Book {
         tables: &tables,
         constants: protocol.constants,
-    });
+    })?;
     let standings = standing::standings(&tables, args.qos.unwrap_or(protocol.qos));
     let settings: Vec<String> = args.set.iter().map(Setting::to_string).collect();
     print!("{}", console::validity(&findings));

@@ -121,7 +121,8 @@ impl Plan {
                             .or(suite.interval_s)
                             .unwrap_or(interval_s),
                         seed,
-                        timeline: seed == 1
+                        // What decides once is one run for all seeds.
+                        timeline: (seed == 1 || policy.pace == policies::Pace::Once)
                             && matches!(
                                 policy.kind,
                                 Kind::Core { .. } | Kind::Next(_) | Kind::Shipped
@@ -142,6 +143,8 @@ impl Plan {
             let fair = if wants_fair {
                 Some(self.enter(RunSpec {
                     policy: "fair".into(),
+                    // As where it is one of the policies, so that it is run once.
+                    timeline: suite.policies.iter().any(|p| p == "fair"),
                     ..base.clone()
                 })?)
             } else {

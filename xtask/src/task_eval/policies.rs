@@ -143,11 +143,6 @@ pub(super) const POLICIES: &[Policy] = &[
         "mapper-next, no recall",
         Parts::NoRecall,
     ),
-    next(
-        "mapper-next-no-probe",
-        "mapper-next, no probe",
-        Parts::NoProbe,
-    ),
     core(
         "hill_climb",
         "hill climbing",

@@ -38,6 +38,12 @@ enum Change {
     Times(f64),
 }
 
+/// Reads a change; an error is told whole.
+pub(super) fn parse(text: &str) -> Result<Setting, String> {
+    text.parse()
+        .map_err(|error: anyhow::Error| format!("{error:#}"))
+}
+
 impl FromStr for Setting {
     type Err = anyhow::Error;
 
@@ -58,6 +64,7 @@ impl FromStr for Setting {
             _ if times => Change::Times(number(value)?),
             "true" => Change::To(Value::Bool(true)),
             "false" => Change::To(Value::Bool(false)),
+            "[]" => Change::To(Value::Array(Vec::new())),
             other => Change::To(number(other)?.into()),
         };
         let (of, key) = match name.trim().split_once('.') {
@@ -123,6 +130,20 @@ impl Setting {
         Ok(())
     }
 
+    /// Makes sure that the program whose number is changed takes part.
+    pub(super) fn check_meant<'a>(
+        &self,
+        mut runs: impl Iterator<Item = &'a RunSpec>,
+    ) -> anyhow::Result<()> {
+        let Of::Program(name) = &self.of else {
+            return Ok(());
+        };
+        if !runs.any(|run| run.members.iter().any(|member| member.name == *name)) {
+            bail!("--set {self}: no mix has a program {name:?}, so it changes nothing");
+        }
+        Ok(())
+    }
+
     fn changed<T: Serialize + DeserializeOwned>(&self, old: &T) -> anyhow::Result<T> {
         let mut all = serde_json::to_value(old)?;
         let Some(keys) = all.as_object_mut() else {
@@ -164,6 +185,7 @@ mod tests {
             "machine.llc_mb*=2",
             "app.mpki*=0.75",
             "SGD.spin=true",
+            "ALS.phases=[]",
         ] {
             assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
         }

@@ -57,19 +57,6 @@ pub struct Learner {
     earlier: Option<Split>,
     /// Where its threads belong.
     pub company: Company,
-    /// It has been moved to learn how it scales.
-    pub probed: Probed,
-}
-
-/// Whether an application has been moved to learn how it scales.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Probed {
-    /// Not yet.
-    #[default]
-    NotYet,
-    /// It has.
-    Once,
 }
 
 /// How well the present count is known.
@@ -208,15 +195,6 @@ impl Learner {
                 && p.worked >= rules.worked_s
                 && p.error
                     .is_some_and(|error| outlook.ln_speed(self.cpus) + 2.0 * error < floor)
-        })
-    }
-
-    /// Whether another count near the present one is known, so that there is a slope.
-    #[must_use]
-    pub fn has_slope(&self, split: &Split) -> bool {
-        split.points.iter().any(|p| {
-            let (least, most) = (p.cpus.min(self.cpus), p.cpus.max(self.cpus));
-            p.worked > TOLD_S && least < most && most <= least.saturating_mul(2)
         })
     }
 }

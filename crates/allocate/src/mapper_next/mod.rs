@@ -12,8 +12,7 @@
 //! 4. Threads that wait for each other's data are put on one node where they fit ([`regions`]).
 //!
 //! An application that was here before under the same name begins with what was known of it. One that
-//! is unknown gets its fair share and is measured there first. When no division promises a gain but
-//! somebody is known at one count only, CPUs change hands once to learn how it scales.
+//! is unknown gets its fair share and is measured there first.
 //!
 //! Unit: CPUs. Invariants: those of [`AllocationPolicy`]; nobody is planned below its promise, which
 //! is a share of the speed expected at its fair share; with unchanged readings the counts come to
@@ -32,7 +31,7 @@ use crate::entitlement::{self, Entitlement};
 use crate::ledger::{self, Ledger, Note};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use crate::roll::Roll;
-use learner::{Company, Earlier, Knowledge, Learner, Probed};
+use learner::{Company, Earlier, Knowledge, Learner};
 use mapper_model::{Allocation, AppId, Reason, Snapshot, Trigger};
 use outlook::{Hints, Outlook};
 use plan::{Candidate, Plan};
@@ -150,42 +149,22 @@ impl MapperNext {
     ) -> Option<Vec<u32>> {
         let best = plan.best()?;
         let gain = plan.value(&best) - plan.value(&plan.now());
-        if gain > self.rules.gain * self.state.caution {
-            self.state.caution *= self.rules.caution;
-            for ((note, candidate), &to) in notes.iter_mut().zip(candidates).zip(&best) {
-                if let (Some(outlook), true) = (&candidate.outlook, to != candidate.now) {
-                    let own = outlook.ln_speed(to) - outlook.ln_speed(candidate.now);
-                    note.reasons.push(Reason::Model {
-                        rule: format!(
-                            "the best division of all: {:+.1} % is expected of it",
-                            100.0 * own.exp_m1()
-                        ),
-                    });
-                }
-            }
-            return Some(best);
-        }
-        if !self.rules.parts.probes() {
+        if gain <= self.rules.gain * self.state.caution {
             return None;
         }
-        let untried: Vec<usize> = (0..candidates.len())
-            .filter(|&place| self.state.learners.at(place).probed == Probed::NotYet)
-            .collect();
-        for &place in &untried {
-            self.state.learners.at_mut(place).probed = Probed::Once;
-        }
-        let probe = plan.probe(&untried)?;
-        for ((note, candidate), &to) in notes.iter_mut().zip(candidates).zip(&probe) {
-            if to != candidate.now {
+        self.state.caution *= self.rules.caution;
+        for ((note, candidate), &to) in notes.iter_mut().zip(candidates).zip(&best) {
+            if let (Some(outlook), true) = (&candidate.outlook, to != candidate.now) {
+                let own = outlook.ln_speed(to) - outlook.ln_speed(candidate.now);
                 note.reasons.push(Reason::Model {
                     rule: format!(
-                        "tries {to} instead of {} to learn how it scales",
-                        candidate.now
+                        "the best division of all: {:+.1} % is expected of it",
+                        100.0 * own.exp_m1()
                     ),
                 });
             }
         }
-        Some(probe)
+        Some(best)
     }
 }
 
@@ -233,8 +212,6 @@ impl AllocationPolicy for MapperNext {
                 owed: entitled[place],
                 now: ledger.count(place),
                 ln_promise: (app.spec.qos.get().ln() + self.rules.margin).min(0.0),
-                // Threads that belong together gain by a region, not by a slope.
-                has_slope: learner.company == Company::Together || learner.has_slope(&split),
             };
             if let Some(outlook) = &candidate.outlook {
                 let floor = outlook.ln_speed(candidate.owed.fair) + app.spec.qos.get().ln();

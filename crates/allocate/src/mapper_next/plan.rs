@@ -1,4 +1,4 @@
-//! Which division is sought, and which one is tried when too little is known.
+//! Which division is sought.
 //!
 //! A count is worth the logarithm of the speed expected there, times the weight: the sum over all is
 //! then that of the weighted geometric mean. A count below the promise is worth so much less that it
@@ -12,9 +12,6 @@ use crate::entitlement::Entitlement;
 const BROKEN: f64 = 1e3;
 /// What staying is worth, so that nobody moves for nothing.
 const STAYING: f64 = 1e-3;
-/// Share of what the promise lets an application give that is taken from it to learn how it scales:
-/// it may scale better than linearly.
-const PROBED: f64 = 0.75;
 
 /// An application that CPUs are divided among.
 #[derive(Clone, PartialEq, Debug)]
@@ -27,8 +24,6 @@ pub struct Candidate {
     pub now: u32,
     /// Logarithm of the share of its fair speed that it is promised.
     pub ln_promise: f64,
-    /// It is known at two counts that are near each other.
-    pub has_slope: bool,
 }
 
 impl Candidate {
@@ -98,48 +93,6 @@ impl Plan<'_> {
         let weights: f64 = self.candidates.iter().map(|c| c.owed.weight).sum();
         sum / weights.max(f64::MIN_POSITIVE)
     }
-
-    /// Counts at which those of `untried` who are known at one count only are measured at a second
-    /// one: they give each other, in pairs, a part of what their promise lets them give, from those
-    /// whom a CPU helps least to those whom it helps most; one that is left over gives to anybody.
-    #[must_use]
-    pub fn probe(&self, untried: &[usize]) -> Option<Vec<u32>> {
-        let can_move = |place: usize| {
-            let candidate = &self.candidates[place];
-            candidate.outlook.is_some() && !candidate.owed.fixed
-        };
-        let slope = |place: usize| {
-            let candidate = &self.candidates[place];
-            candidate.outlook.as_ref().map_or(0.0, |outlook| {
-                outlook.ln_speed(candidate.now.saturating_add(1)) - outlook.ln_speed(candidate.now)
-            })
-        };
-        let mut unknown: Vec<usize> = untried
-            .iter()
-            .copied()
-            .filter(|&place| can_move(place) && !self.candidates[place].has_slope)
-            .collect();
-        unknown.sort_by(|&a, &b| slope(a).total_cmp(&slope(b)));
-        let mut counts = self.now();
-        while let Some(giver) = (!unknown.is_empty()).then(|| unknown.remove(0)) {
-            let others = (0..counts.len()).filter(|&p| p != giver && can_move(p));
-            let Some(taker) = unknown
-                .pop()
-                .or_else(|| others.max_by(|&a, &b| slope(a).total_cmp(&slope(b))))
-            else {
-                break;
-            };
-            let (from, to) = (&self.candidates[giver], &self.candidates[taker]);
-            let spare = f64::from(counts[giver]) * -from.ln_promise.exp_m1() * PROBED;
-            let given = (spare as u32)
-                .max(1)
-                .min(counts[giver].saturating_sub(from.limits().least))
-                .min(to.limits().most.saturating_sub(counts[taker]));
-            counts[giver] -= given;
-            counts[taker] += given;
-        }
-        (counts != self.now()).then_some(counts)
-    }
 }
 
 #[cfg(test)]
@@ -172,7 +125,6 @@ mod tests {
             },
             now: 40,
             ln_promise: 0.85_f64.ln(),
-            has_slope: rates.len() > 1,
         }
     }
 
@@ -197,24 +149,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_of_how_two_scale_until_they_give_each_other_cpus() {
-        let candidates = [
-            candidate(&[(40, 40.0)], 0.01),
-            candidate(&[(40, 40.0)], 0.0),
-        ];
-        let plan = Plan {
-            cpus: 80,
-            candidates: &candidates,
-        };
-        assert_eq!(
-            plan.probe(&[0, 1]),
-            Some(vec![36, 44]),
-            "the serial one gives"
-        );
-        assert_eq!(plan.probe(&[]), None);
-    }
-
-    #[test]
     fn an_application_that_must_not_be_resized_is_left_alone() {
         let mut fixed = candidate(&[(40, 40.0)], 0.0);
         fixed.owed.fixed = true;
@@ -224,6 +158,5 @@ mod tests {
             candidates: &candidates,
         };
         assert_eq!(plan.best().unwrap()[0], 40);
-        assert_eq!(plan.probe(&[0, 1]), None);
     }
 }

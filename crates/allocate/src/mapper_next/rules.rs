@@ -59,8 +59,6 @@ pub enum Parts {
     NoRegions,
     /// A program that comes again is unknown.
     NoRecall,
-    /// Nobody is moved only to learn how it scales.
-    NoProbe,
 }
 
 impl Parts {
@@ -80,11 +78,5 @@ impl Parts {
     #[must_use]
     pub const fn recalls(self) -> bool {
         !matches!(self, Self::NoRecall)
-    }
-
-    /// Whether applications are moved to learn how they scale.
-    #[must_use]
-    pub const fn probes(self) -> bool {
-        !matches!(self, Self::NoProbe)
     }
 }

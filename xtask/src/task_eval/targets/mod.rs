@@ -13,6 +13,7 @@ mod nupoco;
 mod sam;
 
 pub(super) use book::Book;
+use causes::{Cause, Causes};
 
 use serde::Serialize;
 
@@ -130,7 +131,7 @@ pub(super) struct Line {
     pub(super) high: f64,
     pub(super) model: Option<f64>,
     pub(super) verdict: Verdict,
-    pub(super) cause: Option<&'static str>,
+    pub(super) cause: Option<Cause>,
 }
 
 impl Line {
@@ -158,16 +159,21 @@ impl Line {
     }
 }
 
-/// Every target, those outside first, then those inside.
-pub(super) fn judge(book: &Book<'_>) -> Vec<Line> {
-    let all = [
+/// Every target.
+fn all() -> Vec<Target> {
+    [
         mapper::TARGETS,
         mapper_services::TARGETS,
         sam::TARGETS,
         nupoco::TARGETS,
     ]
-    .concat();
-    let mut lines: Vec<Line> = all
+    .concat()
+}
+
+/// Every target, those outside first, then those inside.
+pub(super) fn judge(book: &Book<'_>) -> anyhow::Result<Vec<Line>> {
+    let causes = Causes::read()?;
+    let mut lines: Vec<Line> = all()
         .iter()
         .flat_map(|target| {
             target.numbers.iter().map(|number| {
@@ -191,12 +197,12 @@ pub(super) fn judge(book: &Book<'_>) -> Vec<Line> {
                     model,
                     verdict,
                     cause: (verdict == Verdict::Outside)
-                        .then(|| causes::of(target.id, number.what))
+                        .then(|| causes.of(target.id, number.what).cloned())
                         .flatten(),
                 }
             })
         })
         .collect();
     lines.sort_by_key(|line| line.verdict as u8);
-    lines
+    Ok(lines)
 }
