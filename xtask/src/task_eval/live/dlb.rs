@@ -1,14 +1,18 @@
 //! The DLB library of the Barcelona Supercomputing Center, if it is installed.
 //!
 //! DLB's LeWI lends the CPUs of a process that waits to others of the same node. It learns of waiting
-//! by OMPT, which libomp has and libgomp has not, so OpenMP programs are compiled by clang for it.
-//! Programs with threads of their own would have to call it, which these do not. Source: Garcia,
-//! Corbalan, Labarta, *LeWI: A Runtime Balancing Algorithm for Nested Parallelism*, ICPP 2009, and
-//! the user guide of DLB 3.
+//! by OMPT, which libomp has and libgomp has not. So that the programs are the same to the instruction,
+//! they stay compiled by gcc, and libomp, which has gcc's entry points too, is loaded in place of
+//! libgomp. Programs with threads of their own would have to call DLB, which these do not. Source:
+//! Garcia, Corbalan, Labarta, *LeWI: A Runtime Balancing Algorithm for Nested Parallelism*, ICPP 2009,
+//! and the user guide of DLB 3.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anyhow::{Context as _, bail};
+
+use super::programs::Threads;
 use super::settings::DlbIs;
 
 /// The name of the library that is loaded into programs.
@@ -43,10 +47,43 @@ impl Dlb {
             .or_else(by_loader)?;
         Some(Self { library })
     }
+}
+
+/// The library, and the OpenMP runtime that speaks to it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Loaded {
+    dlb: Dlb,
+    libomp: PathBuf,
+}
+
+impl Loaded {
+    /// Asks clang where its OpenMP runtime is.
+    pub(super) fn with_libomp(dlb: Dlb) -> anyhow::Result<Self> {
+        // clang repeats the bare name of what it does not find; Debian's packages have the second.
+        for name in ["libomp.so", "libomp.so.5"] {
+            let output = Command::new("clang")
+                .arg(format!("-print-file-name={name}"))
+                .output()
+                .context("ask clang for its OpenMP runtime")?;
+            let libomp = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+            if libomp.is_absolute() && libomp.exists() {
+                return Ok(Self { dlb, libomp });
+            }
+        }
+        bail!(
+            "clang has no OpenMP runtime (libomp.so), which DLB needs: install it, or leave \
+             --setting dlb out"
+        );
+    }
 
     /// Has a program run under it.
-    pub(super) fn preload(&self, command: &mut Command) {
-        command.env("LD_PRELOAD", &self.library);
+    pub(super) fn preload(&self, command: &mut Command, threads: Threads) {
+        let mut libraries = self.dlb.library.clone().into_os_string();
+        if threads == Threads::OpenMp {
+            libraries.push(":");
+            libraries.push(&self.libomp);
+        }
+        command.env("LD_PRELOAD", libraries);
         command.env("DLB_ARGS", ARGUMENTS);
     }
 }
@@ -82,16 +119,54 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_told_of_it_by_its_environment() {
-        let mut command = Command::new("md");
-        let dlb = Dlb {
-            library: "/opt/libdlb.so".into(),
+    fn openmp_programs_get_the_runtime_that_speaks_to_it_and_others_do_not() {
+        let loaded = Loaded {
+            dlb: Dlb {
+                library: "/opt/libdlb.so".into(),
+            },
+            libomp: "/opt/libomp.so".into(),
         };
-        dlb.preload(&mut command);
-        let set: Vec<_> = command
-            .get_envs()
-            .filter_map(|(name, _)| name.to_str())
-            .collect();
-        assert_eq!(set, ["DLB_ARGS", "LD_PRELOAD"]);
+        let preloaded = |threads| {
+            let mut command = Command::new("md");
+            loaded.preload(&mut command, threads);
+            let mut set = command.get_envs();
+            let found = set.find(|(name, _)| *name == "LD_PRELOAD");
+            found.and_then(|(_, value)| Some(value?.to_owned()))
+        };
+        let both = "/opt/libdlb.so:/opt/libomp.so";
+        assert_eq!(preloaded(Threads::OpenMp).unwrap(), both);
+        assert_eq!(preloaded(Threads::Own).unwrap(), "/opt/libdlb.so");
+    }
+
+    #[test]
+    fn a_program_of_gcc_runs_the_same_on_the_runtime_that_speaks_to_it() {
+        use crate::corun::build::{Runtime, compile, source_folder};
+        let folder = tempfile::tempdir().unwrap();
+        let (library, program) = (folder.path().join(LIBRARY), folder.path().join("kmeans"));
+        let empty = folder.path().join("empty.c");
+        std::fs::write(&empty, "int stands_for_dlb;\n").unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-shared", "-fPIC", "-o"])
+            .arg(&library)
+            .arg(&empty);
+        assert!(gcc.status().unwrap().success());
+        let loaded = Loaded::with_libomp(Dlb { library }).unwrap();
+        compile(
+            &source_folder().join("kmeans.c"),
+            Runtime::Libgomp,
+            &program,
+        )
+        .unwrap();
+        let mut command = Command::new(&program);
+        command.args(["--size", "4", "--steps", "20"]);
+        // Only libomp heeds this, and says so.
+        command.env("KMP_VERSION", "1");
+        loaded.preload(&mut command, Threads::OpenMp);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && said.contains("LLVM"),
+            "{output:?}"
+        );
     }
 }

@@ -11,12 +11,11 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 
-use super::dlb::Dlb;
+use super::dlb::Loaded;
 use super::mixes::Mix;
 use super::programs::{Compiled, Program, Threads};
 use super::settings::{Levers, Setting};
 use crate::corun::LAUNCHER_FAILED;
-use crate::corun::build::Runtime;
 use crate::corun::calibration::choose_steps;
 use crate::corun::machine::{Disturbance, DisturbanceMeter, LoadBefore};
 use crate::corun::processes::{Ending, Interrupt, Launch, Outcome, run_side_by_side};
@@ -26,6 +25,10 @@ use crate::private_daemon::PrivateDaemon;
 
 /// A run may take this many times as long as a fair division of the machine would take.
 const PATIENCE: f64 = 4.0;
+
+/// So long at least may a run take from which the work of a program is chosen: a busy machine can keep
+/// one CPU from it for many seconds.
+const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs with the chosen steps from which they are corrected.
 const CONFIRMING_RUNS: usize = 2;
@@ -77,7 +80,7 @@ pub(super) struct Stage {
     pub(super) cpus: Vec<usize>,
     /// A daemon for each allocation policy that is measured; nothing names the default one.
     pub(super) daemons: Vec<(Option<String>, PrivateDaemon)>,
-    pub(super) dlb: Option<Dlb>,
+    pub(super) dlb: Option<Loaded>,
     pub(super) qos: f64,
     pub(super) interrupt: Interrupt,
 }
@@ -156,11 +159,7 @@ impl Stage {
         setting: &Setting,
         share: &Share,
     ) -> anyhow::Result<Launch> {
-        let runtime = match setting {
-            Setting::Dlb => Runtime::Libomp,
-            _ => Runtime::Libgomp,
-        };
-        let path = self.compiled.path(program, runtime);
+        let path = self.compiled.path(program);
         let mut cpus = None;
         let mut command = match setting {
             Setting::Plain | Setting::Static | Setting::Dlb => Command::new(path),
@@ -189,7 +188,7 @@ impl Stage {
             cpus = Some(share.cpus.clone());
         }
         if let (Setting::Dlb, Some(dlb)) = (setting, &self.dlb) {
-            dlb.preload(&mut command);
+            dlb.preload(&mut command, program.threads);
         }
         Ok(Launch {
             command,
@@ -243,7 +242,7 @@ impl Stage {
     fn alone(&self, program: &Program, steps: u64) -> anyhow::Result<WorkloadLine> {
         let shares = fair_division(&self.cpus, 2);
         let share = shares.first().context("no share for a program")?;
-        let mut command = Command::new(self.compiled.path(program, Runtime::Libgomp));
+        let mut command = Command::new(self.compiled.path(program));
         command.args(["--steps", &steps.to_string()]);
         suit_threads(&mut command, program, share);
         let launch = Launch {
@@ -251,7 +250,7 @@ impl Stage {
             cpus: Some(share.cpus.clone()),
             delay: Duration::ZERO,
         };
-        let limit = self.limit(1) * 10;
+        let limit = (self.limit(1) * 10).max(LEAST_PATIENCE);
         let outcomes = run_side_by_side(vec![launch], limit, &self.interrupt)?;
         let outcome = outcomes.first().context("a run without an outcome")?;
         match judge(program.name, outcome) {

@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 
-use self::dlb::Dlb;
+use self::dlb::{Dlb, Loaded};
 use self::evaluate::{MeasuredMix, SettingRuns};
 use self::measure::Stage;
 use self::mixes::Mix;
@@ -34,7 +34,7 @@ use self::programs::{Compiled, PROGRAMS, Program, Threads};
 use self::results::{Method, Results};
 use self::settings::{Choice, Setting};
 use super::execute::check_writable;
-use crate::corun::build::{self, Profile, Runtime};
+use crate::corun::build::{self, Profile};
 use crate::corun::machine::Machine;
 use crate::corun::output::OutputFile;
 use crate::corun::processes::{Interrupt, allowed_cpus};
@@ -161,14 +161,6 @@ impl Plan {
         PROGRAMS.iter().filter(wanted).collect()
     }
 
-    fn runtimes(&self) -> Vec<Runtime> {
-        let mut runtimes = vec![Runtime::Libgomp];
-        if self.settings.contains(&Setting::Dlb) {
-            runtimes.push(Runtime::Libomp);
-        }
-        runtimes
-    }
-
     /// The policies of the daemons that are needed, each once.
     fn policies(&self) -> Vec<Option<String>> {
         let managed = self.settings.iter().filter(|setting| setting.is_managed());
@@ -185,7 +177,7 @@ impl Plan {
 pub(super) fn run(args: &LiveArgs, shared: &Shared<'_>) -> anyhow::Result<()> {
     let plan = Plan::new(args, shared)?;
     let mut purposes = vec![Purpose::Build];
-    if plan.runtimes().contains(&Runtime::Libomp) {
+    if plan.settings.contains(&Setting::Dlb) {
         purposes.push(Purpose::Clang);
     }
     task_setup::require(&purposes)?;
@@ -207,10 +199,13 @@ fn measure(plan: &Plan, profile: Profile, interrupt: Interrupt) -> anyhow::Resul
         true => build::build_libmapper(profile)?,
         false => PathBuf::new(),
     };
-    let compiled = Compiled::new(&programs, &plan.runtimes(), &libmapper)?;
+    let compiled = Compiled::new(&programs, &libmapper)?;
     let cpus = allowed_cpus()?;
-    let compilers: Vec<&str> = plan.runtimes().iter().map(|of| of.compiler()).collect();
-    let machine = Machine::describe(cpus.len(), &compilers);
+    let machine = Machine::describe(cpus.len(), &["gcc"]);
+    let dlb = plan
+        .dlb
+        .clone()
+        .filter(|_| plan.settings.contains(&Setting::Dlb));
     let begun = Instant::now();
     let mut stage = Stage {
         compiled,
@@ -218,7 +213,7 @@ fn measure(plan: &Plan, profile: Profile, interrupt: Interrupt) -> anyhow::Resul
         calibrated_s: plan.calibrated_s,
         cpus,
         daemons: Vec::new(),
-        dlb: plan.dlb.clone(),
+        dlb: dlb.map(Loaded::with_libomp).transpose()?,
         qos: plan.qos,
         interrupt,
     };

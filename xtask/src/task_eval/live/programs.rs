@@ -162,12 +162,8 @@ pub(super) struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles these, OpenMP programs for these runtimes; `libmapper` is the folder of that library.
-    pub(super) fn new(
-        programs: &[&Program],
-        runtimes: &[Runtime],
-        libmapper: &Path,
-    ) -> anyhow::Result<Self> {
+    /// Compiles these; `libmapper` is the folder of that library.
+    pub(super) fn new(programs: &[&Program], libmapper: &Path) -> anyhow::Result<Self> {
         let compiled = Self {
             folder: workspace::target_dir().join("workloads"),
         };
@@ -175,26 +171,22 @@ impl Compiled {
             .with_context(|| format!("make the folder {}", compiled.folder.display()))?;
         for program in programs {
             let source = source_folder().join(format!("{}.c", program.source));
-            let threads = |client| {
-                compile_threads(&source, client, &compiled.path(program, Runtime::Libgomp))
-            };
+            let to = compiled.path(program);
             match program.threads {
-                Threads::OpenMp => {
-                    for &runtime in runtimes {
-                        compile(&source, runtime, &compiled.path(program, runtime))?;
-                    }
+                Threads::OpenMp => compile(&source, Runtime::Libgomp, &to)?,
+                Threads::Own => compile_threads(&source, Client::None, &to)?,
+                Threads::OwnWithMapper => {
+                    compile_threads(&source, Client::Libmapper(libmapper), &to)?;
                 }
-                Threads::Own => threads(Client::None)?,
-                Threads::OwnWithMapper => threads(Client::Libmapper(libmapper))?,
             }
         }
         Ok(compiled)
     }
 
-    /// Where a program is. The runtime matters only to OpenMP programs.
-    pub(super) fn path(&self, program: &Program, runtime: Runtime) -> PathBuf {
+    /// Where a program is.
+    pub(super) fn path(&self, program: &Program) -> PathBuf {
         let kind = match program.threads {
-            Threads::OpenMp => runtime.name(),
+            Threads::OpenMp => Runtime::Libgomp.name(),
             Threads::Own | Threads::OwnWithMapper => "threads",
         };
         self.folder.join(format!("{}-{kind}", program.name))

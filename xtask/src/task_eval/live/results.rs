@@ -169,8 +169,8 @@ impl Results {
                  not compared."
             }
             DlbIs::Installed if self.settings.contains(&Setting::Dlb) => {
-                "Under DLB, OpenMP programs are compiled by clang, whose runtime tells DLB when it \
-                 waits; programs with threads of their own are only pinned."
+                "Under DLB, OpenMP programs run on libomp, which tells DLB when it waits, in place of \
+                 libgomp; programs with threads of their own are only pinned."
             }
             DlbIs::Installed => "DLB is installed and was not asked for.",
         }
