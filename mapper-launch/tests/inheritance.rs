@@ -74,6 +74,7 @@ fn descriptors_are_the_callers_and_no_other() {
     let stage = Stage::new();
     let file = tempfile::tempfile().unwrap();
     let number = file.as_raw_fd();
+    const HIGH: i32 = 97;
     // Closed ones stay closed, open ones open.
     for closed in [None, Some(0), Some(1), Some(2)] {
         let list = ["sh", "-c", "ls -l /proc/$$/fd >$OUT"];
@@ -87,7 +88,8 @@ fn descriptors_are_the_callers_and_no_other() {
             // SAFETY: only async-signal-safe calls.
             unsafe {
                 command.pre_exec(move || {
-                    libc::dup2(number, 9);
+                    // A number that the file does not have: such a copy would be closed at exec.
+                    libc::dup2(number, HIGH);
                     if let Some(closed) = closed {
                         libc::close(closed);
                     }
@@ -108,7 +110,9 @@ fn descriptors_are_the_callers_and_no_other() {
             open
         });
         assert!(
-            lists[0].iter().any(|entry| entry.starts_with('9')),
+            lists[0]
+                .iter()
+                .any(|entry| entry.starts_with(&HIGH.to_string())),
             "{lists:?}"
         );
         assert_eq!(lists[0], lists[1], "closed: {closed:?}");

@@ -183,13 +183,13 @@ fn an_ignored_signal_stays_ignored() {
     // SAFETY: `signal` is async-signal-safe.
     unsafe {
         launch.pre_exec(|| {
-            libc::signal(libc::SIGHUP, libc::SIG_IGN);
+            libc::signal(libc::SIGTERM, libc::SIG_IGN);
             Ok(())
         });
     }
     let mut running = Running::start(&mut launch);
     let program = running.ready();
-    kill(running.pid(), libc::SIGHUP);
+    kill(running.pid(), libc::SIGTERM);
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(state(program), Some('S'));
     assert_eq!(told(running.end()), "exit 0");

@@ -70,9 +70,11 @@ impl Stage {
     }
 
     /// A program in an environment that has nothing of mapper's or OpenMP's but the socket and the
-    /// stand-in for the shim.
+    /// stand-in for the shim. Signals that whoever runs the tests ignores (`nohup` does, and so does a shell
+    /// for what it puts in the background) are as they are in a terminal.
     pub(crate) fn bare(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
+        let mut command = Command::new("/usr/bin/env");
+        command.args(["--default-signal=HUP,INT,QUIT", program]);
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             let meddles = ["OMP_", "GOMP_", "KMP_", "MAPPER_", "LD_"];
