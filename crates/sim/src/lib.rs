@@ -40,4 +40,4 @@ pub use machine::{Machine, MachineSpec};
 pub use occupancy::Occupancy;
 pub use performance::{Solution, Speed, solve};
 pub use run::run;
-pub use scenario::{AppOutcome, Job, Method, Outcome, Sample, Scenario, Teams};
+pub use scenario::{AppOutcome, Job, Lending, Method, Outcome, Sample, Scenario, Teams};

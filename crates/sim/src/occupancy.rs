@@ -82,6 +82,30 @@ impl Occupancy {
         }
     }
 
+    /// Lends cores on which nobody runs to applications with more threads than CPUs: `borrowers` are
+    /// the application, its threads without a CPU, and the set that is its own. They share what there
+    /// is in proportion to these threads.
+    pub fn lend(&mut self, machine: &Machine, borrowers: &[(usize, f64, &CpuSet)]) {
+        let cores = machine.cores() as usize;
+        let contexts = machine.contexts() as usize;
+        let is_idle = |context: usize| self.row(context).iter().all(|share| *share <= 0.0);
+        let idle: Vec<usize> = (0..contexts)
+            .filter(|context| (context % cores..contexts).step_by(cores).all(is_idle))
+            .collect();
+        let total: f64 = borrowers.iter().map(|(_, threads, _)| threads).sum();
+        if idle.is_empty() || total <= 0.0 {
+            return;
+        }
+        let share = (total / idle.len() as f64).min(1.0);
+        for context in idle {
+            for &(app, threads, own) in borrowers {
+                if !own.contains(mapper_model::CpuId(context as u32)) {
+                    self.add(context, app, share * threads / total);
+                }
+            }
+        }
+    }
+
     /// Brings contexts that are asked for more than their time back to it.
     pub fn divide(&mut self) {
         for row in self.shares.chunks_exact_mut(self.apps.max(1)) {
@@ -172,6 +196,21 @@ mod tests {
         occupancy.confine(&machine(), 0, 2.5, &"0,10,40,50".parse().unwrap());
         let at = |context: usize| occupancy.row(context)[0];
         assert_eq!([at(0), at(10), at(40), at(50)], [1.0, 1.0, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn only_cores_on_which_nobody_runs_are_lent() {
+        let machine = machine();
+        let mut occupancy = Occupancy::idle(&machine, 2);
+        // A serial part on the first core of ten; 80 threads on the other 60 CPUs.
+        let (serial, many) = ("0-9,40-49".parse().unwrap(), "10-39,50-79".parse().unwrap());
+        occupancy.confine(&machine, 0, 1.0, &serial);
+        occupancy.confine(&machine, 1, 80.0, &many);
+        occupancy.lend(&machine, &[(1, 20.0, &many)]);
+        assert_eq!(occupancy.row(0), [1.0, 0.0]);
+        assert_eq!(occupancy.row(40), [0.0, 0.0], "the sibling stays free");
+        assert_eq!(occupancy.row(41), [0.0, 1.0]);
+        assert!((occupancy.running(1) - 78.0).abs() < 1e-9);
     }
 
     proptest! {

@@ -93,7 +93,8 @@ struct Run<'a, 'g> {
 
 impl<'a, 'g> Run<'a, 'g> {
     fn new(scenario: &'a Scenario, governor: Option<&'g mut dyn Governor>) -> Self {
-        let speeds = Speeds::new(&scenario.machine, &scenario.constants, scenario.teams);
+        let speeds = Speeds::new(&scenario.machine, &scenario.constants, scenario.teams)
+            .with_lending(scenario.lending);
         let programs: Vec<Program> = scenario
             .jobs
             .iter()

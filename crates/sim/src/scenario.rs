@@ -57,6 +57,18 @@ pub enum Teams {
     Follow,
 }
 
+/// Whether CPUs that their owners leave idle are lent to others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Lending {
+    /// They stay idle.
+    #[default]
+    Never,
+    /// Threads of others that have no CPU run on them, and leave at once and without any cost when
+    /// the owner wants them: the most that lending can bring. Only whole cores are lent, so that
+    /// no owner meets a stranger in its own core, and nothing to a program that was put on one node.
+    WholeCores,
+}
+
 /// What is simulated.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
@@ -70,6 +82,8 @@ pub struct Scenario {
     pub method: Method,
     /// With OpenMP programs that do or do not follow their allocation.
     pub teams: Teams,
+    /// With or without lending of idle CPUs.
+    pub lending: Lending,
     /// Seed of all randomness.
     pub seed: u64,
     /// The longest step; without it from event to event.

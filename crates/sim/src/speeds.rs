@@ -10,7 +10,7 @@ use crate::cycle::{Cycle, Part};
 use crate::machine::Machine;
 use crate::occupancy::Occupancy;
 use crate::performance::{Solution, Speed, solve};
-use crate::scenario::{Job, Teams};
+use crate::scenario::{Job, Lending, Teams};
 use crate::service;
 use crate::waiting::{self, Kept};
 use mapper_model::CpuSet;
@@ -59,6 +59,7 @@ pub(crate) struct Speeds {
     machine: Machine,
     constants: Constants,
     teams: Teams,
+    lending: Lending,
     kept: BTreeMap<Vec<u64>, Vec<Pace>>,
 }
 
@@ -68,8 +69,13 @@ impl Speeds {
             machine: machine.clone(),
             constants: *constants,
             teams,
+            lending: Lending::Never,
             kept: BTreeMap::new(),
         }
+    }
+
+    pub(crate) fn with_lending(self, lending: Lending) -> Self {
+        Self { lending, ..self }
     }
 
     /// A program ready to run: its speed alone is measured here.
@@ -130,6 +136,7 @@ impl Speeds {
             .filter(|&at| programs[places[at].program].job.app.service.is_some())
             .collect();
         let mut solution = Solution::default();
+        let mut running = Vec::new();
         let rounds = if serves.is_empty() { 1 } else { SERVICE_ROUNDS };
         for round in 0..rounds {
             if round > 0 {
@@ -144,6 +151,7 @@ impl Speeds {
                 }
             }
             let occupancy = self.occupancy(programs, places, &runnable);
+            running = (0..places.len()).map(|at| occupancy.running(at)).collect();
             solution = solve(&self.machine, &self.constants, &behaviours, &occupancy);
         }
         let total: f64 = runnable.iter().sum();
@@ -159,6 +167,7 @@ impl Speeds {
                 let seen = Seen {
                     parallel: parts[at].parallel,
                     runnable: runnable[at],
+                    running: running[at],
                     total,
                     threads,
                     speed: solution.apps[at],
@@ -213,6 +222,20 @@ impl Speeds {
             }
         }
         occupancy.divide();
+        if self.lending == Lending::WholeCores {
+            let borrowers: Vec<(usize, f64, &CpuSet)> = places
+                .iter()
+                .enumerate()
+                .filter_map(|(at, place)| {
+                    let set = place.set?;
+                    let without = runnable[at] - f64::from(set.len());
+                    let mut nodes = self.machine.topology().sockets().iter();
+                    let on_one_node = nodes.any(|node| set.is_subset(node));
+                    (without > 0.0 && !on_one_node).then_some((at, without, set))
+                })
+                .collect();
+            occupancy.lend(&self.machine, &borrowers);
+        }
         occupancy
     }
 
@@ -221,7 +244,7 @@ impl Speeds {
         let contexts = f64::from(self.machine.contexts());
         let (cpus, crowding) = match place.set {
             Some(set) => {
-                let cpus = f64::from(set.len());
+                let cpus = f64::from(set.len()).max(seen.running);
                 (cpus, seen.runnable / cpus)
             }
             None => (contexts, seen.total / contexts),
@@ -345,6 +368,8 @@ impl Speeds {
 struct Seen {
     parallel: bool,
     runnable: f64,
+    /// Threads that run, on own CPUs and on borrowed ones.
+    running: f64,
     total: f64,
     /// Threads that a woken one may find before it, those of services with them.
     threads: f64,

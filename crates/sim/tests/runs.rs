@@ -25,6 +25,7 @@ fn scenario(machine: &str, apps: &[&str]) -> Scenario {
         method: Method::LongestTimes(2),
         teams: Teams::Fixed,
         seed: 1,
+        lending: mapper_sim::Lending::Never,
         longest_step_s: None,
         timeline: true,
     }

@@ -125,7 +125,7 @@ impl Plan {
                         timeline: (seed == 1 || policy.pace == policies::Pace::Once)
                             && matches!(
                                 policy.kind,
-                                Kind::Core { .. } | Kind::Next(_) | Kind::Shipped
+                                Kind::Core { .. } | Kind::Next { .. } | Kind::Shipped
                             ),
                         ..base.clone()
                     };

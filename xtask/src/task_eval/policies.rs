@@ -24,6 +24,13 @@ pub(super) enum Pace {
     Sections,
 }
 
+/// Whether the model lends CPUs that their owners leave idle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lends {
+    Nothing,
+    Idle,
+}
+
 /// How a policy is carried out.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Kind {
@@ -46,7 +53,7 @@ pub(super) enum Kind {
         paper: bool,
     },
     /// The same with this project's own policy, in which only these parts are in use.
-    Next(Parts),
+    Next { parts: Parts, lends: Lends },
     /// MAPPER as its authors' code decides.
     Shipped,
     /// An approximation of Varuna.
@@ -89,7 +96,10 @@ const fn next(name: &'static str, title: &'static str, parts: Parts) -> Policy {
         name,
         title,
         pace: Pace::Allocation,
-        kind: Kind::Next(parts),
+        kind: Kind::Next {
+            parts,
+            lends: Lends::Nothing,
+        },
     }
 }
 
@@ -143,6 +153,15 @@ pub(super) const POLICIES: &[Policy] = &[
         "mapper-next, no recall",
         Parts::NoRecall,
     ),
+    Policy {
+        name: "mapper-next-lending",
+        title: "mapper-next, idle cores lent without cost",
+        pace: Pace::Allocation,
+        kind: Kind::Next {
+            parts: Parts::All,
+            lends: Lends::Idle,
+        },
+    },
     core(
         "hill_climb",
         "hill climbing",
@@ -272,7 +291,7 @@ pub(super) fn governor(
                 controller, interval_s, overhead,
             ))))
         }
-        Kind::Next(parts) => {
+        Kind::Next { parts, .. } => {
             let config = config(spec, machine, mapper_next::NAME, "sam_mph", false)?;
             let rules = Rules {
                 parts,

@@ -1,13 +1,13 @@
 //! One run of the simulator: everything it depends on, and what came of it.
 
 use super::mix::Member;
-use super::policies::{self, Kind, Pace};
+use super::policies::{self, Kind, Lends, Pace};
 use super::protocol::{MethodName, TeamsName};
 use anyhow::Context as _;
 use mapper_model::{CpuId, CpuRange, CpuSet, Qos};
 use mapper_sim::{
-    Constants, Fixed, Governor, Job, Machine, MachineSpec, Method, Outcome, Scenario, Teams,
-    approximations, layouts, oracle,
+    Constants, Fixed, Governor, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario,
+    Teams, approximations, layouts, oracle,
 };
 use serde::{Deserialize, Serialize};
 
@@ -151,6 +151,12 @@ impl RunSpec {
             teams: match self.teams {
                 TeamsName::Fixed => Teams::Fixed,
                 TeamsName::Follow => Teams::Follow,
+            },
+            lending: match kind {
+                Kind::Next {
+                    lends: Lends::Idle, ..
+                } => Lending::WholeCores,
+                _ => Lending::Never,
             },
             seed: self.seed,
             longest_step_s: None,
