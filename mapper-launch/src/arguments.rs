@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use clap::Parser;
 use clap::error::ErrorKind;
-use mapper_control::schema::{RuntimeChoice, Schedule, TeamsAsked, Threads};
+use mapper_control::schema::{MemoryPolicy, RuntimeChoice, Schedule, TeamsAsked, Threads};
 use mapper_model::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,11 @@ struct CommandLine {
     /// Keep the number of CPUs it starts with
     #[arg(long)]
     no_resize: bool,
+
+    /// Memory on NUMA machines: `keep` it where it was first touched, have it follow the CPUs (`local`), or
+    /// `interleave` it over their nodes; needs a daemon with control groups
+    #[arg(long, value_name = "POLICY", default_value = "keep")]
+    mem: MemoryPolicy,
 
     /// OpenMP teams: `fixed` at launch; `virtual`, the size the program expects on as many CPUs as
     /// it has, for programs of gcc; or `follow` the allocation at every parallel region, for
@@ -169,6 +174,8 @@ pub(crate) struct Wishes {
     pub(crate) teams_asked: TeamsAsked,
     /// What is to be done.
     pub(crate) purpose: Purpose,
+    /// What is done with its memory when its CPUs move.
+    pub(crate) memory: MemoryPolicy,
     /// `--schedule`, if given.
     pub(crate) schedule: Option<Schedule>,
     /// `--threads`, if given.
@@ -259,6 +266,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
         } else {
             Purpose::Launch
         },
+        memory: line.mem,
         schedule: line.schedule,
         threads: line.threads,
         runtime: if line.no_runtime {

@@ -9,6 +9,7 @@ use crate::environment::{self, Assignment, Environment, Granted, Runtime, TeamWi
 use crate::failure::{Failure, say};
 use crate::identity::Identity;
 use crate::linkage;
+use crate::memory;
 use crate::program::Program;
 use crate::report::Report;
 use crate::shim;
@@ -18,7 +19,8 @@ use crate::supervise::{Ending, Event, Supervisor};
 use crate::waiting::SpinTurns;
 use anyhow::Context;
 use mapper_control::schema::{
-    self, ExitedRequest, LaunchRequest, OpenSetting, RuntimeChoice, Schedule, Settled, TeamsAsked,
+    self, ExitedRequest, LaunchRequest, MemoryPolicy, OpenSetting, RuntimeChoice, Schedule,
+    Settled, TeamsAsked,
 };
 use mapper_control::{Client, ClientError, Launched, socket_path};
 use mapper_model::{AppId, TeamMode};
@@ -68,6 +70,9 @@ fn try_run(started: StartedWith) -> Result<u8, Failure> {
     {
         wishes.spec.teams = teams;
         wishes.teams_asked = TeamsAsked::FromCatalogue;
+    }
+    if wishes.memory == MemoryPolicy::Interleave {
+        memory::interleave()?;
     }
     let socket = socket_path::socket_path(wishes.socket.as_deref());
     let client = match Client::connect(&socket, PATIENCE) {
@@ -281,6 +286,7 @@ fn launch_request(
         wishes.spec.clone(),
         wishes.runtime,
     );
+    request.memory = wishes.memory;
     request.teams_asked = wishes.teams_asked;
     request.open = open_settings(wishes, environment);
     request.program = program;

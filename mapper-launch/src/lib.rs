@@ -30,6 +30,7 @@ mod forwarding;
 mod identity;
 mod launch;
 mod linkage;
+mod memory;
 mod program;
 mod report;
 mod shim;

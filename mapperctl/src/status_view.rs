@@ -4,7 +4,9 @@ use crate::plain_text::{Width, harmless, wrapped};
 use crate::quantities::{counted, short, short_or_dash, span};
 use crate::table::{Cell, Column, Table};
 use anstyle::{AnsiColor, Style};
-use mapper_control::schema::{AppStatus, RuntimeState, RuntimeStatus, Selection, Status};
+use mapper_control::schema::{
+    AppStatus, MemoryPolicy, RuntimeState, RuntimeStatus, Selection, Status,
+};
 use mapper_model::TeamMode;
 
 /// The status as text.
@@ -134,8 +136,12 @@ fn measured(app: &AppStatus) -> String {
     if let Some(adopted) = &app.adopted {
         return harmless(&format!("{source}; adopted: {adopted}"));
     }
+    let memory = match app.memory {
+        MemoryPolicy::Keep => String::new(),
+        policy => format!("; memory {policy}"),
+    };
     harmless(&format!(
-        "{source}; teams {}",
+        "{source}{memory}; teams {}",
         teams_and_runtime(app.teams, &app.teams_by, &app.runtime)
     ))
 }

@@ -14,7 +14,9 @@ use crate::message::{Answer, Peer, Served};
 use crate::settling::Provenance;
 use crate::state::{App, Daemon, Lease};
 use crate::watch::Watches;
-use mapper_control::schema::{AdoptReply, AdoptRequest, AdoptTarget, OpenSetting, ReleaseReply};
+use mapper_control::schema::{
+    AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy, OpenSetting, ReleaseReply,
+};
 use mapper_control::{ErrorReply, PROTOCOL, Reply};
 use mapper_host::enforce::{self, Adoptee, Departure, descendants};
 use mapper_host::{HostError, chain};
@@ -164,6 +166,7 @@ impl Daemon {
             spec,
             command: String::new(),
             provenance: Provenance::default(),
+            memory: MemoryPolicy::Keep,
             adopted: Some(Adoption {
                 target,
                 by: peer.uid,

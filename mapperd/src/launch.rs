@@ -13,7 +13,7 @@ use crate::settings::Audience;
 use crate::settling::{self, Provenance};
 use crate::state::{App, Daemon, GATHER, Lease};
 use crate::watch::Watches;
-use mapper_control::schema::{LaunchReply, LaunchRequest, RuntimeChoice, Settled};
+use mapper_control::schema::{LaunchReply, LaunchRequest, MemoryPolicy, RuntimeChoice, Settled};
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::chain;
 use mapper_host::enforce::{EnforcerKind, Newcomer};
@@ -92,6 +92,7 @@ impl Daemon {
             request,
         );
         self.permit(peer, &request.open, &mut request.spec)?;
+        self.check_memory(request.memory)?;
         // What was read belongs to the process of the descriptor only if that still lives.
         if has_ended(&process) {
             return Err(no_process(request.pid));
@@ -101,6 +102,23 @@ impl Daemon {
             settled,
             provenance,
         })
+    }
+
+    /// Whether memory can be had as asked.
+    fn check_memory(&self, memory: MemoryPolicy) -> Result<(), ErrorReply> {
+        let refused = |why: &str| {
+            Err(ErrorReply::InvalidParameter {
+                message: format!("mem {memory}: {why}"),
+            })
+        };
+        match (memory, self.parts.enforcer.kind()) {
+            (MemoryPolicy::Unknown, _) => refused("give local, interleave or keep"),
+            (MemoryPolicy::Local | MemoryPolicy::Interleave, EnforcerKind::Affinity) => refused(
+                "this daemon confines by thread affinity and cannot bind memory; start it with \
+                 --enforcer cgroup, or the program without --mem",
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Whether this client may have anything more managed.
@@ -262,6 +280,7 @@ impl Daemon {
             spec,
             command: request.command,
             provenance,
+            memory: request.memory,
             adopted: None,
             uid: peer.uid,
             first_process: self.process(request.pid),

@@ -13,6 +13,7 @@ use crate::account::Books;
 use crate::adopt::Adoption;
 use crate::settling::Provenance;
 use anyhow::{Context, bail};
+use mapper_control::schema::MemoryPolicy;
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -79,6 +80,9 @@ pub(crate) struct SavedApp {
     /// How its launch was settled.
     #[serde(default)]
     pub(crate) provenance: Provenance,
+    /// What is done with its memory when its CPUs move.
+    #[serde(default)]
+    pub(crate) memory: MemoryPolicy,
     /// What it was before, if it was adopted.
     #[serde(default)]
     pub(crate) adopted: Option<Adoption>,
@@ -274,6 +278,7 @@ mod tests {
             set_by_others: None,
             books: Books::default(),
             provenance: Provenance::default(),
+            memory: MemoryPolicy::Keep,
             adopted: None,
             token: Some("00000000000000ab".into()),
         });

@@ -31,8 +31,9 @@ use crate::saving::{Flushed, Saver};
 use crate::service::{self, Asked, Signals, Watchdog};
 use crate::settings::Settings;
 use crate::settling::Provenance;
+use crate::surroundings::Sleep;
 use crate::watch::Watches;
-use mapper_control::schema::{ExitedRequest, Selection};
+use mapper_control::schema::{ExitedRequest, MemoryPolicy, Selection};
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_host::chain;
 use mapper_host::clock::Clock;
@@ -90,8 +91,8 @@ pub(crate) struct Daemon {
     pub(crate) started_ns: u64,
     /// CPUs that may be given out, as of the last decision.
     pub(crate) usable: CpuSet,
-    /// For how long the machine had been suspended when that was last looked at.
-    pub(crate) suspended_ns: u64,
+    /// How long the machine has slept so far.
+    pub(crate) sleep: Sleep,
     /// Reports of applications that have ended.
     pub(crate) closed: Closed,
     pub(crate) tally: Tally,
@@ -106,6 +107,8 @@ pub(crate) struct App {
     pub(crate) command: String,
     /// How its launch was settled.
     pub(crate) provenance: Provenance,
+    /// What is done with its memory when its CPUs move.
+    pub(crate) memory: MemoryPolicy,
     /// What it was before, if it was adopted.
     pub(crate) adopted: Option<Adoption>,
     pub(crate) uid: u32,
@@ -148,7 +151,7 @@ struct Timing {
 impl Daemon {
     pub(crate) fn new(parts: Parts) -> anyhow::Result<Self> {
         let started_ns = parts.clock.now_ns();
-        let suspended_ns = parts.clock.suspended_ns();
+        let sleep = Sleep::until_now(parts.clock.as_ref());
         let mut daemon = Self {
             next_app: AppId(1),
             parts,
@@ -157,7 +160,7 @@ impl Daemon {
             decisions: 0,
             started_ns,
             usable: CpuSet::new(),
-            suspended_ns,
+            sleep,
             closed: Closed::default(),
             tally: Tally::default(),
             timing: Timing::default(),

@@ -82,6 +82,7 @@ impl Daemon {
             teams: app.spec.teams,
             teams_by: app.provenance.teams_by.clone(),
             runtime: runtime_status(app),
+            memory: app.memory,
             adopted: app.adopted.as_ref().map(|adopted| adopted.target.clone()),
             reasons: told(reasons),
             sentence: match (&app.set_by_others, &app.planned) {
@@ -247,6 +248,7 @@ fn outline(app: &App) -> AppStatus {
         teams: app.spec.teams,
         teams_by: String::new(),
         runtime: RuntimeStatus::default(),
+        memory: app.memory,
         adopted: None,
         reasons: Vec::new(),
         sentence: String::new(),

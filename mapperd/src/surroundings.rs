@@ -14,6 +14,7 @@
 //! is no sample. Changes of the wall clock are not noticed, since it is not used.
 
 use crate::state::Daemon;
+use mapper_host::clock::Clock;
 use mapper_model::CpuSet;
 use std::time::Duration;
 
@@ -135,13 +136,63 @@ impl Daemon {
     }
 
     fn look_for_sleep(&mut self) -> Surroundings {
-        let suspended_ns = self.parts.clock.suspended_ns();
-        let slept = Duration::from_nanos(suspended_ns.saturating_sub(self.suspended_ns));
-        self.suspended_ns = suspended_ns;
+        self.sleep.look(self.parts.clock.as_ref())
+    }
+}
+
+/// For how long the machine had slept since it was booted when that was last looked at.
+///
+/// It is the difference of two clocks, one of which stands still meanwhile (`CLOCK_BOOTTIME` and
+/// `CLOCK_MONOTONIC`): the only jump that either of them makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sleep {
+    suspended_ns: u64,
+}
+
+impl Sleep {
+    /// As of now.
+    pub(crate) fn until_now(clock: &dyn Clock) -> Self {
+        Self {
+            suspended_ns: clock.suspended_ns(),
+        }
+    }
+
+    /// Whether it has slept since the last look.
+    fn look(&mut self, clock: &dyn Clock) -> Surroundings {
+        let before = std::mem::replace(self, Self::until_now(clock));
+        let slept_ns = self.suspended_ns.saturating_sub(before.suspended_ns);
+        let slept = Duration::from_nanos(slept_ns);
         if slept < SLEPT {
             return Surroundings::AsBefore;
         }
         tracing::info!("the machine was suspended for {slept:.1?}");
         Surroundings::Changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_host::clock::ManualClock;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    #[test]
+    fn only_the_interval_in_which_the_machine_slept_does_not_count() {
+        let clock = ManualClock::default();
+        // What it slept before the daemon came is nobody's interval.
+        clock.sleep(3600 * SECOND_NS);
+        let mut sleep = Sleep::until_now(&clock);
+        let mut passed = |slept_ns| {
+            clock.advance(SECOND_NS);
+            clock.sleep(slept_ns);
+            sleep.look(&clock)
+        };
+        assert_eq!(passed(0), Surroundings::AsBefore);
+        assert_eq!(passed(5 * SECOND_NS), Surroundings::Changed);
+        assert_eq!(passed(0), Surroundings::AsBefore);
+        // The two clocks are read one after the other, so that they differ by a little at any time.
+        assert_eq!(passed(1_000_000), Surroundings::AsBefore);
+        assert_eq!(passed(SECOND_NS), Surroundings::Changed);
     }
 }

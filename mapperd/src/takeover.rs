@@ -23,6 +23,7 @@ use crate::settling::Provenance;
 use crate::state::{App, Daemon, Lease};
 use crate::watch::Watches;
 use anyhow::Context;
+use mapper_control::schema::MemoryPolicy;
 use mapper_host::chain;
 use mapper_host::enforce::{EnforcerKind, Former};
 use mapper_host::procfs::ProcFs;
@@ -175,6 +176,7 @@ impl Daemon {
             spec: saved.spec,
             command: saved.command,
             provenance: saved.provenance,
+            memory: saved.memory,
             adopted: saved.adopted,
             uid: saved.uid,
             first_process: saved.first_process,
@@ -188,6 +190,7 @@ impl Daemon {
             lease: Lease::Ended,
             _watches: watches,
         });
+        self.bind_memory(id, &given);
         self.tell_page(id);
         Ok(())
     }
@@ -216,6 +219,7 @@ impl Daemon {
             spec: AppSpec::named(AppName::from_lossy(&format!("recovered-{id}"))),
             command: String::new(),
             provenance: Provenance::default(),
+            memory: MemoryPolicy::Keep,
             adopted: None,
             uid,
             first_process: self.process(first),
@@ -266,6 +270,7 @@ impl Daemon {
                 spec: app.spec.clone(),
                 command: app.command.clone(),
                 provenance: app.provenance.clone(),
+                memory: app.memory,
                 adopted: app.adopted.clone(),
                 uid: app.uid,
                 first_process: app.first_process,

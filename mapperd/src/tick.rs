@@ -9,7 +9,9 @@ use mapper_host::chain;
 use mapper_host::counters::Subject;
 use mapper_host::cpus::Usable;
 use mapper_host::procfs::ProcFs;
-use mapper_model::{Action, AppObservation, Observation, Plan, Reading, ThreadId, Trigger};
+use mapper_model::{
+    Action, AppId, AppObservation, CpuSet, NodeId, Observation, Plan, Reading, ThreadId, Trigger,
+};
 use mapper_pipeline::{Severity, check};
 use std::time::{Duration, Instant};
 
@@ -53,6 +55,30 @@ impl Daemon {
             enforce_ns: nanoseconds(started.elapsed() - decided),
         };
         self.tell_decision(&plan, &times);
+    }
+
+    /// Has memory follow an application's CPUs, if it is to. Only after all have moved: the kernel moves the
+    /// memory with it, which takes its time.
+    pub(crate) fn bind_memory(&mut self, app: AppId, cpus: &CpuSet) {
+        let follows = |known: &&App| known.id == app && known.memory.follows_cpus();
+        if cpus.is_empty() || !self.apps.iter().any(|known| follows(&known)) {
+            return;
+        }
+        let topology = self.parts.controller.topology();
+        let nodes: Vec<NodeId> = topology
+            .nodes()
+            .iter()
+            .filter(|node| !node.cpus.is_disjoint(cpus))
+            .map(|node| node.id)
+            .collect();
+        match self.parts.enforcer.bind_memory(app, &nodes) {
+            Ok(()) => {}
+            Err(error) if error.is_gone() => {}
+            Err(error) => {
+                self.tally.error("memory");
+                tracing::warn!(app = app.0, "memory not bound: {}", chain(&error));
+            }
+        }
     }
 
     /// One line for each interval: at level info if something was moved, else at debug, so that a steady
@@ -214,6 +240,9 @@ impl Daemon {
                     );
                 }
             }
+        }
+        for action in &plan.actions {
+            self.bind_memory(action.app(), action.to());
         }
         let most = self.usable.len();
         for planned in &plan.apps {

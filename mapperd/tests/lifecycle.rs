@@ -4,7 +4,7 @@
 
 mod private_daemon;
 
-use mapper_control::schema::ExitedRequest;
+use mapper_control::schema::{ExitedRequest, MemoryPolicy};
 use mapper_control::{ClientErrorKind, ErrorReply};
 use mapper_model::{AppId, CpuSet};
 use mapper_pipeline::{Changes, Comparison, Replay};
@@ -332,4 +332,24 @@ fn what_was_recorded_is_decided_again_the_same() {
         decisions += 1;
     }
     assert!(decisions > 3);
+}
+
+#[test]
+fn memory_that_cannot_be_bound_is_refused_with_what_would_mend_it() {
+    let daemon = Daemon::start();
+    let program = Program::sleeping();
+    for (memory, says) in [
+        (
+            MemoryPolicy::Local,
+            "mem local: this daemon confines by thread affinity",
+        ),
+        (MemoryPolicy::Interleave, "--enforcer cgroup"),
+        (MemoryPolicy::Unknown, "give local, interleave or keep"),
+    ] {
+        let mut request = program.request("numa");
+        request.memory = memory;
+        let error = daemon.client().launch(request).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    assert!(daemon.status().apps.is_empty());
 }

@@ -299,6 +299,7 @@ fn status() -> Status {
                 runtimes: vec!["libgomp".into()],
                 notes: vec!["spins".into()],
             },
+            memory: MemoryPolicy::Local,
             adopted: Some(AdoptTarget::Unit("fft.service".into())),
             reasons: vec![Reason::Steady.into()],
             sentence: "2 CPUs: steady".into(),

@@ -42,22 +42,31 @@ fn read(clock: ClockId) -> u64 {
 
 /// A clock that stands still until it is moved. Clones share the time.
 #[derive(Clone, Debug, Default)]
-pub struct ManualClock(Rc<Cell<u64>>);
+pub struct ManualClock {
+    now_ns: Rc<Cell<u64>>,
+    suspended_ns: Rc<Cell<u64>>,
+}
 
 impl ManualClock {
     /// Moves the time forward.
     pub fn advance(&self, ns: u64) {
-        self.0.set(self.0.get().saturating_add(ns));
+        self.now_ns.set(self.now_ns.get().saturating_add(ns));
+    }
+
+    /// Lets the machine sleep: monotonic time stands still, time since boot goes on.
+    pub fn sleep(&self, ns: u64) {
+        self.suspended_ns
+            .set(self.suspended_ns.get().saturating_add(ns));
     }
 }
 
 impl Clock for ManualClock {
     fn now_ns(&self) -> u64 {
-        self.0.get()
+        self.now_ns.get()
     }
 
     fn suspended_ns(&self) -> u64 {
-        0
+        self.suspended_ns.get()
     }
 }
 

@@ -41,6 +41,7 @@ fn app(id: u64, name: &str, list: &str) -> AppStatus {
         teams: TeamMode::Fixed,
         teams_by: "by default".into(),
         runtime: RuntimeStatus::default(),
+        memory: MemoryPolicy::Keep,
         adopted: None,
         reasons: vec![],
         sentence: String::new(),

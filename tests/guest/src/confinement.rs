@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
-use mapper_model::CpuSet;
+use mapper_model::{CpuId, CpuSet};
 use nix::sys::signal::Signal;
 
 use crate::application::{Application, Runtime};
 use crate::daemon::{app_groups, status_of};
-use crate::kernel::{cpu_list, online_cpus, read, wait_for};
+use crate::kernel::{self, cpu_list, online_cpus, read, wait_for};
 use crate::users::User;
 
 /// No CPU is in two of the sets, each set has one, and there are no others than the machine's.
@@ -161,6 +161,74 @@ pub(crate) fn bounds_on_cpus_are_kept() -> Result<()> {
         are_apart(&[&small, &large])?;
         ensure!(small.len() <= 3, "--max-cpus 3 got {small}");
         ensure!(large.len() >= 10, "--min-cpus 10 got {large}");
+        Ok(())
+    })
+}
+
+/// The nodes that hold these CPUs, by the kernel.
+fn nodes_of(cpus: &CpuSet) -> Result<CpuSet> {
+    let mut nodes = CpuSet::new();
+    for node in 0.. {
+        let path = format!("/sys/devices/system/node/node{node}/cpulist");
+        if !std::path::Path::new(&path).exists() {
+            break;
+        }
+        if !kernel::cpu_list(&kernel::read(path)?)?.is_disjoint(cpus) {
+            nodes.insert(CpuId(node));
+        }
+    }
+    Ok(nodes)
+}
+
+pub(crate) fn memory_follows_the_cpus_of_those_who_asked_and_of_nobody_else() -> Result<()> {
+    let local = Application::start("local", User::Alice, Runtime::Libgomp, &["--mem", "local"])?;
+    let spread = Application::start(
+        "spread",
+        User::Alice,
+        Runtime::Libgomp,
+        &["--mem", "interleave"],
+    )?;
+    let kept = Application::start("kept", User::Root, Runtime::Libgomp, &[])?;
+    let all = kernel::cpu_list(&kernel::read("/sys/devices/system/node/has_memory")?)?;
+    ensure!(all.len() > 1, "the guest has one node only");
+    let mems = |application: &Application| -> Result<CpuSet> {
+        let group = kernel::group_of(application.pid)?;
+        kernel::cpu_list(&kernel::read(group.join("cpuset.mems.effective"))?)
+    };
+    for application in [&local, &spread] {
+        wait_for("memory to follow", || {
+            let (cpus, mems) = (application.cpus()?, mems(application)?);
+            let nodes = nodes_of(&cpus)?;
+            ensure!(mems == nodes, "{cpus} are on {nodes}, memory on {mems}");
+            Ok(())
+        })?;
+        ensure!(
+            mems(application)? != all,
+            "{} has all nodes",
+            application.name()
+        );
+    }
+    ensure!(
+        mems(&kept)? == all,
+        "memory of a program that did not ask is bound"
+    );
+    let maps = kernel::read(format!("/proc/{}/numa_maps", spread.pid))?;
+    ensure!(
+        maps.contains("interleave"),
+        "no policy to interleave: {maps}"
+    );
+    let maps = kernel::read(format!("/proc/{}/numa_maps", local.pid))?;
+    ensure!(
+        !maps.contains("interleave"),
+        "a policy that was not asked for: {maps}"
+    );
+    let told = crate::daemon::status_of("spread")?;
+    ensure!(told["memory"] == "interleave", "status says {told}");
+    // With the machine for itself it has the memory of all of it.
+    drop((spread, kept));
+    wait_for("memory to come back", || {
+        let mems = mems(&local)?;
+        ensure!(mems == all, "memory is bound to {mems}");
         Ok(())
     })
 }

@@ -1,7 +1,7 @@
 //! A program is to start, and has ended.
 
 use crate::PROTOCOL;
-use crate::schema::{OpenSetting, Program, Settled, TeamsAsked};
+use crate::schema::{MemoryPolicy, OpenSetting, Program, Settled, TeamsAsked};
 use mapper_model::bounds::OutOfRange;
 use mapper_model::{AppId, AppName, AppSpec, CpuRange, CpuSet, Qos, Resizing, TeamMode, Weight};
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,8 @@ pub struct LaunchRequest {
     pub spec: AppSpec,
     /// Whether the program gets a page to share with the daemon.
     pub runtime: RuntimeChoice,
+    /// What is done with its memory when its CPUs move.
+    pub memory: MemoryPolicy,
     /// Who chose the team mode.
     pub teams_asked: TeamsAsked,
     /// What else the user left open.
@@ -75,6 +77,7 @@ impl LaunchRequest {
             command,
             spec,
             runtime,
+            memory: MemoryPolicy::default(),
             teams_asked: TeamsAsked::default(),
             open: BTreeSet::new(),
             program: None,
@@ -123,6 +126,8 @@ struct LaunchWire {
     #[serde(default)]
     runtime: RuntimeChoice,
     #[serde(default)]
+    memory: MemoryPolicy,
+    #[serde(default)]
     teams_asked: TeamsAsked,
     #[serde(default, deserialize_with = "known_settings")]
     open: BTreeSet<OpenSetting>,
@@ -160,6 +165,7 @@ impl TryFrom<LaunchWire> for LaunchRequest {
                 teams: wire.teams,
             },
             runtime: wire.runtime,
+            memory: wire.memory,
             teams_asked: wire.teams_asked,
             open: wire.open,
             program: wire.program,
@@ -174,6 +180,7 @@ impl From<LaunchRequest> for LaunchWire {
             command,
             spec,
             runtime,
+            memory,
             teams_asked,
             open,
             program,
@@ -190,6 +197,7 @@ impl From<LaunchRequest> for LaunchWire {
             resizing: spec.resizing,
             teams: spec.teams,
             runtime,
+            memory,
             teams_asked,
             open,
             program,

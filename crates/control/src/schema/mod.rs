@@ -11,6 +11,7 @@
 mod adopt;
 mod explain;
 mod launch;
+mod memory;
 mod policies;
 mod program;
 mod reload;
@@ -21,6 +22,7 @@ mod status;
 pub use adopt::{AdoptReply, AdoptRequest, AdoptTarget, ReleaseReply, ReleaseRequest};
 pub use explain::{CurveEntry, DecisionEntry, ExplainReply, ExplainRequest};
 pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, RuntimeChoice};
+pub use memory::{MemoryPolicy, NotAMemoryPolicy};
 pub use policies::{PoliciesReply, PolicyEntry, PolicyKind};
 pub use program::{
     BY_DEFAULT, LinkedOpenMp, NotASchedule, NotThreads, OpenSetting, Program, Schedule, Settled,

@@ -1,6 +1,6 @@
 //! What the daemon does now.
 
-use crate::schema::AdoptTarget;
+use crate::schema::{AdoptTarget, MemoryPolicy};
 use mapper_model::{
     AppId, AppName, Bottleneck, CpuSet, Performance, PerformanceSource, Qos, Reason, TeamMode,
     Weight,
@@ -147,6 +147,9 @@ pub struct AppStatus {
     pub teams_by: String,
     /// The runtime interface.
     pub runtime: RuntimeStatus,
+    /// What is done with its memory when its CPUs move.
+    #[serde(default)]
+    pub memory: MemoryPolicy,
     /// What it was before, if it was adopted and not launched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<AdoptTarget>,

@@ -20,7 +20,7 @@ pub mod masks;
 pub(crate) mod tree;
 
 use crate::HostError;
-use mapper_model::{AppId, AppName, CpuSet, ThreadId};
+use mapper_model::{AppId, AppName, CpuSet, NodeId, ThreadId};
 use std::fmt;
 use std::os::fd::OwnedFd;
 
@@ -85,6 +85,12 @@ pub trait Enforcer: fmt::Debug {
     /// # Errors
     /// When the kernel refuses; what is in force then is told by [`Enforcer::effective`].
     fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError>;
+
+    /// Has an application take its memory from these NUMA nodes, and moves there what it has elsewhere.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or this kind cannot bind memory; it stays where it is.
+    fn bind_memory(&mut self, app: AppId, nodes: &[NodeId]) -> Result<(), HostError>;
 
     /// The CPUs in force for an application.
     ///

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::procfs::ProcFs;
 use crate::{HostError, Missing, chain};
-use mapper_model::{AppId, CpuSet, ThreadId};
+use mapper_model::{AppId, CpuSet, NodeId, ThreadId};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -473,6 +473,15 @@ impl Enforcer for AffinityEnforcer {
         self.look_at_processes()?;
         self.list_threads(app);
         self.settle_all(app)
+    }
+
+    fn bind_memory(&mut self, _app: AppId, _nodes: &[NodeId]) -> Result<(), HostError> {
+        Err(HostError::Missing(Missing {
+            what: "binding of memory",
+            why: "this daemon confines by thread affinity, without control groups".to_owned(),
+            mend: "start the daemon with --enforcer cgroup, or the program without --mem"
+                .to_owned(),
+        }))
     }
 
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {

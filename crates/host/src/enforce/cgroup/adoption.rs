@@ -15,7 +15,7 @@
 use super::files::{collect_tasks, group_number};
 use super::group_dir::{GroupDir, Populated};
 use super::systemd::UnitName;
-use super::{CgroupEnforcer, DEPTH, Group, name_of};
+use super::{CgroupEnforcer, DEPTH, Group, Memory, name_of};
 use crate::HostError;
 use crate::enforce::tree::descendants;
 use crate::enforce::{AdoptTarget, Adoptee, Tasks};
@@ -132,6 +132,7 @@ impl CgroupEnforcer {
             written: CpuSet::new(),
             origin: Origin::Moved(homes),
             outstanding: None,
+            memory: Memory::Unbound,
         })
     }
 
@@ -237,6 +238,7 @@ impl CgroupEnforcer {
             written: before.clone(),
             origin: Origin::InPlace(InPlace { path, before }),
             outstanding: None,
+            memory: Memory::Unbound,
         })
     }
 
@@ -279,6 +281,7 @@ impl CgroupEnforcer {
                 place: InPlace { path, before },
             },
             outstanding: None,
+            memory: Memory::Unbound,
         })
     }
 

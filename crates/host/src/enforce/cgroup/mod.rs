@@ -37,7 +37,7 @@ use self::systemd::{Change, Outstanding, Systemd, UnitName};
 use super::{Adoptee, Departure, Enforcer, EnforcerKind, Former, Newcomer, Tasks};
 use crate::HostError;
 use crate::procfs::{ProcFs, read_small};
-use mapper_model::{AppId, CpuSet};
+use mapper_model::{AppId, CpuId, CpuSet, NodeId};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
@@ -75,7 +75,18 @@ struct Group {
     origin: Origin,
     /// A change that systemd has not confirmed yet.
     outstanding: Option<Outstanding>,
+    memory: Memory,
 }
+
+/// Whether `cpuset.mems` of a group was written here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Memory {
+    Unbound,
+    Bound,
+}
+
+/// The nodes that the groups here can take memory from.
+const ALL_NODES: &str = "cpuset.mems.effective";
 
 /// The name of the group that is made for an application.
 fn name_of(app: AppId) -> String {
@@ -232,7 +243,15 @@ impl CgroupEnforcer {
             Removed::Yes => Ok(()),
             Removed::StillPopulated => {
                 self.left_over.push(app);
-                give_all(&group.dir)
+                let memory = match group.memory {
+                    Memory::Unbound => Ok(()),
+                    // The kernel refuses an empty list here as well.
+                    Memory::Bound => self
+                        .root
+                        .read(ALL_NODES)
+                        .and_then(|nodes| group.dir.write("cpuset.mems", nodes.trim_end())),
+                };
+                give_all(&group.dir).and(memory)
             }
         }
     }
@@ -266,6 +285,7 @@ impl Enforcer for CgroupEnforcer {
                 written: CpuSet::new(),
                 origin: Origin::Launched,
                 outstanding: None,
+                memory: Memory::Unbound,
             },
         );
         Ok(())
@@ -348,6 +368,7 @@ impl Enforcer for CgroupEnforcer {
                 written,
                 origin,
                 outstanding: None,
+                memory: Memory::Unbound,
             },
         );
         Ok(())
@@ -367,6 +388,24 @@ impl Enforcer for CgroupEnforcer {
             _ => None,
         };
         Self::set(&mut self.systemd, group, unit.as_ref(), cpus)
+    }
+
+    fn bind_memory(&mut self, app: AppId, nodes: &[NodeId]) -> Result<(), HostError> {
+        // Lists of nodes are written like lists of CPUs.
+        let wanted: CpuSet = nodes.iter().map(|node| CpuId(node.0)).collect();
+        let there = self.root.read_cpus(ALL_NODES)?;
+        let reachable = wanted.intersection(&there);
+        // Nodes without memory, or that are not allowed here: better all than none.
+        let bound = match reachable.is_empty() {
+            true => there,
+            false => reachable,
+        };
+        let Some(group) = self.groups.get_mut(&app) else {
+            return Err(self.unknown(app));
+        };
+        group.dir.write("cpuset.mems", &bound.to_string())?;
+        group.memory = Memory::Bound;
+        Ok(())
     }
 
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {

@@ -20,6 +20,7 @@ fn fake_group(path: &Path, populated: bool) {
         ("cgroup.threads", ""),
         ("cpuset.cpus", ""),
         ("cpuset.cpus.effective", "0-7\n"),
+        ("cpuset.mems.effective", "0-3\n"),
         ("cpu.stat", "usage_usec 1500\nuser_usec 1000\n"),
     ] {
         fs::write(path.join(name), text).unwrap();
@@ -148,6 +149,32 @@ fn groups_of_an_earlier_daemon_are_taken_over_as_they_are() {
     assert_eq!(text(group.join("cpuset.cpus")), "5\n".trim());
     assert!(enforcer.take_over(&former(42)).unwrap_err().is_gone());
     assert_eq!(text(root.path().join("somebody-elses/cpuset.cpus")), "");
+}
+
+#[test]
+fn memory_is_bound_to_nodes_that_there_are_and_freed_again() {
+    let root = tempfile::tempdir().unwrap();
+    fake_group(root.path(), true);
+    let mut enforcer = prepare(root.path()).unwrap();
+    enforcer.admit(&newcomer(1)).unwrap();
+    let group = root.path().join("app-1");
+    fake_group(&group, true);
+    let mems = || text(group.join("cpuset.mems"));
+    for (nodes, written) in [
+        (&[1][..], "1"),
+        (&[1, 2], "1-2"),
+        (&[3, 9], "3"),
+        (&[9], "0-3"),
+    ] {
+        let nodes: Vec<NodeId> = nodes.iter().copied().map(NodeId).collect();
+        enforcer.bind_memory(AppId(1), &nodes).unwrap();
+        assert_eq!(mems(), written);
+    }
+    enforcer.bind_memory(AppId(1), &[NodeId(1)]).unwrap();
+    enforcer
+        .release(AppId(1), &CpuSet::first(8), Departure::DaemonStops)
+        .unwrap();
+    assert_eq!(mems(), "0-3");
 }
 
 #[test]
