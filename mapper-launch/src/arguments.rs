@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::failure::Failure;
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use mapper_control::schema::{MemoryPolicy, RuntimeChoice, Schedule, TeamsAsked, Threads};
 use mapper_model::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
 use std::ffi::OsString;
@@ -201,6 +201,11 @@ pub(crate) enum Parsed {
     Start(Box<Wishes>),
     /// Help or version, to be printed.
     Tell(String),
+}
+
+/// The definition of the command line, for the manual.
+pub(crate) fn definition() -> clap::Command {
+    CommandLine::command()
 }
 
 /// Reads the command line.

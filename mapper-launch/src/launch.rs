@@ -50,6 +50,11 @@ pub fn run(started: StartedWith) -> u8 {
 }
 
 fn try_run(started: StartedWith) -> Result<u8, Failure> {
+    if let Some(folder) = mapper_manual::asked_for(&started.words) {
+        let section = mapper_manual::Section::Users;
+        mapper_manual::write(arguments::definition(), section, folder).map_err(Failure::own)?;
+        return Ok(0);
+    }
     let mut wishes = match arguments::parse(&started.words)? {
         Parsed::Start(wishes) => *wishes,
         Parsed::Tell(text) => {

@@ -34,12 +34,13 @@ mod samples;
 
 use anyhow::Context;
 use arguments::{Arguments, Form, Question};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply, socket_path};
 use mapper_host::doctor;
 use plain_text::Width;
 use serde::Serialize;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -47,7 +48,12 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let words: Vec<_> = std::env::args_os().collect();
+    let done = match mapper_manual::asked_for(&words) {
+        Some(folder) => write_manual(folder),
+        None => run(&Arguments::parse_from(&words)),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // That it cannot be said is no reason to fail in another way.
@@ -55,6 +61,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn write_manual(folder: &Path) -> anyhow::Result<()> {
+    let section = mapper_manual::Section::Users;
+    mapper_manual::write(Arguments::command(), section, folder)?;
+    Ok(())
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {

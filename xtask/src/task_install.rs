@@ -17,7 +17,7 @@ use crate::task_setup::{self, Purpose};
 use crate::workspace;
 
 /// The name by which programs ask for the library at run time.
-const SONAME: &str = include_str!("../../crates/client-c/soname").trim_ascii_end();
+pub(crate) const SONAME: &str = include_str!("../../crates/client-c/soname").trim_ascii_end();
 
 /// The packages that are built for an installation.
 const PACKAGES: [&str; 5] = [
@@ -90,7 +90,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn build() -> anyhow::Result<()> {
+/// Builds what is installed, optimised.
+pub(crate) fn build() -> anyhow::Result<()> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release"]);
     for package in PACKAGES {

@@ -18,6 +18,10 @@ pub(crate) enum Purpose {
     Build,
     /// Compile programs against LLVM's OpenMP runtime.
     Clang,
+    /// Check a Debian package.
+    Lint,
+    /// Make a Debian package.
+    Package,
     /// Install Python packages into a folder of the build.
     Python,
     /// Compile test programs in C++ and Fortran, and look processes up.
@@ -38,6 +42,8 @@ impl Purpose {
                 "pkg-config",
             ],
             Self::Clang => &["clang", "libomp-dev"],
+            Self::Lint => &["lintian"],
+            Self::Package => &["binutils", "dpkg-dev"],
             Self::Python => &["python3-venv"],
             Self::Tests => &["g++", "gfortran", "procps"],
             Self::Vm => &[

@@ -19,6 +19,7 @@ mod daemon;
 mod kernel;
 mod launching;
 mod lifecycle;
+mod package;
 mod permissions;
 mod service;
 mod stress;
@@ -84,6 +85,9 @@ const TESTS: &[Test] = tests![
     stress::a_program_that_is_stopped_and_continued_is_none_the_worse,
     stress::nothing_is_lost_or_left_over_when_the_daemon_is_killed_among_launches,
     lifecycle::stopping_the_groups_place_ends_everything,
+    package::an_upgrade_ends_no_application_and_keeps_the_configuration,
+    // The last: after it there is nothing left to test.
+    package::removed_it_ends_no_application_and_purged_it_leaves_nothing,
 ];
 
 fn main() -> ExitCode {

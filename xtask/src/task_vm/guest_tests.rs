@@ -1,7 +1,6 @@
 //! The payload that tests mapper in the guest as an installed service.
 //!
-//! Everything is built here and laid out as a package would install it; the guest copies that tree
-//! over its own and runs `guest-tests` (package `mapper-guest-tests`, in `tests/guest`), which
+//! Everything is built here and packed; the guest installs the package and runs `guest-tests` (package `mapper-guest-tests`, in `tests/guest`), which
 //! prints a line for each rule that it checks.
 
 use std::fs;
@@ -13,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use super::image::{self, output};
 use super::machine::{Machine, Progress, STARTED_AGAIN};
 use super::scratch::Scratch;
-use crate::task_install::Folders;
+use crate::task_dist::{self, Revision};
 use crate::task_setup::{self, Purpose};
 use crate::workspace;
 
@@ -37,6 +36,17 @@ const PROGRAMS: [(&str, &str, &str, &str); 6] = [
     ("whoami.c", "gcc", "4755", "whoami-setuid"),
 ];
 
+/// Lists every file that a package could leave behind. dpkg's own records are none, nor is what the system
+/// writes as it runs.
+const LIST_FILES: &str = "\
+#!/bin/sh
+find /etc /usr /var /opt /run/systemd/system /home -xdev \\
+    -path /var/lib/dpkg -prune -o -path /var/log -prune -o -path /var/cache -prune -o \\
+    -path /var/tmp -prune -o -path /var/lib/systemd -prune -o -path /etc/ld.so.cache -prune -o \\
+    -print
+find /etc/systemd /var/lib/systemd -name '*mapper*'
+";
+
 /// What came of a run of tests.
 pub(crate) struct TestCounts {
     pub(crate) passed: usize,
@@ -51,7 +61,12 @@ pub(crate) fn run_guest_tests(
     filter: &str,
     mut on_line: impl FnMut(&str),
 ) -> Result<TestCounts> {
-    task_setup::require(&[Purpose::Build, Purpose::Clang, Purpose::Vm])?;
+    task_setup::require(&[
+        Purpose::Build,
+        Purpose::Clang,
+        Purpose::Package,
+        Purpose::Vm,
+    ])?;
     let image = image::ensure(image::Cache::Use)?;
     let payload = Payload::stage(filter)?;
     let mut report = Report::default();
@@ -115,7 +130,15 @@ impl Payload {
         build()?;
         let target = workspace::target_dir().join("release");
         let tree = payload.0.file("tree");
-        Folders::new("/usr".into(), None, None)?.install(&target, &tree)?;
+        let packages = payload.0.file("packages");
+        for (revision, name) in [
+            (Revision::FIRST, "first.deb"),
+            (Revision::FIRST.next(), "next.deb"),
+        ] {
+            let package = task_dist::pack(&target, revision, &packages)?;
+            fs::rename(&package, packages.join(name))
+                .with_context(|| format!("rename {}", package.display()))?;
+        }
         install(
             &target.join("guest-tests"),
             &tree.join("usr/lib/mapper-tests/guest-tests"),
@@ -136,9 +159,12 @@ impl Payload {
         }
         fs::remove_dir_all(&programs).with_context(|| format!("remove {}", programs.display()))?;
         let script = format!(
-            "#!/bin/sh\ncp -r --preserve=mode tree/. / && systemctl daemon-reload &&\n\
+            "#!/bin/sh\ncp -r --preserve=mode tree/. / && sh list-files.sh >files-before &&\n\
+             dpkg --install packages/first.deb &&\n\
              exec /usr/lib/mapper-tests/guest-tests '{filter}'\n"
         );
+        let list = payload.0.file("list-files.sh");
+        fs::write(&list, LIST_FILES).with_context(|| format!("write {}", list.display()))?;
         let run = payload.0.file("run.sh");
         fs::write(&run, script).with_context(|| format!("write {}", run.display()))?;
         output(Command::new("chmod").arg("755").arg(&run))?;

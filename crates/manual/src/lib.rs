@@ -1,0 +1,186 @@
+//! Manual pages and shell completions, made from the definition of a program's command line.
+//!
+//! Only the program itself has that definition, so it writes them: called with the hidden option
+//! `--write-manual FOLDER`, it puts one page for itself and for each of its subcommands, and completions for
+//! bash, zsh and fish, into that folder and does nothing else. `cargo xtask install` and `dist` call it and put
+//! the files where they belong. The same definition makes the same files, byte for byte.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Command;
+use clap_complete::Shell;
+
+/// The option's name, to be recognised before anything else is read.
+pub const OPTION: &str = "write-manual";
+
+/// The section of the manual that a program belongs to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Section {
+    /// 1: programs that everybody calls.
+    Users,
+    /// 8: programs of the administrator.
+    Administration,
+}
+
+impl Section {
+    fn digit(self) -> &'static str {
+        match self {
+            Self::Users => "1",
+            Self::Administration => "8",
+        }
+    }
+}
+
+/// The folder that the command line `words` (the program's own name first) asks the documents to be written to,
+/// if it asks for that: `--write-manual FOLDER` and nothing else.
+pub fn asked_for(words: &[std::ffi::OsString]) -> Option<&Path> {
+    match words {
+        [_, option, folder] if option.to_str()?.strip_prefix("--")? == OPTION => {
+            Some(Path::new(folder))
+        }
+        _ => None,
+    }
+}
+
+/// Writes all documents of a program into `folder`, which is made if it is missing; gives the files written.
+///
+/// # Errors
+/// A file cannot be written; the error names it.
+pub fn write(command: Command, section: Section, folder: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::create_dir_all(folder).map_err(|error| naming(folder, &error))?;
+    let program = command.get_name().to_owned();
+    let mut written = Vec::new();
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        // Generators change the command they are given.
+        let path = clap_complete::generate_to(shell, &mut command.clone(), &program, folder)
+            .map_err(|error| naming(folder, &error))?;
+        written.push(path);
+    }
+    // Not said of each subcommand again: a page for `help` would be that of the program.
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    write_pages(&command, &program, section, folder, &mut written)?;
+    Ok(written)
+}
+
+fn write_pages(
+    command: &Command,
+    name: &str,
+    section: Section,
+    folder: &Path,
+    written: &mut Vec<PathBuf>,
+) -> io::Result<()> {
+    for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        let name = format!("{name}-{}", subcommand.get_name());
+        write_pages(subcommand, &name, section, folder, written)?;
+    }
+    let path = folder.join(format!("{name}.{}", section.digit()));
+    let mut page = Vec::new();
+    let version = command.get_version().unwrap_or_default().to_owned();
+    // An empty date: the page does not change from day to day.
+    clap_mangen::Man::new(command.clone())
+        .title(name.to_uppercase())
+        .section(section.digit())
+        .date("")
+        .source(format!("mapper {version}").trim_end().to_owned())
+        .manual(match section {
+            Section::Users => "User Commands",
+            Section::Administration => "System Administration",
+        })
+        .render(&mut page)?;
+    fs::write(&path, page).map_err(|error| naming(&path, &error))?;
+    written.push(path);
+    Ok(())
+}
+
+fn naming(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Arg;
+    use std::ffi::OsString;
+
+    fn program() -> Command {
+        Command::new("example")
+            .version("1.2")
+            .about("Shows things")
+            .arg(Arg::new("socket").long("socket").help("Where it listens"))
+            .subcommand(Command::new("status").about("What runs"))
+            .subcommand(Command::new("secret").hide(true))
+    }
+
+    fn documents(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = write(program(), Section::Administration, folder)
+            .unwrap()
+            .iter()
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn every_subcommand_that_is_shown_has_a_page_and_every_shell_its_completions() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(
+            documents(folder.path()),
+            [
+                "_example",
+                "example-status.8",
+                "example.8",
+                "example.bash",
+                "example.fish"
+            ]
+        );
+        let page = fs::read_to_string(folder.path().join("example.8")).unwrap();
+        for text in [
+            ".TH EXAMPLE 8",
+            "mapper 1.2",
+            "Where it listens",
+            "example\\-status(8)",
+        ] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+        let page = fs::read_to_string(folder.path().join("example-status.8")).unwrap();
+        assert!(page.contains(".TH EXAMPLE-STATUS 8"), "{page}");
+    }
+
+    #[test]
+    fn the_same_command_line_makes_the_same_files() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        for name in documents(folders[0].path()) {
+            documents(folders[1].path());
+            let [first, second] =
+                [0, 1].map(|i: usize| fs::read(folders[i].path().join(&name)).unwrap());
+            assert_eq!(first, second, "{name}");
+        }
+    }
+
+    #[test]
+    fn documents_are_asked_for_by_nothing_but_the_option_and_its_folder() {
+        let asked = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(Into::into).collect();
+            asked_for(&words).map(Path::to_owned)
+        };
+        assert_eq!(asked(&["x", "--write-manual", "/f"]), Some("/f".into()));
+        for words in [
+            &["x"][..],
+            &["x", "--write-manual"],
+            &["x", "--", "p", "--write-manual"],
+            &["x", "p", "/f"],
+        ] {
+            assert_eq!(asked(words), None, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_named() {
+        let error = write(program(), Section::Users, Path::new("/proc/none")).unwrap_err();
+        assert!(error.to_string().contains("/proc/none"), "{error}");
+    }
+}
