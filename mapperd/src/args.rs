@@ -2,7 +2,7 @@
 
 use crate::interval::Interval;
 use crate::selection::EnforcerChoice;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use mapper_host::counters::Choice as CounterChoice;
 use mapper_model::CpuSet;
 use std::path::PathBuf;
@@ -58,12 +58,33 @@ pub(crate) struct Args {
     /// $XDG_RUNTIME_DIR/mapper/state]
     #[arg(long, value_name = "PATH")]
     pub(crate) state_dir: Option<PathBuf>,
+    /// Thresholds that `mapperd calibrate` measured on this machine [default: /var/lib/mapper/machine.toml, with
+    /// --user $XDG_STATE_HOME/mapper/machine.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) machine_profile: Option<PathBuf>,
     /// Read the settings, say whether they are right, and do nothing else
     #[arg(long)]
     pub(crate) check_config: bool,
     /// Print the JSON schema of the configuration file, and do nothing else
     #[arg(long)]
     pub(crate) config_schema: bool,
+    /// What to do instead of managing applications
+    #[command(subcommand)]
+    pub(crate) task: Option<Task>,
+}
+
+/// What there is to do besides managing applications.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Task {
+    /// Measure this machine once: clock, memory bandwidth, shared counters, shared cores
+    ///
+    /// Takes a few seconds on a small machine and about a minute on a large one, which should be idle meanwhile.
+    /// The thresholds found are used from the next start on.
+    Calibrate {
+        /// Write the profile here [default: where the daemon looks for it]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
 }
 
 fn allocation_policy(name: &str) -> Result<String, mapper_allocate::UnknownPolicy> {

@@ -28,6 +28,7 @@ mod config_file;
 mod interval;
 mod launch;
 mod logging;
+mod machine_file;
 mod message;
 mod metrics;
 mod metrics_server;
@@ -53,7 +54,7 @@ mod tick;
 mod watch;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use mapper_host::clock::MonotonicClock;
 use mapper_host::cpus::UsableCpus;
 use mapper_host::procfs::ProcFs;
@@ -66,13 +67,27 @@ use std::process::ExitCode;
 const ALREADY_RUNNING: u8 = 3;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let words: Vec<_> = std::env::args_os().collect();
+    if let Some(folder) = mapper_manual::asked_for(&words) {
+        let section = mapper_manual::Section::Administration;
+        return match mapper_manual::write(args::Args::command(), section, folder) {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.into(), 1),
+        };
+    }
+    let args = args::Args::parse_from(words);
     if args.config_schema {
         return match config_file::ConfigFile::schema() {
             Ok(schema) => {
                 print!("{schema}");
                 ExitCode::SUCCESS
             }
+            Err(error) => fail(&error, 1),
+        };
+    }
+    if let Some(args::Task::Calibrate { out }) = &args.task {
+        return match machine_file::calibrate(&args, out.as_deref()) {
+            Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error, 1),
         };
     }
@@ -110,12 +125,17 @@ fn run(settings: Settings) -> anyhow::Result<()> {
     runtime.block_on(serve(settings))
 }
 
-async fn serve(settings: Settings) -> anyhow::Result<()> {
+async fn serve(mut settings: Settings) -> anyhow::Result<()> {
     // Before anybody can find this daemon: until then SIGHUP would end it.
     let signals = service::Signals::listen()?;
     // The socket comes next: whether this daemon may run at all is decided there.
     let socket = paths::listen(&settings.socket, settings.audience)?;
     let topology = selection::topology()?;
+    settings.pipeline.machine = machine_file::thresholds(
+        &settings.machine_profile,
+        &settings.pipeline.machine,
+        &topology.value,
+    )?;
     let counters = selection::counters(settings.counters)?;
     let enforcer = selection::enforcer(&settings)?;
     let mut controller = Controller::new(settings.pipeline.clone(), topology.value)

@@ -6,6 +6,7 @@
 //! of applications stays; a policy that cannot read what another one remembered starts anew.
 //! Everything else is told as waiting for a restart, which applications outlive.
 
+use crate::machine_file;
 use crate::message::{Answer, Peer, Served};
 use crate::service;
 use crate::settings::{Audience, Settings};
@@ -68,7 +69,10 @@ impl Daemon {
     }
 
     fn try_reload(&mut self) -> anyhow::Result<ReloadReply> {
-        let new = self.parts.settings.gather_again()?;
+        let mut new = self.parts.settings.gather_again()?;
+        let topology = self.parts.controller.topology();
+        new.pipeline.machine =
+            machine_file::thresholds(&new.machine_profile, &new.pipeline.machine, topology)?;
         let old = &self.parts.settings;
         let mut changes = Changes::default();
         changes.now("interval", &old.interval, &new.interval);

@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::args::Args;
 use crate::config_file::{ConfigFile, MetricsConfig, Parsed};
 use crate::interval::Interval;
+use crate::machine_file::Place;
 use crate::program_rules::ProgramRules;
 use crate::selection::EnforcerChoice;
 use anyhow::bail;
@@ -42,6 +43,8 @@ pub(crate) struct Settings {
     /// Where is kept what outlives a restart; without it nothing is.
     pub(crate) state_dir: Option<PathBuf>,
     pub(crate) pipeline: PipelineConfig,
+    /// Where measured thresholds are.
+    pub(crate) machine_profile: Place,
     /// Who may do what.
     pub(crate) access: Access,
     /// What is settled for programs whose users leave it open.
@@ -118,6 +121,7 @@ impl Settings {
                 .or(file.state_dir)
                 .or_else(|| default_state_dir(audience)),
             pipeline,
+            machine_profile: Place::of(&sources),
             access: Access::resolve(&file.access)?,
             programs: ProgramRules::resolve(origin, &file.program)?,
             metrics: file.metrics,

@@ -15,6 +15,7 @@
 //! **Architecture invariant:** nothing here decides. An enforcer is told a CPU set and reports what
 //! is in force afterwards; a counter source reports raw cumulative numbers.
 
+pub mod calibrate;
 pub mod clock;
 pub mod counters;
 pub mod cpus;

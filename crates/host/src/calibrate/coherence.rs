@@ -1,0 +1,183 @@
+//! Shared counters: what it costs that two threads write the same cache line in turn [SAM-MPH §3.1, Fig. 1].
+//!
+//! Two threads on two CPUs increment a counter alternately and do some work of their own after each increment,
+//! without waiting for the other meanwhile. The more work, the fewer transfers of the line for each cycle. The same is
+//! done at three distances: on one core, in one socket, across sockets. Where the distances differ in speed, placement
+//! matters; where the work hides the transfers, it does not.
+
+use super::pin;
+use crate::HostError;
+use mapper_model::{CpuId, CpuSet, Topology};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Steps of own work between two increments.
+pub const WORK: [u32; 8] = [0, 50, 150, 400, 1_000, 2_500, 6_000, 15_000];
+
+/// How far two CPUs are from one another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distance {
+    /// Hardware threads of one core.
+    Core,
+    /// Cores of one socket.
+    Socket,
+    /// Sockets.
+    Machine,
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Core => "within a core",
+            Self::Socket => "within a socket",
+            Self::Machine => "across sockets",
+        })
+    }
+}
+
+/// One measurement.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// Between which CPUs.
+    pub distance: Distance,
+    /// Steps of own work between two increments.
+    pub work: u32,
+    /// Increments of both threads per second; each moves the line once.
+    pub increments_per_s: f64,
+}
+
+/// Two CPUs for each distance that there is on the CPUs that may be used.
+pub(super) fn pairs(topology: &Topology, usable: &CpuSet) -> Vec<(Distance, [CpuId; 2])> {
+    let threads: Vec<_> = topology
+        .threads()
+        .iter()
+        .filter(|thread| usable.contains(thread.cpu))
+        .collect();
+    let Some(first) = threads.first() else {
+        return Vec::new();
+    };
+    let find = |fits: &dyn Fn(&mapper_model::topology::HardwareThread) -> bool| {
+        let other = threads
+            .iter()
+            .find(|other| other.cpu != first.cpu && fits(other))?;
+        Some([first.cpu, other.cpu])
+    };
+    [
+        (Distance::Core, find(&|other| other.core == first.core)),
+        (
+            Distance::Socket,
+            find(&|other| other.socket == first.socket && other.core != first.core),
+        ),
+        (
+            Distance::Machine,
+            find(&|other| other.socket != first.socket),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(distance, pair)| Some((distance, pair?)))
+    .collect()
+}
+
+/// All amounts of work at one distance.
+pub(super) fn measure(distance: Distance, pair: [CpuId; 2]) -> Result<Vec<Point>, HostError> {
+    WORK.iter()
+        .map(|work| {
+            Ok(Point {
+                distance,
+                work: *work,
+                increments_per_s: pin::best(|| increments_per_s(pair, *work))?,
+            })
+        })
+        .collect()
+}
+
+/// A counter on cache lines of its own, as adjacent lines may be fetched together.
+#[repr(align(256))]
+struct Alone<T>(T);
+
+fn increments_per_s(pair: [CpuId; 2], work: u32) -> Result<f64, HostError> {
+    let (counter, over) = (Alone(AtomicU64::new(0)), Alone(AtomicBool::new(false)));
+    let seconds = pin::on_each(&pair, |place| {
+        // The time on the clock in which this thread counted.
+        let start = Instant::now();
+        take_turns(&counter.0, &over.0, place as u64, work, start);
+        start.elapsed().as_secs_f64()
+    })?;
+    // The two begin and end within a moment of each other, and the longer time is that of both.
+    let longest = seconds.into_iter().fold(f64::MIN_POSITIVE, f64::max);
+    Ok(counter.0.load(Ordering::Relaxed) as f64 / longest)
+}
+
+/// Increments the counter each time it is this thread's turn, until the time is over for either.
+fn take_turns(counter: &AtomicU64, over: &AtomicBool, place: u64, work: u32, start: Instant) {
+    let mut own = place;
+    let mut tries = 0u32;
+    loop {
+        let count = counter.load(Ordering::Acquire);
+        if count % 2 == place {
+            counter.store(count + 1, Ordering::Release);
+            for step in 0..work {
+                own = black_box(own.wrapping_add(u64::from(step)));
+            }
+        } else {
+            spin_loop();
+        }
+        // The clock is looked at now and then only, and also while the other has lost its CPU.
+        tries = tries.wrapping_add(1);
+        if tries.is_multiple_of(64) {
+            if start.elapsed() > pin::ROUND {
+                over.store(true, Ordering::Relaxed);
+            }
+            if over.load(Ordering::Relaxed) {
+                black_box(own);
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::topology::Shape;
+
+    #[test]
+    fn pairs_are_as_far_apart_as_they_say() {
+        let topology = Topology::regular(Shape {
+            sockets: 2,
+            cores_per_socket: 2,
+            threads_per_core: 2,
+        });
+        let pairs = pairs(&topology, topology.cpus());
+        assert_eq!(pairs.len(), 3);
+        for (distance, pair) in pairs {
+            let [one, other] = pair.map(|cpu| *topology.thread(cpu).unwrap());
+            let found = if one.core == other.core {
+                Distance::Core
+            } else if one.socket == other.socket {
+                Distance::Socket
+            } else {
+                Distance::Machine
+            };
+            assert_eq!(found, distance);
+        }
+    }
+
+    #[test]
+    fn cpus_that_may_not_be_used_are_in_no_pair() {
+        let topology = Topology::regular(Shape {
+            sockets: 2,
+            cores_per_socket: 2,
+            threads_per_core: 1,
+        });
+        let usable: CpuSet = "0-1".parse().unwrap();
+        let found = pairs(&topology, &usable);
+        assert_eq!(found, [(Distance::Socket, [CpuId(0), CpuId(1)])]);
+        assert!(pairs(&topology, &CpuSet::new()).is_empty());
+    }
+}

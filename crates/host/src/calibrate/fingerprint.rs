@@ -1,0 +1,144 @@
+//! Which machine it was: a profile is good for that one alone.
+
+use crate::HostError;
+use crate::counters::processor::Processor;
+use crate::procfs::read_small;
+use mapper_model::Topology;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What tells a machine from one that has other thresholds: its processor, and how its CPUs hang together.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fingerprint {
+    /// The processor as it names itself.
+    pub processor: String,
+    /// CPUs, cores, sockets and nodes.
+    pub topology: String,
+    /// A number for which CPU is in which core, cache, socket and node.
+    pub layout: String,
+}
+
+impl Fingerprint {
+    /// The machine that this process runs on, whose topology was read.
+    ///
+    /// # Errors
+    /// When `/proc/cpuinfo` cannot be read.
+    pub fn of_this_machine(topology: &Topology) -> Result<Self, HostError> {
+        let cpuinfo = read_small(Path::new("/proc/cpuinfo"))?;
+        Ok(Self::new(&cpuinfo, topology))
+    }
+
+    fn new(cpuinfo: &str, topology: &Topology) -> Self {
+        let field = |name: &str| {
+            cpuinfo.lines().find_map(|line| {
+                let (key, value) = line.split_once(':')?;
+                (key.trim() == name).then(|| value.trim().to_owned())
+            })
+        };
+        // The name sold, and the numbers: either alone is shared by different machines.
+        let numbers = Processor::parse(cpuinfo).map(|processor| processor.to_string());
+        let names = [
+            field("model name"),
+            numbers,
+            field("stepping").map(|s| format!("stepping {s}")),
+        ];
+        Self {
+            processor: names.into_iter().flatten().collect::<Vec<_>>().join(", "),
+            topology: format!(
+                "CPUs {}, cores {}, sockets {}, nodes {}",
+                topology.cpus(),
+                topology.cores().len(),
+                topology.sockets().len(),
+                topology.nodes().len()
+            ),
+            layout: format!("{:016x}", layout(topology)),
+        }
+    }
+
+    /// What is different in `other`, in words; `None` if it is the same machine.
+    #[must_use]
+    pub fn differs_from(&self, other: &Self) -> Option<String> {
+        if self.processor != other.processor {
+            return Some(format!(
+                "processor {}, not {}",
+                other.processor, self.processor
+            ));
+        }
+        if self.topology != other.topology {
+            return Some(format!("{}, not {}", other.topology, self.topology));
+        }
+        (self.layout != other.layout)
+            .then(|| "the same numbers of CPUs and cores, but arranged in another way".to_owned())
+    }
+}
+
+/// FNV-1a over the places of all CPUs: the same on every machine and in every version.
+fn layout(topology: &Topology) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for thread in topology.threads() {
+        let place = [
+            thread.cpu.0,
+            thread.core.0,
+            thread.socket.0,
+            thread.node.0,
+            thread.cache.0,
+        ];
+        for byte in place.iter().flat_map(|number| number.to_le_bytes()) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::topology::Shape;
+
+    const CPUINFO: &str = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 63\n\
+                           model name\t: Xeon E5\nstepping\t: 2\n";
+
+    fn of(
+        cpuinfo: &str,
+        sockets: u32,
+        cores_per_socket: u32,
+        threads_per_core: u32,
+    ) -> Fingerprint {
+        let topology = Topology::regular(Shape {
+            sockets,
+            cores_per_socket,
+            threads_per_core,
+        });
+        Fingerprint::new(cpuinfo, &topology)
+    }
+
+    #[test]
+    fn the_same_machine_is_known_again() {
+        assert_eq!(
+            of(CPUINFO, 2, 2, 1).differs_from(&of(CPUINFO, 2, 2, 1)),
+            None
+        );
+    }
+
+    #[test]
+    fn another_machine_is_told_by_what_differs() {
+        let this = of(CPUINFO, 2, 2, 1);
+        let other = of(&CPUINFO.replace("Xeon E5", "Xeon E7"), 2, 2, 1);
+        let told = this.differs_from(&other).unwrap();
+        assert!(
+            told.contains("E7") && told.contains("not Xeon E5"),
+            "{told}"
+        );
+        let told = this.differs_from(&of(CPUINFO, 2, 4, 1)).unwrap();
+        assert!(told.contains("CPUs 0-7"), "{told}");
+        // As many CPUs, cores and sockets, in other places.
+        let mut moved = this.clone();
+        moved.layout = of(CPUINFO, 1, 4, 1).layout;
+        assert!(this.differs_from(&moved).unwrap().contains("arranged"));
+        assert!(
+            this.differs_from(&of(&CPUINFO.replace(": 2\n", ": 3\n"), 2, 2, 1))
+                .is_some()
+        );
+    }
+}

@@ -1,0 +1,298 @@
+//! A one-time characterisation of the machine by micro-benchmarks.
+//!
+//! *Problem.* When a rate counts as a bottleneck depends on the machine: on its clock, its memory, the way from
+//! socket to socket. The defaults are those of the papers' machines of 2012 to 2014.
+//!
+//! *Approach.* As the papers do it [MAPPER §3.4, SAM-MPH §3.1, Fig. 1], each resource is stressed by itself:
+//! - [`coherence`]: two threads increment shared counters in turn, at several distances in the machine and with
+//!   more and more work of their own in between;
+//! - [`bandwidth`]: all cores of a node stream through memory of each node;
+//! - [`pipeline`]: two threads compute on one core, with more and less parallelism between instructions.
+//!
+//! [`thresholds`] draws the thresholds from that, by rules that are pure functions of the measured points. What a
+//! machine does not have cannot be measured (one socket has no way to another): then the default is kept and the
+//! reason told, never guessed. The result, [`Calibration`], holds thresholds, reasons and points, and the
+//! [`Fingerprint`] of the machine, which alone it is good for.
+//!
+//! Invariants: every measurement is bounded in time, also when other programs hold the CPUs; of several rounds the
+//! best counts, as whatever else runs can only slow a round down; nothing of the machine is changed.
+
+pub mod bandwidth;
+pub mod coherence;
+mod fingerprint;
+mod pin;
+pub mod pipeline;
+pub mod thresholds;
+
+use crate::HostError;
+use mapper_model::{CpuId, CpuSet, MachineProfile, NodeId, Topology};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub use fingerprint::Fingerprint;
+pub use thresholds::Thresholds;
+
+/// The version of what is written down.
+pub const FORMAT: u32 = 1;
+
+/// What was found out about a machine.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Which machine.
+    pub fingerprint: Fingerprint,
+    /// The measured thresholds.
+    pub machine: Thresholds,
+    /// How each measured threshold was got.
+    #[serde(default)]
+    pub how: BTreeMap<String, String>,
+    /// Why the others are as they were.
+    #[serde(default)]
+    pub kept: BTreeMap<String, String>,
+    /// Memory bandwidth from each node to each.
+    #[serde(default)]
+    pub bandwidth: Vec<bandwidth::Point>,
+    /// Shared counters.
+    #[serde(default)]
+    pub coherence: Vec<coherence::Point>,
+    /// Two threads on one core.
+    #[serde(default)]
+    pub pipeline: Vec<pipeline::Point>,
+}
+
+/// Everything measured, before anything is concluded.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Points {
+    /// Steps per second of a chain of instructions of one cycle each; `None` where none is known.
+    pub clock_hz: Option<f64>,
+    /// Memory bandwidth.
+    pub bandwidth: Vec<bandwidth::Point>,
+    /// Shared counters.
+    pub coherence: Vec<coherence::Point>,
+    /// Two threads on one core.
+    pub pipeline: Vec<pipeline::Point>,
+}
+
+/// How far the work is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// The step that begins now, from 1.
+    pub step: usize,
+    /// Of so many.
+    pub of: usize,
+    /// What it measures.
+    pub what: String,
+}
+
+/// One thing to be measured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Step {
+    Clock(CpuId),
+    Coherence(coherence::Distance, [CpuId; 2]),
+    Bandwidth {
+        from: CpuSet,
+        node: NodeId,
+        memory: NodeId,
+    },
+    Pipeline([CpuId; 2]),
+}
+
+impl Step {
+    fn what(&self) -> String {
+        match self {
+            Self::Clock(cpu) => format!("clock of CPU {cpu}"),
+            Self::Coherence(distance, [one, other]) => {
+                format!("shared counters {distance}, CPUs {one} and {other}")
+            }
+            Self::Bandwidth { node, memory, .. } if node == memory => {
+                format!("memory bandwidth of node {node}")
+            }
+            Self::Bandwidth { node, memory, .. } => {
+                format!("memory bandwidth from node {node} to memory of node {memory}")
+            }
+            Self::Pipeline([one, other]) => {
+                format!("one core by two threads, CPUs {one} and {other}")
+            }
+        }
+    }
+}
+
+/// Everything there is to measure on the CPUs that may be used.
+fn steps(topology: &Topology, usable: &CpuSet) -> Vec<Step> {
+    let mut steps: Vec<Step> = usable.iter().next().map(Step::Clock).into_iter().collect();
+    let pairs = coherence::pairs(topology, usable);
+    steps.extend(
+        pairs
+            .iter()
+            .map(|(distance, pair)| Step::Coherence(*distance, *pair)),
+    );
+    // One CPU a core: a second thread of a core adds no bandwidth.
+    let node_cpus = |node: &CpuSet| -> CpuSet {
+        let of_core = |core: &CpuSet| core.intersection(usable).intersection(node).iter().next();
+        topology.cores().iter().filter_map(of_core).collect()
+    };
+    let nodes: Vec<(NodeId, CpuSet)> = topology
+        .nodes()
+        .iter()
+        .map(|node| (node.id, node_cpus(&node.cpus)))
+        .filter(|(_, cpus)| !cpus.is_empty())
+        .collect();
+    for (node, from) in &nodes {
+        for (memory, _) in &nodes {
+            steps.push(Step::Bandwidth {
+                from: from.clone(),
+                node: *node,
+                memory: *memory,
+            });
+        }
+    }
+    let siblings = pairs
+        .iter()
+        .find(|(distance, _)| *distance == coherence::Distance::Core);
+    steps.extend(siblings.map(|(_, pair)| Step::Pipeline(*pair)));
+    steps
+}
+
+/// Measures the machine on these CPUs, telling `progress` about each step. Takes seconds to a minute; other work
+/// at that time makes the machine look slower than it is.
+///
+/// # Errors
+/// When a thread cannot be put on its CPU, or `/proc` does not tell which processor this is.
+pub fn calibrate(
+    topology: &Topology,
+    usable: &CpuSet,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Calibration, HostError> {
+    let fingerprint = Fingerprint::of_this_machine(topology)?;
+    let steps = steps(topology, usable);
+    let mut points = Points::default();
+    for (place, step) in steps.iter().enumerate() {
+        progress(&Progress {
+            step: place + 1,
+            of: steps.len(),
+            what: step.what(),
+        });
+        match step {
+            Step::Clock(cpu) => points.clock_hz = pipeline::clock_hz(*cpu)?,
+            Step::Coherence(distance, pair) => {
+                points
+                    .coherence
+                    .extend(coherence::measure(*distance, *pair)?);
+            }
+            Step::Bandwidth { from, node, memory } => {
+                let near = topology.node_cpus(*memory).intersection(usable);
+                points
+                    .bandwidth
+                    .push(bandwidth::measure(from, *node, *memory, &near)?);
+            }
+            Step::Pipeline(pair) => points.pipeline.extend(pipeline::measure(*pair)?),
+        }
+    }
+    Ok(conclude(fingerprint, points))
+}
+
+/// The thresholds that the points show, with the reasons.
+fn conclude(fingerprint: Fingerprint, points: Points) -> Calibration {
+    let drawn = thresholds::draw(&points);
+    Calibration {
+        format: FORMAT,
+        fingerprint,
+        machine: drawn.machine,
+        how: drawn.how,
+        kept: drawn.kept,
+        bandwidth: points.bandwidth,
+        coherence: points.coherence,
+        pipeline: points.pipeline,
+    }
+}
+
+impl Calibration {
+    /// The thresholds to use: the measured ones wherever `configured` has the default. An operator's own
+    /// value comes first.
+    #[must_use]
+    pub fn applied_to(&self, configured: &MachineProfile) -> MachineProfile {
+        self.machine.applied_to(configured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::topology::Shape;
+
+    fn whats(sockets: u32, cores: u32, threads: u32) -> Vec<String> {
+        let topology = Topology::regular(Shape {
+            sockets,
+            cores_per_socket: cores,
+            threads_per_core: threads,
+        });
+        let usable = topology.cpus().clone();
+        steps(&topology, &usable).iter().map(Step::what).collect()
+    }
+
+    #[test]
+    fn a_large_machine_is_measured_at_every_distance_and_over_every_link() {
+        let whats = whats(2, 2, 2);
+        for (what, times) in [
+            ("shared counters within a core", 1),
+            ("shared counters within a socket", 1),
+            ("shared counters across sockets", 1),
+            ("memory bandwidth of node", 2),
+            ("to memory of node", 2),
+            ("one core by two threads", 1),
+        ] {
+            let found = whats.iter().filter(|step| step.contains(what)).count();
+            assert_eq!(found, times, "{what}: {whats:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_machine_does_not_have_is_not_measured() {
+        let whats = whats(1, 2, 1);
+        assert_eq!(whats.len(), 3, "{whats:?}");
+        assert!(whats[1].contains("within a socket"), "{whats:?}");
+    }
+
+    #[test]
+    fn this_machine_is_calibrated_with_plausible_figures_and_a_reason_for_every_threshold() {
+        use crate::topology::{HwlocSource, TopologySource};
+        let topology = HwlocSource::ThisMachine.read().unwrap();
+        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let usable = crate::enforce::masks::get(mapper_model::ThreadId(own)).unwrap();
+        let usable: CpuSet = usable
+            .intersection(topology.cpus())
+            .iter()
+            .take(2)
+            .collect();
+        let mut told = Vec::new();
+        let found = calibrate(&topology, &usable, &mut |progress| {
+            told.push(progress.clone())
+        })
+        .unwrap();
+        assert!(
+            told.iter().all(|progress| progress.of == told.len()),
+            "{told:?}"
+        );
+        assert_eq!(
+            found.how.len() + found.kept.len(),
+            Thresholds::KEYS.len(),
+            "{found:?}"
+        );
+        for point in &found.bandwidth {
+            assert!((1e8..1e13).contains(&point.bytes_per_s), "{found:?}");
+        }
+        let applied = found.applied_to(&MachineProfile::default());
+        assert!(
+            (1e6..1e12).contains(&applied.llc_misses_per_s),
+            "{applied:?}"
+        );
+        assert!(
+            found
+                .fingerprint
+                .differs_from(&Fingerprint::of_this_machine(&topology).unwrap())
+                .is_none()
+        );
+    }
+}

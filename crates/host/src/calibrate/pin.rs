@@ -1,0 +1,60 @@
+//! Threads of a measurement, each on its CPU.
+
+use crate::HostError;
+use crate::enforce::masks;
+use mapper_model::{CpuId, CpuSet, ThreadId};
+use std::time::Duration;
+
+/// How long one round of a measurement takes.
+pub(super) const ROUND: Duration = Duration::from_millis(60);
+
+/// Rounds, of which the best counts.
+pub(super) const ROUNDS: usize = 3;
+
+/// Puts the calling thread on one CPU.
+pub(super) fn to(cpu: CpuId) -> Result<(), HostError> {
+    let thread = ThreadId(
+        rustix::thread::gettid()
+            .as_raw_nonzero()
+            .get()
+            .cast_unsigned(),
+    );
+    masks::set(thread, &CpuSet::from_iter([cpu]))
+}
+
+/// Runs `work` on each of these CPUs at once, each in a thread of its own, and gives what came out, in the order of
+/// the CPUs. A thread that cannot be put on its CPU fails the whole, after the others have ended.
+pub(super) fn on_each<T: Send>(
+    cpus: &[CpuId],
+    work: impl Fn(usize) -> T + Sync,
+) -> Result<Vec<T>, HostError> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = cpus
+            .iter()
+            .enumerate()
+            .map(|(place, cpu)| {
+                scope.spawn(move || {
+                    to(*cpu)?;
+                    Ok(work(place))
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    })
+}
+
+/// The largest of several rounds.
+pub(super) fn best<E>(mut round: impl FnMut() -> Result<f64, E>) -> Result<f64, E> {
+    let mut best = 0.0f64;
+    for _ in 0..ROUNDS {
+        best = best.max(round()?);
+    }
+    Ok(best)
+}
