@@ -10,11 +10,13 @@ mod private_daemon;
 mod task_bench;
 mod task_conformance;
 mod task_demo;
+mod task_dist;
 mod task_eval;
 mod task_install;
 mod task_measure;
 mod task_replay;
 mod task_setup;
+mod task_soak;
 mod task_teams;
 mod task_test;
 mod task_tidy;
@@ -36,12 +38,14 @@ enum Task {
     Bench(task_bench::Args),
     Conformance(task_conformance::Args),
     Demo(task_demo::Args),
+    Dist(task_dist::Args),
     Eval(task_eval::Args),
     Install(task_install::Args),
     Measure(task_measure::Args),
     /// Takes the decisions of a recording again
     Replay(task_replay::Args),
     Setup(task_setup::Args),
+    Soak(task_soak::Args),
     Teams(task_teams::Args),
     /// Runs everything that must hold before a change is good
     Test(task_test::Args),
@@ -58,11 +62,13 @@ fn main() -> std::process::ExitCode {
         Task::Bench(args) => task_bench::run(&args),
         Task::Conformance(args) => task_conformance::run(&args),
         Task::Demo(args) => task_demo::run(&args),
+        Task::Dist(args) => task_dist::run(&args),
         Task::Eval(args) => task_eval::run(&args),
         Task::Install(args) => task_install::run(&args),
         Task::Measure(args) => task_measure::run(&args),
         Task::Replay(args) => task_replay::run(&args),
         Task::Setup(args) => task_setup::run(&args),
+        Task::Soak(args) => task_soak::run(&args),
         Task::Teams(args) => task_teams::run(&args),
         Task::Test(args) => task_test::run(&args),
         Task::Tidy(args) => task_tidy::run(&args),

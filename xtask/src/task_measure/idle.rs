@@ -1,7 +1,8 @@
 //! What a daemon costs that has nothing to do.
 
+use super::process::cpu_time_ns;
 use super::{Figure, Target, daemon};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,20 +21,4 @@ pub(super) fn measure(bin: &Path) -> Result<Figure> {
         samples.push(used_ns as f64 / start.elapsed().as_nanos() as f64 * 100.0);
     }
     Figure::of("idle daemon", "% of a core", Target::Below(0.1), samples)
-}
-
-/// Run time of all threads, to the nanosecond, from `/proc/PID/task/*/schedstat`.
-fn cpu_time_ns(pid: u32) -> Result<u64> {
-    let folder = format!("/proc/{pid}/task");
-    let mut sum = 0;
-    for task in std::fs::read_dir(&folder).with_context(|| format!("read {folder}"))? {
-        let file = task?.path().join("schedstat");
-        let text =
-            std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-        let first = text.split_whitespace().next().unwrap_or_default();
-        sum += first
-            .parse::<u64>()
-            .with_context(|| format!("{}: {first:?}", file.display()))?;
-    }
-    Ok(sum)
 }

@@ -3,9 +3,14 @@
 //! Each measurement is interleaved where two things are compared and reports a median with the
 //! range; the target stands beside it. The exit status is 1 when a target is missed.
 
+mod crowd;
 mod idle;
 mod launch;
+pub(crate) mod process;
 mod resize;
+mod slowdown;
+
+use crowd::Counting;
 
 use crate::private_daemon::PrivateDaemon;
 use crate::workspace;
@@ -36,12 +41,18 @@ enum What {
     Shrink,
     /// From a changed allocation to a changed team.
     Follow,
+    /// CPU time of an interval and memory of the daemon, with 80 to 4,000 threads.
+    Crowd,
+    /// The same with hardware counters of every thread, whatever they cost.
+    CrowdHardware,
+    /// A program that computes, managed against unmanaged.
+    Slowdown,
 }
 
 /// One figure with its target.
 #[derive(Debug, Serialize)]
 struct Figure {
-    name: &'static str,
+    name: String,
     value: f64,
     lowest: f64,
     highest: f64,
@@ -56,16 +67,13 @@ struct Figure {
 enum Target {
     Below(f64),
     AtLeast(f64),
+    /// Nothing: it shows how another figure grows.
+    None,
 }
 
 impl Figure {
     /// The median of the samples; fails when there are none.
-    fn of(
-        name: &'static str,
-        unit: &'static str,
-        target: Target,
-        mut samples: Vec<f64>,
-    ) -> Result<Self> {
+    fn of(name: &str, unit: &'static str, target: Target, mut samples: Vec<f64>) -> Result<Self> {
         samples.sort_by(f64::total_cmp);
         let (Some(&lowest), Some(&highest)) = (samples.first(), samples.last()) else {
             bail!("{name}: nothing was measured");
@@ -77,7 +85,7 @@ impl Figure {
             f64::midpoint(samples[middle - 1], samples[middle])
         };
         Ok(Self {
-            name,
+            name: name.to_owned(),
             value,
             lowest,
             highest,
@@ -91,6 +99,7 @@ impl Figure {
         match self.target {
             Target::Below(limit) => self.value < limit,
             Target::AtLeast(limit) => self.value >= limit,
+            Target::None => true,
         }
     }
 
@@ -98,16 +107,16 @@ impl Figure {
         let target = match self.target {
             Target::Below(limit) => format!("below {limit}"),
             Target::AtLeast(limit) => format!("at least {limit}"),
+            Target::None => String::new(),
+        };
+        let verdict = match (self.target, self.is_met()) {
+            (Target::None, _) => String::new(),
+            (_, true) => format!("  target {target}: met"),
+            (_, false) => format!("  target {target}: MISSED"),
         };
         format!(
-            "{:<48} {:>9.3} {:<14} [{:.3} to {:.3}, {} samples]  target {target}: {}",
-            self.name,
-            self.value,
-            self.unit,
-            self.lowest,
-            self.highest,
-            self.samples,
-            if self.is_met() { "met" } else { "MISSED" }
+            "{:<48} {:>9.3} {:<14} [{:.3} to {:.3}, {} samples]{verdict}",
+            self.name, self.value, self.unit, self.lowest, self.highest, self.samples,
         )
     }
 }
@@ -127,10 +136,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         figures.push(idle::measure(&bin)?);
     }
     if wanted(What::Shrink) {
-        figures.extend(resize::shrink(&bin, &pulse()?)?);
+        figures.extend(resize::shrink(&bin, &workload("pulse")?)?);
     }
     if wanted(What::Follow) {
-        figures.push(resize::follow(&bin, &pulse()?)?);
+        figures.push(resize::follow(&bin, &workload("pulse")?)?);
+    }
+    if wanted(What::Crowd) {
+        figures.extend(crowd::measure(
+            &bin,
+            &workload("crowd")?,
+            Counting::Software,
+        )?);
+    }
+    // Not every machine has them: only when asked for by name.
+    if args.what.contains(&What::CrowdHardware) {
+        figures.extend(crowd::measure(
+            &bin,
+            &workload("crowd")?,
+            Counting::Hardware,
+        )?);
+    }
+    if wanted(What::Slowdown) {
+        figures.push(slowdown::measure(&bin, &workload("crowd")?)?);
     }
     for figure in &figures {
         println!("{}", figure.line());
@@ -146,7 +173,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Builds what is measured and returns the folder with the binaries.
-fn build() -> Result<PathBuf> {
+pub(crate) fn build() -> Result<PathBuf> {
     eprintln!("building the release binaries");
     let status = workspace::cargo()
         .args(["build", "--release", "--quiet"])
@@ -168,15 +195,15 @@ fn build() -> Result<PathBuf> {
     Ok(workspace::target_dir().join("release"))
 }
 
-/// Compiles the program whose beat is watched.
-fn pulse() -> Result<PathBuf> {
-    let source = workspace::root().join("benches/workloads/pulse.c");
-    let program = workspace::target_dir().join("measure").join("pulse");
+/// Compiles a program of `benches/workloads`.
+pub(crate) fn workload(name: &str) -> Result<PathBuf> {
+    let source = workspace::root().join(format!("benches/workloads/{name}.c"));
+    let program = workspace::target_dir().join("measure").join(name);
     if let Some(folder) = program.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     }
     let status = Command::new("gcc")
-        .args(["-O2", "-fopenmp"])
+        .args(["-O2", "-fopenmp", "-pthread"])
         .arg(&source)
         .arg("-o")
         .arg(&program)
