@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use mapper_control::schema::{
     AppStatus, MemoryPolicy, RuntimeState, RuntimeStatus, Selection, Status,
 };
-use mapper_model::TeamMode;
+use mapper_model::{MemoryRate, TeamMode};
 
 /// The status as text.
 pub(crate) fn view(status: &Status, width: Width) -> String {
@@ -141,9 +141,24 @@ fn measured(app: &AppStatus) -> String {
         policy => format!("; memory {policy}"),
     };
     harmless(&format!(
-        "{source}{memory}; teams {}",
+        "{source}{}{memory}; teams {}",
+        traffic(app.memory_traffic),
         teams_and_runtime(app.teams, &app.teams_by, &app.runtime)
     ))
+}
+
+/// The memory traffic, if it is counted.
+fn traffic(rate: Option<MemoryRate>) -> String {
+    let gb = |bytes: f64| format!("{:.1} GB/s", bytes / 1e9);
+    let rate = rate.unwrap_or_default();
+    match (rate.total_bytes_per_s, rate.local_bytes_per_s) {
+        (Some(total), Some(local)) => {
+            format!("; memory traffic {}, {} of it local", gb(total), gb(local))
+        }
+        (Some(total), None) => format!("; memory traffic {}", gb(total)),
+        (None, Some(local)) => format!("; local memory traffic {}", gb(local)),
+        (None, None) => String::new(),
+    }
 }
 
 /// The mode of teams with who decided it, and the runtime interface with what is worth knowing.
@@ -167,4 +182,26 @@ pub(crate) fn teams_and_runtime(teams: TeamMode, by: &str, runtime: &RuntimeStat
         text.push_str(note);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_told_as_far_as_it_is_counted() {
+        let told = |total, local| {
+            traffic(Some(MemoryRate {
+                total_bytes_per_s: total,
+                local_bytes_per_s: local,
+            }))
+        };
+        assert_eq!(
+            told(Some(3.51e9), Some(3e9)),
+            "; memory traffic 3.5 GB/s, 3.0 GB/s of it local"
+        );
+        assert_eq!(told(Some(3e9), None), "; memory traffic 3.0 GB/s");
+        assert_eq!(told(None, Some(3e9)), "; local memory traffic 3.0 GB/s");
+        assert_eq!(traffic(None), "");
+    }
 }

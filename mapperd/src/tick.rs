@@ -140,9 +140,12 @@ impl Daemon {
                     app.effective = effective;
                 }
                 let tasks = enforcer.tasks(app.id);
+                let group = enforcer.group(app.id);
                 let subject = Subject {
                     app: app.id,
                     tasks: &tasks,
+                    cpus: &app.effective,
+                    group: group.as_deref(),
                     page: app.page.as_ref().map(|page| &page.reader),
                     group_cpu_time_ns: enforcer.cpu_time_ns(app.id),
                     now_ns,

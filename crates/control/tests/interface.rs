@@ -291,6 +291,10 @@ fn status() -> Status {
             max_cpus: Some(4),
             floor: Some(1.2),
             performance: Some(performance()),
+            memory_traffic: Some(mapper_model::MemoryRate {
+                total_bytes_per_s: Some(3.5e9),
+                local_bytes_per_s: None,
+            }),
             bottleneck: Bottleneck::Memory,
             teams: TeamMode::Follow,
             teams_by: "as asked".into(),

@@ -108,11 +108,11 @@ fn topology() -> Finding {
         Ok(topology) => Finding::good(
             "topology",
             format!(
-                "hwloc: {} CPUs, {} cores, {} sockets, {} nodes",
-                topology.cpus().len(),
-                topology.cores().len(),
-                topology.sockets().len(),
-                topology.nodes().len()
+                "hwloc: {}, {}, {}, {}",
+                counted(topology.cpus().len() as usize, "CPU"),
+                counted(topology.cores().len(), "core"),
+                counted(topology.sockets().len(), "socket"),
+                counted(topology.nodes().len(), "node")
             ),
         ),
         Err(error) => Finding::missing(
@@ -120,6 +120,14 @@ fn topology() -> Finding {
             chain(&error),
             "mount /sys; without a topology mapperd does not start",
         ),
+    }
+}
+
+/// A number of things, in words.
+fn counted(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
     }
 }
 
@@ -162,7 +170,7 @@ fn delegation() -> Finding {
         Err(error) => Finding::missing(
             "place for groups",
             chain(&error),
-            "start mapperd as a service (systemctl start mapperd)",
+            "start mapperd as a service (systemctl start mapperd); without a place threads are confined by affinity",
         ),
     }
 }
@@ -180,10 +188,13 @@ fn hardware_counters() -> Vec<Finding> {
                 SwitchCost::TooMuch(cost) => Finding::limited(
                     what,
                     format!(
-                        "{says}; each context switch takes {:.1} µs longer with them",
-                        us(cost)
+                        "{says}; each context switch takes {:.1} µs longer with them, and at most {:.1} are \
+                         worth it",
+                        us(cost),
+                        us(counters::MOST_SWITCH_COST)
                     ),
-                    "counters = \"hardware\" uses them all the same",
+                    "nothing need be done: they are left alone, and programs are measured by the progress that \
+                     their OpenMP runtime reports; counters = \"hardware\" in mapper.toml uses them all the same",
                 ),
                 SwitchCost::Worth(cost) => Finding::good(
                     what,
@@ -231,10 +242,9 @@ fn resctrl(places: &Places) -> Finding {
     let features = root.join("info/L3_MON/mon_features");
     if let Ok(text) = read_small(&features) {
         let names: Vec<&str> = text.lines().collect();
-        return if names.contains(&"mbm_local_bytes") || names.contains(&"mbm_total_bytes") {
-            Finding::good(what, names.join(", "))
-        } else {
-            Finding::limited(what, names.join(", "), "the processor counts no bandwidth")
+        return match counters::MemoryBandwidth::probe(&root) {
+            Ok(_) => Finding::good(what, names.join(", ")),
+            Err(lack) => Finding::limited(what, lack.why, lack.mend),
         };
     }
     let flags = read_small(&places.proc.join("cpuinfo")).unwrap_or_default();
@@ -251,7 +261,7 @@ fn resctrl(places: &Places) -> Finding {
         Finding::missing(
             what,
             "the processor counts none for this system",
-            "nothing; last-level cache misses stand in for it",
+            "nothing mends it; last-level cache misses stand in for it where they are counted",
         )
     }
 }
@@ -281,7 +291,9 @@ fn smt(places: &Places) -> Finding {
     Finding::good(
         "hardware threads (SMT)",
         match text.trim() {
-            "" => "not told by the kernel",
+            "" => "the kernel does not tell",
+            "notsupported" => "one thread a core",
+            "notimplemented" => "the kernel cannot switch them on and off here",
             told => told,
         },
     )
@@ -294,8 +306,12 @@ fn descriptors() -> Finding {
     match getrlimit(Resource::Nofile).maximum {
         Some(most) if most < ENOUGH => Finding::limited(
             what,
-            format!("{most} at most; counters take one for each event of each thread"),
-            "raise LimitNOFILE",
+            format!(
+                "{most} at most; hardware counters take one for each event of each thread, which is {} \
+                 threads with seven events; beyond that a program is counted by its control group, or in part",
+                most / 7
+            ),
+            "raise LimitNOFILE in the unit, or `ulimit -Hn`, to 65536 or more",
         ),
         Some(most) => Finding::good(what, format!("{most} at most")),
         None => Finding::good(what, "no limit"),
@@ -375,8 +391,10 @@ mod tests {
             "proc/cpuinfo",
             "flags : cqm_llc cqm_mbm_total cqm_mbm_local\n",
         );
+        let place = ("sys/fs/resctrl/mon_groups/somebody/tasks", "");
         for (files, condition) in [
-            (&[mon, cpu][..], Condition::Good),
+            (&[mon, cpu, place][..], Condition::Good),
+            (&[mon, cpu], Condition::Limited),
             (&[cpu], Condition::Limited),
             (&[], Condition::Missing),
         ] {

@@ -65,12 +65,26 @@ pub struct Reading {
     /// CPU time used so far by all its threads, including those that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_time_ns: Option<u64>,
+    /// Bytes that went between its caches and memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryTraffic>,
     /// How many threads were running or runnable at the time of the reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runnable_threads: Option<u32>,
     /// CPUs the application says it does not need now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare_cpus: Option<u32>,
+}
+
+/// Bytes between last-level caches and memory so far, `None` where the processor does not count them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct MemoryTraffic {
+    /// With all nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_bytes: Option<u64>,
+    /// With the node of the CPU alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_bytes: Option<u64>,
 }
 
 /// Cumulative readings of one thread.

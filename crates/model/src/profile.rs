@@ -123,6 +123,17 @@ pub struct Rates {
     pub sharing_per_cycle: Option<f64>,
 }
 
+/// Bytes per second between last-level caches and memory, `None` where they are not counted.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct MemoryRate {
+    /// With all nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_bytes_per_s: Option<f64>,
+    /// With the node of the CPU alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_bytes_per_s: Option<f64>,
+}
+
 /// Whether the application behaves differently from before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -192,6 +203,9 @@ pub struct Profile {
     pub spun: Option<f64>,
     /// Share of its CPUs' time that was used in the last interval, 0 to 1, where known.
     pub utilisation: Option<f64>,
+    /// Its memory traffic in the last interval, where the processor counts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryRate>,
     /// CPUs the application says it can spare.
     pub spare_cpus: Option<u32>,
     /// Threads that were running or runnable at the last reading, where known.
@@ -221,6 +235,7 @@ impl Profile {
             region_phase: None,
             spun: None,
             utilisation: None,
+            memory: None,
             spare_cpus: None,
             runnable_threads: None,
         }

@@ -10,8 +10,8 @@ use crate::region_phase::{self, Evidence, RegionPhases, Shift};
 use crate::source::{Continuity, Selection, SourceSelector};
 use crate::waiting::{self, SleepCredit, ThreadTime};
 use mapper_model::{
-    AppId, AppObservation, CpuSet, MachineProfile, Performance, PerformanceCurve, PhaseChange,
-    Profile, Reading, RuntimeProgress, ThreadReading, Topology, Trigger,
+    AppId, AppObservation, CpuSet, MachineProfile, MemoryTraffic, Performance, PerformanceCurve,
+    PhaseChange, Profile, Reading, RuntimeProgress, ThreadReading, Topology, Trigger,
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,9 @@ struct Pair {
     cpus: Option<u32>,
     threads: Vec<ThreadReading>,
     cpu_time_ns: Option<u64>,
+    /// Memory traffic so far.
+    #[serde(default)]
+    memory: Option<MemoryTraffic>,
     /// Time waited at barriers so far, where the runtime tells.
     #[serde(default)]
     waited_ns: Option<u64>,
@@ -190,6 +193,10 @@ impl AppMonitor {
         self.profile.utilisation = busy_cpus
             .filter(|_| cpus > 0)
             .map(|busy| (busy / f64::from(cpus)).clamp(0.0, 1.0));
+        self.profile.memory = pair
+            .memory
+            .zip(reading.memory)
+            .map(|(before, now)| rates::memory_between(before, now, elapsed_ns));
         let hints = surroundings.config.runtime_hints == RuntimeHints::Used;
         if hints {
             self.profile.spun = self.spun(reading, moment.now_ns);
@@ -455,6 +462,7 @@ impl AppMonitor {
             cpus: None,
             threads: Vec::new(),
             cpu_time_ns: None,
+            memory: None,
             waited_ns: None,
             runtime_threads: 0,
             completed: 0,
@@ -463,6 +471,7 @@ impl AppMonitor {
         pair.cpus_before = cpus;
         pair.cpus = None;
         pair.cpu_time_ns = reading.cpu_time_ns;
+        pair.memory = reading.memory;
         pair.waited_ns = reading.runtime.and_then(|runtime| runtime.wait_ns);
         pair.completed = reading.runtime.as_ref().map_or(0, completed);
         pair.runtime_threads = reading.runtime.map_or(0, |runtime| runtime.threads);

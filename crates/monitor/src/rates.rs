@@ -14,7 +14,7 @@
 //! Invariant: every rate is finite and not negative, and `None` when no thread offered the event.
 
 use crate::history::SharingSample;
-use mapper_model::{CounterValue, Event, Rates, ThreadReading};
+use mapper_model::{CounterValue, Event, MemoryRate, MemoryTraffic, Rates, ThreadReading};
 
 /// The rates of an interval, and what the history is to learn from it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -94,6 +94,20 @@ impl Totals {
 
     fn get(&self, event: Event) -> Option<f64> {
         self.0[event as usize]
+    }
+}
+
+/// Memory traffic between two readings; a count that ran backwards, as those of a group made anew do, tells
+/// nothing.
+#[must_use]
+pub fn memory_between(before: MemoryTraffic, after: MemoryTraffic, elapsed_ns: u64) -> MemoryRate {
+    let per_second = |before: Option<u64>, after: Option<u64>| {
+        let bytes = after?.checked_sub(before?)?;
+        (elapsed_ns > 0).then(|| bytes as f64 / (elapsed_ns as f64 * 1e-9))
+    };
+    MemoryRate {
+        total_bytes_per_s: per_second(before.total_bytes, after.total_bytes),
+        local_bytes_per_s: per_second(before.local_bytes, after.local_bytes),
     }
 }
 
@@ -374,5 +388,25 @@ mod tests {
     fn no_time_or_no_thread_gives_no_rates() {
         assert_eq!(between(&[], &[basic(1, 1, 1, 1)], 0, 1e9), None);
         assert_eq!(between(&[basic(1, 1, 1, 1)], &[], SECOND, 1e9), None);
+    }
+
+    #[test]
+    fn memory_traffic_is_told_per_second_and_never_of_counts_that_ran_backwards() {
+        let traffic = |total, local| MemoryTraffic {
+            total_bytes: total,
+            local_bytes: local,
+        };
+        let rate = memory_between(
+            traffic(Some(1_000), None),
+            traffic(Some(4_000), Some(7)),
+            500_000_000,
+        );
+        assert_eq!(rate.total_bytes_per_s, Some(6_000.0));
+        assert_eq!(rate.local_bytes_per_s, None);
+        let back = memory_between(traffic(Some(9), Some(1)), traffic(Some(8), Some(1)), 1);
+        assert_eq!(back.total_bytes_per_s, None);
+        assert_eq!(back.local_bytes_per_s, Some(0.0));
+        let at_once = memory_between(traffic(Some(1), None), traffic(Some(2), None), 0);
+        assert_eq!(at_once, MemoryRate::default());
     }
 }

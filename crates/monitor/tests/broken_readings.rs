@@ -91,6 +91,7 @@ fn reading() -> impl Strategy<Value = Reading> {
             runtime,
             reported,
             cpu_time_ns,
+            memory: None,
             runnable_threads: None,
             spare_cpus: None,
         })

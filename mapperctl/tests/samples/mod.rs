@@ -37,6 +37,7 @@ fn app(id: u64, name: &str, list: &str) -> AppStatus {
         max_cpus: None,
         floor: None,
         performance: None,
+        memory_traffic: None,
         bottleneck: Bottleneck::None,
         teams: TeamMode::Fixed,
         teams_by: "by default".into(),

@@ -2,8 +2,8 @@
 
 use crate::schema::{AdoptTarget, MemoryPolicy};
 use mapper_model::{
-    AppId, AppName, Bottleneck, CpuSet, Performance, PerformanceSource, Qos, Reason, TeamMode,
-    Weight,
+    AppId, AppName, Bottleneck, CpuSet, MemoryRate, Performance, PerformanceSource, Qos, Reason,
+    TeamMode, Weight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -137,6 +137,9 @@ pub struct AppStatus {
     /// Its performance in the last interval, if it could be measured.
     #[serde(default)]
     pub performance: Option<PerformanceStatus>,
+    /// Its memory traffic in the last interval, where the processor counts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_traffic: Option<MemoryRate>,
     /// Its critical bottleneck.
     #[serde(default)]
     pub bottleneck: Bottleneck,

@@ -15,17 +15,21 @@
 //! are added up.
 //!
 //! Each event of each thread is a file descriptor. The limit of open files is raised as far as
-//! allowed; beyond it further threads are not counted (the monitor sees which are).
+//! allowed; beyond it an application is counted by its control group on each of its CPUs ([`super::budget`]), and
+//! without one further threads are not counted (the monitor sees which are). What a group used on a CPU is told
+//! as if it were a thread that ran there, with a number that no thread has.
 
+use super::budget::{Needs, Way, way};
 use super::offer::{Described, Offer, Pmu, Wanted, lack};
 use super::{CounterSource, Subject, switch_cost};
 use crate::Missing;
 use crate::procfs::ProcFs;
-use mapper_model::{AppId, CounterValue, Counters, Event, Reading, ThreadId, ThreadReading};
-use perf_event::{Counter, ReadFormat};
+use mapper_model::{AppId, CounterValue, Counters, CpuId, Event, Reading, ThreadId, ThreadReading};
+use perf_event::{Builder, Counter, ReadFormat};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -39,10 +43,12 @@ pub struct HardwareCounters {
     proc: ProcFs,
     /// The events of a thread, those that are counted together in one group.
     groups: Vec<Vec<Wanted>>,
-    apps: BTreeMap<AppId, BTreeMap<ThreadId, ThreadCounters>>,
+    apps: BTreeMap<AppId, AppCounters>,
     open: u64,
     most_open: u64,
     told_of_limit: bool,
+    /// Counts the counters opened on CPUs, so that those opened anew are not taken for those before.
+    opened_on_cpus: u64,
 }
 
 /// Counters that work here, and what the processor lacks.
@@ -101,6 +107,39 @@ pub enum Reduced {
     CountsLess,
     /// There were none beyond the basic ones.
     NothingToGiveUp,
+}
+
+/// The open counters of an application.
+#[derive(Debug, Default)]
+struct AppCounters {
+    /// By thread.
+    threads: BTreeMap<ThreadId, ThreadCounters>,
+    /// By the number that stands for a CPU.
+    cpus: BTreeMap<ThreadId, ThreadCounters>,
+    /// The kernel has refused to count its control group.
+    group_refused: bool,
+}
+
+impl AppCounters {
+    fn way(&self) -> Way {
+        if self.cpus.is_empty() {
+            Way::Threads
+        } else {
+            Way::Group
+        }
+    }
+}
+
+/// Numbers from here on stand for CPUs: threads have none above 2^22.
+const FIRST_OF_CPUS: u32 = 1 << 30;
+
+/// What is counted.
+#[derive(Clone, Copy)]
+enum Target<'a> {
+    /// A thread, wherever it runs.
+    Thread(ThreadId),
+    /// The processes of a control group, while they run on this CPU.
+    GroupOn(&'a File, CpuId),
 }
 
 /// The open counters of one thread.
@@ -169,6 +208,7 @@ impl HardwareCounters {
             open: 0,
             most_open: raise_file_limit().saturating_sub(OTHER_FILES),
             told_of_limit: false,
+            opened_on_cpus: 0,
         }
     }
 
@@ -190,7 +230,7 @@ impl HardwareCounters {
             return None;
         }
         let started = self.proc.thread_started_ticks(thread).ok()?;
-        match open_groups(thread, &self.groups) {
+        match open_groups(Target::Thread(thread), &self.groups) {
             Ok(groups) => {
                 self.open += wanted;
                 Some(ThreadCounters { started, groups })
@@ -212,35 +252,116 @@ impl CounterSource for HardwareCounters {
     }
 
     fn read(&mut self, subject: &Subject<'_>, reading: &mut Reading) {
-        let mut groups = self.apps.remove(&subject.app).unwrap_or_default();
-        let before = groups.len();
-        groups.retain(|thread, _| subject.tasks.threads.binary_search(thread).is_ok());
-        self.open = self
-            .open
-            .saturating_sub((before - groups.len()) as u64 * self.events_of_a_thread());
-        for thread in &subject.tasks.threads {
-            if !groups.contains_key(thread)
-                && let Some(group) = self.open(*thread)
-            {
-                groups.insert(*thread, group);
+        let mut app = self.apps.remove(&subject.app).unwrap_or_default();
+        let each = self.events_of_a_thread();
+        let held = (app.threads.len() + app.cpus.len()) as u64 * each;
+        let group = subject.group.filter(|_| !app.group_refused);
+        let needs = Needs {
+            threads: subject.tasks.threads.len() as u64 * each,
+            group: group.map(|_| u64::from(subject.cpus.len()) * each),
+        };
+        let left = self
+            .most_open
+            .saturating_sub(self.open.saturating_sub(held));
+        match (way(app.way(), needs, left), group) {
+            (Way::Group, Some(group)) => {
+                self.close(&mut app.threads, |_| true);
+                self.follow_group(subject, group, &mut app);
             }
-            if let Some(group) = groups.get_mut(thread)
-                && let Ok(counters) = group.read()
-            {
+            _ => {
+                self.close(&mut app.cpus, |_| true);
+                self.follow_threads(subject, &mut app.threads);
+            }
+        }
+        for (number, counters) in app.threads.iter_mut().chain(&mut app.cpus) {
+            if let Ok(values) = counters.read() {
                 reading.threads.push(ThreadReading {
-                    tid: *thread,
-                    started: group.started,
-                    counters,
+                    tid: *number,
+                    started: counters.started,
+                    counters: values,
                 });
             }
         }
-        self.apps.insert(subject.app, groups);
+        self.apps.insert(subject.app, app);
     }
 
     fn forget(&mut self, app: AppId) {
-        if let Some(groups) = self.apps.remove(&app) {
-            let closed = groups.len() as u64 * self.events_of_a_thread();
-            self.open = self.open.saturating_sub(closed);
+        if let Some(mut app) = self.apps.remove(&app) {
+            self.close(&mut app.threads, |_| true);
+            self.close(&mut app.cpus, |_| true);
+        }
+    }
+}
+
+impl HardwareCounters {
+    /// Closes those counters whose number is `done`.
+    fn close(
+        &mut self,
+        counters: &mut BTreeMap<ThreadId, ThreadCounters>,
+        done: impl Fn(ThreadId) -> bool,
+    ) {
+        let before = counters.len();
+        counters.retain(|number, _| !done(*number));
+        let closed = (before - counters.len()) as u64 * self.events_of_a_thread();
+        self.open = self.open.saturating_sub(closed);
+    }
+
+    /// Opens the counters of threads that are new and closes those of threads that are gone.
+    fn follow_threads(
+        &mut self,
+        subject: &Subject<'_>,
+        counters: &mut BTreeMap<ThreadId, ThreadCounters>,
+    ) {
+        let live = &subject.tasks.threads;
+        self.close(counters, |thread| live.binary_search(&thread).is_err());
+        for thread in live {
+            if !counters.contains_key(thread)
+                && let Some(opened) = self.open(*thread)
+            {
+                counters.insert(*thread, opened);
+            }
+        }
+    }
+
+    /// Opens counters of the group on CPUs that are new and closes those on CPUs that it has left.
+    fn follow_group(&mut self, subject: &Subject<'_>, group: &Path, app: &mut AppCounters) {
+        let number = |cpu: CpuId| ThreadId(FIRST_OF_CPUS + cpu.0);
+        if app.cpus.is_empty() {
+            tracing::info!(
+                app = subject.app.0,
+                threads = subject.tasks.threads.len(),
+                "counted by its control group on each CPU: no descriptors for all of its threads"
+            );
+        }
+        let held: Vec<ThreadId> = subject.cpus.iter().map(number).collect();
+        self.close(&mut app.cpus, |number| !held.contains(&number));
+        for cpu in subject.cpus {
+            if app.cpus.contains_key(&number(cpu)) {
+                continue;
+            }
+            let opened = File::open(group)
+                .and_then(|file| open_groups(Target::GroupOn(&file, cpu), &self.groups));
+            match opened {
+                Ok(groups) => {
+                    self.opened_on_cpus += 1;
+                    self.open += self.events_of_a_thread();
+                    let started = self.opened_on_cpus;
+                    app.cpus
+                        .insert(number(cpu), ThreadCounters { started, groups });
+                }
+                // A part of its CPUs would tell nothing: from the next interval on as many threads as fit.
+                Err(error) => {
+                    tracing::warn!(
+                        app = subject.app.0,
+                        "control group not counted on CPU {}: {error}; as many threads as there are \
+                         descriptors for are counted instead",
+                        cpu.0
+                    );
+                    self.close(&mut app.cpus, |_| true);
+                    app.group_refused = true;
+                    return;
+                }
+            }
         }
     }
 }
@@ -284,7 +405,7 @@ fn groups_that_fit(pmus: &[Pmu]) -> io::Result<Vec<Vec<Wanted>>> {
         let mut room = pmu.programmable.saturating_sub(1).max(1);
         loop {
             let split = split(&pmu.wanted, &pmu.fixed, room);
-            match open_groups(this, &split) {
+            match open_groups(Target::Thread(this), &split) {
                 Ok(_opened) => {
                     groups.extend(split);
                     break;
@@ -319,16 +440,27 @@ fn split(wanted: &[Wanted], fixed: &[Event], room: u32) -> Vec<Vec<Wanted>> {
     groups
 }
 
-fn open_groups(thread: ThreadId, groups: &[Vec<Wanted>]) -> io::Result<Vec<Group>> {
+fn open_groups(target: Target<'_>, groups: &[Vec<Wanted>]) -> io::Result<Vec<Group>> {
     groups
         .iter()
-        .map(|group| Group::open(thread, group))
+        .map(|group| Group::open(target, group))
         .collect()
 }
 
+impl<'a> Target<'a> {
+    fn observed_by<'b>(self, builder: &'b mut Builder<'a>) -> io::Result<&'b mut Builder<'a>> {
+        Ok(match self {
+            Self::Thread(thread) => {
+                let pid = i32::try_from(thread.0).map_err(io::Error::other)?;
+                builder.observe_pid(pid).any_cpu()
+            }
+            Self::GroupOn(group, cpu) => builder.observe_cgroup(group).one_cpu(cpu.0 as usize),
+        })
+    }
+}
+
 impl Group {
-    fn open(thread: ThreadId, events: &[Wanted]) -> io::Result<Self> {
-        let pid = i32::try_from(thread.0).map_err(io::Error::other)?;
+    fn open(target: Target<'_>, events: &[Wanted]) -> io::Result<Self> {
         let [first, others @ ..] = events else {
             return Err(io::Error::other("no event to count"));
         };
@@ -336,19 +468,17 @@ impl Group {
             | ReadFormat::TOTAL_TIME_ENABLED
             | ReadFormat::TOTAL_TIME_RUNNING
             | ReadFormat::ID;
-        let mut leader = first
-            .builder()
-            .observe_pid(pid)
-            .any_cpu()
+        let mut builder = first.builder();
+        let mut leader = target
+            .observed_by(&mut builder)?
             .read_format(format)
             .build()?;
         let mut members = Vec::with_capacity(others.len());
         for other in others {
+            let mut builder = other.builder();
             members.push(
-                other
-                    .builder()
-                    .observe_pid(pid)
-                    .any_cpu()
+                target
+                    .observed_by(&mut builder)?
                     .read_format(format)
                     .build_with_group(&mut leader)?,
             );
@@ -441,6 +571,8 @@ fn raise_file_limit() -> u64 {
 mod tests {
     use super::*;
     use crate::enforce::Tasks;
+    use mapper_model::CpuSet;
+    use std::path::PathBuf;
 
     /// `PERF_TYPE_SOFTWARE`; 1 is the task's clock, 2 its page faults. Software events are there on
     /// every machine whose kernel has perf events at all; the way through groups, threads and
@@ -467,6 +599,8 @@ mod tests {
         let subject = Subject {
             app: AppId(1),
             tasks: &tasks,
+            cpus: &CpuSet::new(),
+            group: None,
             page: None,
             group_cpu_time_ns: None,
             now_ns: 0,
@@ -502,6 +636,107 @@ mod tests {
         assert!(read(&mut counters, &[own]).threads.is_empty());
     }
 
+    /// The root of the hierarchy that perf events know groups by, in which every process is.
+    fn root_group() -> PathBuf {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let mut places = mounts.lines().filter_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let (path, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+            let counts = kind == "cgroup2" || options.split(',').any(|o| o == "perf_event");
+            counts.then(|| (kind == "cgroup2", PathBuf::from(path)))
+        });
+        places
+            .clone()
+            .find(|(v2, _)| !v2)
+            .or_else(|| places.next())
+            .unwrap()
+            .1
+    }
+
+    #[test]
+    fn beyond_the_limit_an_application_is_counted_by_its_group_on_each_of_its_cpus() {
+        let mut counters = with_software_events();
+        let own = ThreadId(std::process::id());
+        // Room for two CPUs with two events, not for three threads.
+        counters.most_open = 5;
+        let cpus = crate::enforce::masks::get(own).unwrap();
+        let cpus: CpuSet = cpus.iter().take(2).collect();
+        let group = root_group();
+        let mut read = |threads: &[u32]| {
+            let tasks = Tasks {
+                processes: vec![],
+                threads: threads.iter().map(|tid| ThreadId(*tid)).collect(),
+            };
+            let subject = Subject {
+                app: AppId(1),
+                tasks: &tasks,
+                cpus: &cpus,
+                group: Some(&group),
+                page: None,
+                group_cpu_time_ns: None,
+                now_ns: 0,
+            };
+            let mut reading = Reading::default();
+            counters.read(&subject, &mut reading);
+            (reading, counters.open)
+        };
+        let (first, open) = read(&[1, 2, 3]);
+        if first.threads.is_empty() {
+            // The kernel lets this user count no group: the way back to threads is what is left to check.
+            eprintln!("no right to count a control group here");
+            assert_eq!(read(&[own.0]).0.threads.len(), 1);
+            return;
+        }
+        assert_eq!(
+            (first.threads.len() as u32, open),
+            (cpus.len(), 2 * u64::from(cpus.len()))
+        );
+        assert!(
+            first.threads.iter().all(|t| t.tid.0 >= FIRST_OF_CPUS),
+            "{first:?}"
+        );
+        let spin: u64 = (0..20_000_000u64).map(std::hint::black_box).sum();
+        assert!(spin > 0);
+        let (second, _) = read(&[1, 2, 3]);
+        let total = |r: &Reading| -> u64 {
+            let value = |t: &ThreadReading| t.counters.get(Event::Cycles).unwrap().value;
+            r.threads.iter().map(value).sum()
+        };
+        assert!(total(&second) > total(&first), "{first:?} {second:?}");
+        assert_eq!(first.threads[0].started, second.threads[0].started);
+        // Few enough again: each thread by itself, and the group's counters are closed.
+        let (last, open) = read(&[own.0]);
+        assert_eq!(last.threads.len(), 1);
+        assert_eq!((last.threads[0].tid, open), (own, 2));
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_counted_is_tried_once_and_threads_are_counted_instead() {
+        let mut counters = with_software_events();
+        counters.most_open = 2;
+        let own = ThreadId(std::process::id());
+        let tasks = Tasks {
+            processes: vec![],
+            threads: vec![own, ThreadId(u32::MAX >> 1)],
+        };
+        let cpus = CpuSet::first(1);
+        let subject = Subject {
+            app: AppId(1),
+            tasks: &tasks,
+            cpus: &cpus,
+            group: Some(Path::new("/no/such/group")),
+            page: None,
+            group_cpu_time_ns: None,
+            now_ns: 0,
+        };
+        counters.read(&subject, &mut Reading::default());
+        assert!(counters.apps[&AppId(1)].group_refused);
+        let mut reading = Reading::default();
+        counters.read(&subject, &mut reading);
+        assert_eq!(reading.threads.len(), 1);
+        assert_eq!(counters.open, 2);
+    }
+
     #[test]
     fn an_event_of_two_kinds_of_cores_is_added_up() {
         let groups = vec![
@@ -511,7 +746,7 @@ mod tests {
         let own = ThreadId(std::process::id());
         let mut counters = ThreadCounters {
             started: 0,
-            groups: open_groups(own, &groups).unwrap(),
+            groups: open_groups(Target::Thread(own), &groups).unwrap(),
         };
         let read = counters.read().unwrap();
         let (both, one) = (

@@ -9,6 +9,8 @@
 //! Invariants: readings are raw and cumulative; a source never invents a value (what is not known
 //! stays absent); nothing an application does makes a source fail as a whole.
 
+pub mod bandwidth;
+mod budget;
 pub mod cpu_time;
 pub mod event_table;
 pub mod hardware;
@@ -20,11 +22,13 @@ mod switch_cost;
 use crate::enforce::Tasks;
 use crate::{HostError, Missing};
 use mapper_abi::PageReader;
-use mapper_model::{AppId, Reading};
+use mapper_model::{AppId, CpuSet, Reading};
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
+pub use bandwidth::MemoryBandwidth;
 pub use cpu_time::CpuTime;
 pub use hardware::HardwareCounters;
 pub use progress::RuntimePages;
@@ -48,6 +52,10 @@ pub struct Subject<'a> {
     pub app: AppId,
     /// Its processes and threads.
     pub tasks: &'a Tasks,
+    /// The CPUs in force for it.
+    pub cpus: &'a CpuSet,
+    /// The directory of its control group, if it has one of its own.
+    pub group: Option<&'a Path>,
     /// The page it reports to.
     pub page: Option<&'a PageReader>,
     /// The CPU time of its group, where the kernel sums it up.
@@ -140,6 +148,13 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
             Err(why) if choice == Choice::Hardware => return Err(HostError::Missing(why)),
             Err(why) => missing.push(why),
         }
+    }
+    match MemoryBandwidth::probe(Path::new(bandwidth::RESCTRL)) {
+        Ok(bandwidth) => {
+            bandwidth.remove_abandoned();
+            sources.push(Box::new(bandwidth));
+        }
+        Err(why) => missing.push(why),
     }
     sources.push(Box::new(RuntimePages));
     sources.push(Box::new(CpuTime::new()));

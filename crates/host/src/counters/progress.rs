@@ -74,6 +74,8 @@ mod tests {
         let subject = Subject {
             app: AppId(1),
             tasks: &tasks,
+            cpus: &mapper_model::CpuSet::new(),
+            group: None,
             page: Some(&reader),
             group_cpu_time_ns: None,
             now_ns,

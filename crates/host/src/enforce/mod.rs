@@ -23,6 +23,7 @@ use crate::HostError;
 use mapper_model::{AppId, AppName, CpuSet, NodeId, ThreadId};
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 pub use adoptee::{AdoptTarget, Adoptee, Departure};
 pub use affinity::AffinityEnforcer;
@@ -104,6 +105,9 @@ pub trait Enforcer: fmt::Debug {
 
     /// Its processes and threads at the last [`Enforcer::refresh`] or [`Enforcer::admit`].
     fn tasks(&mut self, app: AppId) -> Tasks;
+
+    /// The directory of its control group, for kinds that give each application one.
+    fn group(&self, app: AppId) -> Option<PathBuf>;
 
     /// CPU time of all its processes so far, also of those that ended, where the kernel sums it up.
     fn cpu_time_ns(&mut self, app: AppId) -> Option<u64>;

@@ -38,6 +38,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 /// Intervals after which all processes are looked at in any case.
 const FULL_LOOK: u32 = 20;
@@ -516,6 +517,10 @@ impl Enforcer for AffinityEnforcer {
                 processes: confined.processes.clone(),
                 threads: confined.threads.keys().copied().collect(),
             })
+    }
+
+    fn group(&self, _app: AppId) -> Option<PathBuf> {
+        None
     }
 
     fn cpu_time_ns(&mut self, _app: AppId) -> Option<u64> {

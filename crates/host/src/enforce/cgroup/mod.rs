@@ -431,6 +431,10 @@ impl Enforcer for CgroupEnforcer {
         tasks
     }
 
+    fn group(&self, app: AppId) -> Option<PathBuf> {
+        self.groups.get(&app).map(|group| group.path.clone())
+    }
+
     fn cpu_time_ns(&mut self, app: AppId) -> Option<u64> {
         let stat = self.group(app).ok()?.dir.read("cpu.stat").ok()?;
         let usage_us: u64 = stat

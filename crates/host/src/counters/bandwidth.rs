@@ -1,0 +1,399 @@
+//! Memory traffic of an application, through the kernel's resource control file system (`resctrl`).
+//!
+//! Server processors count, for each monitoring group, the bytes that went between last-level cache
+//! and memory (Intel MBM, AMD QoS). Each application gets a group of its own under `mon_groups`;
+//! threads that a member starts belong to it by themselves, those found otherwise are written into
+//! its `tasks`. The counts of all cache domains are added up. The kernel widens the processor's short
+//! counters as long as somebody reads them now and then, as the daemon does.
+//!
+//! A processor has only so many groups; an application beyond them goes without. A domain that cannot
+//! tell right now (`Unavailable`) makes the whole reading absent: a sum with a part missing would look
+//! like a fall. What is read stays cumulative, and is only shown so far: no policy decides by it.
+
+use super::{CounterSource, Subject};
+use crate::Missing;
+use crate::procfs::read_small;
+use mapper_model::{AppId, MemoryTraffic, Reading, ThreadId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// Where the file system is mounted.
+pub const RESCTRL: &str = "/sys/fs/resctrl";
+
+/// What the groups of applications are called, before the number.
+const PREFIX: &str = "mapper-";
+
+/// More cache domains than any machine has.
+const MOST_DOMAINS: usize = 1024;
+
+/// Reads memory traffic. See the [module](self).
+#[derive(Debug)]
+pub struct MemoryBandwidth {
+    groups: PathBuf,
+    features: Features,
+    apps: BTreeMap<AppId, MonitoringGroup>,
+}
+
+/// What the processor counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Features {
+    /// All traffic.
+    Total,
+    /// That with the own node.
+    Local,
+    /// Both.
+    Both,
+}
+
+/// The group of an application.
+#[derive(Debug)]
+enum MonitoringGroup {
+    /// Made, or found from an earlier daemon.
+    Open {
+        path: PathBuf,
+        members: BTreeSet<ThreadId>,
+    },
+    /// It could not be made; that was said once.
+    Refused,
+}
+
+impl MemoryBandwidth {
+    /// Looks whether the file system mounted at `root` (`/sys/fs/resctrl`) counts memory traffic and
+    /// lets this process make groups.
+    ///
+    /// # Errors
+    /// [`Missing`] says what is not there.
+    pub fn probe(root: &Path) -> Result<Self, Missing> {
+        let lack = |why: String, mend: &str| Missing {
+            what: "memory bandwidth",
+            why,
+            mend: mend.to_owned(),
+        };
+        let path = root.join("info/L3_MON/mon_features");
+        let text = read_small(&path).map_err(|_| {
+            lack(
+                format!("no {}", path.display()),
+                "see mapperctl doctor; last-level cache misses stand in for it",
+            )
+        })?;
+        let has = |name| text.lines().any(|line| line.trim() == name);
+        let features = match (has("mbm_total_bytes"), has("mbm_local_bytes")) {
+            (true, true) => Features::Both,
+            (true, false) => Features::Total,
+            (false, true) => Features::Local,
+            (false, false) => {
+                return Err(lack(
+                    format!("{} has no mbm_ counter", path.display()),
+                    "nothing: the processor counts no bandwidth",
+                ));
+            }
+        };
+        let groups = root.join("mon_groups");
+        rustix::fs::access(&groups, rustix::fs::Access::WRITE_OK).map_err(|error| {
+            lack(
+                format!("{}: {}", groups.display(), io::Error::from(error)),
+                "let mapperd write there (root, and ReadWritePaths=/sys/fs/resctrl in its unit)",
+            )
+        })?;
+        Ok(Self {
+            groups,
+            features,
+            apps: BTreeMap::new(),
+        })
+    }
+
+    /// Removes the groups in which nobody is, left by a daemon that was killed. The others are found again by
+    /// their names when their applications are taken over.
+    pub fn remove_abandoned(&self) {
+        for group in abandoned(&self.groups) {
+            // Somebody may have entered it just now, who is monitored elsewhere then.
+            let _ = fs::remove_dir(group);
+        }
+    }
+
+    fn open(&self, app: AppId) -> MonitoringGroup {
+        let path = self.groups.join(format!("{PREFIX}{}", app.0));
+        match fs::create_dir(&path) {
+            Ok(()) => {}
+            // From the daemon before: its members are in it.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                tracing::warn!(
+                    app = app.0,
+                    "no memory bandwidth: {}: {error}",
+                    path.display()
+                );
+                return MonitoringGroup::Refused;
+            }
+        }
+        MonitoringGroup::Open {
+            path,
+            members: BTreeSet::new(),
+        }
+    }
+}
+
+impl CounterSource for MemoryBandwidth {
+    fn describe(&self) -> String {
+        "memory bandwidth (resctrl)".to_owned()
+    }
+
+    fn read(&mut self, subject: &Subject<'_>, reading: &mut Reading) {
+        let mut group = self
+            .apps
+            .remove(&subject.app)
+            .unwrap_or_else(|| self.open(subject.app));
+        if let MonitoringGroup::Open { path, members } = &mut group {
+            enrol(&path.join("tasks"), members, &subject.tasks.threads);
+            reading.memory = traffic(&path.join("mon_data"), self.features);
+        }
+        self.apps.insert(subject.app, group);
+    }
+
+    fn forget(&mut self, app: AppId) {
+        if let Some(MonitoringGroup::Open { path, .. }) = self.apps.remove(&app)
+            && let Err(error) = fs::remove_dir(&path)
+        {
+            tracing::debug!(app = app.0, "{} stays: {error}", path.display());
+        }
+    }
+}
+
+impl Drop for MemoryBandwidth {
+    /// Groups are as few as the processor has: none is left for nobody.
+    fn drop(&mut self) {
+        for app in self.apps.keys().copied().collect::<Vec<_>>() {
+            self.forget(app);
+        }
+    }
+}
+
+/// Groups of this daemon's kind in which nobody is.
+fn abandoned(groups: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(groups) else {
+        return Vec::new();
+    };
+    let ours = |path: &PathBuf| {
+        path.file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with(PREFIX))
+    };
+    let empty =
+        |path: &PathBuf| read_small(&path.join("tasks")).is_ok_and(|text| text.trim().is_empty());
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| ours(path) && empty(path))
+        .collect()
+}
+
+/// Writes threads that are not members yet into the group, one a write as the kernel wants it.
+fn enrol(tasks: &Path, members: &mut BTreeSet<ThreadId>, threads: &[ThreadId]) {
+    members.retain(|member| threads.binary_search(member).is_ok());
+    for thread in threads {
+        if members.contains(thread) {
+            continue;
+        }
+        // A thread that ended meanwhile is not found (ESRCH); it is tried no more.
+        match append(tasks, &thread.0.to_string()) {
+            Ok(()) => {}
+            Err(error) => tracing::debug!(thread = thread.0, "not monitored: {error}"),
+        }
+        members.insert(*thread);
+    }
+}
+
+fn append(path: &Path, text: &str) -> io::Result<()> {
+    use std::io::Write;
+    // Not created: in this file system every file is there with its group.
+    let mut file = fs::OpenOptions::new().append(true).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+/// The sum over all domains; `None` unless every one of them tells.
+fn traffic(data: &Path, features: Features) -> Option<MemoryTraffic> {
+    let mut domains = 0;
+    let mut sum = MemoryTraffic::default();
+    for entry in fs::read_dir(data).ok()?.take(MOST_DOMAINS) {
+        let name = entry.ok()?.file_name();
+        if !name.to_str()?.starts_with("mon_L3_") {
+            continue;
+        }
+        let domain = data.join(name);
+        let bytes =
+            |file| -> Option<u64> { read_small(&domain.join(file)).ok()?.trim().parse().ok() };
+        let add = |to: &mut Option<u64>, file| {
+            *to = Some(to.unwrap_or(0).saturating_add(bytes(file)?));
+            Some(())
+        };
+        if features != Features::Local {
+            add(&mut sum.total_bytes, "mbm_total_bytes")?;
+        }
+        if features != Features::Total {
+            add(&mut sum.local_bytes, "mbm_local_bytes")?;
+        }
+        domains += 1;
+    }
+    (domains > 0).then_some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::enforce::Tasks;
+
+    /// A `resctrl` tree with these features and a group of application 7 with these counts.
+    fn tree(features: &str, domains: &[(&str, &str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("info/L3_MON/mon_features", features);
+        write("mon_groups/mapper-7/tasks", "");
+        for (domain, total, local) in domains {
+            let data = format!("mon_groups/mapper-7/mon_data/{domain}");
+            write(&format!("{data}/mbm_total_bytes"), total);
+            write(&format!("{data}/mbm_local_bytes"), local);
+        }
+        dir
+    }
+
+    fn probe(root: &Path) -> MemoryBandwidth {
+        MemoryBandwidth::probe(root).unwrap()
+    }
+
+    const BOTH: &str = "llc_occupancy\nmbm_total_bytes\nmbm_local_bytes\n";
+
+    fn read(source: &mut MemoryBandwidth, app: u64, threads: &[u32]) -> Reading {
+        let tasks = Tasks {
+            processes: vec![],
+            threads: threads.iter().map(|tid| ThreadId(*tid)).collect(),
+        };
+        let mut reading = Reading::default();
+        let subject = Subject {
+            app: AppId(app),
+            tasks: &tasks,
+            cpus: &mapper_model::CpuSet::new(),
+            group: None,
+            page: None,
+            group_cpu_time_ns: None,
+            now_ns: 0,
+        };
+        source.read(&subject, &mut reading);
+        reading
+    }
+
+    #[test]
+    fn the_traffic_of_all_domains_is_added_up() {
+        let dir = tree(
+            BOTH,
+            &[
+                ("mon_L3_00", "1000\n", "900\n"),
+                ("mon_L3_01", "50\n", "5\n"),
+            ],
+        );
+        let mut source = probe(dir.path());
+        assert_eq!(
+            read(&mut source, 7, &[]).memory,
+            Some(MemoryTraffic {
+                total_bytes: Some(1050),
+                local_bytes: Some(905)
+            })
+        );
+    }
+
+    #[test]
+    fn a_domain_that_cannot_tell_makes_the_reading_absent() {
+        for broken in [
+            "Unavailable\n",
+            "Error\n",
+            "",
+            "-3\n",
+            "99999999999999999999999\n",
+        ] {
+            let dir = tree(
+                BOTH,
+                &[("mon_L3_00", "1000\n", "1\n"), ("mon_L3_01", broken, "1\n")],
+            );
+            let mut source = probe(dir.path());
+            assert_eq!(read(&mut source, 7, &[]).memory, None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_processor_does_not_count_is_not_invented() {
+        let dir = tree("mbm_total_bytes\n", &[("mon_L3_00", "8\n", "8\n")]);
+        let mut source = probe(dir.path());
+        let memory = read(&mut source, 7, &[]).memory.unwrap();
+        assert_eq!((memory.total_bytes, memory.local_bytes), (Some(8), None));
+    }
+
+    #[test]
+    fn each_thread_is_enrolled_once() {
+        let dir = tree(BOTH, &[]);
+        let mut source = probe(dir.path());
+        let tasks = dir.path().join("mon_groups/mapper-7/tasks");
+        read(&mut source, 7, &[11, 12]);
+        read(&mut source, 7, &[11, 12]);
+        assert_eq!(fs::read_to_string(&tasks).unwrap(), "1112");
+        // 12 ended; its number is used again by a thread that has to be enrolled anew.
+        read(&mut source, 7, &[11]);
+        read(&mut source, 7, &[11, 12]);
+        assert_eq!(fs::read_to_string(&tasks).unwrap(), "111212");
+    }
+
+    #[test]
+    fn only_groups_of_our_own_in_which_nobody_is_are_abandoned() {
+        let dir = tree(BOTH, &[]);
+        let make = |name: &str, tasks: Option<&str>| {
+            let group = dir.path().join("mon_groups").join(name);
+            fs::create_dir(&group).unwrap();
+            if let Some(tasks) = tasks {
+                fs::write(group.join("tasks"), tasks).unwrap();
+            }
+            group
+        };
+        make("mapper-1", Some("4711\n"));
+        make("somebody", Some(""));
+        let empty = make("mapper-2", Some(""));
+        // The tree begins with one of a living application that nobody is in yet.
+        fs::write(dir.path().join("mon_groups/mapper-7/tasks"), "1\n").unwrap();
+        assert_eq!(abandoned(&dir.path().join("mon_groups")), [empty]);
+    }
+
+    #[test]
+    fn a_daemon_that_stops_leaves_no_group() {
+        let dir = tree(BOTH, &[]);
+        let mut source = probe(dir.path());
+        read(&mut source, 8, &[]);
+        let group = dir.path().join("mon_groups/mapper-8");
+        assert!(group.is_dir());
+        drop(source);
+        assert!(!group.exists());
+    }
+
+    #[test]
+    fn a_group_is_made_on_arrival_and_removed_in_the_end() {
+        let dir = tree(BOTH, &[]);
+        let mut source = probe(dir.path());
+        let group = dir.path().join("mon_groups/mapper-8");
+        assert_eq!(read(&mut source, 8, &[]).memory, None);
+        assert!(group.is_dir());
+        source.forget(AppId(8));
+        assert!(!group.exists());
+    }
+
+    #[test]
+    fn a_machine_without_bandwidth_counters_is_told_so() {
+        let empty = tempfile::tempdir().unwrap();
+        let lack = MemoryBandwidth::probe(empty.path()).unwrap_err();
+        assert!(lack.why.contains("mon_features"), "{lack}");
+        let occupancy = tree("llc_occupancy\n", &[]);
+        let lack = MemoryBandwidth::probe(occupancy.path()).unwrap_err();
+        assert!(lack.why.contains("no mbm_ counter"), "{lack}");
+    }
+}

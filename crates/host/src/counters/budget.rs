@@ -1,0 +1,108 @@
+//! Whether an application is counted by its threads or by its control group.
+//!
+//! *Problem.* Each event of each thread is a file descriptor, and their number is limited: 20,000 descriptors are
+//! 2,800 threads with seven events. A program with more threads would be counted in part, which tells nothing.
+//!
+//! *Approach.* Beyond the budget an application with a control group of its own is counted by that: a descriptor for
+//! each event and each *CPU it holds*, however many threads there are. That tells no thread from another, so threads
+//! come first. A program goes back to them only when they would take half of what there is, so that one whose
+//! threads come and go at the limit does not change its way each interval: what is counted one way cannot be compared
+//! with the other, and each change costs an interval's measurement.
+
+/// How an application is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// Each thread by itself, as many as there are descriptors for.
+    Threads,
+    /// All together, on each CPU.
+    Group,
+}
+
+/// How many descriptors each way takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Needs {
+    pub(super) threads: u64,
+    /// `None` without a control group of its own, or where the kernel refuses to count one.
+    pub(super) group: Option<u64>,
+}
+
+/// The way to go on, for an application counted `now` in this way, when `left` descriptors are to be had for it,
+/// those it holds included.
+pub(super) fn way(now: Way, needs: Needs, left: u64) -> Way {
+    let Some(group) = needs.group else {
+        return Way::Threads;
+    };
+    // What fits neither way gives more by threads: some are counted.
+    if group > left {
+        return Way::Threads;
+    }
+    let room = match now {
+        Way::Threads => left,
+        Way::Group => left / 2,
+    };
+    if needs.threads <= room {
+        Way::Threads
+    } else {
+        Way::Group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NEEDS: Needs = Needs {
+        threads: 700,
+        group: Some(56),
+    };
+
+    #[test]
+    fn threads_are_counted_as_long_as_there_are_descriptors_for_all() {
+        assert_eq!(way(Way::Threads, NEEDS, 700), Way::Threads);
+        assert_eq!(way(Way::Threads, NEEDS, 699), Way::Group);
+    }
+
+    #[test]
+    fn the_way_back_is_taken_when_threads_take_half_of_what_there_is() {
+        assert_eq!(way(Way::Group, NEEDS, 1399), Way::Group);
+        assert_eq!(way(Way::Group, NEEDS, 1400), Way::Threads);
+    }
+
+    #[test]
+    fn without_a_group_or_room_for_it_some_threads_are_counted() {
+        let alone = Needs {
+            group: None,
+            ..NEEDS
+        };
+        assert_eq!(way(Way::Threads, alone, 10), Way::Threads);
+        assert_eq!(way(Way::Group, alone, 10), Way::Threads);
+        assert_eq!(way(Way::Threads, NEEDS, 55), Way::Threads);
+        assert_eq!(way(Way::Group, NEEDS, 55), Way::Threads);
+    }
+
+    proptest! {
+        /// Asked again under the same circumstances, the answer stays.
+        #[test]
+        fn a_way_once_taken_is_kept(
+            threads in 0u64..2000, group in proptest::option::of(0u64..2000), left in 0u64..2000,
+        ) {
+            let needs = Needs { threads, group };
+            for now in [Way::Threads, Way::Group] {
+                let next = way(now, needs, left);
+                prop_assert_eq!(way(next, needs, left), next);
+            }
+        }
+
+        /// A group is counted only if its descriptors are there.
+        #[test]
+        fn a_group_fits_its_budget(
+            threads in 0u64..2000, group in 0u64..2000, left in 0u64..2000,
+        ) {
+            let needs = Needs { threads, group: Some(group) };
+            for now in [Way::Threads, Way::Group] {
+                prop_assert!(way(now, needs, left) == Way::Threads || group <= left);
+            }
+        }
+    }
+}
