@@ -349,7 +349,8 @@ mod tests {
                 good.replace("ipc_high = 1.75", "ipc_hihg = 1.75"),
                 "ipc_hihg",
             ),
-            (good[..good.len() / 2].to_owned(), "missing field"),
+            (good.replace("[fingerprint]", "[thumbprint]"), "thumbprint"),
+            (good[..good.len() / 2].to_owned(), "TOML parse error"),
         ] {
             let error = format!("{:#}", parse(&text).unwrap_err());
             assert!(error.contains(says), "{says}: {error}");

@@ -268,7 +268,7 @@ mod tests {
             .collect();
         let mut told = Vec::new();
         let found = calibrate(&topology, &usable, &mut |progress| {
-            told.push(progress.clone())
+            told.push(progress.clone());
         })
         .unwrap();
         assert!(

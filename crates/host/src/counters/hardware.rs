@@ -20,17 +20,16 @@
 //! as if it were a thread that ran there, with a number that no thread has.
 
 use super::budget::{Needs, Way, way};
-use super::offer::{Described, Offer, Pmu, Wanted, lack};
+use super::offer::{Described, Offer, Wanted, lack};
+use super::perf_group::{Target, ThreadCounters, groups_that_fit, open_groups};
+use super::refusal::explain;
 use super::{CounterSource, Subject, switch_cost};
 use crate::Missing;
 use crate::procfs::ProcFs;
-use mapper_model::{AppId, CounterValue, Counters, CpuId, Event, Reading, ThreadId, ThreadReading};
-use perf_event::{Builder, Counter, ReadFormat};
-use rustix::io::Errno;
+use mapper_model::{AppId, CpuId, Event, Reading, ThreadId, ThreadReading};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -132,30 +131,6 @@ impl AppCounters {
 
 /// Numbers from here on stand for CPUs: threads have none above 2^22.
 const FIRST_OF_CPUS: u32 = 1 << 30;
-
-/// What is counted.
-#[derive(Clone, Copy)]
-enum Target<'a> {
-    /// A thread, wherever it runs.
-    Thread(ThreadId),
-    /// The processes of a control group, while they run on this CPU.
-    GroupOn(&'a File, CpuId),
-}
-
-/// The open counters of one thread.
-#[derive(Debug)]
-struct ThreadCounters {
-    started: u64,
-    groups: Vec<Group>,
-}
-
-/// Counters that are on the PMU together.
-#[derive(Debug)]
-struct Group {
-    leader: Counter,
-    members: Vec<Counter>,
-    events: Vec<Event>,
-}
 
 impl HardwareCounters {
     /// Tries every event on this process.
@@ -366,19 +341,6 @@ impl HardwareCounters {
     }
 }
 
-impl ThreadCounters {
-    /// One reading of all groups. The same event of several groups is that of several kinds of cores:
-    /// the thread was on one of them at a time, so counts and times on the PMU add up, while all were
-    /// enabled throughout.
-    fn read(&mut self) -> io::Result<Counters> {
-        let mut counters = Counters::default();
-        for group in &mut self.groups {
-            group.read(&mut counters)?;
-        }
-        Ok(counters)
-    }
-}
-
 /// The name of an event in a list for people.
 #[must_use]
 pub const fn name(event: &Event) -> &'static str {
@@ -390,166 +352,6 @@ pub const fn name(event: &Event) -> &'static str {
         Event::SnoopHitModified => "modified snoop hits",
         Event::RemoteHitModified => "remote modified hits",
         Event::L2PendingStalls => "stalls behind L2",
-    }
-}
-
-/// Splits the events of each PMU into groups of which each gets onto the PMU as a whole.
-///
-/// The kernel refuses a group that can never be counted together; a virtual machine may show fewer
-/// counters than the processor has. So ever smaller groups are tried, on this process.
-fn groups_that_fit(pmus: &[Pmu]) -> io::Result<Vec<Vec<Wanted>>> {
-    let this = ThreadId(std::process::id());
-    let mut groups = Vec::new();
-    for pmu in pmus {
-        // One is left to the NMI watchdog, which pins a counter for good.
-        let mut room = pmu.programmable.saturating_sub(1).max(1);
-        loop {
-            let split = split(&pmu.wanted, &pmu.fixed, room);
-            match open_groups(Target::Thread(this), &split) {
-                Ok(_opened) => {
-                    groups.extend(split);
-                    break;
-                }
-                Err(error) if room > 1 && Errno::from_io_error(&error) == Some(Errno::INVAL) => {
-                    room -= 1;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    Ok(groups)
-}
-
-/// Fills groups in order, each with at most `room` events that need a programmable counter.
-fn split(wanted: &[Wanted], fixed: &[Event], room: u32) -> Vec<Vec<Wanted>> {
-    let mut groups: Vec<Vec<Wanted>> = Vec::new();
-    let mut left = 0;
-    for event in wanted {
-        let cost = u32::from(!fixed.contains(&event.event));
-        match groups.last_mut() {
-            Some(group) if left >= cost => {
-                group.push(*event);
-                left -= cost;
-            }
-            _ => {
-                groups.push(vec![*event]);
-                left = room.saturating_sub(cost);
-            }
-        }
-    }
-    groups
-}
-
-fn open_groups(target: Target<'_>, groups: &[Vec<Wanted>]) -> io::Result<Vec<Group>> {
-    groups
-        .iter()
-        .map(|group| Group::open(target, group))
-        .collect()
-}
-
-impl<'a> Target<'a> {
-    fn observed_by<'b>(self, builder: &'b mut Builder<'a>) -> io::Result<&'b mut Builder<'a>> {
-        Ok(match self {
-            Self::Thread(thread) => {
-                let pid = i32::try_from(thread.0).map_err(io::Error::other)?;
-                builder.observe_pid(pid).any_cpu()
-            }
-            Self::GroupOn(group, cpu) => builder.observe_cgroup(group).one_cpu(cpu.0 as usize),
-        })
-    }
-}
-
-impl Group {
-    fn open(target: Target<'_>, events: &[Wanted]) -> io::Result<Self> {
-        let [first, others @ ..] = events else {
-            return Err(io::Error::other("no event to count"));
-        };
-        let format = ReadFormat::GROUP
-            | ReadFormat::TOTAL_TIME_ENABLED
-            | ReadFormat::TOTAL_TIME_RUNNING
-            | ReadFormat::ID;
-        let mut builder = first.builder();
-        let mut leader = target
-            .observed_by(&mut builder)?
-            .read_format(format)
-            .build()?;
-        let mut members = Vec::with_capacity(others.len());
-        for other in others {
-            let mut builder = other.builder();
-            members.push(
-                target
-                    .observed_by(&mut builder)?
-                    .read_format(format)
-                    .build_with_group(&mut leader)?,
-            );
-        }
-        leader.enable_group()?;
-        Ok(Self {
-            leader,
-            members,
-            events: events.iter().map(|wanted| wanted.event).collect(),
-        })
-    }
-
-    fn read(&mut self, counters: &mut Counters) -> io::Result<()> {
-        let data = self.leader.read_group()?;
-        let nanoseconds = |time: Option<Duration>| {
-            time.map_or(0, |t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX))
-        };
-        let enabled_ns = nanoseconds(data.time_enabled());
-        let running_ns = nanoseconds(data.time_running());
-        let all = std::iter::once(&self.leader).chain(&self.members);
-        for (event, counter) in self.events.iter().zip(all) {
-            if let Some(entry) = data.get(counter) {
-                let other = counters.get(*event).unwrap_or_default();
-                counters.set(
-                    *event,
-                    CounterValue {
-                        value: other.value.saturating_add(entry.value()),
-                        enabled_ns: other.enabled_ns.max(enabled_ns),
-                        running_ns: other.running_ns.saturating_add(running_ns),
-                    },
-                );
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Why the kernel refuses a counter, in words that lead to a remedy.
-fn explain(error: &io::Error) -> Missing {
-    let (why, mend) = match Errno::from_io_error(error) {
-        Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => (
-            format!("the processor offers none to this system ({error})"),
-            "on a virtual machine, ask for a virtual PMU".to_owned(),
-        ),
-        Some(Errno::ACCESS | Errno::PERM) => {
-            let path = std::path::Path::new("/proc/sys/kernel/perf_event_paranoid");
-            let level = crate::procfs::read_small(path).unwrap_or_default();
-            (
-                format!(
-                    "not permitted, kernel.perf_event_paranoid is {} ({error})",
-                    level.trim()
-                ),
-                "set kernel.perf_event_paranoid to 2 or lower, or give mapperd CAP_PERFMON"
-                    .to_owned(),
-            )
-        }
-        Some(Errno::NOSYS) => (
-            format!("the kernel has no perf_event_open ({error})"),
-            "use a kernel with CONFIG_PERF_EVENTS, and allow the call in the container".to_owned(),
-        ),
-        Some(Errno::MFILE | Errno::NFILE) => (error.to_string(), "raise LimitNOFILE".to_owned()),
-        Some(Errno::BUSY) => (
-            format!("the counters are taken by somebody else ({error})"),
-            "stop other profilers, or the NMI watchdog".to_owned(),
-        ),
-        _ => (error.to_string(), "see perf_event_open(2)".to_owned()),
-    };
-    Missing {
-        what: "hardware counters",
-        why,
-        mend,
     }
 }
 
@@ -569,6 +371,7 @@ fn raise_file_limit() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::perf_group::split;
     use super::*;
     use crate::enforce::Tasks;
     use mapper_model::CpuSet;
@@ -738,26 +541,6 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_two_kinds_of_cores_is_added_up() {
-        let groups = vec![
-            vec![software(Event::Cycles, 1), software(Event::Instructions, 2)],
-            vec![software(Event::Cycles, 1)],
-        ];
-        let own = ThreadId(std::process::id());
-        let mut counters = ThreadCounters {
-            started: 0,
-            groups: open_groups(Target::Thread(own), &groups).unwrap(),
-        };
-        let read = counters.read().unwrap();
-        let (both, one) = (
-            read.get(Event::Cycles).unwrap(),
-            read.get(Event::Instructions).unwrap(),
-        );
-        assert!(both.running_ns >= one.running_ns, "{read:?}");
-        assert!(both.enabled_ns < both.running_ns + one.enabled_ns + 1);
-    }
-
-    #[test]
     fn what_sharing_is_told_by_can_be_given_up_alone() {
         let all: Vec<Wanted> = Event::ALL.map(|event| software(event, 1)).into();
         let mut found = Found {
@@ -776,22 +559,6 @@ mod tests {
         assert_eq!(group.len(), 3);
         assert_eq!(found.missing.len(), 4);
         assert_eq!(found.give_up_sharing(), Reduced::NothingToGiveUp);
-    }
-
-    #[test]
-    fn groups_are_filled_up_to_the_counters_there_are() {
-        let wanted: Vec<Wanted> = Event::ALL.map(|event| software(event, 1)).into();
-        let sizes = |fixed: &[Event], room| -> Vec<usize> {
-            let groups = split(&wanted, fixed, room);
-            assert_eq!(groups.concat(), wanted);
-            groups.iter().map(Vec::len).collect()
-        };
-        let fixed = [Event::Cycles, Event::Instructions];
-        assert_eq!(sizes(&fixed, 7), [7]);
-        assert_eq!(sizes(&fixed, 3), [5, 2]);
-        assert_eq!(sizes(&[], 5), [5, 2]);
-        assert_eq!(sizes(&[], 1), [1; 7]);
-        assert!(split(&[], &fixed, 3).is_empty());
     }
 
     #[test]
@@ -815,17 +582,5 @@ mod tests {
         let value = |event| reading.threads[0].counters.get(event).unwrap().value;
         assert!(value(Event::Instructions) > 1_000_000, "{reading:?}");
         assert!(value(Event::Cycles) > 0);
-    }
-
-    #[test]
-    fn a_refusal_names_cause_and_remedy() {
-        for (errno, why, mend) in [
-            (libc::ENOENT, "processor offers none", "virtual PMU"),
-            (libc::EACCES, "perf_event_paranoid is", "CAP_PERFMON"),
-            (libc::ENOSYS, "no perf_event_open", "CONFIG_PERF_EVENTS"),
-        ] {
-            let lack = explain(&io::Error::from_raw_os_error(errno));
-            assert!(lack.why.contains(why) && lack.mend.contains(mend), "{lack}");
-        }
     }
 }

@@ -15,8 +15,10 @@ pub mod cpu_time;
 pub mod event_table;
 pub mod hardware;
 pub mod offer;
+mod perf_group;
 pub mod processor;
 pub mod progress;
+mod refusal;
 mod switch_cost;
 
 use crate::enforce::Tasks;
