@@ -125,6 +125,7 @@ pub struct Rates {
 
 /// Bytes per second between last-level caches and memory, `None` where they are not counted.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryRate {
     /// With all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
