@@ -432,7 +432,9 @@ impl Enforcer for CgroupEnforcer {
     }
 
     fn group(&self, app: AppId) -> Option<PathBuf> {
-        self.groups.get(&app).map(|group| group.dir.path().to_owned())
+        self.groups
+            .get(&app)
+            .map(|group| group.dir.path().to_owned())
     }
 
     fn cpu_time_ns(&mut self, app: AppId) -> Option<u64> {
