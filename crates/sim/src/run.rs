@@ -77,6 +77,8 @@ struct Run<'a, 'g> {
     speeds: Speeds,
     programs: Vec<Program>,
     live: Vec<Live>,
+    /// Programs that have not arrived yet, the next one last.
+    coming: Vec<usize>,
     records: Vec<Record>,
     /// The program whose runs end the scenario.
     longest: Option<usize>,
@@ -122,6 +124,7 @@ impl<'a, 'g> Run<'a, 'g> {
             records: vec![Record::default(); programs.len()],
             programs,
             live: Vec::new(),
+            coming: Vec::new(),
             longest,
             until_s,
             now_s: 0.0,
@@ -137,17 +140,41 @@ impl<'a, 'g> Run<'a, 'g> {
     }
 
     fn start(&mut self) {
-        let together = match self.scenario.method {
-            Method::InTurn => 1,
-            _ => self.programs.len(),
-        };
-        for program in 0..together {
-            self.launch(program, 0.0);
+        if self.scenario.method == Method::InTurn {
+            if !self.programs.is_empty() {
+                self.launch(0, 0.0);
+            }
+        } else {
+            self.coming = (0..self.programs.len()).collect();
+            let arrives_s = |p: &usize| self.programs[*p].job.arrives_s;
+            self.coming
+                .sort_by(|a, b| arrives_s(b).total_cmp(&arrives_s(a)).then(b.cmp(a)));
+            self.receive();
         }
         self.decide(Trigger::Membership);
         self.outcome.rewrites = 0;
         self.outcome.moved_contexts = 0;
         self.sample();
+    }
+
+    /// When the next program arrives.
+    fn next_arrival_s(&self) -> f64 {
+        let next = self.coming.last();
+        next.map_or(f64::INFINITY, |&program| {
+            self.programs[program].job.arrives_s
+        })
+    }
+
+    /// Starts the programs that have arrived; returns whether any did.
+    fn receive(&mut self) -> bool {
+        let mut came = false;
+        while self.next_arrival_s() <= self.now_s + NOW_S
+            && let Some(program) = self.coming.pop()
+        {
+            self.launch(program, 0.0);
+            came = true;
+        }
+        came
     }
 
     /// Starts a program that has made this progress in earlier runs.
@@ -186,7 +213,8 @@ impl<'a, 'g> Run<'a, 'g> {
     }
 
     fn goes_on(&self) -> bool {
-        if self.live.is_empty() || self.now_s >= self.until_s - NOW_S {
+        let nobody = self.live.is_empty() && self.coming.is_empty();
+        if nobody || self.now_s >= self.until_s - NOW_S {
             return false;
         }
         match (self.scenario.method, self.longest) {
@@ -218,7 +246,9 @@ impl<'a, 'g> Run<'a, 'g> {
         for at in 0..self.live.len() {
             self.paces[at].progress *= 1.0 - self.lost_to_decisions(&self.live[at]);
         }
-        let mut step_s = (self.next_tick_s - self.now_s).min(self.until_s - self.now_s);
+        let mut step_s = (self.next_tick_s - self.now_s)
+            .min(self.until_s - self.now_s)
+            .min(self.next_arrival_s() - self.now_s);
         if let Some(longest_s) = self.scenario.longest_step_s {
             step_s = step_s.min(longest_s);
         }
@@ -230,7 +260,8 @@ impl<'a, 'g> Run<'a, 'g> {
         }
         self.advance(step_s.max(0.0), &positions);
         self.now_s += step_s.max(0.0);
-        let changed = self.end_runs();
+        let ended = self.end_runs();
+        let changed = self.receive() || ended;
         if self.now_s >= self.next_tick_s - NOW_S {
             self.next_tick_s += self.interval_s;
             self.decide(Trigger::Interval);
@@ -331,7 +362,7 @@ impl<'a, 'g> Run<'a, 'g> {
             .live
             .iter()
             .all(|live| self.programs[live.program].job.app.service.is_some());
-        if only_services && self.until_s.is_infinite() {
+        if only_services && self.coming.is_empty() && self.until_s.is_infinite() {
             self.live.clear();
         }
         changed

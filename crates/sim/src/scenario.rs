@@ -18,6 +18,8 @@ pub struct Job {
     pub qos: Qos,
     /// The CPU counts it may be given.
     pub cpus: CpuRange,
+    /// When it starts, in seconds from the beginning; those that run in turn start in turn.
+    pub arrives_s: f64,
 }
 
 impl Job {
@@ -34,14 +36,14 @@ impl Job {
 /// When programs start and when the run ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Method {
-    /// All start together and start anew when they end, until the one that is longest alone has run
-    /// so often [MAPPER §4.5].
+    /// Each starts when it arrives and starts anew when it ends, until the one that is longest alone
+    /// has run so often [MAPPER §4.5].
     LongestTimes(u32),
-    /// All start together and run once [NuPoCo §7.3].
+    /// Each starts when it arrives and runs once [NuPoCo §7.3].
     EachOnce,
     /// One after the other, each once.
     InTurn,
-    /// All start together and start anew when they end, for a time.
+    /// Each starts when it arrives and starts anew when it ends, for a time.
     For {
         /// How long.
         seconds: f64,

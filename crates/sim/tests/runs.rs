@@ -17,6 +17,7 @@ fn scenario(machine: &str, apps: &[&str]) -> Scenario {
         threads: None,
         qos: Qos::default(),
         cpus: CpuRange::default(),
+        arrives_s: 0.0,
     });
     Scenario {
         machine: presets::machine(machine).unwrap(),
@@ -53,6 +54,35 @@ fn every_program_alone_under_plain_linux_has_the_speed_it_is_measured_by() {
             assert!((alone.elapsed_s - expected_s).abs() < 1e-2, "{name}");
         }
     }
+}
+
+#[test]
+fn a_program_that_arrives_later_leaves_the_machine_to_the_others_until_then() {
+    let mut later = scenario("hsw80", &["canneal", "swaptions"]);
+    later.method = Method::For { seconds: 30.0 };
+    let together = run(&later, None);
+    later.jobs[1].arrives_s = 20.0;
+    let outcome = run(&later, None);
+    let [first, second] = [&outcome.apps[0], &outcome.apps[1]];
+    assert_eq!((first.begin_s, second.begin_s), (0.0, 20.0));
+    // Two thirds of the time alone, at full speed; then as together.
+    let beside = together.apps[0].speed;
+    let expected = (2.0 + beside) / 3.0;
+    assert!(
+        (first.speed - expected).abs() < 0.05,
+        "{} {beside}",
+        first.speed
+    );
+    // Nobody is there at first, and the run still begins at 0.
+    later.jobs[0].arrives_s = 5.0;
+    let outcome = run(&later, None);
+    assert_eq!(outcome.apps[0].begin_s, 5.0);
+    assert!((outcome.elapsed_s - 30.0).abs() < 1e-6);
+    // Each once: it does not end before those who are still to come.
+    later.method = Method::EachOnce;
+    later.jobs[1].arrives_s = 1000.0;
+    let outcome = run(&later, None);
+    assert!(outcome.elapsed_s > 1000.0 && outcome.apps[1].runs == 1);
 }
 
 #[test]

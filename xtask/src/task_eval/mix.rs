@@ -1,5 +1,6 @@
 //! What runs together, as a user writes it: `20 SGD, 20 BSGD`. A number is the threads that the
-//! program starts; without one it starts what its description says, else one for each CPU.
+//! program starts; without one it starts what its description says, else one for each CPU. `SGD@10`
+//! arrives 10 s after the beginning.
 
 use super::catalogue::Catalogue;
 use anyhow::{Context as _, bail};
@@ -28,6 +29,9 @@ pub(super) struct Member {
     pub(super) threads: Option<u32>,
     /// What it does.
     pub(super) app: AppModel,
+    /// When it starts, in seconds.
+    #[serde(default)]
+    pub(super) arrives_s: f64,
 }
 
 /// Reads a mix.
@@ -42,6 +46,10 @@ pub(super) fn parse(text: &str, catalogue: &Catalogue) -> anyhow::Result<Vec<Mem
                 at()
             );
         }
+        let (part, arrives_s) = match part.split_once('@') {
+            Some((part, seconds)) => (part.trim(), arrival_s(seconds).with_context(at)?),
+            None => (part, 0.0),
+        };
         let (threads, name) = match part.split_once(char::is_whitespace) {
             Some((count, name)) => (Some(threads(count).with_context(at)?), name.trim()),
             None if part.starts_with(|c: char| c.is_ascii_digit() || c == '-') => {
@@ -60,9 +68,21 @@ pub(super) fn parse(text: &str, catalogue: &Catalogue) -> anyhow::Result<Vec<Mem
             0 => name,
             others => format!("{name}.{}", others + 1),
         };
-        members.push(Member { name, threads, app });
+        members.push(Member {
+            name,
+            threads,
+            app,
+            arrives_s,
+        });
     }
     Ok(members)
+}
+
+fn arrival_s(text: &str) -> anyhow::Result<f64> {
+    match text.trim().parse::<f64>() {
+        Ok(seconds) if (0.0..=1e5).contains(&seconds) => Ok(seconds),
+        _ => bail!("{text:?} is no time of arrival; give seconds from 0 to 100000, like SGD@10"),
+    }
 }
 
 fn threads(text: &str) -> anyhow::Result<u32> {
@@ -155,6 +175,15 @@ mod tests {
                 ("SVD", None)
             ]
         );
+    }
+
+    #[test]
+    fn a_program_may_arrive_later() {
+        let mix = parse("SGD, 20 ALS@10, canneal @ 2.5", &catalogue()).unwrap();
+        let times: Vec<f64> = mix.iter().map(|m| m.arrives_s).collect();
+        assert_eq!(times, [0.0, 10.0, 2.5]);
+        assert!(told("SGD@soon").contains("\"soon\" is no time of arrival"));
+        assert!(told("SGD@-1").contains("program 1"));
     }
 
     #[test]

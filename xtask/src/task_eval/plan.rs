@@ -1,7 +1,7 @@
 //! From suites to runs: which runs a suite needs, each once, whoever else needs it too.
 
 use super::catalogue::{Catalogue, sha256};
-use super::mix;
+use super::mix::{self, Member};
 use super::policies::{self, Kind};
 use super::protocol::{Mean, MethodName, Protocol, Relative, Suite, TeamsName};
 use super::run_spec::RunSpec;
@@ -176,7 +176,10 @@ impl Plan {
             .map(|member| {
                 self.enter(RunSpec {
                     policy: policy.into(),
-                    members: vec![member.clone()],
+                    members: vec![Member {
+                        arrives_s: 0.0,
+                        ..member.clone()
+                    }],
                     method: MethodName::Time,
                     ..base.clone()
                 })

@@ -131,6 +131,7 @@ impl RunSpec {
                 threads: member.threads,
                 qos: Qos::new(self.qos)?,
                 cpus,
+                arrives_s: member.arrives_s,
             })
         });
         let method = match (self.method, kind) {
