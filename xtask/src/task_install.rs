@@ -129,7 +129,7 @@ enum Folder {
 }
 
 /// Everything that is installed: what, into which folder, under which name, with which mode.
-const FILES: [(Source, Folder, &str, u32); 17] = [
+const FILES: [(Source, Folder, &str, u32); 18] = [
     (
         Source::Built("mapperd"),
         Folder::Prefix,
@@ -208,6 +208,12 @@ const FILES: [(Source, Folder, &str, u32); 17] = [
         Source::Filled("deploy/mapperd.service", Folders::fill_unit),
         Folder::Prefix,
         "lib/systemd/system/mapperd.service",
+        0o644,
+    ),
+    (
+        Source::Checkout("deploy/adopt.conf"),
+        Folder::Prefix,
+        "share/mapper/adopt.conf",
         0o644,
     ),
     (

@@ -10,11 +10,52 @@ use nix::unistd::Pid;
 
 use crate::application::{Application, Runtime};
 use crate::daemon::{
-    app_groups, apps_group, main_pid, output_of, property, status, status_of, systemctl,
+    UNIT, app_groups, apps_group, main_pid, output_of, property, status, status_of, systemctl,
     wait_for_another,
 };
 use crate::kernel::{self, cpu_list, effective_cpus, online_cpus, wait_for};
 use crate::users::User;
+
+/// The drop-in that lets the daemon adopt, installed until the end of a test.
+struct Allowed;
+
+const DROP_IN: &str = "/run/systemd/system/mapperd.service.d/adopt.conf";
+
+impl Allowed {
+    fn install() -> Result<Self> {
+        let path = Path::new(DROP_IN);
+        let folder = path.parent().context("no folder")?;
+        std::fs::create_dir_all(folder).context("make the folder of the drop-in")?;
+        std::fs::write(path, include_str!("../../../deploy/adopt.conf")).context("write it")?;
+        let allowed = Self;
+        systemctl(&["daemon-reload"])?;
+        systemctl(&["restart", UNIT])?;
+        Ok(allowed)
+    }
+}
+
+impl Drop for Allowed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(DROP_IN);
+        let _ = systemctl(&["daemon-reload"]);
+        let _ = systemctl(&["restart", UNIT]);
+    }
+}
+
+/// As the unit is installed nothing is adopted, and what is refused names what would allow it.
+pub(crate) fn without_the_drop_in_adopting_is_refused_and_names_it() -> Result<()> {
+    let service = Service::start("refused.service", &["Delegate=cpuset"], WITH_CHILD)?;
+    let pid = service.pid()?;
+    let (number, before) = (pid.to_string(), kernel::group_of(pid)?);
+    for target in [["--pid", &number], ["--unit", service.0]] {
+        let told = refusal(User::Root, &["adopt", target[0], target[1]])?;
+        ensure!(told.contains("adopt.conf"), "of {target:?} was told {told}");
+    }
+    let group = kernel::group_of(pid)?;
+    ensure!(group == before, "it was moved to {}", group.display());
+    ensure!(app_groups()?.is_empty(), "a group is left over");
+    Ok(())
+}
 
 /// A service that has nothing to do with mapper: a process with a child. It ends with the test.
 struct Service(&'static str);
@@ -103,6 +144,7 @@ fn ensure_confined(group: &Path, rival: &Application) -> Result<CpuSet> {
 }
 
 pub(crate) fn an_adopted_process_is_moved_with_its_child_and_goes_back() -> Result<()> {
+    let _allowed = Allowed::install()?;
     let service = Service::start("adopted-pid.service", &["User=alice"], WITH_CHILD)?;
     let pid = service.pid()?;
     let before = kernel::group_of(pid)?;
@@ -150,6 +192,7 @@ pub(crate) fn an_adopted_process_is_moved_with_its_child_and_goes_back() -> Resu
 }
 
 pub(crate) fn an_adopted_unit_is_confined_through_systemd_and_restored() -> Result<()> {
+    let _allowed = Allowed::install()?;
     let online = online_cpus()?;
     let bounded = "AllowedCPUs=1-6";
     for properties in [&[][..], &[bounded][..]] {
@@ -198,6 +241,7 @@ pub(crate) fn an_adopted_unit_is_confined_through_systemd_and_restored() -> Resu
 }
 
 pub(crate) fn an_adopted_group_stays_in_its_place_and_gets_its_cpus_back() -> Result<()> {
+    let _allowed = Allowed::install()?;
     let script = "cd /sys/fs/cgroup/system.slice/adopted-group.service; mkdir job idle; \
                   echo 0 >job/cgroup.procs; echo +cpuset >cgroup.subtree_control; \
                   echo 2-5 >job/cpuset.cpus; exec sleep 1000";
@@ -225,7 +269,7 @@ pub(crate) fn an_adopted_group_stays_in_its_place_and_gets_its_cpus_back() -> Re
     }
     let told = refusal(User::Alice, &["adopt", "--cgroup", &path])?;
     ensure!(
-        told.contains("does not belong to user"),
+        told.contains("its cpuset.cpus belongs to user 0"),
         "alice was told {told}"
     );
     mapperctl(User::Root, &["adopt", "--cgroup", &path, "--name", "job"])?;

@@ -70,6 +70,7 @@ const TESTS: &[Test] = tests![
     permissions::a_user_cannot_launch_for_anothers_process,
     permissions::a_user_cannot_end_anothers_application,
     permissions::a_user_cannot_write_to_a_group,
+    adopting::without_the_drop_in_adopting_is_refused_and_names_it,
     adopting::an_adopted_process_is_moved_with_its_child_and_goes_back,
     adopting::an_adopted_unit_is_confined_through_systemd_and_restored,
     adopting::an_adopted_group_stays_in_its_place_and_gets_its_cpus_back,

@@ -265,6 +265,14 @@ impl AffinityEnforcer {
         }
     }
 
+    /// Settles under the set that is about to be replaced. That the kernel refuses it (all of its CPUs have gone
+    /// offline) is no reason to keep it: the new one is put in force all the same.
+    fn settle_under_old(confined: &mut Confined, app: AppId) {
+        if let Err(error) = Self::settle(confined, app) {
+            tracing::info!(app = app.0, "under the CPUs before: {}", chain(&error));
+        }
+    }
+
     /// Gives the threads of an adopted application the masks that they had before. Threads that chose one
     /// themselves keep it.
     fn put_back(&self, confined: &Confined) {
@@ -466,7 +474,7 @@ impl Enforcer for AffinityEnforcer {
         };
         // Masks that threads gave themselves since the last look have to be noticed under the old
         // set, or they would be taken for old masks.
-        Self::settle(confined, app)?;
+        Self::settle_under_old(confined, app);
         if confined.cpus != *cpus {
             let before = std::mem::replace(&mut confined.cpus, cpus.clone());
             confined.stale.push(before);
@@ -552,7 +560,7 @@ impl Enforcer for AffinityEnforcer {
         if let Some(confined) = self.apps.get_mut(&app) {
             // Masks that threads gave themselves since the last look are noticed under the old set.
             if confined.before.is_some() {
-                Self::settle(confined, app)?;
+                Self::settle_under_old(confined, app);
             }
             let before = std::mem::replace(&mut confined.cpus, all.clone());
             confined.stale.push(before);

@@ -175,3 +175,33 @@ fn groups_and_units_are_refused_with_what_would_mend_it() {
         assert!(error.contains("--enforcer cgroup"), "{error}");
     }
 }
+
+#[test]
+fn a_set_that_the_kernel_refuses_keeps_neither_the_next_one_nor_a_release_back() {
+    let all = crate::cpus::own_affinity().unwrap();
+    let one = first_cpu(&all);
+    // No machine that this runs on has such a CPU: as one that has gone offline, it is refused (EINVAL).
+    let gone: CpuSet = "1000".parse().unwrap();
+    for adopted in [false, true] {
+        let child = Running::shell("exec sleep 30");
+        let thread = ThreadId(child.0.id());
+        let mut enforcer = match adopted {
+            true => AffinityEnforcer::new().unwrap(),
+            false => admitted(&child),
+        };
+        if adopted {
+            adopt(&mut enforcer, &child);
+        }
+        let refused = enforcer.apply(APP, &gone).unwrap_err();
+        assert_eq!(refused.errno(), Some(Errno::INVAL), "{refused}");
+        enforcer.apply(APP, &one).unwrap();
+        assert_eq!(masks::get(thread).unwrap(), one);
+        enforcer.apply(APP, &gone).unwrap_err();
+        enforcer.release(APP, &all, Departure::ForGood).unwrap();
+        assert_eq!(masks::get(thread).unwrap(), all);
+        // It is forgotten: nobody forces a set upon it any more.
+        masks::set(thread, &one).unwrap();
+        enforcer.refresh().unwrap();
+        assert_eq!(masks::get(thread).unwrap(), one);
+    }
+}

@@ -101,6 +101,20 @@ fn refused(target: &AdoptTarget, why: impl Into<String>, mend: impl Into<String>
     }
 }
 
+/// What the unit of the daemon keeps from it by default, and how it is given.
+const DROP_IN: &str = "the daemon's unit keeps it from writing to groups that are not its own: install the \
+    drop-in adopt.conf (see \"Manage what runs already\" in operating.md), or adopt a unit";
+
+/// Of a file that has to be written later: why it could not be.
+fn not_writable(target: &AdoptTarget, error: HostError) -> HostError {
+    match error.errno() {
+        Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => {
+            refused(target, crate::chain(&error), DROP_IN)
+        }
+        _ => error,
+    }
+}
+
 impl CgroupEnforcer {
     pub(super) fn adopt_target(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
         let group = match &adoptee.target {
@@ -152,6 +166,11 @@ impl CgroupEnforcer {
                     continue;
                 }
                 outside += 1;
+                if !homes.each.values().any(|home| home.path == path) {
+                    self.home(&path)?
+                        .may_write("cgroup.procs")
+                        .map_err(|error| not_writable(&target, error))?;
+                }
                 match dir.write("cgroup.procs", &process.pid.to_string()) {
                     Ok(()) => {}
                     Err(error) if error.is_gone() => continue,
@@ -189,18 +208,18 @@ impl CgroupEnforcer {
         ))
     }
 
+    /// A group below the mount, or the mount itself.
+    fn home(&self, path: &Path) -> Result<GroupDir, HostError> {
+        let mount = GroupDir::open(&self.mount)?;
+        match path.as_os_str().is_empty() {
+            true => Ok(mount),
+            false => mount.beneath(path),
+        }
+    }
+
     fn adopt_in_place(&self, adoptee: &Adoptee, path: &Path) -> Result<Group, HostError> {
         let target = &adoptee.target;
         let (path, dir) = self.foreign_group(target, path)?;
-        if let Some(owner) = adoptee.owner
-            && dir.owner()? != owner
-        {
-            return Err(refused(
-                target,
-                format!("it does not belong to user {owner}"),
-                "ask root to adopt it",
-            ));
-        }
         if self.init == Init::Systemd && !self.is_delegated(&path) {
             let unit = path.components().rev().find_map(|part| {
                 let name = part.as_os_str().to_str()?;
@@ -233,6 +252,22 @@ impl CgroupEnforcer {
             }
             Err(error) => return Err(error),
         };
+        // The directory says nothing: it belongs to whom the group was delegated to, while the limit that
+        // root set in `cpuset.cpus` is not his to lift.
+        if let Some(user) = adoptee.owner {
+            let owner = dir.owner_of("cpuset.cpus")?;
+            if owner != user {
+                return Err(refused(
+                    target,
+                    format!(
+                        "its cpuset.cpus belongs to user {owner}, not to the caller, user {user}"
+                    ),
+                    "adopt a group below it that you made yourself, or ask root to adopt it",
+                ));
+            }
+        }
+        dir.may_write("cpuset.cpus")
+            .map_err(|error| not_writable(target, error))?;
         Ok(Group {
             dir,
             written: before.clone(),
@@ -245,6 +280,13 @@ impl CgroupEnforcer {
     fn adopt_unit(&mut self, adoptee: &Adoptee, name: &str) -> Result<Group, HostError> {
         let target = &adoptee.target;
         let unit = UnitName::new(name)?;
+        if let Some(user) = adoptee.owner {
+            return Err(refused(
+                target,
+                format!("units are the system's, not user {user}'s"),
+                "ask root to adopt it",
+            ));
+        }
         if self.init == Init::Other {
             return Err(refused(
                 target,
@@ -261,15 +303,6 @@ impl CgroupEnforcer {
             ));
         }
         let (path, dir) = self.foreign_group(target, Path::new(&state.group))?;
-        if let Some(owner) = adoptee.owner
-            && dir.owner()? != owner
-        {
-            return Err(refused(
-                target,
-                format!("it does not belong to user {owner}"),
-                "ask root to adopt it",
-            ));
-        }
         // Without the controller there is no such file until systemd sets CPUs.
         let written = dir.read_cpus("cpuset.cpus").unwrap_or_default();
         let before = state.allowed;
@@ -340,12 +373,14 @@ impl CgroupEnforcer {
         Ok((path, dir))
     }
 
-    /// Whether systemd leaves a group to somebody else: itself or one that it is in is delegated.
+    /// Whether systemd leaves a group to somebody else: one that it is in is delegated. The delegated group
+    /// itself is a unit of systemd's, which writes the limits there.
     fn is_delegated(&self, path: &Path) -> bool {
         let Ok(mount) = GroupDir::open(&self.mount) else {
             return false;
         };
         path.ancestors()
+            .skip(1)
             .filter(|group| !group.as_os_str().is_empty())
             .any(|group| mount.beneath(group).is_ok_and(|dir| dir.is_delegated()))
     }

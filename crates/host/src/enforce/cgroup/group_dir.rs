@@ -234,12 +234,21 @@ impl GroupDir {
         }
     }
 
-    /// The user who owns it: root, or whom it was delegated to.
-    pub(super) fn owner(&self) -> Result<u32, HostError> {
-        match rustix::fs::fstat(&self.dir) {
+    /// The user who owns one of its files. Whoever a group was delegated to owns the directory and a few of its
+    /// files; those that set its limits stay whose they were.
+    pub(super) fn owner_of(&self, name: &str) -> Result<u32, HostError> {
+        match rustix::fs::fstat(self.open_file(name)?) {
             Ok(stat) => Ok(stat.st_uid),
-            Err(errno) => Err(HostError::file("look at", &self.path, errno.into())),
+            Err(errno) => Err(HostError::file("look at", self.file(name), errno.into())),
         }
+    }
+
+    /// That one of its files can be opened to be written, without writing anything.
+    ///
+    /// # Errors
+    /// When this process may not, or sees the tree of groups read-only.
+    pub(super) fn may_write(&self, name: &str) -> Result<(), HostError> {
+        self.open_beneath(Path::new(name), OFlags::WRONLY).map(drop)
     }
 
     /// Whether systemd has marked it as somebody else's to divide (`Delegate=`).

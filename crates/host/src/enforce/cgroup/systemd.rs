@@ -215,7 +215,10 @@ async fn connect() -> zbus::Result<Connection> {
         return bus;
     };
     let Ok(stream) = tokio::net::UnixStream::connect(PRIVATE_SOCKET).await else {
-        return Err(no_bus);
+        return Err(zbus::Error::Failure(format!(
+            "{no_bus}; if the daemon's unit keeps systemd from it, install the drop-in adopt.conf (see \
+             \"Manage what runs already\" in operating.md)"
+        )));
     };
     connection::Builder::unix_stream(stream).p2p().build().await
 }

@@ -321,7 +321,10 @@ fn what_cannot_be_adopted_is_told_with_what_would_mend_it() {
     }
     let own = rustix::process::geteuid().as_raw();
     let told = refusal(adopt(1, "jobs/1", Some(own + 1)));
-    assert!(told.contains("does not belong to user"), "{told}");
+    assert!(
+        told.contains(&format!("belongs to user {own}, not to the caller")),
+        "{told}"
+    );
     let unit = Adoptee {
         target: AdoptTarget::Unit("a.service".into()),
         ..adopt(1, "", None)
@@ -347,4 +350,64 @@ fn a_group_of_systemds_is_left_to_it() {
     let adoptee = adopt(1, "system.slice/db.service/worker", None);
     let error = enforcer.adopt(&adoptee).unwrap_err().to_string();
     assert!(error.contains("--unit db.service"), "{error}");
+}
+
+/// Who runs this may set such an attribute: on a tree without it nothing below would be a test.
+fn delegate(group: &Path) {
+    let set = |name: &str| rustix::fs::setxattr(group, name, b"1", rustix::fs::XattrFlags::empty());
+    set("user.delegate")
+        .or_else(|_| set("trusted.delegate"))
+        .unwrap();
+}
+
+#[test]
+fn a_group_that_was_delegated_is_not_its_users_to_confine_and_one_that_he_made_below_is() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Systemd);
+    let own = rustix::process::geteuid().as_raw();
+    let unit = mount.path().join("user.slice/user@1000.service");
+    for group in [&unit, &unit.join("mine"), &unit.join("mine/deeper")] {
+        fake_group(group, true);
+    }
+    delegate(&unit);
+    let path = "user.slice/user@1000.service";
+    for owner in [None, Some(own)] {
+        let error = enforcer.adopt(&adopt(1, path, owner)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("--unit user@1000.service"), "{text}");
+    }
+    let below = format!("{path}/mine/deeper");
+    let error = enforcer.adopt(&adopt(1, &below, Some(own + 1)));
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("its cpuset.cpus belongs to user"), "{text}");
+    enforcer.adopt(&adopt(1, &below, Some(own))).unwrap();
+}
+
+#[test]
+fn who_owns_a_group_is_who_owns_the_file_with_its_cpus_and_not_its_directory() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Other);
+    let own = rustix::process::geteuid().as_raw();
+    let job = mount.path().join("jobs/1");
+    let dir = GroupDir::open(&job).unwrap();
+    assert_eq!(dir.owner_of("cpuset.cpus").unwrap(), own);
+    // As systemd does for a delegatee; whoever cannot give files away cannot make the difference either.
+    let given = std::os::unix::fs::chown(&job, Some(own + 1), None);
+    match given {
+        Ok(()) => {
+            let error = enforcer.adopt(&adopt(1, "jobs/1", Some(own + 1)));
+            assert!(error.is_err(), "{error:?}");
+            enforcer.adopt(&adopt(1, "jobs/1", Some(own))).unwrap();
+        }
+        Err(error) => assert_ne!(own, 0, "{error}"),
+    }
+}
+
+#[test]
+fn a_unit_is_nobodys_but_roots() {
+    let (_mount, mut enforcer) = mount_with_a_job(Init::Systemd);
+    let unit = Adoptee {
+        target: AdoptTarget::Unit("a.service".into()),
+        ..adopt(1, "", Some(1000))
+    };
+    let text = enforcer.adopt(&unit).unwrap_err().to_string();
+    assert!(text.contains("ask root"), "{text}");
 }
