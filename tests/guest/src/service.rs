@@ -5,10 +5,12 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::application::launch;
 use crate::daemon::{
     APPS_UNIT, UNIT, apps_group, main_pid, output_of, property, status, systemctl,
 };
 use crate::kernel;
+use crate::users::User;
 
 /// The highest exposure that `systemd-analyze security` may find, in tenths.
 const EXPOSURE_LIMIT_TENTHS: &str = "25";
@@ -99,6 +101,40 @@ pub(crate) fn the_journal_has_structured_fields() -> Result<()> {
         seen = line.to_owned();
     }
     bail!("no journal entry of the daemon has fields of its own; the last is {seen}")
+}
+
+pub(crate) fn each_interval_is_a_span_in_the_journal() -> Result<()> {
+    output_of(&mut launch(User::Root, &[], &["true"])?)?;
+    let text = output_of(Command::new("journalctl").args([
+        "--no-pager",
+        "--output=json",
+        "--unit",
+        UNIT,
+        "--identifier=mapperd",
+    ]))?;
+    let mut last = String::new();
+    for line in text.lines() {
+        let entry: Value = serde_json::from_str(line).context("journalctl --output=json")?;
+        let number = |name: &str| {
+            entry[name]
+                .as_str()
+                .and_then(|text| text.parse::<u64>().ok())
+        };
+        let fields = [
+            "F_INTERVAL",
+            "F_APPLICATIONS",
+            "F_DECISIONS",
+            "F_MOVES",
+            "F_OBSERVE_NS",
+            "F_DECIDE_NS",
+            "F_ENFORCE_NS",
+        ];
+        if entry["SPAN_NAME"] == "interval" && fields.iter().all(|name| number(name).is_some()) {
+            return Ok(());
+        }
+        last = line.to_owned();
+    }
+    bail!("no decision is in the journal with its numbers; the last entry is {last}")
 }
 
 pub(crate) fn the_groups_place_is_delegated_and_the_daemon_is_elsewhere() -> Result<()> {
