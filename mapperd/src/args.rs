@@ -21,7 +21,7 @@ use std::path::PathBuf;
 )]
 pub(crate) struct Args {
     /// Manage this user's programs by thread affinity, with a socket under XDG_RUNTIME_DIR
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) user: bool,
     /// Listen here [default: /run/mapper/mapper.sock, with --user $XDG_RUNTIME_DIR/mapper/mapper.sock]
     #[arg(long, value_name = "PATH")]

@@ -138,9 +138,8 @@ pub(crate) fn calibrate(args: &Args, out: Option<&Path>) -> anyhow::Result<()> {
             bail!("no place for the profile: set HOME, or name one with --out")
         }
     };
-    let settings = Settings::gather(args.clone())?;
     let topology = selection::topology()?.value;
-    let usable = usable(&settings, &topology)?;
+    let usable = usable(Settings::reserve(args)?, &topology)?;
     warn_of_other_work(usable.len());
     // Refused now rather than after the measuring.
     let file = NewFile::beside(path)?;
@@ -156,11 +155,9 @@ pub(crate) fn calibrate(args: &Args, out: Option<&Path>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn usable(settings: &Settings, topology: &Topology) -> anyhow::Result<CpuSet> {
+fn usable(reserve: CpuSet, topology: &Topology) -> anyhow::Result<CpuSet> {
     let allowed = own_affinity()?.intersection(topology.cpus());
-    Ok(UsableCpus::system(settings.reserve.clone())
-        .read(&allowed)?
-        .cpus)
+    Ok(UsableCpus::system(reserve).read(&allowed)?.cpus)
 }
 
 /// Other programs make the machine look slower than it is.

@@ -61,6 +61,15 @@ impl Settings {
         Self::gather(self.sources.clone())
     }
 
+    /// The CPUs that are never given out: all of the settings that a measurement of the machine needs.
+    pub(crate) fn reserve(args: &Args) -> anyhow::Result<CpuSet> {
+        let file = match config_path(args) {
+            Some(path) => ConfigFile::read(&path)?,
+            None => ConfigFile::default(),
+        };
+        Ok(args.reserve.clone().or(file.reserve).unwrap_or_default())
+    }
+
     /// Reads the configuration file and adds what the command line and the environment say.
     pub(crate) fn gather(args: Args) -> anyhow::Result<Self> {
         let path = config_path(&args);
