@@ -189,7 +189,11 @@ impl Load<'_> {
                 &["work", &threads, "3000000"],
             ),
             2 => self.launch(&["--qos", "0.5"], Path::new("/no/such/program"), &[]),
-            3 => self.launch(&["--no-runtime"], self.crowd, &["sleep", &threads, "1000"]),
+            3 => self.launch(
+                &["--no-runtime"],
+                self.crowd,
+                &["work", &threads, "100000000"],
+            ),
             _ => self.launch(&["--weight", "2"], self.crowd, &["sleep", &threads, "500"]),
         };
         let ending = match number % 8 {
