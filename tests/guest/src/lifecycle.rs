@@ -307,6 +307,8 @@ pub(crate) fn a_daemon_that_hangs_is_restarted() -> Result<()> {
         .with_context(|| format!("write {drop_in}"))?;
     let outcome = hang_under_short_watchdog(&pair);
     std::fs::remove_file(&drop_in).with_context(|| format!("remove {drop_in}"))?;
+    // Other tests may keep something there.
+    let _ = std::fs::remove_dir(folder);
     systemctl(&["daemon-reload"])?;
     systemctl(&["restart", UNIT])?;
     outcome?;

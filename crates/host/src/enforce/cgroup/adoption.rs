@@ -171,7 +171,7 @@ impl CgroupEnforcer {
                         .may_write("cgroup.procs")
                         .map_err(|error| not_writable(&target, error))?;
                 }
-                match dir.write("cgroup.procs", &process.pid.to_string()) {
+                match dir.add_process(process.pid) {
                     Ok(()) => {}
                     Err(error) if error.is_gone() => continue,
                     Err(error) => return Err(error),

@@ -90,6 +90,10 @@ impl GroupDir {
         }
     }
 
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

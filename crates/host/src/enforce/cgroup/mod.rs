@@ -20,6 +20,7 @@
 //! [cgroup-v2.rst, "No Internal Process Constraint"]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
 mod adoption;
+mod cpuset;
 mod files;
 mod group_dir;
 mod root;
@@ -193,7 +194,7 @@ impl CgroupEnforcer {
         cpus: &CpuSet,
     ) -> Result<(), HostError> {
         let Some(unit) = unit else {
-            group.dir.write("cpuset.cpus", &cpus.to_string())?;
+            group.dir.set_cpus(cpus)?;
             group.written = cpus.clone();
             return Ok(());
         };
@@ -249,7 +250,7 @@ impl CgroupEnforcer {
                     Memory::Bound => self
                         .root
                         .read(ALL_NODES)
-                        .and_then(|nodes| group.dir.write("cpuset.mems", nodes.trim_end())),
+                        .and_then(|nodes| group.dir.set_mems(nodes.trim_end())),
                 };
                 give_all(&group.dir).and(memory)
             }
@@ -273,7 +274,7 @@ impl Enforcer for CgroupEnforcer {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         let name = name_of(newcomer.app);
         let dir = self.root.make(&name)?;
-        if let Err(error) = dir.write("cgroup.procs", &newcomer.first_process.to_string()) {
+        if let Err(error) = dir.add_process(newcomer.first_process) {
             // Nobody is in it: the one process that should be could not be moved.
             let _ = self.root.remove_tree(&name, 0);
             return Err(error);
@@ -403,7 +404,7 @@ impl Enforcer for CgroupEnforcer {
         let Some(group) = self.groups.get_mut(&app) else {
             return Err(self.unknown(app));
         };
-        group.dir.write("cpuset.mems", &bound.to_string())?;
+        group.dir.set_mems(&bound.to_string())?;
         group.memory = Memory::Bound;
         Ok(())
     }

@@ -1,0 +1,62 @@
+//! What is written to a group: its CPUs, its memory nodes, its processes.
+//!
+//! cgroups-rs knows the files and their forms, but opens them by path. It is given the path of a descriptor
+//! (`/proc/self/fd/N`), which the kernel follows to the directory that is open, whatever has become of its name
+//! meanwhile.
+
+use super::group_dir::GroupDir;
+use crate::HostError;
+use cgroups_rs::CgroupPid;
+use cgroups_rs::fs::Controller;
+use cgroups_rs::fs::cpuset::CpuSetController;
+use cgroups_rs::fs::error::{Error, Result as Written};
+use mapper_model::CpuSet;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+
+impl GroupDir {
+    /// Gives the group these CPUs.
+    pub(super) fn set_cpus(&self, cpus: &CpuSet) -> Result<(), HostError> {
+        let list = cpus.to_string();
+        self.told("cpuset.cpus", &list, self.cpuset().set_cpus(&list))
+    }
+
+    /// Binds its memory to these nodes, in the form of a CPU list.
+    pub(super) fn set_mems(&self, nodes: &str) -> Result<(), HostError> {
+        self.told("cpuset.mems", nodes, self.cpuset().set_mems(nodes))
+    }
+
+    /// Moves a process in, with all its threads.
+    pub(super) fn add_process(&self, process: u32) -> Result<(), HostError> {
+        let pid = CgroupPid::from(u64::from(process));
+        let written = self.cpuset().add_task_by_tgid(&pid);
+        self.told("cgroup.procs", &process.to_string(), written)
+    }
+
+    fn cpuset(&self) -> CpuSetController {
+        let directory = PathBuf::from(format!("/proc/self/fd/{}", self.as_fd().as_raw_fd()));
+        CpuSetController::new(directory.clone(), directory, true)
+    }
+
+    /// The error with the true path and the kernel's reason.
+    fn told(&self, name: &str, value: &str, written: Written<()>) -> Result<(), HostError> {
+        written.map_err(|error| HostError::Write {
+            value: value.to_owned(),
+            path: self.file(name),
+            source: reason(&error),
+        })
+    }
+}
+
+fn reason(error: &Error) -> io::Error {
+    let cause = std::error::Error::source(error);
+    let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    match cause {
+        None => io::Error::other(error.to_string()),
+        Some(cause) => cause.raw_os_error().map_or_else(
+            || io::Error::from(cause.kind()),
+            io::Error::from_raw_os_error,
+        ),
+    }
+}
