@@ -4,7 +4,7 @@
 //! file keeps its old contents until the results are there.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -65,6 +65,18 @@ impl Drop for OutputFile {
             // Nothing was measured: leave no empty file. Failing to tidy up is no failure.
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Prints results that are in safety already: whoever no longer reads them, such as `head`, has seen
+/// enough.
+///
+/// # Errors
+/// Any other failure to write.
+pub(crate) fn tell(out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done.context("print the results"),
     }
 }
 

@@ -47,6 +47,12 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// What Ctrl-C does.
+    #[cfg(test)]
+    pub(crate) fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// Fails once the user wants to stop.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.is_raised() {

@@ -1,6 +1,6 @@
 //! Progress while measuring: on a terminal a bar, elsewhere plain lines.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -39,7 +39,7 @@ impl Progress {
         self.bar.inc(1);
         if !self.is_terminal {
             let (at, of) = (self.bar.position(), self.bar.length().unwrap_or(0));
-            eprintln!("[{at}/{of}] {what}");
+            say(format_args!("[{at}/{of}] {what}"));
         }
     }
 
@@ -48,16 +48,21 @@ impl Progress {
         self.bar.inc(1);
         let (at, of) = (self.bar.position(), self.bar.length().unwrap_or(0));
         if !self.is_terminal && at % 20 == 0 {
-            eprintln!("[{at}/{of}]");
+            say(format_args!("[{at}/{of}]"));
         }
     }
 
     /// A remark that stays.
     pub(crate) fn note(&self, what: &str) {
-        self.bar.suspend(|| eprintln!("note: {what}"));
+        self.bar.suspend(|| say(format_args!("note: {what}")));
     }
 
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Writes a line to standard error; that nobody reads it is no reason to stop measuring.
+fn say(what: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{what}");
 }

@@ -22,12 +22,14 @@ mod tables;
 mod targets;
 mod validity;
 
+use crate::corun::output::tell;
 use crate::workspace;
 use anyhow::{Context as _, bail};
 use catalogue::Catalogue;
 use plan::{Changes, Plan};
 use protocol::{Protocol, TeamsName};
 use setting::Setting;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -164,35 +166,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .iter()
         .map(|suite| tables::table(suite, &done.results))
         .collect();
-    for table in &tables {
-        print!("{}", console::suite(table));
-        if table.suite.name == "mix" {
-            print!("{}", console::programs(table));
-        }
-    }
     let lines = targets::judge(&targets::Book {
         tables: &tables,
         constants: protocol.constants,
     })?;
     let standings = standing::standings(&tables, args.qos.unwrap_or(protocol.qos));
     let settings: Vec<String> = args.set.iter().map(Setting::to_string).collect();
-    print!("{}", console::validity(&findings));
-    print!("{}", console::standings(&standings));
-    print!("{}", console::targets(&lines));
-    println!(
-        "\nprotocol {} version {}, sha256 {}; {} runs, {} of them kept from earlier",
-        path.display(),
-        protocol.version,
-        protocol.sha256,
-        done.results.len(),
-        done.kept
-    );
-    if !settings.is_empty() {
-        println!("with {}: not the protocol's model", settings.join(", "));
-    }
-    if left_out > 0 {
-        println!("stopped: {left_out} runs left out");
-    }
     let evaluation = Evaluation {
         protocol: &protocol,
         protocol_sha256: &protocol.sha256,
@@ -207,6 +186,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let write = |path: &Path, text: &str| {
         fs::write(path, text).with_context(|| format!("write {}", path.display()))
     };
+    // Files first: whoever reads the terminal may go away.
     if let Some(path) = &args.json {
         write(path, &json)?;
     }
@@ -228,9 +208,40 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         };
         write(&folder.join("eval.json"), &json)?;
         write(&folder.join("eval.html"), &html::page(&report))?;
-        println!("report {}", folder.join("eval.html").display());
     }
-    Ok(())
+    let mut text = String::new();
+    for table in &tables {
+        text += &console::suite(table);
+        if table.suite.name == "mix" {
+            text += &console::programs(table);
+        }
+    }
+    text += &console::validity(&findings);
+    text += &console::standings(&standings);
+    text += &console::targets(&lines);
+    let _ = writeln!(
+        text,
+        "\nprotocol {} version {}, sha256 {}; {} runs, {} of them kept from earlier",
+        path.display(),
+        protocol.version,
+        protocol.sha256,
+        done.results.len(),
+        done.kept
+    );
+    if !settings.is_empty() {
+        let _ = writeln!(
+            text,
+            "with {}: not the protocol's model",
+            settings.join(", ")
+        );
+    }
+    if left_out > 0 {
+        let _ = writeln!(text, "stopped: {left_out} runs left out");
+    }
+    if let Some(folder) = &args.out {
+        let _ = writeln!(text, "report {}", folder.join("eval.html").display());
+    }
+    tell(&mut std::io::stdout().lock(), &text)
 }
 
 fn run_live(args: &Args) -> anyhow::Result<()> {

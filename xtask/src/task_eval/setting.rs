@@ -65,7 +65,7 @@ impl FromStr for Setting {
             "true" => Change::To(Value::Bool(true)),
             "false" => Change::To(Value::Bool(false)),
             "[]" => Change::To(Value::Array(Vec::new())),
-            other => Change::To(number(other)?.into()),
+            other => Change::To(whole_or_not(number(other)?)),
         };
         let (of, key) = match name.trim().split_once('.') {
             None => (Of::Constants, name.trim()),
@@ -159,12 +159,25 @@ impl Setting {
     }
 }
 
+/// A number as JSON has it: without a fraction if it has none, since a count is read from no other,
+/// and a number with a fraction from either.
+fn whole_or_not(number: f64) -> Value {
+    /// From here on not every whole number is one of these.
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < MOST {
+        #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
+        let whole = number as i64;
+        return whole.into();
+    }
+    number.into()
+}
+
 /// Every number of a value, multiplied.
 fn times(value: &Value, factor: f64) -> Value {
     match value {
         Value::Number(number) => number
             .as_f64()
-            .map_or(Value::Null, |number| (number * factor).into()),
+            .map_or(Value::Null, |number| whole_or_not(number * factor)),
         Value::Array(values) => values.iter().map(|value| times(value, factor)).collect(),
         other => other.clone(),
     }
@@ -181,7 +194,8 @@ mod tests {
     #[test]
     fn a_change_is_read_back_as_it_was_written() {
         for text in [
-            "decision_s=0.0",
+            "decision_s=0",
+            "decision_s=0.25",
             "machine.llc_mb*=2",
             "app.mpki*=0.75",
             "SGD.spin=true",
@@ -202,6 +216,19 @@ mod tests {
         let set: Setting = "app.mpki*=2".parse().unwrap();
         let [low, high] = set.changed(&app).unwrap().misses_per_kilo;
         assert_eq!([low, high], app.misses_per_kilo.map(|m| 2.0 * m));
+    }
+
+    #[test]
+    fn counts_change_to_whole_numbers_and_to_no_others() {
+        let machine = mapper_sim::presets::machines().unwrap()["hsw80"].clone();
+        let set: Setting = "machine.threads_per_core=2".parse().unwrap();
+        assert_eq!(set.changed(&machine).unwrap().threads_per_core, 2);
+        let set: Setting = "machine.cores_per_socket*=2".parse().unwrap();
+        let new = set.changed(&machine).unwrap();
+        assert_eq!(new.cores_per_socket, 2 * machine.cores_per_socket);
+        let set: Setting = "machine.sockets=1.5".parse().unwrap();
+        let error = format!("{:#}", set.changed(&machine).unwrap_err());
+        assert!(error.contains("1.5"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! From the runs to the figures of the report.
 //!
-//! A program's *cost* is its time, or the 99th percentile of its latencies if it answers requests. Its
-//! speed over a setting is its median cost there by its median cost here. A mix has the geometric mean
+//! A program's speed over a setting is its median cost ([`super::cost`]) there by its median cost here,
+//! over the runs that are valid. A mix has the geometric mean
 //! of its programs that compute; latencies vary far more than times and stand by themselves. A program
 //! keeps its promise under mapper if its speed relative to the static fair share is at least what was
 //! promised; single runs below that are counted, too, for every setting, so that the static fair share
@@ -9,11 +9,12 @@
 
 use serde::Serialize;
 
-use super::measure::{ProgramRun, Run, SERVER};
+use super::cost::{self, Bound, Cost, MedianCost, RunCost, Speed};
+use super::measure::{Run, SERVER};
 use super::mixes::Mix;
 use super::settings::Setting;
 use crate::corun::bootstrap::{Estimate, estimate};
-use crate::corun::statistics::{geometric_mean, median};
+use crate::corun::statistics::geometric_mean;
 
 /// All runs of a mix: for every setting those of each repetition, in the order of the settings.
 #[derive(Clone, Debug)]
@@ -27,14 +28,6 @@ pub(super) struct MeasuredMix {
 pub(super) struct SettingRuns {
     pub(super) setting: Setting,
     pub(super) runs: Vec<Run>,
-}
-
-/// What the cost of a program is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Cost {
-    Seconds,
-    P99Ms,
 }
 
 /// What came of a mix.
@@ -60,19 +53,24 @@ pub(super) struct SettingResult {
     pub(super) setting: Setting,
     pub(super) programs: Vec<ProgramResult>,
     /// Geometric means over the programs that compute; nothing where the other was not measured.
-    pub(super) over_plain: Option<Estimate>,
-    pub(super) of_static: Option<Estimate>,
+    pub(super) over_plain: Option<Speed>,
+    pub(super) of_static: Option<Speed>,
     pub(super) wrong: Vec<String>,
 }
 
 /// What came of one program.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct ProgramResult {
-    pub(super) cost: Estimate,
+    /// Nothing if no run was valid.
+    pub(super) cost: Option<Estimate>,
+    /// Whether the median cost is only a bound.
+    pub(super) bound: Bound,
+    /// Runs whose results were right, or that were ended at the limit.
+    pub(super) valid: usize,
     /// Runs that were ended at the limit.
     pub(super) over_limit: usize,
-    pub(super) over_plain: Option<Estimate>,
-    pub(super) of_static: Option<Estimate>,
+    pub(super) over_plain: Option<Speed>,
+    pub(super) of_static: Option<Speed>,
     /// Single runs slower than what was promised.
     pub(super) runs_below: Option<usize>,
 }
@@ -81,15 +79,15 @@ pub(super) struct ProgramResult {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Summary {
     pub(super) setting: Setting,
-    pub(super) over_plain: Option<Estimate>,
-    pub(super) of_static: Option<Estimate>,
+    pub(super) over_plain: Option<Speed>,
+    pub(super) of_static: Option<Speed>,
     /// The lowest mean speed of any mix over plain Linux.
-    pub(super) worst_mix_over_plain: Option<f64>,
+    pub(super) worst_mix_over_plain: Option<Speed>,
     /// The slowest program relative to its static fair share, of those that compute.
-    pub(super) worst_program_of_static: Option<f64>,
+    pub(super) worst_program_of_static: Option<Speed>,
     /// Speed of the servers, by their latencies.
-    pub(super) latency_over_plain: Option<Estimate>,
-    pub(super) latency_of_static: Option<Estimate>,
+    pub(super) latency_over_plain: Option<Speed>,
+    pub(super) latency_of_static: Option<Speed>,
     pub(super) promises: Option<Promises>,
 }
 
@@ -104,17 +102,29 @@ pub(super) struct Promises {
     pub(super) runs_below: usize,
 }
 
-fn cost(program: &ProgramRun) -> f64 {
-    program.p99_ms.unwrap_or(program.seconds)
+/// A program of a mix whose figures are computed.
+#[derive(Clone, Copy, Debug)]
+struct Of {
+    /// In the order of the mix.
+    at: usize,
+    unit: Cost,
 }
 
-/// The median cost of a program in the repetitions at these places, as far as there are such.
-fn median_cost(runs: &[Run], program: usize, places: &[usize]) -> Option<f64> {
-    let costs: Vec<f64> = places
+/// The median cost of a program in the repetitions at these places, as far as there are valid ones.
+fn median_cost(runs: &[Run], of: Of, places: &[usize]) -> Option<MedianCost> {
+    let costs = places
         .iter()
-        .filter_map(|&place| Some(cost(runs.get(place)?.programs.get(program)?)))
-        .collect();
-    median(&costs)
+        .filter_map(|&place| Some(runs.get(place)?.programs.get(of.at)?.cost));
+    cost::median_cost(costs, of.unit)
+}
+
+/// What the figure of a program is.
+fn unit(program: &str) -> Cost {
+    if program == SERVER {
+        Cost::P99Ms
+    } else {
+        Cost::Seconds
+    }
 }
 
 /// Computes every figure of a mix; settings that have not run are left out.
@@ -125,18 +135,14 @@ pub(super) fn mix_result(measured: &MeasuredMix, qos: f64) -> MixResult {
         .iter()
         .map(|program| ProgramName {
             name: program.name,
-            cost: if program.name == SERVER {
-                Cost::P99Ms
-            } else {
-                Cost::Seconds
-            },
+            cost: unit(program.name),
         })
         .collect();
     let settings = measured
         .runs
         .iter()
         .filter(|of| !of.runs.is_empty())
-        .filter_map(|own| setting_result(measured, own, &programs, qos))
+        .map(|own| setting_result(measured, own, &programs, qos))
         .collect();
     MixResult {
         name: measured.mix.name(),
@@ -151,36 +157,54 @@ fn setting_result(
     own: &SettingRuns,
     programs: &[ProgramName],
     qos: f64,
-) -> Option<SettingResult> {
-    let all: Vec<usize> = (0..programs.len()).collect();
-    let computing = || {
-        let computes = |&at: &usize| programs.get(at).is_some_and(|p| p.cost == Cost::Seconds);
-        all.iter().copied().filter(computes).collect::<Vec<_>>()
-    };
-    let over =
-        |other: &Setting, which: &[usize]| speed(runs_of(measured, other)?, &own.runs, which);
-    let results = all.iter().map(|&at| {
-        let of_static = over(&Setting::Static, &[at]);
+) -> SettingResult {
+    let all: Vec<Of> = programs
+        .iter()
+        .enumerate()
+        .map(|(at, program)| Of {
+            at,
+            unit: program.cost,
+        })
+        .collect();
+    let computing: Vec<Of> = all
+        .iter()
+        .copied()
+        .filter(|of| of.unit == Cost::Seconds)
+        .collect();
+    let over = |other: &Setting, which: &[Of]| speed(runs_of(measured, other)?, &own.runs, which);
+    let places: Vec<usize> = (0..own.runs.len()).collect();
+    let results = all.iter().map(|&of| {
         let promised = runs_of(measured, &Setting::Static).and_then(|runs| {
             let places: Vec<usize> = (0..runs.len()).collect();
-            Some(median_cost(runs, at, &places)? / qos)
+            Some(median_cost(runs, of, &places)?.value / qos)
         });
-        let seen = || own.runs.iter().filter_map(|run| run.programs.get(at));
-        Some(ProgramResult {
-            cost: estimate(own.runs.len(), |places| median_cost(&own.runs, at, places))?,
-            over_limit: seen().filter(|program| program.is_over_limit).count(),
-            over_plain: over(&Setting::Plain, &[at]),
-            of_static,
-            runs_below: promised.map(|most| seen().filter(|program| cost(program) > most).count()),
-        })
+        let seen = || {
+            let programs = own.runs.iter().filter_map(|run| run.programs.get(of.at));
+            programs.map(|program| program.cost)
+        };
+        let valid: Vec<f64> = seen().filter_map(|cost| cost.in_unit(of.unit)).collect();
+        let middle = median_cost(&own.runs, of, &places);
+        ProgramResult {
+            cost: estimate(own.runs.len(), |places| {
+                Some(median_cost(&own.runs, of, places)?.value)
+            }),
+            bound: middle.map_or(Bound::Unknown, |middle| middle.bound),
+            valid: valid.len(),
+            over_limit: seen()
+                .filter(|cost| matches!(cost, RunCost::Limit(_)))
+                .count(),
+            over_plain: over(&Setting::Plain, &[of]),
+            of_static: over(&Setting::Static, &[of]),
+            runs_below: promised.map(|most| valid.iter().filter(|&&cost| cost > most).count()),
+        }
     });
-    Some(SettingResult {
+    SettingResult {
         setting: own.setting.clone(),
-        programs: results.collect::<Option<Vec<_>>>()?,
-        over_plain: over(&Setting::Plain, &computing()),
-        of_static: over(&Setting::Static, &computing()),
+        programs: results.collect(),
+        over_plain: over(&Setting::Plain, &computing),
+        of_static: over(&Setting::Static, &computing),
         wrong: own.runs.iter().flat_map(|run| run.wrong.clone()).collect(),
-    })
+    }
 }
 
 fn runs_of<'a>(measured: &'a MeasuredMix, setting: &Setting) -> Option<&'a [Run]> {
@@ -189,18 +213,32 @@ fn runs_of<'a>(measured: &'a MeasuredMix, setting: &Setting) -> Option<&'a [Run]
 }
 
 /// Mean speed of the programs `which` over `base`.
-fn speed(base: &[Run], own: &[Run], which: &[usize]) -> Option<Estimate> {
-    estimate(base.len().max(own.len()), |places| {
-        speed_in(base, own, which, places)
+fn speed(base: &[Run], own: &[Run], which: &[Of]) -> Option<Speed> {
+    let count = base.len().max(own.len());
+    let estimate = estimate(count, |places| speed_in(base, own, which, places))?;
+    Some(Speed {
+        estimate,
+        bound: bound_of(base, own, which),
     })
 }
 
-fn speed_in(base: &[Run], own: &[Run], which: &[usize], places: &[usize]) -> Option<f64> {
+fn speed_in(base: &[Run], own: &[Run], which: &[Of], places: &[usize]) -> Option<f64> {
     let ratios: Option<Vec<f64>> = which
         .iter()
-        .map(|&at| Some(median_cost(base, at, places)? / median_cost(own, at, places)?))
+        .map(|&of| Some(median_cost(base, of, places)?.value / median_cost(own, of, places)?.value))
         .collect();
     geometric_mean(ratios?)
+}
+
+/// Of which kind the mean speed of these programs is.
+fn bound_of(base: &[Run], own: &[Run], which: &[Of]) -> Bound {
+    let of_runs = |runs: &[Run], of: Of| {
+        let places: Vec<usize> = (0..runs.len()).collect();
+        median_cost(runs, of, &places).map_or(Bound::Unknown, |of| of.bound)
+    };
+    which.iter().fold(Bound::Exact, |bound, &of| {
+        bound.and(Bound::of_ratio(of_runs(base, of), of_runs(own, of)))
+    })
 }
 
 /// A setting over these mixes, whose results are `results`.
@@ -223,7 +261,9 @@ pub(super) fn summary(
                 .map(move |(name, result)| (mix, name, result))
         })
     };
-    let least = |values: &mut dyn Iterator<Item = f64>| values.min_by(f64::total_cmp);
+    let least = |speeds: &mut dyn Iterator<Item = Speed>| {
+        speeds.min_by(|one, other| one.estimate.value.total_cmp(&other.estimate.value))
+    };
     let promises = setting_promises(own(), qos);
     Summary {
         setting: setting.clone(),
@@ -231,9 +271,9 @@ pub(super) fn summary(
         of_static: overall(setting, &Setting::Static, measured, Cost::Seconds),
         latency_over_plain: overall(setting, &Setting::Plain, measured, Cost::P99Ms),
         latency_of_static: overall(setting, &Setting::Static, measured, Cost::P99Ms),
-        worst_mix_over_plain: least(&mut own().filter_map(|(_, of)| Some(of.over_plain?.value))),
+        worst_mix_over_plain: least(&mut own().filter_map(|(_, of)| of.over_plain)),
         worst_program_of_static: least(
-            &mut programs(Cost::Seconds).filter_map(|(_, _, of)| Some(of.of_static?.value)),
+            &mut programs(Cost::Seconds).filter_map(|(_, _, of)| of.of_static),
         ),
         promises,
     }
@@ -250,18 +290,20 @@ fn setting_promises<'a>(
         runs_below: 0,
     };
     for (mix, of) in own {
-        let runs = mix.runs.iter().find(|runs| runs.setting == of.setting);
         for (name, result) in mix.programs.iter().zip(&of.programs) {
             let (Some(of_static), Some(below)) = (result.of_static, result.runs_below) else {
                 continue;
             };
             promises.made += 1;
-            promises.runs += runs.map_or(0, |runs| runs.runs.len());
+            promises.runs += result.valid;
             promises.runs_below += below;
-            if of_static.value < qos {
+            if of_static.estimate.value < qos {
                 promises.broken.push(format!(
-                    "{} in {} at {:.2}",
-                    name.name, mix.name, of_static.value
+                    "{} in {} at {}{:.2}",
+                    name.name,
+                    mix.name,
+                    of_static.bound.mark(),
+                    of_static.estimate.value
                 ));
             }
         }
@@ -276,16 +318,16 @@ fn overall(
     base: &Setting,
     measured: &[&MeasuredMix],
     cost: Cost,
-) -> Option<Estimate> {
+) -> Option<Speed> {
     let mut compared = Vec::new();
     for mix in measured {
-        let which: Vec<usize> = mix
-            .mix
-            .programs
-            .iter()
-            .enumerate()
-            .filter(|(_, program)| (program.name == SERVER) == (cost == Cost::P99Ms))
-            .map(|(at, _)| at)
+        let programs = mix.mix.programs.iter().enumerate();
+        let which: Vec<Of> = programs
+            .map(|(at, program)| Of {
+                at,
+                unit: unit(program.name),
+            })
+            .filter(|of| of.unit == cost)
             .collect();
         if !which.is_empty() {
             compared.push((runs_of(mix, base)?, runs_of(mix, setting)?, which));
@@ -295,17 +337,25 @@ fn overall(
         .iter()
         .map(|(base, own, _)| base.len().max(own.len()))
         .max()?;
-    estimate(count, |places| {
+    let estimate = estimate(count, |places| {
         let means: Option<Vec<f64>> = compared
             .iter()
             .map(|(base, own, which)| speed_in(base, own, which, places))
             .collect();
         geometric_mean(means?)
+    })?;
+    let bounds = compared
+        .iter()
+        .map(|(base, own, which)| bound_of(base, own, which));
+    Some(Speed {
+        estimate,
+        bound: bounds.fold(Bound::Exact, Bound::and),
     })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::measure::ProgramRun;
     use super::super::mixes;
     use super::super::settings::Levers;
     use super::*;
@@ -319,13 +369,18 @@ pub(super) mod tests {
     }
 
     /// A run with these costs: seconds, or of `server` milliseconds.
-    fn run(mix: &Mix, costs: &[f64]) -> Run {
+    pub(crate) fn run(mix: &Mix, costs: &[f64]) -> Run {
         let programs = mix.programs.iter().zip(costs).map(|(program, &cost)| {
             let is_server = program.name == SERVER;
             ProgramRun {
                 seconds: if is_server { 1.0 } else { cost },
-                p99_ms: is_server.then_some(cost),
-                is_over_limit: cost >= 8.0 && !is_server,
+                cost: if is_server {
+                    RunCost::P99Ms(cost)
+                } else if cost >= 8.0 {
+                    RunCost::Limit(cost)
+                } else {
+                    RunCost::Seconds(cost)
+                },
             }
         });
         Run {
@@ -380,8 +435,8 @@ pub(super) mod tests {
         ]
     }
 
-    fn close(found: Option<Estimate>, wanted: f64) {
-        let found = found.unwrap().value;
+    fn close(found: Option<Speed>, wanted: f64) {
+        let found = found.unwrap().estimate.value;
         assert!((found - wanted).abs() < 1e-9, "{found} for {wanted}");
     }
 
@@ -406,7 +461,7 @@ pub(super) mod tests {
         let result = mix_result(&example()[1], 0.85);
         let own = &result.settings[2];
         assert_eq!(result.programs[0].cost, Cost::P99Ms);
-        assert_eq!(own.programs[0].cost.value, 4.0);
+        assert_eq!(own.programs[0].cost.unwrap().value, 4.0);
         close(own.programs[0].over_plain, 5.0);
         close(own.over_plain, 4.0);
         let measured = example();
@@ -422,7 +477,7 @@ pub(super) mod tests {
         close(all.of_static, (1.6_f64.sqrt() * 2.0).sqrt());
         close(all.latency_over_plain, 5.0);
         close(all.latency_of_static, 0.5);
-        assert_eq!(all.worst_program_of_static, Some(0.8));
+        close(all.worst_program_of_static, 0.8);
     }
 
     #[test]
@@ -445,6 +500,75 @@ pub(super) mod tests {
         assert_eq!((own.runs, own.runs_below), (12, 5));
         let fair = of(&Setting::Static);
         assert_eq!((fair.broken.len(), fair.runs_below), (0, 0));
+    }
+
+    #[test]
+    fn a_wrong_run_changes_no_figure() {
+        for mix in example() {
+            let figures = |mix: &MeasuredMix| {
+                let result = mix_result(mix, 0.85);
+                let speeds = |of: &SettingResult| {
+                    let cost = |of: &ProgramResult| (of.cost, of.of_static, of.over_plain);
+                    let programs: Vec<_> = of.programs.iter().map(cost).collect();
+                    let runs = |of: &ProgramResult| (of.runs_below, of.valid);
+                    let runs: Vec<_> = of.programs.iter().map(runs).collect();
+                    (of.over_plain, of.of_static, programs, runs)
+                };
+                result.settings.iter().map(speeds).collect::<Vec<_>>()
+            };
+            // Quick runs that crashed; the same number under each setting, as draws are in pairs.
+            let mut without = mix.clone();
+            let mut with = mix;
+            for of in &mut with.runs {
+                for program in &mut of.runs[2].programs {
+                    program.seconds = 0.01;
+                    program.cost = RunCost::Seconds(0.01);
+                }
+                of.runs[2].reject("crashed".to_owned());
+            }
+            for of in &mut without.runs {
+                for program in &mut of.runs[2].programs {
+                    program.cost = RunCost::Invalid;
+                }
+            }
+            assert_eq!(figures(&with), figures(&without));
+            for of in &mut without.runs {
+                of.runs.truncate(2);
+            }
+            let values = |mix: &MeasuredMix| {
+                let of = mix_result(mix, 0.85).settings;
+                let values = of.iter().map(|of| of.of_static.unwrap().estimate.value);
+                values.collect::<Vec<_>>()
+            };
+            assert_eq!(values(&with), values(&without));
+        }
+    }
+
+    #[test]
+    fn a_setting_under_which_every_run_is_wrong_has_no_figure_and_is_still_told() {
+        let mut measured = example().remove(0);
+        for run in &mut measured.runs[2].runs {
+            run.reject("crashed".to_owned());
+        }
+        let result = mix_result(&measured, 0.85);
+        let own = &result.settings[2];
+        assert!(own.over_plain.is_none() && own.programs[0].cost.is_none());
+        assert_eq!((own.programs[0].valid, own.wrong.len()), (0, 3));
+    }
+
+    #[test]
+    fn a_speed_over_runs_that_were_ended_is_a_bound() {
+        let result = mix_result(&example()[0], 0.85);
+        let [plain, fair, own] = &result.settings[..] else {
+            panic!("{result:?}")
+        };
+        // Under plain Linux two of three runs of md were ended.
+        assert_eq!(own.programs[0].over_plain.unwrap().bound, Bound::AtLeast);
+        assert_eq!(own.over_plain.unwrap().bound, Bound::AtLeast);
+        assert_eq!(own.of_static.unwrap().bound, Bound::Exact);
+        assert_eq!(plain.of_static.unwrap().bound, Bound::AtMost);
+        assert_eq!(plain.programs[0].bound, Bound::AtLeast);
+        assert_eq!(fair.programs[1].over_plain.unwrap().bound, Bound::Exact);
     }
 
     #[test]

@@ -4,11 +4,11 @@
 
 use std::fmt::Write as _;
 
+use super::cost::Speed;
 use super::plot;
 use super::results::Results;
 use super::settings::{Levers, Setting};
 use super::tables::{self, Table};
-use crate::corun::bootstrap::Estimate;
 use crate::task_demo::plot::escaped;
 
 /// The look of all reports of this project.
@@ -44,7 +44,8 @@ pub(super) fn page(results: &Results) -> String {
     heading(&mut html, "h2", "Each mix");
     html.push_str(
         "<p class=\"prose soft\">Medians with 95 % intervals; “&gt;” marks a median that is only a \
-         lower limit because the programs were ended.</p>",
+         lower limit because the programs were ended; ≥ and ≤ mark speeds that are bounds for that \
+         reason, ~ those with such runs on both sides. Runs with a wrong result count nowhere.</p>",
     );
     for mix in &results.mixes {
         let table = tables::of_mix(mix);
@@ -77,8 +78,9 @@ fn head(html: &mut String, results: &Results) {
         || format!("Mixes of real programs on {cpus} CPUs"),
         |speed| {
             format!(
-                "Mixes of real programs on {cpus} CPUs ran at {:.2} times the speed of plain Linux",
-                speed.value
+                "Mixes of real programs on {cpus} CPUs ran at {}{:.2} times the speed of plain Linux",
+                speed.bound.mark(),
+                speed.estimate.value
             )
         },
     );
@@ -122,13 +124,22 @@ fn head(html: &mut String, results: &Results) {
     html.push_str("</div>\n");
 }
 
-fn card(html: &mut String, of: Option<Estimate>, what: &str) {
-    if let Some(of) = of {
+fn card(html: &mut String, of: Option<Speed>, what: &str) {
+    if let Some(Speed {
+        estimate: of,
+        bound,
+    }) = of
+    {
         let more = format!(
             "mapper as it is by default; {:.2} to {:.2}",
             of.low, of.high
         );
-        figure_card(html, &format!("{:.2}×", of.value), what, &more);
+        figure_card(
+            html,
+            &format!("{}{:.2}×", bound.mark(), of.value),
+            what,
+            &more,
+        );
     }
 }
 
@@ -278,11 +289,13 @@ mod tests {
         let mut results = example();
         for mix in &mut results.mixes {
             for of in mix.settings.iter_mut().skip(1) {
-                of.over_plain = of.over_plain.map(|was| Estimate { value: 1.0, ..was });
+                if let Some(speed) = &mut of.over_plain {
+                    speed.estimate.value = 1.0;
+                }
             }
         }
         if let Some(of) = &mut results.mixes[0].settings[1].over_plain {
-            of.value = 60.0;
+            of.estimate.value = 60.0;
         }
         let svg = plot::bars(&results.mixes).unwrap();
         assert!(svg.contains("60.0 →"), "{svg}");

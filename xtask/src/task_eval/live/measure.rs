@@ -2,7 +2,8 @@
 //!
 //! Unit: wall-clock seconds from a program's start (under mapper that of `mapper-launch`) to its end,
 //! and the 99th percentile of the latencies, in milliseconds, for a program that answers requests. A
-//! program that is ended at the time limit counts with the limit.
+//! program that is ended at the time limit counts with the limit. When one program of a run crashes or
+//! is wrong, the others had the machine to themselves for longer: nothing of that run counts.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 
+use super::cost::RunCost;
 use super::dlb::Loaded;
 use super::mixes::Mix;
 use super::programs::{Compiled, Program, Threads};
@@ -45,11 +47,10 @@ const RUNTIME_VARIABLES: [&str; 4] = [
 /// What one program did in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct ProgramRun {
+    /// From its start to its end, whatever came of it.
     pub(super) seconds: f64,
-    /// Of a program that answers requests.
-    pub(super) p99_ms: Option<f64>,
-    /// Whether it was ended at the limit, which then stands for its figures.
-    pub(super) is_over_limit: bool,
+    /// What counts.
+    pub(super) cost: RunCost,
 }
 
 /// One run of a mix under one setting.
@@ -61,6 +62,16 @@ pub(super) struct Run {
     pub(super) programs: Vec<ProgramRun>,
     /// What was wrong with the results.
     pub(super) wrong: Vec<String>,
+}
+
+impl Run {
+    /// Notes a wrong result: no figure of this run counts.
+    pub(super) fn reject(&mut self, reason: String) {
+        self.wrong.push(reason);
+        for program in &mut self.programs {
+            program.cost = RunCost::Invalid;
+        }
+    }
 }
 
 /// What is known of a program after calibration.
@@ -106,49 +117,26 @@ impl Stage {
             programs: Vec::new(),
             wrong: Vec::new(),
         };
+        let mut wrong = Vec::new();
         for (program, outcome) in mix.programs.iter().zip(&outcomes) {
             self.check_launcher(setting, outcome)?;
+            let right = self.work.get(program.name).map(|work| work.checksum);
+            let cost = judged(program, outcome, limit, right);
             run.programs.push(ProgramRun {
                 seconds: outcome.elapsed.as_secs_f64(),
-                p99_ms: None,
-                is_over_limit: false,
+                cost: *cost.as_ref().unwrap_or(&RunCost::Invalid),
             });
-            let Some(seen) = run.programs.last_mut() else {
-                continue;
-            };
-            match judge(program.name, outcome) {
-                Verdict::TimedOut => {
-                    seen.is_over_limit = true;
-                    if program.name == SERVER {
-                        seen.p99_ms = Some(1e3 * limit.as_secs_f64());
-                    }
-                }
-                Verdict::Wrong(reason) => run.wrong.push(reason),
-                Verdict::Right(line) => {
-                    seen.p99_ms = line.p99_ms;
-                    run.wrong.extend(self.disagreement(program, &line));
-                }
-            }
+            wrong.extend(cost.err());
+        }
+        for reason in wrong {
+            run.reject(reason);
         }
         Ok(run)
     }
 
-    /// What is wrong with a result that the program itself finds right.
-    fn disagreement(&self, program: &Program, line: &WorkloadLine) -> Option<String> {
-        let right = self.work.get(program.name)?.checksum;
-        (!checksums_agree(right, line.checksum)).then(|| {
-            format!(
-                "{} came to the checksum {} and alone to {right}",
-                program.name, line.checksum
-            )
-        })
-    }
-
     /// How long a run of so many programs may take.
-    pub(super) fn limit(&self, programs: usize) -> Duration {
-        #[expect(clippy::cast_precision_loss, reason = "a handful of programs")]
-        let crowding = (programs as f64 / self.cpus.len().max(1) as f64).max(1.0);
-        Duration::from_secs_f64(PATIENCE * self.calibrated_s * crowding)
+    fn limit(&self, programs: usize) -> Duration {
+        limit(self.calibrated_s, self.cpus.len(), programs)
     }
 
     /// The command that starts a program under a setting. All that distinguishes the settings is
@@ -265,6 +253,45 @@ impl Stage {
     }
 }
 
+/// How long a run may take of so many programs that each take `calibrated_s` alone on half of the CPUs:
+/// under a fair division a program has the CPUs by `programs`, and takes longer by how much less than
+/// the half that is.
+fn limit(calibrated_s: f64, cpus: usize, programs: usize) -> Duration {
+    let half = cpus.div_ceil(2);
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "some CPUs and a handful of programs"
+    )]
+    let crowding = ((half * programs) as f64 / cpus.max(1) as f64).max(1.0);
+    Duration::from_secs_f64(PATIENCE * calibrated_s * crowding)
+}
+
+/// What a run cost a program whose checksum alone is `right`; or what is wrong with it.
+fn judged(
+    program: &Program,
+    outcome: &Outcome,
+    limit: Duration,
+    right: Option<f64>,
+) -> Result<RunCost, String> {
+    let line = match judge(program.name, outcome) {
+        Verdict::TimedOut => return Ok(RunCost::Limit(limit.as_secs_f64())),
+        Verdict::Wrong(reason) => return Err(reason),
+        Verdict::Right(line) => line,
+    };
+    if let Some(right) = right.filter(|&right| !checksums_agree(right, line.checksum)) {
+        return Err(format!(
+            "{} came to the checksum {} and alone to {right}",
+            program.name, line.checksum
+        ));
+    }
+    if program.name != SERVER {
+        return Ok(RunCost::Seconds(outcome.elapsed.as_secs_f64()));
+    }
+    let p99_ms = line.p99_ms.filter(|p99_ms| p99_ms.is_finite());
+    let p99_ms = p99_ms.ok_or_else(|| format!("{} told no latency", program.name))?;
+    Ok(RunCost::P99Ms(p99_ms))
+}
+
 /// The program whose figure is its latency.
 pub(super) const SERVER: &str = "server";
 
@@ -278,5 +305,62 @@ fn suit_threads(command: &mut Command, program: &Program, share: &Share) {
         Threads::Own | Threads::OwnWithMapper => {
             command.args(["--threads", &threads]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task_eval::live::programs::PROGRAMS;
+
+    fn server(ending: Ending, stdout: &str) -> Result<RunCost, String> {
+        let program = PROGRAMS.iter().find(|program| program.name == SERVER);
+        let outcome = Outcome {
+            elapsed: Duration::from_millis(100),
+            ending,
+            stdout: stdout.to_owned(),
+            stderr: String::new(),
+        };
+        judged(
+            program.unwrap(),
+            &outcome,
+            Duration::from_secs(3),
+            Some(7.0),
+        )
+    }
+
+    const LINE: &str = "{\"program\":\"server\",\"seconds\":0.1,\"checksum\":7.0,\"ok\":true,\
+                        \"p99_ms\":2.5}";
+
+    #[test]
+    fn only_a_right_result_has_a_cost() {
+        let ended = Ending::Exited(0);
+        assert_eq!(server(ended, LINE), Ok(RunCost::P99Ms(2.5)));
+        assert_eq!(server(Ending::TimedOut, ""), Ok(RunCost::Limit(3.0)));
+        for (ending, stdout) in [
+            (Ending::Signalled(11), ""),
+            (ended, &*LINE.replace("7.0", "8.0")),
+            (ended, &*LINE.replace("true", "false")),
+            (ended, &*LINE.replace(",\"p99_ms\":2.5", "")),
+        ] {
+            let cost = server(ending, stdout);
+            assert!(cost.is_err(), "{ending:?} {stdout:?}: {cost:?}");
+        }
+    }
+
+    #[test]
+    fn the_limit_is_a_multiple_of_the_time_on_a_fair_share() {
+        for cpus in [2, 4, 8, 64] {
+            for programs in 2..=8_u32 {
+                let fair_s = 0.7 * f64::from(programs) / 2.0;
+                let found = limit(0.7, cpus, programs as usize).as_secs_f64();
+                assert!(
+                    (found - PATIENCE * fair_s).abs() < 1e-6,
+                    "{cpus} CPUs, {programs} programs: {found} s"
+                );
+            }
+        }
+        assert_eq!(limit(0.7, 1, 2), Duration::from_secs_f64(PATIENCE * 1.4));
+        assert_eq!(limit(0.7, 8, 1), Duration::from_secs_f64(PATIENCE * 0.7));
     }
 }

@@ -5,10 +5,11 @@
 //! settings alike. **Measured**: nothing here ever stands in a table with results of the model.
 //!
 //! One file does one thing: [`programs`] and [`mixes`] are what is run, [`settings`] how, [`dlb`] finds
-//! that library, [`measure`] runs, [`evaluate`] computes the figures, [`results`] is their shape,
+//! that library, [`measure`] runs, [`cost`] says what a run cost, [`evaluate`] computes the figures, [`results`] is their shape,
 //! [`tables`], [`html`] and [`plot`] show them. From [`evaluate`] on everything is a pure function of
 //! the runs.
 
+mod cost;
 mod dlb;
 mod evaluate;
 mod html;
@@ -21,14 +22,15 @@ mod settings;
 mod tables;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 
 use self::dlb::{Dlb, Loaded};
 use self::evaluate::{MeasuredMix, SettingRuns};
-use self::measure::Stage;
+use self::measure::{Run, Stage};
 use self::mixes::Mix;
 use self::programs::{Compiled, PROGRAMS, Program, Threads};
 use self::results::{Method, Results};
@@ -36,7 +38,7 @@ use self::settings::{Choice, Setting};
 use super::execute::check_writable;
 use crate::corun::build::{self, Profile};
 use crate::corun::machine::Machine;
-use crate::corun::output::OutputFile;
+use crate::corun::output::{OutputFile, tell};
 use crate::corun::processes::{Interrupt, allowed_cpus};
 use crate::corun::progress::Progress;
 use crate::private_daemon::PrivateDaemon;
@@ -74,7 +76,7 @@ pub(super) struct LiveArgs {
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
     /// With --live: also write the tables to this file, as Markdown, in place of what stands between
-    /// its comments "measured: begin" and "measured: end" if it has them
+    /// its comments "measured: begin" and "measured: end"; a file with text and without them is refused
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
@@ -134,6 +136,13 @@ impl Plan {
         if !(0.02..=10.0).contains(&interval_s) {
             bail!("--interval {interval_s}: with --live give seconds from 0.02 to 10");
         }
+        if let Some(file) = &args.markdown
+            && file.exists()
+        {
+            let before = read_document(file)?;
+            tables::check_document(&before)
+                .with_context(|| format!("--markdown {}", file.display()))?;
+        }
         if let Some(folder) = shared.out {
             check_writable(folder)?;
         }
@@ -183,12 +192,39 @@ pub(super) fn run(args: &LiveArgs, shared: &Shared<'_>) -> anyhow::Result<()> {
     task_setup::require(&purposes)?;
     let interrupt = Interrupt::on_signals()?;
     eprintln!("building mapper and the programs");
-    let results = measure(&plan, Profile::Release, interrupt)?;
-    publish(plan, &results)
+    let (results, ended) = measure(&plan, Profile::Release, interrupt)?;
+    publish(plan, &results, ended, &mut std::io::stdout().lock())
+}
+
+/// A document as it was before.
+fn read_document(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+}
+
+/// Why the measuring ended.
+#[derive(Debug)]
+enum Ended {
+    Done,
+    /// The user wanted it.
+    Stopped,
+    /// A run could not be made; what was measured before still holds.
+    Failed(anyhow::Error),
+}
+
+/// The runs that were made.
+struct Measured {
+    mixes: Vec<MeasuredMix>,
+    /// Repetitions that are complete.
+    repetitions: usize,
+    ended: Ended,
 }
 
 /// Compiles, calibrates and runs everything.
-fn measure(plan: &Plan, profile: Profile, interrupt: Interrupt) -> anyhow::Result<Results> {
+fn measure(
+    plan: &Plan,
+    profile: Profile,
+    interrupt: Interrupt,
+) -> anyhow::Result<(Results, Ended)> {
     let binaries = match plan.policies().is_empty() {
         true => PathBuf::new(),
         false => build::build_mapper(profile)?,
@@ -237,14 +273,16 @@ fn measure(plan: &Plan, profile: Profile, interrupt: Interrupt) -> anyhow::Resul
         .first()
         .map(|(_, daemon)| DaemonFacts::ask(&daemon.socket()))
         .transpose()?;
-    let (measured, repetitions) = measure_all(&stage, plan)?;
+    let measured = measure_all(plan, &stage.interrupt, |mix, setting| {
+        stage.run(mix, setting)
+    })?;
     let wanted = plan.repetitions * plan.mixes.len() * plan.settings.len();
-    let runs = measured.iter().flat_map(|mix| &mix.runs);
+    let runs = measured.mixes.iter().flat_map(|mix| &mix.runs);
     let done: usize = runs.map(|of| of.runs.len()).sum();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let method = Method {
         command: format!("cargo xtask {}", words.join(" ")),
-        repetitions,
+        repetitions: measured.repetitions,
         qos: plan.qos,
         interval_s: plan.interval_s,
         calibrated_s: plan.calibrated_s,
@@ -253,12 +291,16 @@ fn measure(plan: &Plan, profile: Profile, interrupt: Interrupt) -> anyhow::Resul
         left_out: wanted - done,
         elapsed_s: begun.elapsed().as_secs_f64(),
     };
-    Ok(Results::new(machine, method, &measured))
+    let results = Results::new(machine, method, &measured.mixes);
+    Ok((results, measured.ended))
 }
 
-/// Runs everything, interleaved, until it is done or the user wants to stop; gives the runs and the
-/// number of repetitions that are complete.
-fn measure_all(stage: &Stage, plan: &Plan) -> anyhow::Result<(Vec<MeasuredMix>, usize)> {
+/// Runs everything by `run`, interleaved, until it is done, a run fails or the user wants to stop.
+fn measure_all(
+    plan: &Plan,
+    interrupt: &Interrupt,
+    mut run: impl FnMut(&Mix, &Setting) -> anyhow::Result<Run>,
+) -> anyhow::Result<Measured> {
     let mut measured: Vec<MeasuredMix> = plan
         .mixes
         .iter()
@@ -285,14 +327,23 @@ fn measure_all(stage: &Stage, plan: &Plan) -> anyhow::Result<(Vec<MeasuredMix>, 
                 let title = own.setting.title();
                 let name = of.mix.name();
                 progress.doing(format!("{name}, {title}"));
-                let run = match stage.run(&of.mix, &own.setting) {
+                let run = match run(&of.mix, &own.setting) {
                     Ok(run) => run,
-                    Err(_) if stage.interrupt.is_raised() => {
-                        progress.note("stopped; this is what was finished");
+                    Err(error) => {
+                        let ended = if interrupt.is_raised() {
+                            progress.note("stopped; this is what was finished");
+                            Ended::Stopped
+                        } else {
+                            progress.note(&format!("{name}, {title} failed; this was finished"));
+                            Ended::Failed(error.context(format!("{name}, {title}")))
+                        };
                         progress.finish();
-                        return Ok((measured, repetition));
+                        return Ok(Measured {
+                            mixes: measured,
+                            repetitions: repetition,
+                            ended,
+                        });
                     }
-                    Err(error) => return Err(error).with_context(|| format!("{name}, {title}")),
                 };
                 let times: Vec<String> = run
                     .programs
@@ -312,28 +363,51 @@ fn measure_all(stage: &Stage, plan: &Plan) -> anyhow::Result<(Vec<MeasuredMix>, 
         }
     }
     progress.finish();
-    Ok((measured, plan.repetitions))
+    Ok(Measured {
+        mixes: measured,
+        repetitions: plan.repetitions,
+        ended: Ended::Done,
+    })
 }
 
-/// Prints and writes the results; fails when nothing was finished or a result was wrong.
-fn publish(plan: Plan, results: &Results) -> anyhow::Result<()> {
+/// Writes and then prints the results, every one that can be; fails when nothing was finished, something
+/// could not be measured or written, or a result was wrong.
+fn publish(plan: Plan, results: &Results, ended: Ended, out: &mut dyn Write) -> anyhow::Result<()> {
+    let failed = match ended {
+        Ended::Failed(error) => Some(error),
+        Ended::Done | Ended::Stopped => None,
+    };
     if results.mixes.is_empty() {
-        bail!("stopped before any mix had run under all settings: nothing to report");
+        let what = "ended before any mix had run under all settings: nothing to report";
+        return Err(failed.map_or_else(|| anyhow!(what), |error| error.context(what)));
     }
-    println!("{}", tables::terminal(results));
     let json = serde_json::to_string_pretty(results).context("write the results as JSON")? + "\n";
+    let mut written = Vec::new();
     if let Some(file) = plan.json {
-        println!("JSON: {}", file.write(&json)?.display());
+        written.push(("JSON", file.write(&json)));
     }
     if let Some(file) = plan.markdown {
-        let before = std::fs::read_to_string(file.path()).unwrap_or_default();
-        let path = file.write(&tables::document(&before, results))?;
-        println!("Markdown: {}", path.display());
+        let document = read_document(file.path())
+            .and_then(|before| tables::document(&before, results))
+            .with_context(|| format!("write {}", file.path().display()));
+        written.push(("Markdown", document.and_then(|text| file.write(&text))));
     }
     if let Some(folder) = plan.out {
-        OutputFile::claim(&folder.join("live.json"))?.write(&json)?;
-        let report = OutputFile::claim(&folder.join("live.html"))?.write(&html::page(results))?;
-        println!("report: {}", report.display());
+        let write = |name: &str, text: &str| OutputFile::claim(&folder.join(name))?.write(text);
+        written.push(("data", write("live.json", &json)));
+        written.push(("report", write("live.html", &html::page(results))));
+    }
+    let mut text = tables::terminal(results) + "\n";
+    let mut unwritten = None;
+    for (what, path) in written {
+        match path {
+            Ok(path) => text.push_str(&format!("{what}: {}\n", path.display())),
+            Err(error) => unwritten = unwritten.or(Some(error)),
+        }
+    }
+    tell(out, &text)?;
+    if let Some(error) = failed.or(unwritten) {
+        return Err(error);
     }
     if results.wrong_results > 0 {
         bail!("wrong results: {}", results.wrong_results);
@@ -422,6 +496,105 @@ mod tests {
     }
 
     #[test]
+    fn a_document_that_would_lose_its_text_is_refused_before_anything_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.md");
+        std::fs::write(&path, "my notes\n").unwrap();
+        let error = refusal(&["--markdown", path.to_str().unwrap()]);
+        assert!(
+            error.contains("notes.md") && error.contains("measured: begin"),
+            "{error}"
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "my notes\n");
+    }
+
+    /// Makes runs up, and does `then` in place of that after the first `finished`.
+    fn made_up(
+        plan: &Plan,
+        interrupt: &Interrupt,
+        finished: usize,
+        then: impl Fn() -> anyhow::Result<Run>,
+    ) -> Measured {
+        let mut done = 0;
+        measure_all(plan, interrupt, |mix, _| {
+            done += 1;
+            match done > finished {
+                true => then(),
+                false => Ok(evaluate::tests::run(mix, &[1.0, 1.0])),
+            }
+        })
+        .unwrap()
+    }
+
+    fn runs_of(measured: &Measured) -> usize {
+        let runs = measured.mixes.iter().flat_map(|mix| &mix.runs);
+        runs.map(|of| of.runs.len()).sum()
+    }
+
+    const SMALL: [&str; 3] = ["--mix=md+cg", "--setting=plain,static", "--reps=3"];
+
+    #[test]
+    fn ctrl_c_keeps_what_is_finished() {
+        let interrupt = Interrupt::default();
+        let measured = made_up(&plan(&SMALL).unwrap(), &interrupt, 3, || {
+            interrupt.raise();
+            bail!("interrupted")
+        });
+        assert!(
+            matches!(measured.ended, Ended::Stopped),
+            "{:?}",
+            measured.ended
+        );
+        assert_eq!((runs_of(&measured), measured.repetitions), (3, 1));
+    }
+
+    #[test]
+    fn a_failure_is_told_after_what_was_measured_before_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let json = folder.path().join("live.json");
+        let mut arguments = SMALL.to_vec();
+        arguments.extend(["--json", json.to_str().unwrap()]);
+        let plan = plan(&arguments).unwrap();
+        let measured = made_up(&plan, &Interrupt::default(), 5, || bail!("no daemon"));
+        assert_eq!(runs_of(&measured), 5);
+        let results = results::tests::results(&measured.mixes, 1);
+        let mut out = Vec::new();
+        let error = publish(plan, &results, measured.ended, &mut out).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(
+            error.contains("md+cg") && error.contains("no daemon"),
+            "{error}"
+        );
+        assert!(std::fs::read_to_string(&json).unwrap().contains("md+cg"));
+        assert!(String::from_utf8(out).unwrap().contains("plain Linux"));
+    }
+
+    /// A pipe that nobody reads from any more.
+    struct Closed;
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_files_are_written_though_nobody_reads_what_is_printed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut arguments = SMALL.to_vec();
+        arguments.extend(["--out", folder.path().to_str().unwrap()]);
+        let plan = plan(&arguments).unwrap();
+        let results = made_up(&plan, &Interrupt::default(), 6, || bail!("too many runs"));
+        let results = results::tests::results(&results.mixes, 0);
+        publish(plan, &results, Ended::Done, &mut Closed).unwrap();
+        assert!(folder.path().join("live.html").exists());
+    }
+
+    #[test]
     fn a_tiny_mix_runs_under_linux_and_under_mapper() {
         let folder = tempfile::tempdir().unwrap();
         let plan = plan(&[
@@ -433,7 +606,7 @@ mod tests {
             folder.path().to_str().unwrap(),
         ])
         .unwrap();
-        let results = measure(&plan, Profile::Debug, Interrupt::default()).unwrap();
+        let (results, ended) = measure(&plan, Profile::Debug, Interrupt::default()).unwrap();
         assert_eq!(results.wrong_results, 0, "{:?}", results.mixes);
         assert_eq!(results.method.left_out, 0);
         let settings = &results.mixes[0].settings;
@@ -442,10 +615,10 @@ mod tests {
             let [matmul, server] = &of.programs[..] else {
                 panic!("{of:?}")
             };
-            assert!(matmul.cost.value > 0.0 && server.cost.value > 0.0);
+            assert!(matmul.cost.unwrap().value > 0.0 && server.cost.unwrap().value > 0.0);
             assert!(of.over_plain.is_some() && server.of_static.is_some());
         }
-        publish(plan, &results).unwrap();
+        publish(plan, &results, ended, &mut Vec::new()).unwrap();
         let json = std::fs::read_to_string(folder.path().join("live.json")).unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["kind"], "measured");

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
+use super::cost::Speed;
 use super::evaluate::MixResult;
-use crate::corun::bootstrap::Estimate;
 use crate::task_demo::plot::{Axis, escaped, number};
 
 const WIDTH: f64 = 1060.0;
@@ -20,7 +20,7 @@ const SPAN: f64 = 4.0;
 /// Mean speed over plain Linux: a bar for every setting of every mix, with its interval.
 #[expect(clippy::cast_precision_loss, reason = "a handful of rows")]
 pub(super) fn bars(mixes: &[MixResult]) -> Option<String> {
-    let bars: Vec<Vec<(usize, String, Estimate)>> = mixes
+    let bars: Vec<Vec<(usize, String, Speed)>> = mixes
         .iter()
         .map(|mix| {
             let settings = mix.settings.iter();
@@ -29,7 +29,11 @@ pub(super) fn bars(mixes: &[MixResult]) -> Option<String> {
                 .collect()
         })
         .collect();
-    let mut values: Vec<f64> = bars.iter().flatten().map(|(_, _, of)| of.value).collect();
+    let mut values: Vec<f64> = bars
+        .iter()
+        .flatten()
+        .map(|(_, _, of)| of.estimate.value)
+        .collect();
     values.sort_by(f64::total_cmp);
     let middle = *values.get(values.len() / 2)?;
     let row = |count: usize| count as f64 * BAR + GAP;
@@ -77,15 +81,20 @@ pub(super) fn bars(mixes: &[MixResult]) -> Option<String> {
     Some(svg)
 }
 
-fn one_bar(svg: &mut String, axis: Axis, y: f64, colour: usize, title: &str, of: Estimate) {
+fn one_bar(svg: &mut String, axis: Axis, y: f64, colour: usize, title: &str, speed: Speed) {
+    let Speed {
+        estimate: of,
+        bound,
+    } = speed;
     let end = axis.at(of.value);
     let middle = y + (BAR - 1.0) / 2.0;
     let _ = write!(
         svg,
-        "<g class=\"s{colour}\"><title>{}: {:.2} ({:.2} to {:.2})</title>\
+        "<g class=\"s{colour}\"><title>{}: {}{:.2} ({:.2} to {:.2})</title>\
          <rect class=\"bar\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>\
          <line class=\"whisker\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle:.1}\" y2=\"{middle:.1}\"/>",
         escaped(title),
+        bound.mark(),
         of.value,
         of.low,
         of.high,

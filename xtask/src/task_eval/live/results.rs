@@ -116,13 +116,15 @@ impl Results {
         for size in sizes {
             groups.push(group(format!("mixes of {size} programs"), Some(size)));
         }
-        let wrong_results = mixes
+        // Also those of mixes that are left out.
+        let wrong_results = measured
             .iter()
-            .flat_map(|mix| &mix.settings)
-            .map(|of| of.wrong.len())
+            .flat_map(|mix| &mix.runs)
+            .flat_map(|of| &of.runs)
+            .map(|run| run.wrong.len())
             .sum();
         Self {
-            schema: 1,
+            schema: 2,
             kind: "measured",
             load: Load::over(measured, machine.load_average_before),
             machine,
@@ -205,7 +207,7 @@ pub(super) mod tests {
     use super::super::evaluate::tests::example as measured;
     use super::*;
 
-    fn results(measured: &[MeasuredMix], left_out: usize) -> Results {
+    pub(crate) fn results(measured: &[MeasuredMix], left_out: usize) -> Results {
         let method = Method {
             command: "cargo xtask eval --live".to_owned(),
             repetitions: 3,
@@ -223,9 +225,7 @@ pub(super) mod tests {
     /// Results with everything in them that a report can show.
     pub(crate) fn example() -> Results {
         let mut measured = measured();
-        measured[0].runs[2].runs[1]
-            .wrong
-            .push("md <is> wrong".to_owned());
+        measured[0].runs[2].runs[1].reject("md <is> wrong".to_owned());
         results(&measured, 0)
     }
 

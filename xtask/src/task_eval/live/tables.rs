@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::evaluate::{Cost, MixResult, ProgramResult, Promises, SettingResult, Summary};
+use super::cost::{Bound, Cost, Speed};
+use super::evaluate::{MixResult, ProgramResult, Promises, SettingResult, Summary};
 use super::results::{Group, Results};
-use crate::corun::bootstrap::Estimate;
+use super::settings::Setting;
 
 /// A table: the first column holds names, the others figures.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -38,14 +39,14 @@ pub(super) fn of_group(group: &Group, qos: f64) -> Table {
     let rows = group.settings.iter().map(|of| {
         let mut row = vec![
             of.setting.title(),
-            ratio(of.over_plain),
-            ratio(of.of_static),
-            plain_ratio(of.worst_mix_over_plain),
-            plain_ratio(of.worst_program_of_static),
+            over(&of.setting, &Setting::Plain, of.over_plain),
+            over(&of.setting, &Setting::Static, of.of_static),
+            value(of.worst_mix_over_plain),
+            value(of.worst_program_of_static),
         ];
         if has_latency {
-            row.push(ratio(of.latency_over_plain));
-            row.push(ratio(of.latency_of_static));
+            row.push(over(&of.setting, &Setting::Plain, of.latency_over_plain));
+            row.push(over(&of.setting, &Setting::Static, of.latency_of_static));
         }
         row.extend(promises(of.promises.as_ref()));
         row
@@ -87,44 +88,32 @@ pub(super) fn of_mix(mix: &MixResult) -> Table {
     Table {
         title: mix.name.clone(),
         header,
-        rows: mix.settings.iter().map(|of| mix_row(mix, of)).collect(),
+        rows: mix.settings.iter().map(mix_row).collect(),
     }
 }
 
-fn mix_row(mix: &MixResult, of: &SettingResult) -> Vec<String> {
+fn mix_row(of: &SettingResult) -> Vec<String> {
     let mut row = vec![of.setting.title()];
-    let runs = mix.runs.iter().find(|runs| runs.setting == of.setting);
-    let count = runs.map_or(0, |runs| runs.runs.len());
-    for program in &of.programs {
-        row.push(cost(program, count));
-    }
-    row.push(ratio(of.over_plain));
-    row.push(ratio(of.of_static));
-    let each: Vec<String> = of
-        .programs
-        .iter()
-        .map(|program| {
-            program
-                .of_static
-                .map_or_else(|| NOTHING.to_owned(), |of| format!("{:.2}", of.value))
-        })
-        .collect();
+    row.extend(of.programs.iter().map(cost));
+    row.push(over(&of.setting, &Setting::Plain, of.over_plain));
+    row.push(over(&of.setting, &Setting::Static, of.of_static));
+    let programs = of.programs.iter();
+    let each: Vec<String> = programs.map(|program| value(program.of_static)).collect();
     row.push(each.join(" "));
     row
 }
 
 /// A cost with its interval, and a mark where the median is only a lower limit.
-fn cost(of: &ProgramResult, runs: usize) -> String {
-    let over = if of.over_limit > 0 && 2 * of.over_limit >= runs {
-        ">"
-    } else {
-        ""
+fn cost(of: &ProgramResult) -> String {
+    let Some(cost) = of.cost else {
+        return NOTHING.to_owned();
     };
+    let over = if of.bound == Bound::Exact { "" } else { ">" };
     format!(
         "{over}{} ({}–{})",
-        digits(of.cost.value),
-        digits(of.cost.low),
-        digits(of.cost.high)
+        digits(cost.value),
+        digits(cost.low),
+        digits(cost.high)
     )
 }
 
@@ -139,22 +128,30 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// A ratio with its interval; a setting beside itself has none.
-fn ratio(value: Option<Estimate>) -> String {
-    const SAME: Estimate = Estimate {
-        value: 1.0,
-        low: 1.0,
-        high: 1.0,
-    };
-    match value {
+/// The speed of a setting over `base`, with its interval; a setting beside itself has none.
+fn over(own: &Setting, base: &Setting, speed: Option<Speed>) -> String {
+    match speed {
         None => NOTHING.to_owned(),
-        Some(SAME) => "1".to_owned(),
-        Some(of) => format!("{:.2} ({:.2}–{:.2})", of.value, of.low, of.high),
+        Some(_) if own == base => "1".to_owned(),
+        Some(Speed {
+            estimate: of,
+            bound,
+        }) => format!(
+            "{}{:.2} ({:.2}–{:.2})",
+            bound.mark(),
+            of.value,
+            of.low,
+            of.high
+        ),
     }
 }
 
-fn plain_ratio(value: Option<f64>) -> String {
-    value.map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.2}"))
+/// A speed without its interval.
+fn value(speed: Option<Speed>) -> String {
+    speed.map_or_else(
+        || NOTHING.to_owned(),
+        |of| format!("{}{:.2}", of.bound.mark(), of.estimate.value),
+    )
 }
 
 /// What needs saying below the tables, a line each.
@@ -268,17 +265,57 @@ pub(super) fn terminal(results: &Results) -> String {
 const BEGIN: &str = "<!-- measured: begin -->\n";
 const END: &str = "<!-- measured: end -->";
 
-/// A document with these results: its measured part is replaced if it has one that is marked, else
-/// everything.
-pub(super) fn document(before: &str, results: &Results) -> String {
-    let new = markdown(results);
-    let marked = before
+/// What stands around the measured part of a document.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Frame<'a> {
+    /// There is nothing yet.
+    Empty,
+    Around {
+        head: &'a str,
+        tail: &'a str,
+    },
+}
+
+/// Finds the measured part.
+///
+/// # Errors
+/// A document that has something in it, and not one such part that is marked: nobody asked to lose it.
+fn frame(document: &str) -> anyhow::Result<Frame<'_>> {
+    if document.trim().is_empty() {
+        return Ok(Frame::Empty);
+    }
+    let marks = [BEGIN, END].map(|mark| document.matches(mark).count());
+    let around = document
         .split_once(BEGIN)
         .and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
-    match marked {
-        Some((head, tail)) => format!("{head}{BEGIN}{new}{END}{tail}"),
-        None => new,
+    match (marks, around) {
+        ([1, 1], Some((head, tail))) => Ok(Frame::Around { head, tail }),
+        ([begin, end], _) => anyhow::bail!(
+            "the document has text, and {begin} lines \"{}\" and {end} \"{END}\": the tables go \
+             between one of each, so write both where they belong, or give a new file",
+            BEGIN.trim_end()
+        ),
     }
+}
+
+/// Whether the tables can go into a document.
+///
+/// # Errors
+/// See [`document`].
+pub(super) fn check_document(before: &str) -> anyhow::Result<()> {
+    frame(before).map(drop)
+}
+
+/// A document with these results in place of its measured part, or these alone if it is empty.
+///
+/// # Errors
+/// A document with text and without exactly one measured part that is marked.
+pub(super) fn document(before: &str, results: &Results) -> anyhow::Result<String> {
+    let new = markdown(results);
+    Ok(match frame(before)? {
+        Frame::Around { head, tail } => format!("{head}{BEGIN}{new}{END}{tail}"),
+        Frame::Empty => new,
+    })
 }
 
 /// For a document.
@@ -317,12 +354,40 @@ mod tests {
     #[test]
     fn a_document_keeps_what_stands_around_its_measured_part() {
         let results = example();
-        let whole = document("an old text\n", &results);
+        let whole = document("\n", &results).unwrap();
         assert_eq!(whole, markdown(&results));
         let marked = format!("# Title\n{BEGIN}old tables\n{END}\nMore.\n");
-        let found = document(&marked, &results);
+        let found = document(&marked, &results).unwrap();
         assert_eq!(found, format!("# Title\n{BEGIN}{whole}{END}\nMore.\n"));
-        assert_eq!(document(&found, &results), found);
+        assert_eq!(document(&found, &results).unwrap(), found);
+    }
+
+    #[test]
+    fn a_document_without_one_measured_part_is_refused() {
+        for text in [
+            "an old text\n".to_owned(),
+            format!("text {BEGIN}"),
+            format!("{END} text {BEGIN}"),
+            format!("{BEGIN}{END}{BEGIN}{END}"),
+        ] {
+            let error = check_document(&text).unwrap_err().to_string();
+            assert!(error.contains("measured: begin"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn one_is_told_of_a_setting_beside_itself_and_of_nothing_else() {
+        let same = Speed {
+            estimate: crate::corun::bootstrap::Estimate {
+                value: 1.0,
+                low: 1.0,
+                high: 1.0,
+            },
+            bound: Bound::AtMost,
+        };
+        assert_eq!(over(&Setting::Plain, &Setting::Plain, Some(same)), "1");
+        let other = over(&Setting::Static, &Setting::Plain, Some(same));
+        assert_eq!(other, "≤1.00 (1.00–1.00)");
     }
 
     #[test]
