@@ -1,7 +1,7 @@
 //! Tables for the terminal.
 
 use super::policies;
-use super::standing::Standing;
+use super::standing::{Stand, Standing};
 use super::tables::SuiteTable;
 use super::targets::{Line, Use, Verdict};
 use super::validity::Finding;
@@ -171,6 +171,9 @@ pub(super) fn standings(standings: &[Standing]) -> String {
             .of_ceiling()
             .map_or_else(|| "–".into(), |share| format!("{:.1} %", 100.0 * share));
         let _ = writeln!(out, "  {gain:>12}  {share:>19}");
+        for missed in standing.policies.iter().filter_map(Stand::missed) {
+            let _ = writeln!(out, "  {missed}");
+        }
     }
     out
 }

@@ -30,10 +30,16 @@ pub(super) struct Stand {
 }
 
 /// Promises: shares of the speed under the static fair share.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(super) struct Promises {
     pub(super) given: usize,
+    /// By the mean of the running times over the seeds.
     pub(super) broken: usize,
+    /// Every seed by itself.
+    pub(super) runs: usize,
+    pub(super) runs_broken: usize,
+    /// The lowest speed of any program with any seed, of that under the static fair share.
+    pub(super) worst_of_fair: f64,
 }
 
 impl Standing {
@@ -57,9 +63,19 @@ impl Stand {
     /// The mean, with the promises where they were given.
     pub(super) fn told(&self) -> String {
         match self.promises {
-            Some(Promises { given, broken }) => format!("{:.3} ({broken}/{given})", self.value),
+            Some(Promises { given, broken, .. }) => format!("{:.3} ({broken}/{given})", self.value),
             None => format!("{:.3}", self.value),
         }
+    }
+
+    /// What was promised and missed, if anything was.
+    pub(super) fn missed(&self) -> Option<String> {
+        let of = self.promises.filter(|of| of.runs_broken + of.broken > 0)?;
+        Some(format!(
+            "missed by {}: {} of {} promises by the mean of the seeds, {} of {} seed by seed, the worst at \
+             {:.3} of the static fair share",
+            self.policy, of.broken, of.given, of.runs_broken, of.runs, of.worst_of_fair
+        ))
     }
 }
 
@@ -96,11 +112,19 @@ fn promises(table: &SuiteTable, policy: &str, promised: f64) -> Option<Promises>
     let mut promises = Promises {
         given: 0,
         broken: 0,
+        runs: 0,
+        runs_broken: 0,
+        worst_of_fair: f64::INFINITY,
     };
     for row in &table.mixes {
         for app in &row.policies.get(policy)?.apps {
             promises.given += 1;
             promises.broken += usize::from(app.of_fair? < promised);
+            for &of_fair in &app.of_fair_seeds {
+                promises.runs += 1;
+                promises.runs_broken += usize::from(of_fair < promised);
+                promises.worst_of_fair = promises.worst_of_fair.min(of_fair);
+            }
         }
     }
     Some(promises)
@@ -117,6 +141,9 @@ mod tests {
             promises: Some(Promises {
                 given: 30,
                 broken: 1,
+                runs: 150,
+                runs_broken: 7,
+                worst_of_fair: 0.119,
             }),
         }
     }
@@ -130,5 +157,20 @@ mod tests {
         assert!((standing.gain().unwrap() - 0.2).abs() < 1e-9);
         assert!((standing.of_ceiling().unwrap() - 0.9).abs() < 1e-9);
         assert_eq!(standing.policies[0].told(), "0.900 (1/30)");
+    }
+
+    #[test]
+    fn a_missed_promise_is_told_with_every_seed_and_the_worst_of_them() {
+        let mut stand = stand(OWN, 0.9);
+        let missed = stand.missed().unwrap();
+        for part in ["1 of 30", "7 of 150", "0.119"] {
+            assert!(missed.contains(part), "{missed}");
+        }
+        stand.promises = stand.promises.map(|of| Promises {
+            broken: 0,
+            runs_broken: 0,
+            ..of
+        });
+        assert_eq!(stand.missed(), None);
     }
 }

@@ -52,6 +52,8 @@ pub(super) struct AppCell {
     pub(super) speed: f64,
     /// Relative to the static fair share, where that was run.
     pub(super) of_fair: Option<f64>,
+    /// That of each seed.
+    pub(super) of_fair_seeds: Vec<f64>,
     pub(super) p99_ms: Option<f64>,
     pub(super) mean_cpus: f64,
 }
@@ -142,6 +144,10 @@ fn cell(suite: &Suite, mix: &PlannedMix, keys: &[String], results: &Results) -> 
                 name: first.apps[at].name.clone(),
                 speed: speed / base(at)?,
                 of_fair: fair.map(|fair| speed / fair.apps[at].speed),
+                of_fair_seeds: fair.map_or_else(Vec::new, |fair| {
+                    let speeds = runs.iter().map(|run| run.apps[at].speed);
+                    speeds.map(|speed| speed / fair.apps[at].speed).collect()
+                }),
                 p99_ms: (!latencies.is_empty())
                     .then(|| 1e3 * latencies.iter().sum::<f64>() / latencies.len() as f64),
                 mean_cpus: average(runs.iter().map(|run| run.apps[at].mean_cpus)),

@@ -232,6 +232,10 @@ fn speed_in(base: &[Run], own: &[Run], which: &[Of], places: &[usize]) -> Option
 
 /// Of which kind the mean speed of these programs is.
 fn bound_of(base: &[Run], own: &[Run], which: &[Of]) -> Bound {
+    if std::ptr::eq(base, own) {
+        // Beside itself a setting has exactly its own speed.
+        return Bound::Exact;
+    }
     let of_runs = |runs: &[Run], of: Of| {
         let places: Vec<usize> = (0..runs.len()).collect();
         median_cost(runs, of, &places).map_or(Bound::Unknown, |of| of.bound)

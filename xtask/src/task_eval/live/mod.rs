@@ -6,8 +6,8 @@
 //!
 //! One file does one thing: [`programs`] and [`mixes`] are what is run, [`settings`] how, [`dlb`] finds
 //! that library, [`measure`] runs, [`cost`] says what a run cost, [`evaluate`] computes the figures, [`results`] is their shape,
-//! [`tables`], [`html`] and [`plot`] show them. From [`evaluate`] on everything is a pure function of
-//! the runs.
+//! [`tables`], [`html`] and [`plot`] show them, [`publish`] writes them. From [`evaluate`] to [`plot`]
+//! everything is a pure function of the runs.
 
 mod cost;
 mod dlb;
@@ -17,28 +17,29 @@ mod measure;
 mod mixes;
 mod plot;
 mod programs;
+mod publish;
 mod results;
 mod settings;
 mod tables;
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 
 use self::dlb::{Dlb, Loaded};
 use self::evaluate::{MeasuredMix, SettingRuns};
 use self::measure::{Run, Stage};
 use self::mixes::Mix;
 use self::programs::{Compiled, PROGRAMS, Program, Threads};
+use self::publish::{publish, read_document};
 use self::results::{Method, Results};
 use self::settings::{Choice, Setting};
 use super::execute::check_writable;
 use crate::corun::build::{self, Profile};
 use crate::corun::machine::Machine;
-use crate::corun::output::{OutputFile, tell};
+use crate::corun::output::OutputFile;
 use crate::corun::processes::{Interrupt, allowed_cpus};
 use crate::corun::progress::Progress;
 use crate::private_daemon::PrivateDaemon;
@@ -194,11 +195,6 @@ pub(super) fn run(args: &LiveArgs, shared: &Shared<'_>) -> anyhow::Result<()> {
     eprintln!("building mapper and the programs");
     let (results, ended) = measure(&plan, Profile::Release, interrupt)?;
     publish(plan, &results, ended, &mut std::io::stdout().lock())
-}
-
-/// A document as it was before.
-fn read_document(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
 }
 
 /// Why the measuring ended.
@@ -370,53 +366,8 @@ fn measure_all(
     })
 }
 
-/// Writes and then prints the results, every one that can be; fails when nothing was finished, something
-/// could not be measured or written, or a result was wrong.
-fn publish(plan: Plan, results: &Results, ended: Ended, out: &mut dyn Write) -> anyhow::Result<()> {
-    let failed = match ended {
-        Ended::Failed(error) => Some(error),
-        Ended::Done | Ended::Stopped => None,
-    };
-    if results.mixes.is_empty() {
-        let what = "ended before any mix had run under all settings: nothing to report";
-        return Err(failed.map_or_else(|| anyhow!(what), |error| error.context(what)));
-    }
-    let json = serde_json::to_string_pretty(results).context("write the results as JSON")? + "\n";
-    let mut written = Vec::new();
-    if let Some(file) = plan.json {
-        written.push(("JSON", file.write(&json)));
-    }
-    if let Some(file) = plan.markdown {
-        let document = read_document(file.path())
-            .and_then(|before| tables::document(&before, results))
-            .with_context(|| format!("write {}", file.path().display()));
-        written.push(("Markdown", document.and_then(|text| file.write(&text))));
-    }
-    if let Some(folder) = plan.out {
-        let write = |name: &str, text: &str| OutputFile::claim(&folder.join(name))?.write(text);
-        written.push(("data", write("live.json", &json)));
-        written.push(("report", write("live.html", &html::page(results))));
-    }
-    let mut text = tables::terminal(results) + "\n";
-    let mut unwritten = None;
-    for (what, path) in written {
-        match path {
-            Ok(path) => text.push_str(&format!("{what}: {}\n", path.display())),
-            Err(error) => unwritten = unwritten.or(Some(error)),
-        }
-    }
-    tell(out, &text)?;
-    if let Some(error) = failed.or(unwritten) {
-        return Err(error);
-    }
-    if results.wrong_results > 0 {
-        bail!("wrong results: {}", results.wrong_results);
-    }
-    Ok(())
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use clap::Parser;
 
     use super::*;
@@ -427,7 +378,7 @@ mod tests {
         args: super::super::Args,
     }
 
-    fn plan(arguments: &[&str]) -> anyhow::Result<Plan> {
+    pub(super) fn plan(arguments: &[&str]) -> anyhow::Result<Plan> {
         let words = ["eval", "--live"].iter().chain(arguments);
         let args = Eval::try_parse_from(words)?.args;
         super::super::with_shared(&args, |shared| Plan::new(&args.live, shared))
@@ -509,7 +460,7 @@ mod tests {
     }
 
     /// Makes runs up, and does `then` in place of that after the first `finished`.
-    fn made_up(
+    pub(super) fn made_up(
         plan: &Plan,
         interrupt: &Interrupt,
         finished: usize,
@@ -526,12 +477,12 @@ mod tests {
         .unwrap()
     }
 
-    fn runs_of(measured: &Measured) -> usize {
+    pub(super) fn runs_of(measured: &Measured) -> usize {
         let runs = measured.mixes.iter().flat_map(|mix| &mix.runs);
         runs.map(|of| of.runs.len()).sum()
     }
 
-    const SMALL: [&str; 3] = ["--mix=md+cg", "--setting=plain,static", "--reps=3"];
+    pub(super) const SMALL: [&str; 3] = ["--mix=md+cg", "--setting=plain,static", "--reps=3"];
 
     #[test]
     fn ctrl_c_keeps_what_is_finished() {
@@ -546,52 +497,6 @@ mod tests {
             measured.ended
         );
         assert_eq!((runs_of(&measured), measured.repetitions), (3, 1));
-    }
-
-    #[test]
-    fn a_failure_is_told_after_what_was_measured_before_it_is_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let json = folder.path().join("live.json");
-        let mut arguments = SMALL.to_vec();
-        arguments.extend(["--json", json.to_str().unwrap()]);
-        let plan = plan(&arguments).unwrap();
-        let measured = made_up(&plan, &Interrupt::default(), 5, || bail!("no daemon"));
-        assert_eq!(runs_of(&measured), 5);
-        let results = results::tests::results(&measured.mixes, 1);
-        let mut out = Vec::new();
-        let error = publish(plan, &results, measured.ended, &mut out).unwrap_err();
-        let error = format!("{error:#}");
-        assert!(
-            error.contains("md+cg") && error.contains("no daemon"),
-            "{error}"
-        );
-        assert!(std::fs::read_to_string(&json).unwrap().contains("md+cg"));
-        assert!(String::from_utf8(out).unwrap().contains("plain Linux"));
-    }
-
-    /// A pipe that nobody reads from any more.
-    struct Closed;
-
-    impl Write for Closed {
-        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-            Err(std::io::ErrorKind::BrokenPipe.into())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn the_files_are_written_though_nobody_reads_what_is_printed() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut arguments = SMALL.to_vec();
-        arguments.extend(["--out", folder.path().to_str().unwrap()]);
-        let plan = plan(&arguments).unwrap();
-        let results = made_up(&plan, &Interrupt::default(), 6, || bail!("too many runs"));
-        let results = results::tests::results(&results.mixes, 0);
-        publish(plan, &results, Ended::Done, &mut Closed).unwrap();
-        assert!(folder.path().join("live.html").exists());
     }
 
     #[test]
