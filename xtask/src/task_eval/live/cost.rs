@@ -7,6 +7,7 @@
 
 use serde::Serialize;
 
+use super::measure::SERVER;
 use crate::corun::bootstrap::Estimate;
 use crate::corun::statistics::median;
 
@@ -16,6 +17,17 @@ use crate::corun::statistics::median;
 pub(super) enum Cost {
     Seconds,
     P99Ms,
+}
+
+impl Cost {
+    /// What the figure of a program is.
+    pub(super) fn of(program: &str) -> Self {
+        if program == SERVER {
+            Self::P99Ms
+        } else {
+            Self::Seconds
+        }
+    }
 }
 
 /// What one run cost one program.

@@ -118,15 +118,6 @@ fn median_cost(runs: &[Run], of: Of, places: &[usize]) -> Option<MedianCost> {
     cost::median_cost(costs, of.unit)
 }
 
-/// What the figure of a program is.
-fn unit(program: &str) -> Cost {
-    if program == SERVER {
-        Cost::P99Ms
-    } else {
-        Cost::Seconds
-    }
-}
-
 /// Computes every figure of a mix; settings that have not run are left out.
 pub(super) fn mix_result(measured: &MeasuredMix, qos: f64) -> MixResult {
     let programs: Vec<ProgramName> = measured
@@ -135,7 +126,7 @@ pub(super) fn mix_result(measured: &MeasuredMix, qos: f64) -> MixResult {
         .iter()
         .map(|program| ProgramName {
             name: program.name,
-            cost: unit(program.name),
+            cost: Cost::of(program.name),
         })
         .collect();
     let settings = measured
@@ -329,7 +320,7 @@ fn overall(
         let which: Vec<Of> = programs
             .map(|(at, program)| Of {
                 at,
-                unit: unit(program.name),
+                unit: Cost::of(program.name),
             })
             .filter(|of| of.unit == cost)
             .collect();
