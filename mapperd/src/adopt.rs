@@ -9,8 +9,10 @@
 //! adopted, or the administrator, releases them.
 
 use crate::account::Books;
-use crate::launch::{has_ended, no_process, not_permitted, process_descriptor};
+use crate::launch::{SAVED_FIRST, has_ended, no_process, not_permitted, process_descriptor};
 use crate::message::{Answer, Peer, Served};
+use crate::saved::Ending;
+use crate::saving::Flushed;
 use crate::settling::Provenance;
 use crate::state::{App, Daemon, Lease};
 use crate::watch::Watches;
@@ -24,6 +26,9 @@ use mapper_model::{AppId, AppName, AppSpec, CpuSet};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+
+/// The most processes that an ordinary user may have moved by one call: decisions wait for that.
+const LARGEST_TREE: usize = 512;
 
 /// How an application was adopted.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -88,16 +93,52 @@ impl Daemon {
             .enforcer
             .adopt(&adoptee)
             .map_err(|error| refusal(&error))?;
-        if let (AdoptTarget::Pid(pid), Some(process)) = (&target, &process)
-            && has_ended(process)
-        {
-            // Whatever is there now under its number is not what was checked.
-            self.let_go_unmanaged(id);
-            return Err(no_process(*pid));
+        let descriptor = process.as_ref().map(OwnedFd::try_clone).transpose();
+        let descriptor = descriptor.unwrap_or_default();
+        self.manage(peer, id, spec, target.clone(), process);
+        if let Err(error) = self.bring_in(&adoptee, descriptor.as_ref()) {
+            self.withdraw(id);
+            return Err(error);
         }
-        self.manage(peer, id, spec, target, process);
+        tracing::info!(app = id.0, by = peer.uid, "adopted {target}");
+        self.tally.adopted();
         self.membership_changed();
         self.adopted_reply(id)
+    }
+
+    /// Writes down what an application has now, then moves it to where it can be confined. Whatever becomes of
+    /// this daemon from here on, the next one can put it back.
+    fn bring_in(&mut self, adoptee: &Adoptee, process: Option<&OwnedFd>) -> Result<(), ErrorReply> {
+        self.save(Ending::Running);
+        if self.saved_within(SAVED_FIRST) == Flushed::Late {
+            return Err(ErrorReply::Internal {
+                message: format!(
+                    "nothing was changed: what {} has now could not be written down within {} ms, and \
+                     could not be put back after a crash; look after the disk of the state directory, \
+                     then try again",
+                    adoptee.target,
+                    SAVED_FIRST.as_millis()
+                ),
+            });
+        }
+        self.parts
+            .enforcer
+            .move_in(adoptee)
+            .map_err(|error| refusal(&error))?;
+        match (&adoptee.target, process) {
+            // Whatever is there now under its number is not what was checked.
+            (enforce::AdoptTarget::Pid(pid), Some(process)) if has_ended(process) => {
+                Err(no_process(*pid))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes an application that was not confined yet out of the books.
+    fn withdraw(&mut self, id: AppId) {
+        self.apps.retain(|app| app.id != id);
+        self.let_go_unmanaged(id);
+        self.save(Ending::Running);
     }
 
     /// What is told of an adoption. One that could not be confined is undone.
@@ -152,15 +193,6 @@ impl Daemon {
         if let Some(events) = self.parts.enforcer.watch(id) {
             watches.group(id, events, self.parts.sender.clone());
         }
-        tracing::info!(
-            app = id.0,
-            name = %spec.name,
-            uid,
-            by = peer.uid,
-            qos = spec.qos.get(),
-            "adopted {target}"
-        );
-        self.tally.adopted();
         self.apps.push(App {
             id,
             spec,
@@ -193,6 +225,10 @@ impl Daemon {
             )));
         }
         let process = process_descriptor(pid)?;
+        // First, as it costs next to nothing: who asks for what is not his makes no work.
+        if !Self::is_privileged(peer) {
+            self.check_owner(peer, pid, pid)?;
+        }
         if self.is_pending(pid) {
             return Err(not_permitted(format!("process {pid} is being launched")));
         }
@@ -218,21 +254,35 @@ impl Daemon {
             )));
         }
         if !Self::is_privileged(peer) {
+            if tree.len() > LARGEST_TREE {
+                return Err(not_permitted(format!(
+                    "process {pid} has {} descendants, more than the {LARGEST_TREE} that a user may have \
+                     moved at once; start them in a group of your own below one that was delegated to \
+                     you, and adopt that (--cgroup), or ask root",
+                    tree.len() - 1
+                )));
+            }
             for member in &tree {
-                // One that has just ended is nobody's.
-                let Ok(uids) = proc.uids(member.pid) else {
-                    continue;
-                };
-                if uids.real != peer.uid || (member.pid == pid && uids.effective != peer.uid) {
-                    return Err(not_permitted(format!(
-                        "process {} belongs to user {}, not to the caller, user {}; adopt one all of \
-                         whose descendants are yours",
-                        member.pid, uids.effective, peer.uid
-                    )));
-                }
+                self.check_owner(peer, pid, member.pid)?;
             }
         }
         Ok(process)
+    }
+
+    /// Whether a process of a tree that is to be adopted is the caller's. One that has just ended is nobody's.
+    fn check_owner(&self, peer: &Peer, first: u32, member: u32) -> Result<(), ErrorReply> {
+        match self.parts.proc.uids(member) {
+            Ok(uids)
+                if uids.real != peer.uid || (member == first && uids.effective != peer.uid) =>
+            {
+                Err(not_permitted(format!(
+                    "process {member} belongs to user {}, not to the caller, user {}; adopt one all of \
+                     whose descendants are yours",
+                    uids.effective, peer.uid
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The name of what is adopted, if none was given.
@@ -251,7 +301,7 @@ impl Daemon {
         AppName::from_lossy(&name)
     }
 
-    /// Undoes what the enforcer did, before the application is in the books.
+    /// Undoes what the enforcer did.
     fn let_go_unmanaged(&mut self, id: AppId) {
         let everything = self.everything();
         let released = self
@@ -266,12 +316,20 @@ impl Daemon {
     pub(crate) fn release(&mut self, peer: &Peer, asked: &str) -> Answer {
         let app = self.find_visible(peer, asked)?;
         let (id, name) = (app.id, app.spec.name.clone());
-        let Some(adopted) = app.adopted.clone() else {
-            return Err(ErrorReply::InvalidParameter {
-                message: format!(
-                    "application {name} was launched, not adopted: it is managed until it ends"
-                ),
-            });
+        let adopted = match app.adopted.clone() {
+            Some(adopted) => adopted,
+            // How it came is not known any more, so that it may have been adopted: root decides.
+            None if app.is_recovered() => Adoption {
+                target: AdoptTarget::Pid(app.first_process.pid),
+                by: 0,
+            },
+            None => {
+                return Err(ErrorReply::InvalidParameter {
+                    message: format!(
+                        "application {name} was launched, not adopted: it is managed until it ends"
+                    ),
+                });
+            }
         };
         if peer.uid != adopted.by && !Self::is_privileged(peer) {
             return Err(not_permitted(format!(

@@ -30,7 +30,7 @@ use tokio::time::Instant;
 const APPLICATIONS: usize = 1024;
 
 /// How long an answer waits at most until the state is written, where it has to be.
-const SAVED_FIRST: Duration = Duration::from_millis(200);
+pub(crate) const SAVED_FIRST: Duration = Duration::from_millis(200);
 
 /// A newcomer that waits for others.
 pub(crate) struct Pending {

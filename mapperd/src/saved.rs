@@ -18,6 +18,7 @@ use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -44,6 +45,9 @@ pub(crate) struct Saved {
     pub(crate) next_app: AppId,
     pub(crate) decisions: u64,
     pub(crate) apps: Vec<SavedApp>,
+    /// Groups in which released processes are left, which nobody is to manage again.
+    #[serde(default)]
+    pub(crate) released: BTreeSet<AppId>,
     /// What the controller remembers, in its own format.
     pub(crate) controller: serde_json::Value,
 }
@@ -108,6 +112,7 @@ impl Saved {
             next_app,
             decisions,
             apps: Vec::new(),
+            released: BTreeSet::new(),
             controller: serde_json::Value::Null,
         }
     }

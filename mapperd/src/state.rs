@@ -44,6 +44,7 @@ use mapper_host::procfs::ProcFs;
 use mapper_host::topology::TopologySource;
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp, Trigger};
 use mapper_pipeline::Controller;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -87,6 +88,8 @@ pub(crate) struct Daemon {
     pub(crate) apps: Vec<App>,
     pub(crate) pending: Vec<Pending>,
     pub(crate) next_app: AppId,
+    /// Applications that were released while processes could not be put back: those stay in the group, unmanaged.
+    pub(crate) released: BTreeSet<AppId>,
     pub(crate) decisions: u64,
     pub(crate) started_ns: u64,
     /// CPUs that may be given out, as of the last decision.
@@ -128,6 +131,13 @@ pub(crate) struct App {
     pub(crate) _watches: Watches,
 }
 
+impl App {
+    /// Whether it was found by its group alone, so that nobody knows how it came.
+    pub(crate) fn is_recovered(&self) -> bool {
+        self.adopted.is_none() && self.launcher == Process::default()
+    }
+}
+
 /// Whether the launcher of an application is still there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lease {
@@ -154,6 +164,7 @@ impl Daemon {
         let sleep = Sleep::until_now(parts.clock.as_ref());
         let mut daemon = Self {
             next_app: AppId(1),
+            released: BTreeSet::new(),
             parts,
             apps: Vec::new(),
             pending: Vec::new(),
@@ -353,6 +364,11 @@ impl Daemon {
             .enforcer
             .release(app, &everything, Departure::ForGood);
         let trouble = released.err().map(|error| chain(&error));
+        if (gone.adopted.is_some() || gone.is_recovered())
+            && self.parts.enforcer.left_over().contains(&app)
+        {
+            self.released.insert(app);
+        }
         if let Some(trouble) = &trouble {
             self.tally.error("release");
             tracing::warn!(app = app.0, name = %gone.spec.name, "release: {trouble}");

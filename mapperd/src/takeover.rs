@@ -9,7 +9,8 @@
 //! - the *saved state* says what they were promised and what was learned of them,
 //! - the *page* of each comes back as [`page_keeping`](crate::page_keeping) tells.
 //!
-//! A group that nothing is saved of is managed all the same, with the default promise: left alone, it
+//! A group in which processes were left that were released stays unmanaged.
+//! Any other that nothing is saved of is managed all the same, with the default promise: left alone, it
 //! would run on CPUs that are given to others.
 //!
 //! Nobody's lease is held after that: an application ends when the last of its processes does.
@@ -94,9 +95,11 @@ impl Daemon {
             self.decisions = saved.decisions;
             ending = saved.ending;
             known = saved.apps;
+            self.released = saved.released;
+            self.released.retain(|app| left_over.contains(app));
         }
         for app in left_over {
-            if !known.iter().any(|saved| saved.id == app) {
+            if !known.iter().any(|saved| saved.id == app) && !self.released.contains(&app) {
                 known.push(self.unknown(app));
             }
         }
@@ -262,6 +265,9 @@ impl Daemon {
             Err(error) => tracing::debug!("what was learned is not saved: {error}"),
         }
         let enforcer = &self.parts.enforcer;
+        let left_over = enforcer.left_over();
+        saved.released.clone_from(&self.released);
+        saved.released.retain(|app| left_over.contains(app));
         saved.apps = self
             .apps
             .iter()

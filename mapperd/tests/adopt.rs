@@ -111,6 +111,21 @@ fn the_next_daemon_manages_it_further_and_still_knows_what_it_had() {
 }
 
 #[test]
+fn a_crash_right_after_the_answer_loses_nothing_of_what_it_had() {
+    let mut daemon = Daemon::start();
+    let stranger = Stranger::start();
+    masks::set(ThreadId(stranger.child), &first_cpu()).unwrap();
+    let adopted = daemon.client().adopt(stranger.request()).unwrap();
+    daemon.crash();
+    let told = daemon.status().apps[0].clone();
+    assert_eq!(told.id, adopted.app);
+    assert_eq!(told.adopted, Some(AdoptTarget::Pid(stranger.pid())));
+    daemon.client().release(&adopted.app.to_string()).unwrap();
+    assert_eq!(cpus_of(stranger.pid()), all_cpus());
+    assert_eq!(cpus_of(stranger.child), first_cpu());
+}
+
+#[test]
 fn its_end_is_seen_without_a_launcher() {
     let daemon = Daemon::start();
     let mut stranger = Stranger::start();

@@ -4,6 +4,7 @@
 
 mod private_daemon;
 
+use mapper_control::schema::{AdoptRequest, AdoptTarget};
 use private_daemon::{Daemon, PATIENCE, Program, eventually};
 use rustix::process::Signal;
 use std::process::Command;
@@ -84,4 +85,27 @@ fn while_the_disk_is_stuck_programs_are_launched_decisions_taken_and_a_stop_ends
     let log = daemon.log();
     assert!(log.contains("state not saved within 3 s"), "{log}");
     assert!(log.contains("applications that run have all CPUs"), "{log}");
+}
+
+#[test]
+fn nothing_is_adopted_before_what_it_had_is_written_down() {
+    let daemon = daemon_with_gate();
+    let gate = daemon.dir.path().join("stuck");
+    let mut stranger = Program::sleeping();
+    stranger.go();
+    std::fs::write(&gate, "").unwrap();
+    let request = AdoptRequest::of(AdoptTarget::Pid(stranger.child.id()));
+    let refused = daemon.client().adopt(request.clone()).unwrap_err();
+    assert!(
+        refused.to_string().contains("could not be written down"),
+        "{refused}"
+    );
+    assert!(daemon.status().apps.is_empty());
+    std::fs::remove_file(&gate).unwrap();
+    eventually("it is adopted", || {
+        daemon.client().adopt(request.clone()).is_ok()
+    });
+    let saved = daemon.dir.path().join("state/state.json");
+    let text = std::fs::read_to_string(saved).unwrap();
+    assert!(text.contains("\"adopted\":{"), "{text}");
 }

@@ -50,12 +50,20 @@ pub trait Enforcer: fmt::Debug {
     /// When its group cannot be made or its first process cannot be moved; nothing is left behind.
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError>;
 
-    /// Takes something in that runs already. It is not confined before [`Enforcer::apply`].
+    /// Takes something in that runs already, and looks at what it has now. Nothing is changed for it before
+    /// [`Enforcer::move_in`], so that what [`Enforcer::remember`] says can be written down first.
     ///
     /// # Errors
     /// [`HostError::NotAdoptable`] when it is not of the kind that can be, or not that user's; nothing is
     /// changed then.
     fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError>;
+
+    /// Moves what was adopted to where it can be confined, if it has to be moved. It is not confined before
+    /// [`Enforcer::apply`].
+    ///
+    /// # Errors
+    /// When somebody cannot be moved, or is another user's by now: all are put back, and it is forgotten.
+    fn move_in(&mut self, adoptee: &Adoptee) -> Result<(), HostError>;
 
     /// What has to be kept of an application so that a later daemon can follow its processes
     /// further, for [`Former::processes`]. Null for kinds that find them without.

@@ -399,6 +399,11 @@ impl Enforcer for AffinityEnforcer {
         Ok(())
     }
 
+    /// Threads stay where they are: their masks are changed by the first set.
+    fn move_in(&mut self, _adoptee: &Adoptee) -> Result<(), HostError> {
+        Ok(())
+    }
+
     fn remember(&self, app: AppId) -> serde_json::Value {
         let mut known = self.tree.remember(app);
         let before = self.apps.get(&app).and_then(|app| app.before.as_ref());

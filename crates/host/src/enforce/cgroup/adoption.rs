@@ -19,11 +19,11 @@ use super::{CgroupEnforcer, DEPTH, Group, Memory, name_of};
 use crate::HostError;
 use crate::enforce::tree::descendants;
 use crate::enforce::{AdoptTarget, Adoptee, Tasks};
-use crate::procfs::ProcFs;
+use crate::procfs::{ProcFs, ProcessStat};
 use mapper_model::CpuSet;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 /// Looks at the processes of a tree until none is left behind, or of a group until it is empty. A program
@@ -101,6 +101,24 @@ fn refused(target: &AdoptTarget, why: impl Into<String>, mend: impl Into<String>
     }
 }
 
+/// What became of a process that was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Identity {
+    Same,
+    /// It has ended; its number may be another's.
+    Gone,
+    /// It belongs to this user.
+    Anothers(u32),
+}
+
+fn anothers(target: &AdoptTarget, process: &ProcessStat, user: u32) -> HostError {
+    refused(
+        target,
+        format!("process {} of it belongs to user {user}", process.pid),
+        "adopt one all of whose descendants are yours",
+    )
+}
+
 /// What the unit of the daemon keeps from it by default, and how it is given.
 const DROP_IN: &str = "the daemon's unit keeps it from writing to groups that are not its own: install the \
     drop-in adopt.conf (see \"Manage what runs already\" in operating.md), or adopt a unit";
@@ -126,23 +144,24 @@ impl CgroupEnforcer {
         Ok(())
     }
 
-    /// Moves a process and its descendants into a group of their own.
-    fn adopt_process(&self, adoptee: &Adoptee, pid: u32) -> Result<Group, HostError> {
-        let mount = GroupDir::open(&self.mount)?;
-        let name = name_of(adoptee.app);
-        let dir = self.root.make(&name)?;
+    /// Looks at a process and its descendants, and makes a group for them. Nobody is moved.
+    fn adopt_process(&self, adoptee: &Adoptee, first: u32) -> Result<Group, HostError> {
         let mut homes = Homes::default();
-        let moved = self.gather(&dir, pid, &mut homes);
-        if let Err(error) = moved {
-            let back = put_processes_back(&mount, &dir, &homes, &self.proc);
-            if let Err(back) = back {
-                tracing::warn!("not put back: {}", crate::chain(&back));
-            }
-            let _ = self.root.remove_if_empty(&name);
-            return Err(error);
+        for (process, path) in self.outside(adoptee, first)? {
+            self.note_home(adoptee, &mut homes, &process, path)?;
         }
+        // It has ended, or belongs to an application.
+        if !homes.each.contains_key(&first) {
+            return Err(HostError::Task {
+                action: "find",
+                kind: "process",
+                id: first,
+                source: Errno::SRCH.into(),
+            });
+        }
+        self.refuse_to_end_a_scope(&adoptee.target, &homes)?;
         Ok(Group {
-            dir,
+            dir: self.root.make(&name_of(adoptee.app))?,
             written: CpuSet::new(),
             origin: Origin::Moved(homes),
             outstanding: None,
@@ -150,62 +169,198 @@ impl CgroupEnforcer {
         })
     }
 
-    /// Moves until a look finds nobody outside.
-    fn gather(&self, dir: &GroupDir, first: u32, homes: &mut Homes) -> Result<(), HostError> {
-        let target = AdoptTarget::Pid(first);
-        let root = below_mount(&self.mount, self.root.path(), &target)?;
-        for _ in 0..LOOKS {
-            let mut outside = 0;
-            for process in descendants(&self.proc.processes()?, first) {
-                let Ok(path) = self.proc.cgroup(process.pid) else {
-                    continue;
-                };
-                let path = below_mount(&self.mount, Path::new(&path), &target)?;
-                // Those that were launched or adopted keep the group they have.
-                if is_of_an_application(&path, &root) {
-                    continue;
-                }
-                outside += 1;
-                if !homes.each.values().any(|home| home.path == path) {
-                    self.home(&path)?
-                        .may_write("cgroup.procs")
-                        .map_err(|error| not_writable(&target, error))?;
-                }
-                match dir.add_process(process.pid) {
-                    Ok(()) => {}
-                    Err(error) if error.is_gone() => continue,
-                    Err(error) => return Err(error),
-                }
-                if process.pid == first {
-                    homes.first.clone_from(&path);
-                }
-                homes.each.insert(
-                    process.pid,
-                    Home {
-                        started_ticks: process.started_ticks,
-                        path,
-                    },
-                );
+    /// The processes of a tree that are in no group of an application, with the group that each is in.
+    fn outside(
+        &self,
+        adoptee: &Adoptee,
+        first: u32,
+    ) -> Result<Vec<(ProcessStat, PathBuf)>, HostError> {
+        let target = &adoptee.target;
+        let root = below_mount(&self.mount, self.root.path(), target)?;
+        let mut found = Vec::new();
+        for process in descendants(&self.proc.processes()?, first) {
+            let Ok(path) = self.proc.cgroup(process.pid) else {
+                continue;
+            };
+            let path = below_mount(&self.mount, Path::new(&path), target)?;
+            // Those that were launched or adopted keep the group they have.
+            let places = self
+                .groups
+                .values()
+                .filter_map(|group| group.origin.place());
+            let mut places = places.map(|place| &place.path);
+            if is_of_an_application(&path, &root) || places.any(|place| path.starts_with(place)) {
+                continue;
             }
-            if outside == 0 {
-                // Nobody was moved at all: it has ended, or belongs to an application.
-                return if homes.each.contains_key(&first) {
-                    Ok(())
-                } else {
-                    Err(HostError::Task {
-                        action: "find",
-                        kind: "process",
-                        id: first,
-                        source: Errno::SRCH.into(),
-                    })
-                };
+            match self.identity(adoptee, &process) {
+                Identity::Same => found.push((process, path)),
+                Identity::Gone => {}
+                Identity::Anothers(user) => return Err(anothers(target, &process, user)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a process is the one that was looked at, and whose it has to be.
+    fn identity(&self, adoptee: &Adoptee, process: &ProcessStat) -> Identity {
+        let same = self
+            .proc
+            .stat(process.pid)
+            .is_ok_and(|now| now.started_ticks == process.started_ticks);
+        if !same {
+            return Identity::Gone;
+        }
+        let Some(user) = adoptee.owner else {
+            return Identity::Same;
+        };
+        match self.proc.uids(process.pid) {
+            Ok(uids) if uids.real == user => Identity::Same,
+            Ok(uids) => Identity::Anothers(uids.real),
+            Err(_) => Identity::Gone,
+        }
+    }
+
+    /// Keeps where a process came from. Refuses if it could not be put back there.
+    fn note_home(
+        &self,
+        adoptee: &Adoptee,
+        homes: &mut Homes,
+        process: &ProcessStat,
+        path: PathBuf,
+    ) -> Result<(), HostError> {
+        let known = homes.each.get(&process.pid);
+        if known.is_some_and(|home| home.started_ticks == process.started_ticks) {
+            return Ok(());
+        }
+        if !homes.each.values().any(|home| home.path == path) {
+            self.home(&path)?
+                .may_write("cgroup.procs")
+                .map_err(|error| not_writable(&adoptee.target, error))?;
+        }
+        if adoptee.target == AdoptTarget::Pid(process.pid) {
+            homes.first.clone_from(&path);
+        }
+        let home = Home {
+            started_ticks: process.started_ticks,
+            path,
+        };
+        homes.each.insert(process.pid, home);
+        Ok(())
+    }
+
+    /// systemd removes a scope when its last process leaves it: there would be nothing to go back to.
+    fn refuse_to_end_a_scope(&self, target: &AdoptTarget, homes: &Homes) -> Result<(), HostError> {
+        if self.init != Init::Systemd {
+            return Ok(());
+        }
+        for home in homes.each.values() {
+            let is_scope = |path: &&Path| path.extension().is_some_and(|kind| kind == "scope");
+            let Some(scope) = home.path.ancestors().find(is_scope) else {
+                continue;
+            };
+            let mut tasks = Tasks::default();
+            collect_tasks(&self.home(scope)?, DEPTH, &mut tasks);
+            if !tasks
+                .processes
+                .iter()
+                .all(|pid| homes.each.contains_key(pid))
+            {
+                continue;
+            }
+            let name = scope.file_name().unwrap_or_default().to_string_lossy();
+            let mend = match self.is_delegated(scope) {
+                true => format!("adopt its group (--cgroup /{})", scope.display()),
+                false => format!("have root adopt the unit (--unit {name})"),
+            };
+            let why = format!("nobody would be left in {name}, which systemd would then remove");
+            return Err(refused(target, why, mend));
+        }
+        Ok(())
+    }
+
+    /// Moves what was adopted by a process, until a look finds nobody outside. If that fails everybody is
+    /// put back and the application forgotten.
+    pub(super) fn gather(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
+        let AdoptTarget::Pid(first) = adoptee.target else {
+            return Ok(());
+        };
+        let Some(mut group) = self.groups.remove(&adoptee.app) else {
+            return Err(self.unknown(adoptee.app));
+        };
+        let Origin::Moved(homes) = &mut group.origin else {
+            self.groups.insert(adoptee.app, group);
+            return Ok(());
+        };
+        let moved = self.move_all(adoptee, first, &group.dir, homes);
+        if moved.is_ok() {
+            self.groups.insert(adoptee.app, group);
+            return Ok(());
+        }
+        if let Err(error) = self.put_back(&group.dir, homes) {
+            tracing::warn!("not put back: {}", crate::chain(&error));
+        }
+        if let Err(error) = self.abandon(adoptee.app, &group) {
+            tracing::warn!("group not removed: {}", crate::chain(&error));
+        }
+        moved
+    }
+
+    fn move_all(
+        &self,
+        adoptee: &Adoptee,
+        first: u32,
+        dir: &GroupDir,
+        homes: &mut Homes,
+    ) -> Result<(), HostError> {
+        for _ in 0..LOOKS {
+            let outside = self.outside(adoptee, first)?;
+            if outside.is_empty() {
+                return Ok(());
+            }
+            for (process, path) in outside {
+                self.note_home(adoptee, homes, &process, path)?;
+                self.move_one(adoptee, dir, &process)?;
             }
         }
         Err(refused(
-            &target,
+            &adoptee.target,
             "it starts processes faster than they can be moved",
             "stop it (SIGSTOP) while it is adopted, or adopt its control group or unit",
         ))
+    }
+
+    /// Moves a process, if it is still the one that was looked at. The kernel takes a number: whether another
+    /// process had come to it by then is looked at afterwards, and that one goes to where its parent is.
+    fn move_one(
+        &self,
+        adoptee: &Adoptee,
+        dir: &GroupDir,
+        process: &ProcessStat,
+    ) -> Result<(), HostError> {
+        let target = &adoptee.target;
+        match self.identity(adoptee, process) {
+            Identity::Same => {}
+            Identity::Gone => return Ok(()),
+            Identity::Anothers(user) => return Err(anothers(target, process, user)),
+        }
+        match dir.add_process(process.pid) {
+            Err(error) if error.is_gone() => return Ok(()),
+            written => written?,
+        }
+        match self.identity(adoptee, process) {
+            Identity::Same => Ok(()),
+            // What was moved is put back.
+            Identity::Anothers(user) => Err(anothers(target, process, user)),
+            Identity::Gone => {
+                let Ok(stranger) = self.proc.stat(process.pid) else {
+                    return Ok(());
+                };
+                let path = self.proc.cgroup(stranger.parent)?;
+                let path = below_mount(&self.mount, Path::new(&path), target)?;
+                self.home(&path)?
+                    .write("cgroup.procs", &process.pid.to_string())
+            }
+        }
     }
 
     /// A group below the mount, or the mount itself.
@@ -428,18 +583,21 @@ fn below_mount(mount: &Path, path: &Path, target: &AdoptTarget) -> Result<PathBu
     ))
 }
 
+/// Goes on where one cannot be put back: the others are. Returns the first error; all are logged.
 fn put_processes_back(
     mount: &GroupDir,
     dir: &GroupDir,
     homes: &Homes,
     proc: &ProcFs,
 ) -> Result<(), HostError> {
-    let mut opened: BTreeMap<&Path, GroupDir> = BTreeMap::new();
+    let mut stay = BTreeSet::new();
+    let mut first_error = None;
     for _ in 0..LOOKS {
         let mut tasks = Tasks::default();
         collect_tasks(dir, DEPTH, &mut tasks);
+        tasks.processes.retain(|pid| !stay.contains(pid));
         if tasks.processes.is_empty() {
-            return Ok(());
+            return first_error.map_or(Ok(()), Err);
         }
         for pid in tasks.processes {
             let home = homes
@@ -450,20 +608,18 @@ fn put_processes_back(
                         .is_ok_and(|stat| stat.started_ticks == home.started_ticks)
                 })
                 .map_or(homes.first.as_path(), |home| home.path.as_path());
-            let group = match opened.entry(home) {
-                std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
-                std::collections::btree_map::Entry::Vacant(place) => {
-                    let group = match home.as_os_str().is_empty() {
-                        true => GroupDir::open(mount.path())?,
-                        false => mount.beneath(home)?,
-                    };
-                    place.insert(group)
-                }
+            let group = match home.as_os_str().is_empty() {
+                true => GroupDir::open(mount.path()),
+                false => mount.beneath(home),
             };
-            match group.write("cgroup.procs", &pid.to_string()) {
+            match group.and_then(|group| group.write("cgroup.procs", &pid.to_string())) {
                 Ok(()) => {}
                 Err(error) if error.errno() == Some(Errno::SRCH) => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    tracing::warn!(pid, "not put back: {}", crate::chain(&error));
+                    stay.insert(pid);
+                    first_error.get_or_insert(error);
+                }
             }
         }
     }

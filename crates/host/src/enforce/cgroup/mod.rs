@@ -296,6 +296,10 @@ impl Enforcer for CgroupEnforcer {
         self.adopt_target(adoptee)
     }
 
+    fn move_in(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
+        self.gather(adoptee)
+    }
+
     /// The group itself says who is in it; of what was adopted, what it had before has to be known.
     fn remember(&self, app: AppId) -> serde_json::Value {
         match self.groups.get(&app).map(|group| &group.origin) {

@@ -411,3 +411,152 @@ fn a_unit_is_nobodys_but_roots() {
     let text = enforcer.adopt(&unit).unwrap_err().to_string();
     assert!(text.contains("ask root"), "{text}");
 }
+
+/// A process as `/proc` shows it.
+struct Shown {
+    pid: u32,
+    parent: u32,
+    uid: u32,
+    group: &'static str,
+}
+
+/// A mount on a machine with systemd, and an enforcer to which these processes are all there are.
+fn mount_with(processes: &[Shown]) -> (tempfile::TempDir, CgroupEnforcer) {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Systemd);
+    let proc = mount.path().join("proc");
+    for Shown {
+        pid,
+        parent,
+        uid,
+        group,
+    } in processes
+    {
+        let shown = proc.join(pid.to_string());
+        fs::create_dir_all(&shown).unwrap();
+        let stat = format!(
+            "{pid} (sleep) S {parent} 5 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {pid} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17\n"
+        );
+        // Those after the start: more than are read.
+        fs::write(
+            shown.join("stat"),
+            stat.replace(" 17\n", " 17 17 17 17 17\n"),
+        )
+        .unwrap();
+        fs::write(shown.join("status"), format!("Uid:\t{uid}\t{uid}\t{uid}\n")).unwrap();
+        fs::write(shown.join("cgroup"), format!("0::/{group}\n")).unwrap();
+        let home = mount.path().join(group);
+        if !home.exists() {
+            fake_group(&home, true);
+        }
+        let procs = text(home.join("cgroup.procs"));
+        fs::write(home.join("cgroup.procs"), format!("{procs}{pid}\n")).unwrap();
+    }
+    enforcer.proc = ProcFs::at(proc).unwrap();
+    (mount, enforcer)
+}
+
+fn adopt_pid(pid: u32, owner: Option<u32>) -> Adoptee {
+    Adoptee {
+        app: AppId(1),
+        target: AdoptTarget::Pid(pid),
+        owner,
+    }
+}
+
+const SLICE: &str = "system.slice/a.service";
+
+fn shown(pid: u32, parent: u32, uid: u32, group: &'static str) -> Shown {
+    Shown {
+        pid,
+        parent,
+        uid,
+        group,
+    }
+}
+
+#[test]
+fn where_each_process_comes_from_is_known_before_the_first_is_moved() {
+    let other = "system.slice/b.service";
+    let (mount, mut enforcer) = mount_with(&[shown(100, 50, 7, SLICE), shown(101, 100, 7, other)]);
+    enforcer.adopt(&adopt_pid(100, Some(7))).unwrap();
+    let known = enforcer.remember(AppId(1)).to_string();
+    assert!(known.contains(SLICE) && known.contains(other), "{known}");
+    assert!(!mount.path().join("mapper/app-1/cgroup.procs").exists());
+    assert_eq!(text(mount.path().join(SLICE).join("cgroup.procs")), "100\n");
+}
+
+#[test]
+fn a_tree_with_a_process_of_another_user_is_refused_also_if_it_came_after_the_first_look() {
+    let (mount, mut enforcer) = mount_with(&[shown(100, 50, 7, SLICE), shown(101, 100, 8, SLICE)]);
+    let told = enforcer.adopt(&adopt_pid(100, Some(7))).unwrap_err();
+    assert!(
+        told.to_string().contains("101 of it belongs to user 8"),
+        "{told}"
+    );
+    enforcer.adopt(&adopt_pid(100, None)).unwrap();
+    // As if root had not been the one who asked: what the first look let pass is looked at again.
+    let told = enforcer.move_in(&adopt_pid(100, Some(7))).unwrap_err();
+    assert!(
+        told.to_string().contains("101 of it belongs to user 8"),
+        "{told}"
+    );
+    let moved = mount.path().join("mapper/app-1/cgroup.procs");
+    assert_ne!(fs::read_to_string(moved).unwrap_or_default(), "101");
+    assert!(enforcer.groups.is_empty());
+}
+
+#[test]
+fn descendants_in_a_group_that_was_adopted_in_its_place_stay_there() {
+    let job = "jobs/1";
+    let (_mount, mut enforcer) = mount_with(&[shown(100, 50, 7, SLICE), shown(101, 100, 7, job)]);
+    enforcer.init = Init::Other;
+    enforcer
+        .adopt(&Adoptee {
+            app: AppId(2),
+            ..adopt(2, job, None)
+        })
+        .unwrap();
+    enforcer.adopt(&adopt_pid(100, None)).unwrap();
+    let known = enforcer.remember(AppId(1)).to_string();
+    assert!(
+        known.contains("\"100\"") && !known.contains("\"101\""),
+        "{known}"
+    );
+}
+
+#[test]
+fn the_last_process_of_a_scope_is_not_taken_out_of_it() {
+    let scope = "user.slice/session-3.scope";
+    let all = [shown(100, 50, 7, scope), shown(101, 100, 7, scope)];
+    let (mount, mut enforcer) = mount_with(&all);
+    let told = enforcer.adopt(&adopt_pid(100, Some(7))).unwrap_err();
+    assert!(
+        told.to_string().contains("--unit session-3.scope"),
+        "{told}"
+    );
+    assert!(!mount.path().join("mapper/app-1").exists());
+    // Somebody stays behind.
+    enforcer.adopt(&adopt_pid(101, Some(7))).unwrap();
+}
+
+#[test]
+fn one_home_that_is_gone_keeps_nobody_else_from_going_back() {
+    let gone = "system.slice/gone.service";
+    let (mount, mut enforcer) = mount_with(&[
+        shown(100, 50, 7, gone),
+        shown(101, 100, 7, SLICE),
+        shown(102, 100, 7, gone),
+    ]);
+    enforcer.adopt(&adopt_pid(100, None)).unwrap();
+    let app = mount.path().join("mapper/app-1");
+    fake_group(&app, true);
+    fs::write(app.join("cgroup.procs"), "100\n101\n102\n").unwrap();
+    fs::write(mount.path().join(SLICE).join("cgroup.procs"), "").unwrap();
+    fs::remove_dir_all(mount.path().join(gone)).unwrap();
+    // Plain files do not lose who was moved, so that this never finds the group empty.
+    enforcer
+        .release(AppId(1), &CpuSet::first(8), Departure::ForGood)
+        .unwrap_err();
+    assert_eq!(text(mount.path().join(SLICE).join("cgroup.procs")), "101");
+    assert_eq!(enforcer.left_over(), [AppId(1)]);
+}
