@@ -10,7 +10,7 @@
 use serde::Serialize;
 
 use super::cost::{self, Bound, Cost, MedianCost, RunCost, Speed};
-use super::measure::{Run, SERVER};
+use super::measure::Run;
 use super::mixes::Mix;
 use super::settings::Setting;
 use crate::corun::bootstrap::{Estimate, estimate};
@@ -350,7 +350,7 @@ fn overall(
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::measure::ProgramRun;
+    use super::super::measure::{ProgramRun, SERVER};
     use super::super::mixes;
     use super::super::settings::Levers;
     use super::*;
