@@ -1,5 +1,7 @@
 //! Who gets which CPUs, and how much work is a share of the work.
 
+use std::path::PathBuf;
+
 /// Splits the CPUs into a fair share for each of two programs. With a single CPU both get it.
 pub(crate) fn fair_shares(cpus: &[usize]) -> [Vec<usize>; 2] {
     if cpus.len() < 2 {
@@ -42,6 +44,42 @@ pub(crate) fn fair_division(cpus: &[usize], programs: usize) -> Vec<Share> {
             }
         })
         .collect()
+}
+
+/// Where a CPU is: nearness in this order.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Place {
+    pub(crate) node: usize,
+    pub(crate) package: usize,
+    pub(crate) core: usize,
+}
+
+/// The CPUs in an order in which neighbours are near each other: siblings of a core, then cores of a
+/// node. Numbers alone say nothing: many machines number the second siblings after all first ones, or the
+/// nodes in turn.
+pub(crate) fn by_nearness(cpus: &[usize], place: impl Fn(usize) -> Option<Place>) -> Vec<usize> {
+    let mut ordered = cpus.to_vec();
+    ordered.sort_by_key(|&cpu| (place(cpu), cpu));
+    ordered
+}
+
+/// Where the kernel says that a CPU is; nothing if it does not say.
+pub(crate) fn place_of(cpu: usize) -> Option<Place> {
+    let folder = PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}"));
+    let number = |name: &str| {
+        let text = std::fs::read_to_string(folder.join("topology").join(name)).ok()?;
+        text.trim().parse().ok()
+    };
+    let node = std::fs::read_dir(&folder).ok()?.find_map(|entry| {
+        let name = entry.ok()?.file_name();
+        name.to_str()?.strip_prefix("node")?.parse().ok()
+    });
+    Some(Place {
+        // Kernels without nodes have one.
+        node: node.unwrap_or(0),
+        package: number("physical_package_id")?,
+        core: number("core_id")?,
+    })
 }
 
 /// `steps` times `factor`, at least one.
@@ -103,6 +141,23 @@ mod tests {
                 .iter()
                 .all(|share| share.threads == 1)
         );
+    }
+
+    #[test]
+    fn shares_are_whole_cores_and_nodes_however_cpus_are_numbered() {
+        // Two nodes of two cores of two: nodes in turn, second siblings from 4 on.
+        let place = |cpu: usize| {
+            Some(Place {
+                node: cpu % 2,
+                package: cpu % 2,
+                core: cpu % 4 / 2,
+            })
+        };
+        let cpus: Vec<usize> = (0..8).collect();
+        let ordered = by_nearness(&cpus, place);
+        assert_eq!(ordered, [0, 4, 2, 6, 1, 5, 3, 7]);
+        assert_eq!(fair_division(&ordered, 2)[1].cpus, [1, 5, 3, 7]);
+        assert_eq!(by_nearness(&[3, 1, 2], |_| None), [1, 2, 3]);
     }
 
     #[test]

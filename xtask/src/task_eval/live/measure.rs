@@ -172,8 +172,11 @@ impl Stage {
             .steps;
         command.args(["--steps", &steps.to_string()]);
         if matches!(setting, Setting::Static | Setting::Dlb) {
-            suit_threads(&mut command, program, share);
+            suit_threads(&mut command, program, share.threads);
             cpus = Some(share.cpus.clone());
+        } else if program.threads != Threads::OpenMp {
+            // OpenMP's runtimes count the CPUs that they may use, these programs all that are online.
+            suit_threads(&mut command, program, self.cpus.len());
         }
         if let (Setting::Dlb, Some(dlb)) = (setting, &self.dlb) {
             dlb.preload(&mut command, program.threads);
@@ -232,7 +235,7 @@ impl Stage {
         let share = shares.first().context("no share for a program")?;
         let mut command = Command::new(self.compiled.path(program));
         command.args(["--steps", &steps.to_string()]);
-        suit_threads(&mut command, program, share);
+        suit_threads(&mut command, program, share.threads);
         let launch = Launch {
             command,
             cpus: Some(share.cpus.clone()),
@@ -295,9 +298,9 @@ fn judged(
 /// The program whose figure is its latency.
 pub(super) const SERVER: &str = "server";
 
-/// Gives a program as many threads as suit its share.
-fn suit_threads(command: &mut Command, program: &Program, share: &Share) {
-    let threads = share.threads.to_string();
+/// Gives a program so many threads.
+fn suit_threads(command: &mut Command, program: &Program, threads: usize) {
+    let threads = threads.to_string();
     match program.threads {
         Threads::OpenMp => {
             command.env("OMP_NUM_THREADS", threads);

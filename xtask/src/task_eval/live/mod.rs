@@ -42,6 +42,7 @@ use crate::corun::machine::Machine;
 use crate::corun::output::OutputFile;
 use crate::corun::processes::{Interrupt, allowed_cpus};
 use crate::corun::progress::Progress;
+use crate::corun::shares::{by_nearness, place_of};
 use crate::private_daemon::PrivateDaemon;
 use crate::task_demo::timeline::DaemonFacts;
 use crate::task_setup::{self, Purpose};
@@ -232,7 +233,7 @@ fn measure(
         false => PathBuf::new(),
     };
     let compiled = Compiled::new(&programs, &libmapper)?;
-    let cpus = allowed_cpus()?;
+    let cpus = by_nearness(&allowed_cpus()?, place_of);
     let machine = Machine::describe(cpus.len(), &["gcc"]);
     let dlb = plan
         .dlb
