@@ -88,6 +88,7 @@ impl Daemon {
             app: id,
             target: of_host(&target),
             owner: (!Self::is_privileged(peer)).then_some(peer.uid),
+            usable: self.usable.clone(),
         };
         self.parts
             .enforcer

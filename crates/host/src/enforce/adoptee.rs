@@ -1,6 +1,6 @@
 //! What runs already and comes under management.
 
-use mapper_model::AppId;
+use mapper_model::{AppId, CpuSet};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -14,6 +14,8 @@ pub struct Adoptee {
     pub target: AdoptTarget,
     /// The user whose it must be; `None`: anybody's.
     pub owner: Option<u32>,
+    /// The CPUs that may be planned for it: limits around what stays in its place must leave all of them.
+    pub usable: CpuSet,
 }
 
 /// What can be adopted.

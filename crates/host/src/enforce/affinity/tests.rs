@@ -123,6 +123,7 @@ fn adopt(enforcer: &mut AffinityEnforcer, child: &Running) {
         app: APP,
         target,
         owner: None,
+        usable: CpuSet::new(),
     };
     enforcer.adopt(&adoptee).unwrap();
 }
@@ -170,6 +171,7 @@ fn groups_and_units_are_refused_with_what_would_mend_it() {
             app: APP,
             target,
             owner: None,
+            usable: CpuSet::new(),
         };
         let error = enforcer.adopt(&adoptee).unwrap_err().to_string();
         assert!(error.contains("--enforcer cgroup"), "{error}");

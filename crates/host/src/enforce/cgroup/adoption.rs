@@ -164,7 +164,7 @@ impl CgroupEnforcer {
             dir: self.root.make(&name_of(adoptee.app))?,
             written: CpuSet::new(),
             origin: Origin::Moved(homes),
-            outstanding: None,
+            change: None,
             memory: Memory::Unbound,
         })
     }
@@ -423,13 +423,51 @@ impl CgroupEnforcer {
         }
         dir.may_write("cpuset.cpus")
             .map_err(|error| not_writable(target, error))?;
+        self.refuse_narrow(target, &path, &before, &adoptee.usable)?;
         Ok(Group {
             dir,
             written: before.clone(),
             origin: Origin::InPlace(InPlace { path, before }),
-            outstanding: None,
+            change: None,
             memory: Memory::Unbound,
         })
+    }
+
+    /// Any CPU that is given out may be planned for an application: one that stays within limits of others would
+    /// run, and be counted, where it was not planned.
+    fn refuse_narrow(
+        &self,
+        target: &AdoptTarget,
+        path: &Path,
+        before: &CpuSet,
+        usable: &CpuSet,
+    ) -> Result<(), HostError> {
+        let (around, allowed) = self.effective_around(path)?;
+        let why = if !before.is_empty() && !usable.is_subset(before) {
+            format!("it is limited to CPUs {before}")
+        } else if !usable.is_subset(&allowed) {
+            let place = Path::new("/").join(around);
+            format!("{} around it is limited to CPUs {allowed}", place.display())
+        } else {
+            return Ok(());
+        };
+        let why = format!("{why}, and mapper gives out {usable}");
+        let mend = "lift that limit, or have mapper give out no others (reserve in mapper.toml)";
+        Err(refused(target, why, mend))
+    }
+
+    /// The CPUs that the groups around one leave to it, and the nearest that tells.
+    pub(super) fn effective_around(&self, path: &Path) -> Result<(PathBuf, CpuSet), HostError> {
+        let mut last = None;
+        for around in path.ancestors().skip(1) {
+            match self.home(around)?.read_cpus("cpuset.cpus.effective") {
+                Ok(cpus) => return Ok((around.to_owned(), cpus)),
+                Err(error) if error.is_gone() => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last
+            .unwrap_or_else(|| HostError::file("find a group around", path, Errno::NOENT.into())))
     }
 
     fn adopt_unit(&mut self, adoptee: &Adoptee, name: &str) -> Result<Group, HostError> {
@@ -461,6 +499,8 @@ impl CgroupEnforcer {
         // Without the controller there is no such file until systemd sets CPUs.
         let written = dir.read_cpus("cpuset.cpus").unwrap_or_default();
         let before = state.allowed;
+        self.refuse_narrow(target, &path, &before, &adoptee.usable)?;
+        self.stop_restoring(&unit);
         Ok(Group {
             dir,
             written,
@@ -468,7 +508,7 @@ impl CgroupEnforcer {
                 unit,
                 place: InPlace { path, before },
             },
-            outstanding: None,
+            change: None,
             memory: Memory::Unbound,
         })
     }

@@ -20,6 +20,7 @@
 //! [cgroup-v2.rst, "No Internal Process Constraint"]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
 mod adoption;
+mod changes;
 mod cpuset;
 mod files;
 mod group_dir;
@@ -31,10 +32,11 @@ mod tests;
 pub use root::find_root;
 
 use self::adoption::{Init, Origin};
-use self::files::{collect_tasks, give_all, group_number, possible_cpus};
+use self::changes::{Asked, Restoring};
+use self::files::{collect_tasks, give_all, group_number};
 use self::group_dir::{GroupDir, Populated, Removed};
 use self::root::{CGROUP2_MAGIC, cgroup2_mount, hand_down_cpuset, missing};
-use self::systemd::{Change, Outstanding, Systemd, UnitName};
+use self::systemd::Systemd;
 use super::{Adoptee, Departure, Enforcer, EnforcerKind, Former, Newcomer, Tasks};
 use crate::HostError;
 use crate::procfs::{ProcFs, read_small};
@@ -44,6 +46,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What the names of groups begin with.
 const PREFIX: &str = "app-";
@@ -64,6 +67,10 @@ pub struct CgroupEnforcer {
     init: Init,
     systemd: Systemd,
     groups: BTreeMap<AppId, Group>,
+    /// What is left of the time that this decision may wait for systemd.
+    patience: Duration,
+    /// Units that were released and have not been given back what they had.
+    restoring: Vec<Restoring>,
     /// Groups of an earlier daemon, or of a released application, that still have members.
     left_over: Vec<AppId>,
 }
@@ -74,8 +81,8 @@ struct Group {
     /// What stood in `cpuset.cpus` when it was last written here, or found.
     written: CpuSet,
     origin: Origin,
-    /// A change that systemd has not confirmed yet.
-    outstanding: Option<Outstanding>,
+    /// A change that systemd was asked for and that the file has not shown yet.
+    change: Option<Asked>,
     memory: Memory,
 }
 
@@ -157,6 +164,8 @@ impl CgroupEnforcer {
             proc: ProcFs::system()?,
             init,
             systemd: Systemd::default(),
+            patience: systemd::PATIENCE,
+            restoring: Vec::new(),
             groups: BTreeMap::new(),
             left_over,
         };
@@ -184,58 +193,6 @@ impl CgroupEnforcer {
     fn unknown(&self, app: AppId) -> HostError {
         let path = self.root.file(&name_of(app));
         HostError::file("find", path, io::Error::from(io::ErrorKind::NotFound))
-    }
-
-    /// Writes a set, or has systemd write it.
-    fn set(
-        systemd: &mut Systemd,
-        group: &mut Group,
-        unit: Option<&UnitName>,
-        cpus: &CpuSet,
-    ) -> Result<(), HostError> {
-        let Some(unit) = unit else {
-            group.dir.set_cpus(cpus)?;
-            group.written = cpus.clone();
-            return Ok(());
-        };
-        if group.outstanding.as_ref().is_some_and(|o| !o.has_come()) {
-            return Err(HostError::Systemd {
-                action: "set AllowedCPUs of",
-                unit: unit.as_str().to_owned(),
-                why: "it has not answered the call before".to_owned(),
-            });
-        }
-        group.outstanding = match systemd.set(unit, cpus)? {
-            Change::Done => None,
-            Change::Late(answer) => Some(answer),
-        };
-        group.written = cpus.clone();
-        Ok(())
-    }
-
-    /// Gives a group that is not one of ours what it had before.
-    fn restore(&mut self, group: &mut Group) -> Result<(), HostError> {
-        let all = || possible_cpus().map(|list| list.trim().parse().unwrap_or_default());
-        match group.origin.clone() {
-            Origin::Launched | Origin::Moved(_) => Ok(()),
-            Origin::InPlace(place) => {
-                // The kernel refuses an empty list while anybody is in the group.
-                let before = match place.before.is_empty() {
-                    true => all()?,
-                    false => place.before,
-                };
-                Self::set(&mut self.systemd, group, None, &before)
-            }
-            Origin::Unit { unit, place } if !place.before.is_empty() => {
-                Self::set(&mut self.systemd, group, Some(&unit), &place.before)
-            }
-            Origin::Unit { unit, .. } => {
-                // systemd takes an empty list and the kernel does not: with all CPUs first, the group has
-                // them whatever becomes of the second call.
-                Self::set(&mut self.systemd, group, Some(&unit), &all()?)?;
-                Self::set(&mut self.systemd, group, Some(&unit), &CpuSet::new())
-            }
-        }
     }
 
     /// Removes a group of ours, or gives it all CPUs if somebody is left in it.
@@ -285,7 +242,7 @@ impl Enforcer for CgroupEnforcer {
                 dir,
                 written: CpuSet::new(),
                 origin: Origin::Launched,
-                outstanding: None,
+                change: None,
                 memory: Memory::Unbound,
             },
         );
@@ -343,7 +300,7 @@ impl Enforcer for CgroupEnforcer {
             other => {
                 // A unit that has ended would have the CPUs that were meant for then when it starts again.
                 if let Origin::Unit { unit, place } = &origin {
-                    self.systemd.set(unit, &place.before)?;
+                    self.systemd.set(unit, &place.before, systemd::PATIENCE)?;
                 }
                 return Err(match other {
                     Err(error) => error,
@@ -372,7 +329,7 @@ impl Enforcer for CgroupEnforcer {
                 dir,
                 written,
                 origin,
-                outstanding: None,
+                change: None,
                 memory: Memory::Unbound,
             },
         );
@@ -380,6 +337,8 @@ impl Enforcer for CgroupEnforcer {
     }
 
     fn refresh(&mut self) -> Result<(), HostError> {
+        self.patience = systemd::PATIENCE;
+        self.restore_again();
         self.remove_left_over();
         Ok(())
     }
@@ -388,11 +347,13 @@ impl Enforcer for CgroupEnforcer {
         let Some(group) = self.groups.get_mut(&app) else {
             return Err(self.unknown(app));
         };
-        let unit = match &group.origin {
-            Origin::Unit { unit, .. } => Some(unit.clone()),
-            _ => None,
+        let Origin::Unit { unit, .. } = &group.origin else {
+            group.dir.set_cpus(cpus)?;
+            group.written = cpus.clone();
+            return Ok(());
         };
-        Self::set(&mut self.systemd, group, unit.as_ref(), cpus)
+        let unit = unit.clone();
+        changes::ask(&mut self.systemd, &mut self.patience, group, &unit, cpus)
     }
 
     fn bind_memory(&mut self, app: AppId, nodes: &[NodeId]) -> Result<(), HostError> {
@@ -414,16 +375,26 @@ impl Enforcer for CgroupEnforcer {
     }
 
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
-        self.group(app)?.dir.read_cpus("cpuset.cpus.effective")
+        let group = self.group(app)?;
+        match group.dir.read_cpus("cpuset.cpus.effective") {
+            // The first unit of its slice has no such file until systemd has made it: the group has what those
+            // around it have.
+            Err(error) if error.is_gone() && group.dir.is_populated().is_ok() => {
+                match group.origin.place() {
+                    Some(place) => self.effective_around(&place.path).map(|(_, cpus)| cpus),
+                    None => Err(error),
+                }
+            }
+            effective => effective,
+        }
     }
 
     fn set_by_others(&mut self, app: AppId) -> Option<CpuSet> {
-        let group = self.group(app).ok()?;
-        if group.outstanding.as_ref().is_some_and(|o| !o.has_come()) {
-            return None;
-        }
+        let group = self.groups.get_mut(&app)?;
         let found = group.dir.read_cpus("cpuset.cpus").ok()?;
-        (found != group.written).then_some(found)
+        changes::look(group, app, &found);
+        let by_others = group.change.is_none() && found != group.written;
+        by_others.then_some(found)
     }
 
     fn tasks(&mut self, app: AppId) -> Tasks {
@@ -475,7 +446,7 @@ impl Enforcer for CgroupEnforcer {
             (Origin::Moved(homes), Departure::ForGood) => self.put_back(&group.dir, homes),
             (Origin::Launched | Origin::Moved(_), _) => Ok(()),
             (Origin::InPlace(_) | Origin::Unit { .. }, _) => {
-                return match self.restore(&mut group) {
+                return match self.restore(&mut group, departure) {
                     // It has ended.
                     Err(error) if error.is_gone() => Ok(()),
                     result => result,

@@ -19,8 +19,8 @@ const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 /// Where systemd itself listens for root, if there is no bus.
 const PRIVATE_SOCKET: &str = "/run/systemd/private";
 
-/// How long a question may take, and a call that somebody waits for.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a question may take, and all calls of one decision together.
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long the thread itself waits for an answer before it takes the connection for dead.
 const GIVEN_UP: Duration = Duration::from_secs(10);
@@ -93,9 +93,13 @@ pub(super) enum Change {
 }
 
 impl Outstanding {
-    /// Whether the answer has come, whatever it is.
-    pub(super) fn has_come(&self) -> bool {
-        !matches!(self.0.try_recv(), Err(TryRecvError::Empty))
+    /// The answer, if it has come: what systemd said, or that its thread gave up.
+    pub(super) fn answer(&self) -> Option<Result<(), String>> {
+        match self.0.try_recv() {
+            Ok(told) => Some(told),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err("its thread has ended".to_owned())),
+        }
     }
 }
 
@@ -111,11 +115,17 @@ impl Systemd {
         }
     }
 
-    /// Sets the CPUs of a unit; an empty set lifts what was set.
-    pub(super) fn set(&mut self, unit: &UnitName, cpus: &CpuSet) -> Result<Change, HostError> {
+    /// Sets the CPUs of a unit; an empty set lifts what was set. systemd answers when it has taken the order, and
+    /// writes to the group soon after.
+    pub(super) fn set(
+        &mut self,
+        unit: &UnitName,
+        cpus: &CpuSet,
+        patience: Duration,
+    ) -> Result<Change, HostError> {
         let (answer, answered) = channel();
         self.submit(Job::Set(unit.clone(), cpus.clone(), answer), unit)?;
-        match answered.recv_timeout(PATIENCE) {
+        match answered.recv_timeout(patience) {
             Ok(Ok(())) => Ok(Change::Done),
             Ok(Err(why)) => Err(failed("set AllowedCPUs of", unit, why)),
             Err(RecvTimeoutError::Timeout) => Ok(Change::Late(Outstanding(answered))),
@@ -305,6 +315,13 @@ fn from_bits(bits: &[u8]) -> CpuSet {
         }
     }
     cpus
+}
+
+/// An answer that a test gives.
+#[cfg(test)]
+pub(super) fn outstanding() -> (Sender<Result<(), String>>, Outstanding) {
+    let (tell, told) = channel();
+    (tell, Outstanding(told))
 }
 
 #[cfg(test)]

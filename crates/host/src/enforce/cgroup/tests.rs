@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
 
+use super::changes::Asked;
 use super::files::POSSIBLE_CPUS;
+use super::systemd::Outstanding;
 use super::*;
 use crate::enforce::AdoptTarget;
 use mapper_model::{AppName, ThreadId};
@@ -239,12 +241,14 @@ fn adopt(app: u64, path: &str, owner: Option<u32>) -> Adoptee {
         app: AppId(app),
         target: AdoptTarget::Cgroup(path.into()),
         owner,
+        usable: CpuSet::new(),
     }
 }
 
 /// A mount with the daemon's root and a foreign group `jobs/1` on CPUs 4-5.
 fn mount_with_a_job(init: Init) -> (tempfile::TempDir, CgroupEnforcer) {
     let mount = tempfile::tempdir().unwrap();
+    fake_group(mount.path(), true);
     fake_group(&mount.path().join("mapper"), true);
     fake_group(&mount.path().join("jobs/1"), true);
     fs::write(mount.path().join("jobs/1/cpuset.cpus"), "4-5\n").unwrap();
@@ -460,6 +464,7 @@ fn adopt_pid(pid: u32, owner: Option<u32>) -> Adoptee {
         app: AppId(1),
         target: AdoptTarget::Pid(pid),
         owner,
+        usable: CpuSet::new(),
     }
 }
 
@@ -559,4 +564,63 @@ fn one_home_that_is_gone_keeps_nobody_else_from_going_back() {
         .unwrap_err();
     assert_eq!(text(mount.path().join(SLICE).join("cgroup.procs")), "101");
     assert_eq!(enforcer.left_over(), [AppId(1)]);
+}
+
+#[test]
+fn what_others_limit_to_fewer_cpus_than_may_be_planned_is_refused_with_both_sets() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Other);
+    fake_group(&mount.path().join("jobs"), true);
+    let of = |usable: &str| Adoptee {
+        usable: usable.parse().unwrap(),
+        ..adopt(1, "jobs/1", None)
+    };
+    let told = enforcer.adopt(&of("0-7")).unwrap_err().to_string();
+    assert!(
+        told.contains("limited to CPUs 4-5") && told.contains("gives out 0-7"),
+        "{told}"
+    );
+    fs::write(mount.path().join("jobs/1/cpuset.cpus"), "\n").unwrap();
+    fs::write(mount.path().join("jobs/cpuset.cpus.effective"), "0-3\n").unwrap();
+    let told = enforcer.adopt(&of("0-7")).unwrap_err().to_string();
+    assert!(
+        told.contains("/jobs around it is limited to CPUs 0-3"),
+        "{told}"
+    );
+    enforcer.adopt(&of("0-3")).unwrap();
+}
+
+#[test]
+fn a_group_without_a_cpuset_of_its_own_has_the_cpus_of_those_around_it() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Other);
+    enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap();
+    fs::remove_file(mount.path().join("jobs/1/cpuset.cpus.effective")).unwrap();
+    assert_eq!(enforcer.effective(AppId(1)).unwrap().to_string(), "0-7");
+}
+
+#[test]
+fn a_change_by_systemd_counts_when_the_file_shows_it_and_one_that_failed_is_nobodys() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Other);
+    enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap();
+    let file = mount.path().join("jobs/1/cpuset.cpus");
+    let ask = |enforcer: &mut CgroupEnforcer, answer: Option<Outstanding>| {
+        let cpus = "2".parse().unwrap();
+        enforcer.groups.get_mut(&AppId(1)).unwrap().change = Some(Asked { cpus, answer });
+    };
+    // Not answered yet, then late with an error: what stands there is what was there before.
+    let (tell, answer) = systemd::outstanding();
+    ask(&mut enforcer, Some(answer));
+    assert_eq!(enforcer.set_by_others(AppId(1)), None);
+    tell.send(Err("no".to_owned())).unwrap();
+    assert_eq!(enforcer.set_by_others(AppId(1)), None);
+    assert!(enforcer.groups[&AppId(1)].change.is_none());
+    // Answered, and shown later.
+    ask(&mut enforcer, None);
+    for _ in 0..2 {
+        assert_eq!(enforcer.set_by_others(AppId(1)), None);
+    }
+    fs::write(&file, "2\n").unwrap();
+    assert_eq!(enforcer.set_by_others(AppId(1)), None);
+    assert_eq!(enforcer.groups[&AppId(1)].written.to_string(), "2");
+    fs::write(&file, "3\n").unwrap();
+    assert_eq!(enforcer.set_by_others(AppId(1)), "3".parse().ok());
 }
