@@ -19,16 +19,12 @@ use super::{CgroupEnforcer, DEPTH, Group, Memory, name_of};
 use crate::HostError;
 use crate::enforce::tree::descendants;
 use crate::enforce::{AdoptTarget, Adoptee, Tasks};
-use crate::procfs::{ProcFs, ProcessStat};
+use crate::procfs::ProcessStat;
 use mapper_model::CpuSet;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-
-/// Looks at the processes of a tree until none is left behind, or of a group until it is empty. A program
-/// that forks faster than this is told as such.
-const LOOKS: u32 = 32;
 
 /// Where an application comes from, and with it what is to be put back.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -63,17 +59,17 @@ pub(super) struct InPlace {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Homes {
     /// Of the process that was named.
-    first: PathBuf,
+    pub(super) first: PathBuf,
     /// Of each process that was moved.
-    each: BTreeMap<u32, Home>,
+    pub(super) each: BTreeMap<u32, Home>,
 }
 
 /// Where one process came from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Home {
+pub(super) struct Home {
     /// When it started: its number may be another's by the time it is put back.
-    started_ticks: u64,
-    path: PathBuf,
+    pub(super) started_ticks: u64,
+    pub(super) path: PathBuf,
 }
 
 /// Who runs the control groups of this machine.
@@ -93,7 +89,11 @@ impl Init {
     }
 }
 
-fn refused(target: &AdoptTarget, why: impl Into<String>, mend: impl Into<String>) -> HostError {
+pub(super) fn refused(
+    target: &AdoptTarget,
+    why: impl Into<String>,
+    mend: impl Into<String>,
+) -> HostError {
     HostError::NotAdoptable {
         target: target.to_string(),
         why: why.into(),
@@ -103,7 +103,7 @@ fn refused(target: &AdoptTarget, why: impl Into<String>, mend: impl Into<String>
 
 /// What became of a process that was looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Identity {
+pub(super) enum Identity {
     Same,
     /// It has ended; its number may be another's.
     Gone,
@@ -111,7 +111,7 @@ enum Identity {
     Anothers(u32),
 }
 
-fn anothers(target: &AdoptTarget, process: &ProcessStat, user: u32) -> HostError {
+pub(super) fn anothers(target: &AdoptTarget, process: &ProcessStat, user: u32) -> HostError {
     refused(
         target,
         format!("process {} of it belongs to user {user}", process.pid),
@@ -170,7 +170,7 @@ impl CgroupEnforcer {
     }
 
     /// The processes of a tree that are in no group of an application, with the group that each is in.
-    fn outside(
+    pub(super) fn outside(
         &self,
         adoptee: &Adoptee,
         first: u32,
@@ -202,7 +202,7 @@ impl CgroupEnforcer {
     }
 
     /// Whether a process is the one that was looked at, and whose it has to be.
-    fn identity(&self, adoptee: &Adoptee, process: &ProcessStat) -> Identity {
+    pub(super) fn identity(&self, adoptee: &Adoptee, process: &ProcessStat) -> Identity {
         let same = self
             .proc
             .stat(process.pid)
@@ -221,7 +221,7 @@ impl CgroupEnforcer {
     }
 
     /// Keeps where a process came from. Refuses if it could not be put back there.
-    fn note_home(
+    pub(super) fn note_home(
         &self,
         adoptee: &Adoptee,
         homes: &mut Homes,
@@ -276,100 +276,6 @@ impl CgroupEnforcer {
             return Err(refused(target, why, mend));
         }
         Ok(())
-    }
-
-    /// Moves what was adopted by a process, until a look finds nobody outside. If that fails everybody is
-    /// put back and the application forgotten.
-    pub(super) fn gather(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
-        let AdoptTarget::Pid(first) = adoptee.target else {
-            return Ok(());
-        };
-        let Some(mut group) = self.groups.remove(&adoptee.app) else {
-            return Err(self.unknown(adoptee.app));
-        };
-        let Origin::Moved(homes) = &mut group.origin else {
-            self.groups.insert(adoptee.app, group);
-            return Ok(());
-        };
-        let moved = self.move_all(adoptee, first, &group.dir, homes);
-        if moved.is_ok() {
-            self.groups.insert(adoptee.app, group);
-            return Ok(());
-        }
-        if let Err(error) = self.put_back(&group.dir, homes) {
-            tracing::warn!("not put back: {}", crate::chain(&error));
-        }
-        if let Err(error) = self.abandon(adoptee.app, &group) {
-            tracing::warn!("group not removed: {}", crate::chain(&error));
-        }
-        moved
-    }
-
-    fn move_all(
-        &self,
-        adoptee: &Adoptee,
-        first: u32,
-        dir: &GroupDir,
-        homes: &mut Homes,
-    ) -> Result<(), HostError> {
-        for _ in 0..LOOKS {
-            let outside = self.outside(adoptee, first)?;
-            if outside.is_empty() {
-                return Ok(());
-            }
-            for (process, path) in outside {
-                self.note_home(adoptee, homes, &process, path)?;
-                self.move_one(adoptee, dir, &process)?;
-            }
-        }
-        Err(refused(
-            &adoptee.target,
-            "it starts processes faster than they can be moved",
-            "stop it (SIGSTOP) while it is adopted, or adopt its control group or unit",
-        ))
-    }
-
-    /// Moves a process, if it is still the one that was looked at. The kernel takes a number: whether another
-    /// process had come to it by then is looked at afterwards, and that one goes to where its parent is.
-    fn move_one(
-        &self,
-        adoptee: &Adoptee,
-        dir: &GroupDir,
-        process: &ProcessStat,
-    ) -> Result<(), HostError> {
-        let target = &adoptee.target;
-        match self.identity(adoptee, process) {
-            Identity::Same => {}
-            Identity::Gone => return Ok(()),
-            Identity::Anothers(user) => return Err(anothers(target, process, user)),
-        }
-        match dir.add_process(process.pid) {
-            Err(error) if error.is_gone() => return Ok(()),
-            written => written?,
-        }
-        match self.identity(adoptee, process) {
-            Identity::Same => Ok(()),
-            // What was moved is put back.
-            Identity::Anothers(user) => Err(anothers(target, process, user)),
-            Identity::Gone => {
-                let Ok(stranger) = self.proc.stat(process.pid) else {
-                    return Ok(());
-                };
-                let path = self.proc.cgroup(stranger.parent)?;
-                let path = below_mount(&self.mount, Path::new(&path), target)?;
-                self.home(&path)?
-                    .write("cgroup.procs", &process.pid.to_string())
-            }
-        }
-    }
-
-    /// A group below the mount, or the mount itself.
-    fn home(&self, path: &Path) -> Result<GroupDir, HostError> {
-        let mount = GroupDir::open(&self.mount)?;
-        match path.as_os_str().is_empty() {
-            true => Ok(mount),
-            false => mount.beneath(path),
-        }
     }
 
     fn adopt_in_place(&self, adoptee: &Adoptee, path: &Path) -> Result<Group, HostError> {
@@ -579,12 +485,6 @@ impl CgroupEnforcer {
             .filter(|group| !group.as_os_str().is_empty())
             .any(|group| mount.beneath(group).is_ok_and(|dir| dir.is_delegated()))
     }
-
-    /// Moves the processes of an adopted application back to where they were. They stay, with all CPUs, where
-    /// that cannot be.
-    pub(super) fn put_back(&self, dir: &GroupDir, homes: &Homes) -> Result<(), HostError> {
-        put_processes_back(&GroupDir::open(&self.mount)?, dir, homes, &self.proc)
-    }
 }
 
 impl Origin {
@@ -607,7 +507,11 @@ fn is_of_an_application(path: &Path, root: &Path) -> bool {
 }
 
 /// A path relative to the mount, whether it was given with the mount or below it.
-fn below_mount(mount: &Path, path: &Path, target: &AdoptTarget) -> Result<PathBuf, HostError> {
+pub(super) fn below_mount(
+    mount: &Path,
+    path: &Path,
+    target: &AdoptTarget,
+) -> Result<PathBuf, HostError> {
     let path = path.strip_prefix(mount).unwrap_or(path);
     let path = path.strip_prefix("/").unwrap_or(path);
     if path
@@ -620,52 +524,5 @@ fn below_mount(mount: &Path, path: &Path, target: &AdoptTarget) -> Result<PathBu
         target,
         format!("{} leads out of the tree of groups", path.display()),
         format!("give the path below {} without dots", mount.display()),
-    ))
-}
-
-/// Goes on where one cannot be put back: the others are. Returns the first error; all are logged.
-fn put_processes_back(
-    mount: &GroupDir,
-    dir: &GroupDir,
-    homes: &Homes,
-    proc: &ProcFs,
-) -> Result<(), HostError> {
-    let mut stay = BTreeSet::new();
-    let mut first_error = None;
-    for _ in 0..LOOKS {
-        let mut tasks = Tasks::default();
-        collect_tasks(dir, DEPTH, &mut tasks);
-        tasks.processes.retain(|pid| !stay.contains(pid));
-        if tasks.processes.is_empty() {
-            return first_error.map_or(Ok(()), Err);
-        }
-        for pid in tasks.processes {
-            let home = homes
-                .each
-                .get(&pid)
-                .filter(|home| {
-                    proc.stat(pid)
-                        .is_ok_and(|stat| stat.started_ticks == home.started_ticks)
-                })
-                .map_or(homes.first.as_path(), |home| home.path.as_path());
-            let group = match home.as_os_str().is_empty() {
-                true => GroupDir::open(mount.path()),
-                false => mount.beneath(home),
-            };
-            match group.and_then(|group| group.write("cgroup.procs", &pid.to_string())) {
-                Ok(()) => {}
-                Err(error) if error.errno() == Some(Errno::SRCH) => {}
-                Err(error) => {
-                    tracing::warn!(pid, "not put back: {}", crate::chain(&error));
-                    stay.insert(pid);
-                    first_error.get_or_insert(error);
-                }
-            }
-        }
-    }
-    Err(HostError::file(
-        "empty",
-        dir.path(),
-        std::io::Error::other("processes are started faster than they can be moved"),
     ))
 }

@@ -20,10 +20,13 @@
 //! [cgroup-v2.rst, "No Internal Process Constraint"]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
 mod adoption;
+#[cfg(test)]
+mod adoption_tests;
 mod changes;
 mod cpuset;
 mod files;
 mod group_dir;
+mod moving;
 mod root;
 mod systemd;
 #[cfg(test)]
