@@ -7,8 +7,9 @@
 //! counted, as an allocator takes what it will need.
 //!
 //! - Descriptors and threads have to be as many as in the first counted round, exactly.
-//! - Memory of its own (`RssAnon`) may vary by what an allocator keeps, so what is judged is its level: the median
-//!   of the last third of the rounds may not be above that of the first third by more than [`MOST_GROWTH_KIB`].
+//! - Memory of its own (`RssAnon`, and the pages that it shares with programs, `RssShmem`) may vary by what an
+//!   allocator keeps, so what is judged is its level: the median of the last third of the rounds may not be
+//!   above that of the first third by more than [`MOST_GROWTH_KIB`].
 //!   With some thousand programs gone by in between, that is a few bytes for each.
 
 use std::io::Write as _;
@@ -51,7 +52,7 @@ const AT_A_TIME: usize = 6;
 /// What the daemon holds when nobody is there.
 #[derive(Clone, Copy, Debug)]
 struct Holding {
-    anonymous_kib: u64,
+    own_kib: u64,
     resident_kib: u64,
     descriptors: u64,
     threads: u64,
@@ -60,7 +61,7 @@ struct Holding {
 impl Holding {
     fn of(pid: u32) -> anyhow::Result<Self> {
         Ok(Self {
-            anonymous_kib: process::memory_kib(pid, "RssAnon")?,
+            own_kib: process::memory_kib(pid, "RssAnon")? + process::memory_kib(pid, "RssShmem")?,
             resident_kib: process::memory_kib(pid, "VmRSS")?,
             descriptors: process::open_descriptors(pid)?,
             threads: process::threads(pid)?,
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             "round {number} of {ROUNDS}: {} programs so far, memory {} KiB ({} KiB of its own), {} descriptors, {} threads",
             load.started,
             holding.resident_kib,
-            holding.anonymous_kib,
+            holding.own_kib,
             holding.descriptors,
             holding.threads
         );
@@ -122,7 +123,7 @@ fn judge(holdings: &[Holding]) -> anyhow::Result<()> {
     );
     let third = holdings.len().div_ceil(3);
     let level = |part: &[Holding]| {
-        let mut values: Vec<u64> = part.iter().map(|holding| holding.anonymous_kib).collect();
+        let mut values: Vec<u64> = part.iter().map(|holding| holding.own_kib).collect();
         values.sort_unstable();
         values[values.len() / 2]
     };
@@ -136,6 +137,9 @@ fn judge(holdings: &[Holding]) -> anyhow::Result<()> {
     );
     Ok(())
 }
+
+/// The exit status of a launcher that could not start its program under the daemon.
+const LAUNCH_FAILED: i32 = 125;
 
 /// What the daemon is kept busy with.
 struct Load<'a> {
@@ -243,12 +247,16 @@ impl Load<'_> {
                 }
                 _ => {}
             }
-            if running
+            let ended = running
                 .launcher
                 .try_wait()
-                .context("wait for mapper-launch")?
-                .is_some()
-            {
+                .context("wait for mapper-launch")?;
+            if let Some(status) = ended {
+                // A daemon that turns everybody away does not grow, either.
+                ensure!(
+                    status.code() != Some(LAUNCH_FAILED),
+                    "a program was not launched: mapper-launch ended with {LAUNCH_FAILED}"
+                );
                 self.running.swap_remove(place);
             }
         }
@@ -314,7 +322,7 @@ mod tests {
     fn holdings(memory_kib: impl Fn(u64) -> u64) -> Vec<Holding> {
         (0..17)
             .map(|round| Holding {
-                anonymous_kib: memory_kib(round),
+                own_kib: memory_kib(round),
                 resident_kib: 9000,
                 descriptors: 12,
                 threads: 2,

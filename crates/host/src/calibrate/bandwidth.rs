@@ -6,6 +6,7 @@
 
 use super::pin;
 use crate::HostError;
+use crate::error::Missing;
 use crate::procfs::read_small;
 use mapper_model::{CpuId, CpuSet, NodeId};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,9 @@ use std::time::Instant;
 
 /// Memory of one thread, where there is enough: more than its part of the largest caches.
 const BUFFER_BYTES: u64 = 64 << 20;
+
+/// With less than that a thread would read from its caches.
+const LEAST_BYTES: u64 = 16 << 20;
 
 /// The part of the free memory that is used at most.
 const PART_OF_FREE: u64 = 4;
@@ -45,7 +49,19 @@ pub(super) fn measure(
 ) -> Result<Point, HostError> {
     let readers: Vec<CpuId> = from.iter().collect();
     let writers: Vec<CpuId> = near.iter().cycle().take(readers.len()).collect();
-    let words = buffer_bytes(readers.len() as u64, free_bytes()) as usize / size_of::<u64>();
+    let bytes = buffer_bytes(readers.len() as u64, free_bytes());
+    if bytes < LEAST_BYTES {
+        return Err(HostError::Missing(Missing {
+            what: "free memory",
+            why: format!(
+                "{} MiB for each of {} threads would be read from the caches",
+                bytes >> 20,
+                readers.len()
+            ),
+            mend: "calibrate while more memory is free".to_owned(),
+        }));
+    }
+    let words = bytes as usize / size_of::<u64>();
     let buffers = pin::on_each(&writers, |place| vec![place as u64 | 1; words])?;
     let bytes_per_s = pin::best(|| {
         let rates = pin::on_each(&readers, |place| read_rate(&buffers[place]))?;
