@@ -17,7 +17,13 @@ pub struct Fingerprint {
     pub topology: String,
     /// A number for which CPU is in which core, cache, socket and node.
     pub layout: String,
+    /// Its memory in GiB, in steps of [`MEMORY_STEP_GIB`] since the kernel keeps some for itself. Other memory has
+    /// another bandwidth.
+    pub memory_gib: u64,
 }
+
+/// See [`Fingerprint::memory_gib`].
+const MEMORY_STEP_GIB: u64 = 4;
 
 impl Fingerprint {
     /// The machine that this process runs on, whose topology was read.
@@ -26,10 +32,11 @@ impl Fingerprint {
     /// When `/proc/cpuinfo` cannot be read.
     pub fn of_this_machine(topology: &Topology) -> Result<Self, HostError> {
         let cpuinfo = read_small(Path::new("/proc/cpuinfo"))?;
-        Ok(Self::new(&cpuinfo, topology))
+        let meminfo = read_small(Path::new("/proc/meminfo"))?;
+        Ok(Self::new(&cpuinfo, &meminfo, topology))
     }
 
-    fn new(cpuinfo: &str, topology: &Topology) -> Self {
+    fn new(cpuinfo: &str, meminfo: &str, topology: &Topology) -> Self {
         let field = |name: &str| {
             cpuinfo.lines().find_map(|line| {
                 let (key, value) = line.split_once(':')?;
@@ -53,6 +60,7 @@ impl Fingerprint {
                 topology.nodes().len()
             ),
             layout: format!("{:016x}", layout(topology)),
+            memory_gib: memory_gib(meminfo),
         }
     }
 
@@ -68,9 +76,26 @@ impl Fingerprint {
         if self.topology != other.topology {
             return Some(format!("{}, not {}", other.topology, self.topology));
         }
+        if self.memory_gib != other.memory_gib {
+            return Some(format!(
+                "{} GiB of memory, not {}",
+                other.memory_gib, self.memory_gib
+            ));
+        }
         (self.layout != other.layout)
             .then(|| "the same numbers of CPUs and cores, but arranged in another way".to_owned())
     }
+}
+
+/// The memory of the machine; 0 where the kernel does not tell.
+fn memory_gib(meminfo: &str) -> u64 {
+    let kib = meminfo.lines().find_map(|line| {
+        let value = line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?;
+        value.trim().parse::<u64>().ok()
+    });
+    kib.unwrap_or(0)
+        .div_ceil(1 << 20)
+        .next_multiple_of(MEMORY_STEP_GIB)
 }
 
 /// FNV-1a over the places of all CPUs: the same on every machine and in every version.
@@ -99,6 +124,8 @@ mod tests {
     const CPUINFO: &str = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 63\n\
                            model name\t: Xeon E5\nstepping\t: 2\n";
 
+    const MEMINFO: &str = "MemTotal:       65536000 kB\n";
+
     fn of(
         cpuinfo: &str,
         sockets: u32,
@@ -110,7 +137,24 @@ mod tests {
             cores_per_socket,
             threads_per_core,
         });
-        Fingerprint::new(cpuinfo, &topology)
+        Fingerprint::new(cpuinfo, MEMINFO, &topology)
+    }
+
+    #[test]
+    fn a_machine_with_other_memory_is_another_one() {
+        let with = |kib: &str| {
+            let topology = Topology::regular(Shape {
+                sockets: 1,
+                cores_per_socket: 2,
+                threads_per_core: 1,
+            });
+            let meminfo = format!("MemTotal:       {kib} kB\nMemFree: 1 kB\n");
+            Fingerprint::new(CPUINFO, &meminfo, &topology)
+        };
+        // Another kernel keeps some other part for itself.
+        assert_eq!(with("131072000").differs_from(&with("131050000")), None);
+        let told = with("131072000").differs_from(&with("65536000")).unwrap();
+        assert!(told.contains("64 GiB of memory, not 128"), "{told}");
     }
 
     #[test]

@@ -20,6 +20,7 @@
 pub mod bandwidth;
 pub mod coherence;
 mod fingerprint;
+mod nominal;
 mod pin;
 pub mod pipeline;
 pub mod thresholds;
@@ -28,6 +29,10 @@ use crate::HostError;
 use mapper_model::{CpuId, CpuSet, MachineProfile, NodeId, Topology};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Where the kernel describes each CPU.
+const CPUS: &str = "/sys/devices/system/cpu";
 
 pub use fingerprint::Fingerprint;
 pub use thresholds::Thresholds;
@@ -67,6 +72,8 @@ pub struct Calibration {
 pub struct Points {
     /// Steps per second of a chain of instructions of one cycle each; `None` where none is known.
     pub clock_hz: Option<f64>,
+    /// The clock that the processor is sold with; `None` where the kernel does not tell.
+    pub nominal_hz: Option<f64>,
     /// Memory bandwidth.
     pub bandwidth: Vec<bandwidth::Point>,
     /// Shared counters.
@@ -175,7 +182,10 @@ pub fn calibrate(
             what: step.what(),
         });
         match step {
-            Step::Clock(cpu) => points.clock_hz = pipeline::clock_hz(*cpu)?,
+            Step::Clock(cpu) => {
+                points.nominal_hz = nominal::nominal_hz(Path::new(CPUS), *cpu);
+                points.clock_hz = pipeline::clock_hz(*cpu)?;
+            }
             Step::Coherence(distance, pair) => {
                 points
                     .coherence

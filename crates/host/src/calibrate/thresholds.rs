@@ -2,7 +2,7 @@
 //!
 //! | threshold | rule | source |
 //! |---|---|---|
-//! | `clock_hz` | the clock while one CPU computes | MAPPER Table 1: rates per nominal cycle |
+//! | `clock_hz` | the nominal clock; where it is not told, the clock while one CPU computes | MAPPER Table 1: rates per nominal cycle |
 //! | `llc_misses_per_s` | 60 % of the least bandwidth of a node with its own memory, in lines of 64 bytes | MAPPER §3.4: a microbenchmark saturates the resource; the share as in the default |
 //! | `sharing_medium_per_cycle` | the activity from which two threads are 5 % slower across sockets than in one | SAM-MPH Fig. 1: speedup over separate sockets |
 //! | `sharing_high_per_cycle` | the activity from which two threads are no slower on one core than on two | SAM-MPH §3.2: "benefits of colocating exceed the cost of contention" |
@@ -154,17 +154,18 @@ pub(super) fn draw(points: &Points) -> Drawn {
             None
         }
     };
-    let clock = points.clock_hz.ok_or_else(|| {
+    let clock = points.nominal_hz.or(points.clock_hz).ok_or_else(|| {
         "no instruction is known that takes one cycle on every processor of this kind".to_owned()
     });
     let mut machine = Thresholds {
         clock_hz: take(
             "clock_hz",
             clock.clone().map(|hz| {
-                (
-                    hz,
-                    "chain of instructions of one cycle on one CPU".to_owned(),
-                )
+                let how = match points.nominal_hz {
+                    Some(_) => "nominal clock, as the kernel tells it",
+                    None => "chain of instructions of one cycle on one CPU; the nominal clock is not told",
+                };
+                (hz, how.to_owned())
             }),
         ),
         sharing_high_per_cycle: take(
@@ -441,6 +442,17 @@ mod tests {
         // 1.25 is half-way between 1.0 and 1.5: the geometric mean of 0.5 and 1.0.
         let (ipc, _) = ipc_high(&points, CLOCK).unwrap();
         assert!((ipc - 0.5f64.sqrt()).abs() < 1e-9, "{ipc}");
+    }
+
+    #[test]
+    fn rates_are_per_nominal_cycle_where_the_nominal_clock_is_known() {
+        let drawn = draw(&Points {
+            clock_hz: Some(4.1e9),
+            nominal_hz: Some(2.3e9),
+            ..Points::default()
+        });
+        assert_eq!(drawn.machine.clock_hz, Some(2.3e9));
+        assert!(drawn.how["clock_hz"].contains("nominal"));
     }
 
     #[test]
