@@ -105,7 +105,7 @@ pub(super) fn evaluated(measured: &Measured, cpus: usize) -> ExperimentResult {
     };
     ExperimentResult {
         group: experiment.group,
-        programs: experiment.programs.iter().map(|p| p.name()).collect(),
+        programs: experiment.programs.iter().map(|p| p.title()).collect(),
         settings: measured
             .runs
             .iter()

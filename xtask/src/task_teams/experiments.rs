@@ -124,7 +124,11 @@ pub(crate) struct Experiment {
 
 impl Experiment {
     pub(super) fn name(&self) -> String {
-        let names: Vec<_> = self.programs.iter().map(|program| program.name()).collect();
+        let names: Vec<_> = self
+            .programs
+            .iter()
+            .map(|program| program.title())
+            .collect();
         names.join("+")
     }
 }
@@ -181,7 +185,11 @@ fn of_group(group: Group) -> Vec<Experiment> {
             let pairs: &[[Program; 2]] = if group == Group::Fit {
                 &[[Program::Fit, Program::Fit]]
             } else {
-                &[[Program::Sweep, Program::Mg], [Program::Md, Program::Cg]]
+                &[
+                    [Program::Sweep, Program::Mg],
+                    [Program::LargerSweep, Program::LargerMg],
+                    [Program::Md, Program::Cg],
+                ]
             };
             pairs
                 .iter()

@@ -142,7 +142,7 @@ impl Stage {
                     if !program.is_same_result(right, line.checksum) {
                         run.wrong.push(format!(
                             "{} came to the checksum {} and alone to {right}",
-                            program.name(),
+                            program.title(),
                             line.checksum
                         ));
                     }
@@ -156,7 +156,7 @@ impl Stage {
         self.work
             .get(&program)
             .copied()
-            .with_context(|| format!("{} was not calibrated", program.name()))
+            .with_context(|| format!("{} was not calibrated", program.title()))
     }
 
     /// The command that starts a program under a setting. All that distinguishes the settings is
@@ -254,7 +254,7 @@ impl Stage {
             Verdict::TimedOut => bail!(
                 "{} with {steps} steps takes longer than {patience:?} alone; this machine is too \
                  slow or too busy",
-                program.name(),
+                program.title(),
             ),
             Verdict::Wrong(reason) => bail!("{reason} when run alone"),
         }
@@ -284,7 +284,7 @@ impl Stage {
         }
         bail!(
             "the running time of {} does not grow with its steps",
-            program.name()
+            program.title()
         )
     }
 }

@@ -109,9 +109,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let progress = Progress::start("calibrating", wanted.len())?;
     for &program in &wanted {
-        progress.doing(program.name().to_owned());
+        progress.doing(program.title().to_owned());
         let steps = stage.calibrate(program)?;
-        progress.done(&format!("{}: {steps} steps", program.name()));
+        progress.done(&format!("{}: {steps} steps", program.title()));
     }
     progress.finish();
     let repetitions = usize::from(args.reps);
