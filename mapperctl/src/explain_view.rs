@@ -2,7 +2,7 @@
 
 use crate::plain_text::{Width, harmless, wrapped};
 use crate::quantities::{counted, short, span};
-use crate::status_view::teams_and_runtime;
+use crate::status_view::{pace, teams_and_runtime};
 use crate::table::{Cell, Column, Table};
 use anstyle::Style;
 use mapper_control::schema::ExplainReply;
@@ -86,6 +86,9 @@ fn heading(reply: &ExplainReply, width: Width) -> String {
             &reply.runtime,
         )),
     );
+    if let Some(stretched) = &reply.stretched {
+        line("decided", pace(stretched));
+    }
     if let Some(efficiency) = reply.norm_eff {
         line("efficiency", format!("{} (normalized)", short(efficiency)));
     }

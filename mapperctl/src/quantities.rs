@@ -28,7 +28,9 @@ pub(crate) fn short_or_dash(value: Option<f64>) -> String {
 pub(crate) fn span(ns: u64) -> String {
     const SECOND: u64 = 1_000_000_000;
     let seconds = ns / SECOND;
+    let tenths_ms = ns / 100_000 % 10;
     match seconds {
+        0 if ns < 10_000_000 && tenths_ms > 0 => format!("{}.{tenths_ms} ms", ns / 1_000_000),
         0 => format!("{} ms", ns / 1_000_000),
         1..=9 => {
             let tenths = ns / (SECOND / 10) % 10;
@@ -77,6 +79,9 @@ mod tests {
     #[test]
     fn times_are_told_in_two_units() {
         for (ns, expected) in [
+            (450_000, "0.4 ms"),
+            (7_000_000, "7 ms"),
+            (7_250_000, "7.2 ms"),
             (20_000_000, "20 ms"),
             (1_000_000_000, "1 s"),
             (2_500_000_000, "2.5 s"),

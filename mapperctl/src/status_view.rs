@@ -5,7 +5,8 @@ use crate::quantities::{counted, short, short_or_dash, span};
 use crate::table::{Cell, Column, Table};
 use anstyle::{AnsiColor, Style};
 use mapper_control::schema::{
-    AppStatus, MemoryPolicy, RuntimeState, RuntimeStatus, Selection, Status,
+    AppStatus, DaemonStatus, MemoryPolicy, RuntimeState, RuntimeStatus, Selection, Status,
+    StretchedInterval,
 };
 use mapper_model::{MemoryRate, TeamMode};
 
@@ -30,7 +31,7 @@ fn heading(status: &Status, width: Width) -> String {
     line(
         "daemon",
         format!(
-            "mapperd {}, process {}, up {}, {} taken, one every {}",
+            "mapperd {}, process {}, up {}, {} taken, one {}",
             daemon.version,
             daemon.pid,
             span(daemon.uptime_ns),
@@ -38,7 +39,7 @@ fn heading(status: &Status, width: Width) -> String {
                 u32::try_from(daemon.decisions).unwrap_or(u32::MAX),
                 "decision"
             ),
-            span(daemon.interval_ns),
+            how_often(daemon),
         ),
     );
     line(
@@ -64,6 +65,24 @@ fn heading(status: &Status, width: Width) -> String {
     line("enforcer", selection(&daemon.enforcer));
     line("counters", selection(&daemon.counters));
     out
+}
+
+/// How often a decision is taken, and why not as often as set.
+fn how_often(daemon: &DaemonStatus) -> String {
+    match &daemon.stretched {
+        None => format!("every {}", span(daemon.interval_ns)),
+        Some(stretched) => pace(stretched),
+    }
+}
+
+/// An interval that is longer than set.
+pub(crate) fn pace(stretched: &StretchedInterval) -> String {
+    format!(
+        "every {} instead of {}: a pass takes {}",
+        span(stretched.interval_ns),
+        span(stretched.asked_ns),
+        span(stretched.pass_ns)
+    )
 }
 
 fn or_none(list: &str) -> &str {

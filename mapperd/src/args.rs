@@ -5,6 +5,7 @@ use crate::selection::EnforcerChoice;
 use clap::{Parser, Subcommand};
 use mapper_host::counters::Choice as CounterChoice;
 use mapper_model::CpuSet;
+use mapper_pipeline::OverheadBudget;
 use std::path::PathBuf;
 
 /// Gives parallel applications CPUs so that each keeps its promised performance.
@@ -33,6 +34,10 @@ pub(crate) struct Args {
     /// Time between two decisions, from 20ms to 10s [default: 1s]
     #[arg(long, value_name = "TIME")]
     pub(crate) interval: Option<Interval>,
+    /// Share of the interval that observing, deciding and enforcing may take; beyond, the interval is
+    /// stretched. From 0.001 to 0.5, or 0 for none [default: 0.02]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) overhead_budget: Option<OverheadBudget>,
     /// Policy that decides how many CPUs each application gets [default: mapper]
     #[arg(long, value_name = "NAME", value_parser = allocation_policy)]
     pub(crate) allocation: Option<String>,

@@ -17,6 +17,7 @@ use mapper_host::counters::Choice as CounterChoice;
 use mapper_map::MappingConfig;
 use mapper_model::{CpuSet, MachineProfile};
 use mapper_monitor::MonitorConfig;
+use mapper_pipeline::OverheadBudget;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fmt;
@@ -34,6 +35,10 @@ pub(crate) struct ConfigFile {
     /// Time between two decisions, from 20ms to 10s, such as "1s" or "250ms".
     #[schemars(with = "Option<String>")]
     pub(crate) interval: Option<Interval>,
+    /// Share of the interval that observing, deciding and enforcing may take, from 0.001 to 0.5; beyond, the
+    /// interval is stretched. 0: whatever it takes.
+    #[schemars(with = "Option<f64>")]
+    pub(crate) overhead_budget: Option<OverheadBudget>,
     /// Policy that decides how many CPUs each application gets; `mapperctl policies` lists them.
     #[schemars(with = "Option<String>")]
     pub(crate) allocation: Option<Parsed<AllocationName>>,
@@ -445,6 +450,7 @@ mod tests {
         let default = Settings::merge(args(), ConfigFile::default(), "").unwrap();
         assert_eq!(told.pipeline, default.pipeline);
         assert_eq!(told.interval, default.interval);
+        assert_eq!(told.overhead_budget, default.overhead_budget);
         assert_eq!(told.enforcer, default.enforcer);
         assert_eq!(told.counters, default.counters);
         assert_eq!(told.socket, default.socket);

@@ -98,6 +98,7 @@ struct Snapshot {
     usable: u64,
     free: u64,
     decisions: u64,
+    interval_s: f64,
     launches: u64,
     refused: u64,
     adoptions: u64,
@@ -200,6 +201,7 @@ impl Snapshot {
             usable: daemon.usable.len().into(),
             free: free.len().into(),
             decisions: daemon.decisions,
+            interval_s: daemon.pacing.interval_ns() as f64 * 1e-9,
             launches: tally.launches,
             refused: tally.refused,
             adoptions: tally.adoptions,
@@ -302,6 +304,12 @@ impl Collector for Snapshot {
             &gauge(apps),
         )?;
         to.one("decisions", "Decisions taken", None, &count(self.decisions))?;
+        to.one(
+            "interval",
+            "Time between two decisions at present",
+            Some(&Unit::Seconds),
+            &ConstGauge::new(self.interval_s),
+        )?;
         to.one(
             "launches",
             "Applications launched",

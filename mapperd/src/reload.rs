@@ -76,6 +76,11 @@ impl Daemon {
         let old = &self.parts.settings;
         let mut changes = Changes::default();
         changes.now("interval", &old.interval, &new.interval);
+        changes.now(
+            "overhead_budget",
+            &old.overhead_budget,
+            &new.overhead_budget,
+        );
         changes.now("reserve", &old.reserve, &new.reserve);
         if old.access != new.access {
             changes.now.push("[[access]]".to_owned());
@@ -105,10 +110,12 @@ impl Daemon {
                 tracing::warn!("recording ended: it holds the decisions of one configuration");
             }
         }
-        let interval_changed = old.interval != new.interval;
+        let pace_changed =
+            old.interval != new.interval || old.overhead_budget != new.overhead_budget;
         self.parts.usable_cpus = usable_cpus;
         let Settings {
             interval,
+            overhead_budget,
             reserve,
             pipeline,
             access,
@@ -116,12 +123,16 @@ impl Daemon {
             ..
         } = new;
         let settings = &mut self.parts.settings;
-        (settings.interval, settings.reserve) = (interval, reserve);
+        (settings.interval, settings.overhead_budget) = (interval, overhead_budget);
+        settings.reserve = reserve;
         (settings.pipeline, settings.access) = (pipeline, access);
         settings.programs = programs;
+        if pace_changed {
+            self.pacing.set(interval.nanoseconds(), overhead_budget);
+        }
         if !self.apps.is_empty() {
             self.decide(Trigger::Membership);
-            if interval_changed {
+            if pace_changed {
                 self.restart_interval();
             }
         }

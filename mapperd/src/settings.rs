@@ -11,7 +11,7 @@ use anyhow::bail;
 use mapper_control::socket_path::{SYSTEM_SOCKET, Surroundings};
 use mapper_host::counters::Choice as CounterChoice;
 use mapper_model::CpuSet;
-use mapper_pipeline::PipelineConfig;
+use mapper_pipeline::{OverheadBudget, PipelineConfig};
 use std::path::{Path, PathBuf};
 
 /// The system daemon's configuration.
@@ -35,6 +35,7 @@ pub(crate) struct Settings {
     pub(crate) audience: Audience,
     pub(crate) socket: PathBuf,
     pub(crate) interval: Interval,
+    pub(crate) overhead_budget: OverheadBudget,
     pub(crate) enforcer: EnforcerChoice,
     pub(crate) cgroup_root: Option<PathBuf>,
     pub(crate) counters: CounterChoice,
@@ -117,6 +118,10 @@ impl Settings {
             audience,
             socket,
             interval: args.interval.or(file.interval).unwrap_or_default(),
+            overhead_budget: args
+                .overhead_budget
+                .or(file.overhead_budget)
+                .unwrap_or_default(),
             enforcer,
             cgroup_root: args.cgroup_root.or(file.cgroup_root),
             counters: args
@@ -222,6 +227,10 @@ mod tests {
             (
                 "interval = \"1h\"\n",
                 &["line 1", "interval \"1h\"", "20ms to 10s"],
+            ),
+            (
+                "interval = \"20ms\"\noverhead_budget = 2\n",
+                &["line 2", "overhead budget 2", "0.001 to 0.5"],
             ),
             ("[machine]\nclock = 3\n", &["line 2", "`clock`", "clock_hz"]),
             ("counters = \"perf\"\n", &["line 1", "\"perf\"", "hardware"]),

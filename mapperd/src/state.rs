@@ -43,7 +43,7 @@ use mapper_host::enforce::{Departure, Enforcer, EnforcerKind};
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::TopologySource;
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp, Trigger};
-use mapper_pipeline::Controller;
+use mapper_pipeline::{Controller, Pacing};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -99,6 +99,8 @@ pub(crate) struct Daemon {
     /// Reports of applications that have ended.
     pub(crate) closed: Closed,
     pub(crate) tally: Tally,
+    /// How often a decision is taken.
+    pub(crate) pacing: Pacing,
     timing: Timing,
 }
 
@@ -162,6 +164,8 @@ impl Daemon {
     pub(crate) fn new(parts: Parts) -> anyhow::Result<Self> {
         let started_ns = parts.clock.now_ns();
         let sleep = Sleep::until_now(parts.clock.as_ref());
+        let settings = &parts.settings;
+        let pacing = Pacing::new(settings.interval.nanoseconds(), settings.overhead_budget);
         let mut daemon = Self {
             next_app: AppId(1),
             released: BTreeSet::new(),
@@ -174,6 +178,7 @@ impl Daemon {
             sleep,
             closed: Closed::default(),
             tally: Tally::default(),
+            pacing,
             timing: Timing::default(),
         };
         let usable = daemon.read_usable()?;
@@ -287,12 +292,15 @@ impl Daemon {
     fn interval_passed(&mut self) {
         let now = Instant::now();
         self.timing.last_interval = Some(now);
-        self.timing.next_interval = Some(now + self.parts.settings.interval.duration());
         for app in self.orphans() {
             self.end_if_empty(app);
         }
         if !self.apps.is_empty() {
             self.decide(Trigger::Interval);
+        }
+        // Whoever ended last has stopped the timer. What the pass took has its say in the next one.
+        if !self.apps.is_empty() {
+            self.timing.next_interval = Some(now + self.interval());
         }
         let save_every = match self.parts.enforcer.kind() {
             EnforcerKind::Cgroup => SAVE_EVERY,
@@ -318,7 +326,7 @@ impl Daemon {
             service::status("idle");
             return;
         }
-        let interval = self.parts.settings.interval.duration();
+        let interval = self.interval();
         let now = Instant::now();
         let last = *self.timing.last_interval.get_or_insert(now);
         // The interval in which somebody came or left gives no sample, so a new one begins here; but
@@ -331,7 +339,12 @@ impl Daemon {
     pub(crate) fn restart_interval(&mut self) {
         let now = Instant::now();
         self.timing.last_interval = Some(now);
-        self.timing.next_interval = Some(now + self.parts.settings.interval.duration());
+        self.timing.next_interval = Some(now + self.interval());
+    }
+
+    /// The time from one decision to the next, at present.
+    fn interval(&self) -> Duration {
+        Duration::from_nanos(self.pacing.interval_ns())
     }
 
     fn orphans(&self) -> Vec<AppId> {

@@ -5,12 +5,12 @@ use crate::state::{App, Daemon};
 use mapper_abi::{ReportFlags, RuntimeReport, Runtimes, TeamsOff};
 use mapper_control::schema::{
     AppStatus, CurveEntry, DaemonStatus, DecisionEntry, ExplainReply, PoliciesReply, PolicyEntry,
-    PolicyKind, RuntimeState, RuntimeStatus, SocketLayout, Status, ToldReason, TopologyStatus,
+    PolicyKind, RuntimeState, RuntimeStatus, SocketLayout, Status, StretchedInterval, ToldReason,
+    TopologyStatus,
 };
 use mapper_control::{ErrorReply, PROTOCOL, Reply};
 use mapper_model::{CpuSet, Reason, Topology};
 use mapper_pipeline as pipeline;
-use std::time::Duration;
 
 impl Daemon {
     pub(crate) fn status(&self, peer: &Peer) -> Status {
@@ -26,7 +26,8 @@ impl Daemon {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 pid: std::process::id(),
                 uptime_ns: self.parts.clock.now_ns().saturating_sub(self.started_ns),
-                interval_ns: nanoseconds(self.parts.settings.interval.duration()),
+                interval_ns: self.parts.settings.interval.nanoseconds(),
+                stretched: self.stretched(),
                 decisions: self.decisions,
                 allocation: config.allocation.clone(),
                 mapping: config.mapping.clone(),
@@ -52,6 +53,16 @@ impl Daemon {
                 })
                 .collect(),
         }
+    }
+
+    /// The interval, if it is longer than set.
+    fn stretched(&self) -> Option<StretchedInterval> {
+        let stretched = self.pacing.stretched()?;
+        Some(StretchedInterval {
+            interval_ns: stretched.interval_ns,
+            asked_ns: stretched.asked_ns,
+            pass_ns: stretched.pass_ns,
+        })
     }
 
     fn app_status(&self, app: &App) -> AppStatus {
@@ -120,6 +131,7 @@ impl Daemon {
             teams: app.spec.teams,
             teams_by: app.provenance.teams_by.clone(),
             runtime: runtime_status(app),
+            stretched: self.stretched(),
             curve: explained
                 .curve
                 .iter()
@@ -373,10 +385,6 @@ fn told(reasons: &[Reason]) -> Vec<ToldReason> {
 
 fn count(sets: &[CpuSet]) -> u32 {
     u32::try_from(sets.len()).unwrap_or(u32::MAX)
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use mapper_host::procfs::ProcFs;
 use mapper_model::{
     Action, AppId, AppObservation, CpuSet, NodeId, Observation, Plan, Reading, ThreadId, Trigger,
 };
+use mapper_pipeline::pacing::Change;
 use mapper_pipeline::{Severity, check};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ impl Daemon {
     /// Takes one decision and puts it in force.
     pub(crate) fn decide(&mut self, trigger: Trigger) {
         let started = Instant::now();
+        let cpu_time = ThreadCpuTime::now();
         // Whatever is logged in between belongs to this interval, and says so. Numbers are taken when the
         // observation is.
         let span = tracing::info_span!("interval", interval = self.decisions + 1, cause = ?trigger);
@@ -55,6 +57,28 @@ impl Daemon {
             enforce_ns: nanoseconds(started.elapsed() - decided),
         };
         self.tell_decision(&plan, &times);
+        // What an arrival costs, such as opening counters, is not what the next interval costs.
+        if trigger == Trigger::Interval {
+            self.adapt_interval(cpu_time.elapsed_ns());
+        }
+    }
+
+    /// Stretches the interval when a pass costs more than the budget, and ends that when it does not.
+    fn adapt_interval(&mut self, cost_ns: u64) {
+        match self.pacing.passed(cost_ns) {
+            Change::None => {}
+            Change::Stretched(stretched) => tracing::info!(
+                interval_ns = stretched.interval_ns,
+                pass_ns = stretched.pass_ns,
+                budget = ?self.parts.settings.overhead_budget,
+                "decisions {stretched}"
+            ),
+            Change::AsAsked => tracing::info!(
+                interval_ns = self.pacing.interval_ns(),
+                "decisions every {} as set: a pass is within the budget again",
+                self.parts.settings.interval
+            ),
+        }
     }
 
     /// Has memory follow an application's CPUs, if it is to. Only after all have moved: the kernel moves the
@@ -285,6 +309,24 @@ struct Times {
     observe_ns: u64,
     decide_ns: u64,
     enforce_ns: u64,
+}
+
+/// The CPU time of this thread at a moment.
+#[derive(Clone, Copy, Debug)]
+struct ThreadCpuTime(Duration);
+
+impl ThreadCpuTime {
+    fn now() -> Self {
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        // The kernel gives neither part below 0.
+        let seconds = u64::try_from(used.tv_sec).unwrap_or_default();
+        let ns = u64::try_from(used.tv_nsec).unwrap_or_default();
+        Self(Duration::from_secs(seconds) + Duration::from_nanos(ns))
+    }
+
+    fn elapsed_ns(self) -> u64 {
+        nanoseconds(Self::now().0.saturating_sub(self.0))
+    }
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

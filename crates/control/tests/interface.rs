@@ -246,6 +246,14 @@ fn adopt(target: AdoptTarget) -> AdoptRequest {
     }
 }
 
+fn stretched() -> StretchedInterval {
+    StretchedInterval {
+        interval_ns: 1_300_000_000,
+        asked_ns: 20_000_000,
+        pass_ns: 25_000_000,
+    }
+}
+
 /// A status with every field given.
 fn status() -> Status {
     Status {
@@ -255,6 +263,7 @@ fn status() -> Status {
             pid: 1,
             uptime_ns: 5,
             interval_ns: 1_000_000_000,
+            stretched: Some(stretched()),
             decisions: 4,
             allocation: "mapper".into(),
             mapping: "sam_mph".into(),
@@ -360,6 +369,7 @@ fn replies() -> BTreeMap<&'static str, Reply> {
                     runtimes: vec!["libgomp".into()],
                     notes: vec!["static".into()],
                 },
+                stretched: Some(stretched()),
                 curve: vec![CurveEntry {
                     cpus: 2,
                     performance: 1.5,

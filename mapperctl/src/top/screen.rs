@@ -80,7 +80,12 @@ fn heading(frame: &mut Frame<'_>, area: Rect, status: &Status) {
         "{} / {}  every {}  {} taken",
         harmless(&daemon.allocation),
         harmless(&daemon.mapping),
-        span(daemon.interval_ns),
+        // As it is, not as set.
+        span(
+            daemon
+                .stretched
+                .map_or(daemon.interval_ns, |s| s.interval_ns)
+        ),
         counted(
             u32::try_from(daemon.decisions).unwrap_or(u32::MAX),
             "decision"

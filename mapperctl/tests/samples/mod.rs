@@ -70,6 +70,7 @@ pub(crate) fn idle() -> Status {
             pid: 812,
             uptime_ns: 11_530_000_000_000,
             interval_ns: 1_000_000_000,
+            stretched: None,
             decisions: 11_530,
             allocation: "mapper".into(),
             mapping: "sam_mph".into(),
@@ -147,8 +148,17 @@ pub(crate) fn status() -> Status {
     ];
 
     let mut status = idle();
+    status.daemon.stretched = Some(stretched());
     status.apps = vec![md, cg, long];
     status
+}
+
+fn stretched() -> StretchedInterval {
+    StretchedInterval {
+        interval_ns: 1_300_000_000,
+        asked_ns: 1_000_000_000,
+        pass_ns: 25_125_000,
+    }
 }
 
 /// The first of them at length.
@@ -193,6 +203,7 @@ pub(crate) fn explain() -> ExplainReply {
             runtimes: vec!["libgomp".into()],
             notes: vec![],
         },
+        stretched: Some(stretched()),
         curve: vec![
             point(8, 702_000.0, 12_000.0, 4.0),
             point(16, 1_180_000.0, 20_500.0, 2.5),

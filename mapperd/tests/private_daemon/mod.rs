@@ -103,6 +103,7 @@ impl Daemon {
             .args(["--enforcer", "affinity", "--counters", "software"])
             .args(flags)
             .args(Self::without_the_systems(flags))
+            .args(Self::as_often_as_said(flags))
             .stderr(log)
             .spawn()
             .unwrap()
@@ -114,6 +115,16 @@ impl Daemon {
             &[]
         } else {
             &["--config", "/dev/null"]
+        }
+    }
+
+    /// A daemon built for tests is slow, so that short intervals would be stretched.
+    fn as_often_as_said(flags: &[&str]) -> &'static [&'static str] {
+        let has = |flag| flags.contains(&flag);
+        if has("--config") || has("--overhead-budget") {
+            &[]
+        } else {
+            &["--overhead-budget", "0"]
         }
     }
 

@@ -1,6 +1,6 @@
 //! Why an application has the CPUs it has, at length.
 
-use crate::schema::{PerformanceStatus, RuntimeStatus, ToldReason};
+use crate::schema::{PerformanceStatus, RuntimeStatus, StretchedInterval, ToldReason};
 use mapper_model::{AppId, AppName, CpuSet, RegionPhase, TeamMode};
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,9 @@ pub struct ExplainReply {
     /// The runtime interface.
     #[serde(default)]
     pub runtime: RuntimeStatus,
+    /// The present time between two decisions, where it is longer than set.
+    #[serde(default)]
+    pub stretched: Option<StretchedInterval>,
     /// What is known of its performance, by ascending CPU count.
     pub curve: Vec<CurveEntry>,
     /// The last decisions, oldest first: up to ten.

@@ -35,5 +35,5 @@ pub use service::{GetInterfaceDescription, InterfaceDescription, ServiceInfo};
 pub use status::status_schema;
 pub use status::{
     AppStatus, DaemonStatus, PerformanceStatus, RuntimeState, RuntimeStatus, Selection,
-    SocketLayout, Status, ToldReason, TopologyStatus,
+    SocketLayout, Status, StretchedInterval, ToldReason, TopologyStatus,
 };

@@ -31,8 +31,11 @@ pub struct DaemonStatus {
     pub pid: u32,
     /// For how long it has run.
     pub uptime_ns: u64,
-    /// Time between two decisions.
+    /// Time between two decisions, as set.
     pub interval_ns: u64,
+    /// The present time, where it is longer, as deciding would otherwise cost too much.
+    #[serde(default)]
+    pub stretched: Option<StretchedInterval>,
     /// Decisions taken so far.
     pub decisions: u64,
     /// The allocation policy: how many CPUs each.
@@ -43,6 +46,18 @@ pub struct DaemonStatus {
     pub enforcer: Selection,
     /// Where measurements come from.
     pub counters: Selection,
+}
+
+/// An interval that is longer than set, so that deciding keeps within its budget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StretchedInterval {
+    /// Time between two decisions.
+    pub interval_ns: u64,
+    /// The time that was set.
+    pub asked_ns: u64,
+    /// CPU time of one: observing, deciding and enforcing.
+    pub pass_ns: u64,
 }
 
 /// What was chosen among several ways, and why not a better one.
