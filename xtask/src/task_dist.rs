@@ -1,10 +1,11 @@
 //! `cargo xtask dist`: a Debian package out of what `cargo xtask install` puts in place.
 //!
 //! [`package`] lays the files out as the policy of Debian wants them and packs them; [`documents`] has the
-//! programs write their manual pages and completions. What needs judgement (maintainer scripts, copyright, what
+//! programs write their manual pages and completions, [`copyright`] says whose work it is. What needs judgement (maintainer scripts, copyright, what
 //! lintian is told) lies in `deploy/debian`. The same source, toolchain and folder give the same package, byte
 //! for byte: every time in it is `SOURCE_DATE_EPOCH`, or that of the last commit.
 
+mod copyright;
 mod documents;
 mod package;
 

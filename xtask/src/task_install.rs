@@ -20,7 +20,7 @@ use crate::workspace;
 pub(crate) const SONAME: &str = include_str!("../../crates/client-c/soname").trim_ascii_end();
 
 /// The packages that are built for an installation.
-const PACKAGES: [&str; 5] = [
+pub(crate) const PACKAGES: [&str; 5] = [
     "mapperd",
     "mapper-launch",
     "mapperctl",

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
 
-use super::documents;
+use super::{copyright, documents};
 use crate::task_install::{Folders, SONAME};
 use crate::workspace;
 
@@ -118,7 +118,9 @@ impl Debian {
     fn lay_out(&self, built: &Path) -> anyhow::Result<()> {
         let libraries = PathBuf::from(format!("/usr/lib/{}", self.multiarch));
         let folders = Folders::new("/usr".into(), Some(libraries.clone()), None)?;
+        let linked = copyright::linked()?;
         for path in folders.install(built, &self.tree)? {
+            copyright::check(&path, &linked)?;
             strip(&path)?;
         }
         let share = self.tree.join("usr/share");
@@ -128,7 +130,8 @@ impl Debian {
             }
         }
         let doc = share.join("doc/mapper");
-        write(&doc.join("copyright"), &shipped("copyright")?)?;
+        let whose = copyright::file(&shipped("copyright")?, &linked)?;
+        write(&doc.join("copyright"), &whose)?;
         let changelog = doc.join("changelog.Debian");
         write(&changelog, &self.changelog()?)?;
         run(Command::new("gzip").args(["-9", "-n"]).arg(changelog))?;
@@ -340,7 +343,7 @@ fn run(command: &mut Command) -> anyhow::Result<()> {
 }
 
 /// Runs a command; gives what it printed.
-fn output(command: &mut Command) -> anyhow::Result<String> {
+pub(super) fn output(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("start {name}"))?;
     if !output.status.success() {
