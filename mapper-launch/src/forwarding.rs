@@ -162,18 +162,25 @@ mod tests {
     #[test]
     fn a_sender_is_known_by_its_ancestors() {
         let launcher = std::process::id();
+        // Numbers that no process has, this one either.
+        const CHILD: u32 = i32::MAX as u32;
+        const GRANDCHILD: u32 = CHILD - 1;
+        const STRANGER: u32 = CHILD - 2;
+        const GONE: u32 = CHILD - 3;
         let tree = |process| match process {
-            10 => Some(9),
-            9 => Some(launcher),
-            20 => Some(1),
+            GRANDCHILD => Some(CHILD),
+            CHILD => Some(launcher),
+            STRANGER => Some(1),
             _ => None,
         };
-        assert_eq!(origin(libc::SI_USER, 10, tree), Origin::Program);
-        assert_eq!(origin(libc::SI_QUEUE, 20, tree), Origin::Outside);
-        assert_eq!(origin(libc::SI_USER, 30, tree), Origin::Outside);
-        assert_eq!(origin(libc::SI_KERNEL, 0, tree), Origin::Kernel);
-        let circle = |process| Some(process + 2);
-        assert_eq!(origin(libc::SI_USER, 10, circle), Origin::Outside);
+        let of = |code, process: u32| origin(code, process, tree);
+        assert_eq!(of(libc::SI_USER, GRANDCHILD), Origin::Program);
+        assert_eq!(of(libc::SI_QUEUE, STRANGER), Origin::Outside);
+        assert_eq!(of(libc::SI_USER, GONE), Origin::Outside);
+        assert_eq!(of(libc::SI_KERNEL, 0), Origin::Kernel);
+        let circle = |process: u32| Some(process ^ 1);
+        let found = origin(libc::SI_USER, GONE, circle);
+        assert_eq!(found, Origin::Outside);
         assert_eq!(
             parent_of(launcher),
             Some(std::os::unix::process::parent_id())

@@ -87,9 +87,14 @@ mod tests {
 
     #[test]
     fn a_turn_is_timed_in_next_to_no_time() {
-        let begun = Instant::now();
-        let turns = SpinTurns::measured();
-        assert!(begun.elapsed() < Duration::from_millis(50));
-        assert!((LEAST_TURNS..=MOST_TURNS).contains(&turns.0));
+        // Other work on the machine can only make it longer.
+        let times = (0..20).map(|_| {
+            let begun = Instant::now();
+            let turns = SpinTurns::measured();
+            assert!((LEAST_TURNS..=MOST_TURNS).contains(&turns.0));
+            begun.elapsed()
+        });
+        let least = times.min().unwrap();
+        assert!(least < Duration::from_millis(5), "{least:?}");
     }
 }

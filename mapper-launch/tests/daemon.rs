@@ -251,18 +251,11 @@ fn orphans_stay_below_the_launcher_while_the_program_runs() {
     running.end();
 }
 
-/// The median time of a command.
-fn median_ms(mut command: impl FnMut() -> std::process::Command) -> f64 {
-    let mut times: Vec<f64> = (0..15)
-        .map(|_| {
-            let mut command = command();
-            let begun = Instant::now();
-            assert!(command.status().unwrap().success());
-            begun.elapsed().as_secs_f64() * 1e3
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+/// How long a command takes.
+fn time_ms(mut command: std::process::Command) -> f64 {
+    let begun = Instant::now();
+    assert!(command.status().unwrap().success());
+    begun.elapsed().as_secs_f64() * 1e3
 }
 
 #[test]
@@ -275,18 +268,19 @@ fn a_launch_costs_less_than_15_ms() {
         }
         _ => Answer::HangUp,
     });
-    let mut costs = Vec::new();
-    // Other work on the machine can only make it look worse: the best of some tries counts.
-    for _ in 0..5 {
-        let launched = median_ms(|| stage.launch(&[], &["true"]));
-        let plain = median_ms(|| stage.bare("true"));
-        costs.push(launched - plain);
-        if launched - plain < 15.0 {
-            println!("launch overhead: {:.2} ms", launched - plain);
-            return;
-        }
+    // Other work on the machine can only make it look worse: of many tries, by turns, the least counts.
+    let mut least_ms = [f64::INFINITY; 2];
+    for _ in 0..60 {
+        let commands = [stage.launch(&[], &["true"]), stage.bare("true")];
+        let times_ms = commands.map(time_ms);
+        least_ms = [0, 1].map(|which| least_ms[which].min(times_ms[which]));
     }
-    panic!("milliseconds more than without the launcher: {costs:?}");
+    let [launched, plain] = least_ms;
+    let cost = launched - plain;
+    assert!(
+        (5.0..15.0).contains(&cost),
+        "{cost} ms more than without the launcher"
+    );
 }
 
 #[test]

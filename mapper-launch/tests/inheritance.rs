@@ -333,19 +333,16 @@ fn the_launchers_helper_is_not_mistaken_for_it() {
     support::eventually("the witness is there", || {
         support::children(launcher).len() == 2
     });
-    let witness = support::children(launcher)
-        .into_iter()
-        .find(|pid| *pid != program)
-        .unwrap();
+    let witness = support::witness(launcher, program).unwrap();
     support::eventually("it has its name", || {
         let name = std::fs::read_to_string(format!("/proc/{witness}/comm")).unwrap_or_default();
         name == "mapper-witness\n"
     });
-    let line = std::fs::read(format!("/proc/{witness}/cmdline")).unwrap();
-    assert!(
-        !String::from_utf8_lossy(&line).contains("mapper-launch"),
-        "{line:?}"
-    );
+    // Which comes before its command line.
+    support::eventually("its command line tells it too", || {
+        let line = std::fs::read(format!("/proc/{witness}/cmdline")).unwrap();
+        !String::from_utf8_lossy(&line).contains("mapper-launch")
+    });
     // It holds nothing of the caller's.
     let held = std::fs::read_dir(format!("/proc/{witness}/fd")).unwrap();
     let held: Vec<_> = held
@@ -355,7 +352,5 @@ fn the_launchers_helper_is_not_mistaken_for_it() {
     assert_eq!(held.len(), 1, "{held:?}");
     assert_eq!(LAUNCHER.rsplit('/').next(), Some("mapper-launch"));
     drop(running);
-    support::eventually("it goes with the launcher", || {
-        support::state(witness).is_none()
-    });
+    support::eventually("it goes with the launcher", || support::has_ended(witness));
 }

@@ -6,7 +6,10 @@
 mod support;
 
 use support::terminal::{CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal};
-use support::{LAUNCHER, Stage, children, eventually, probe, state};
+use support::{
+    LAUNCHER, Stage, children, eventually, has_ended, parent, probe, state, wait_for_witness,
+    witness,
+};
 
 fn terminal(stage: &Stage) -> Terminal {
     let mut base = stage.bare("bash");
@@ -21,6 +24,11 @@ fn start(terminal: &mut Terminal, line: &str) -> i32 {
     terminal.types(&format!("{line}\n"));
     terminal.sees("ready ");
     terminal.sees("\n").trim().parse().unwrap()
+}
+
+/// Waits until a process is stopped.
+fn is_stopped(pid: i32) {
+    eventually("it is stopped", || state(pid) == Some('T'));
 }
 
 /// Presses a key that ends the program, and lets it take effect: as long as the program is there,
@@ -56,10 +64,13 @@ fn ctrl_c_reaches_a_program_that_handles_it_once() {
     let stage = Stage::new();
     let mut terminal = terminal(&stage);
     let program = start(&mut terminal, "$L $PROBE signals");
+    let launcher = parent(program);
+    wait_for_witness(launcher, program, None);
     for _ in 0..3 {
+        let before = witness(launcher, program);
         terminal.types(CTRL_C);
         terminal.sees("signal 2 from 0 code 128");
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        wait_for_witness(launcher, program, before);
     }
     // Any input ends the probe, which leaves it to the shell; nothing else was told in between.
     terminal.types("\n");
@@ -93,7 +104,7 @@ fn ctrl_z_stops_the_job_and_fg_and_bg_continue_it() {
     let program = start(&mut terminal, "$L $PROBE default");
     terminal.types(CTRL_Z);
     terminal.sees("Stopped");
-    assert_eq!(state(program), Some('T'));
+    is_stopped(program);
     terminal.types("echo status=$?.\n");
     terminal.sees("status=148.");
 
@@ -103,7 +114,12 @@ fn ctrl_z_stops_the_job_and_fg_and_bg_continue_it() {
     terminal.sees("Stopped");
 
     // In the background it reads from the terminal, which stops it again.
-    terminal.types("bg; sleep 0.2; jobs\n");
+    let launcher = parent(program);
+    terminal.types("bg; echo continued=$((1+1))\n");
+    terminal.sees("continued=2");
+    is_stopped(program);
+    is_stopped(launcher);
+    terminal.types("jobs\n");
     terminal.sees("Stopped");
     terminal.types("fg\n");
     eventually("it runs again", || state(program) == Some('S'));
@@ -116,20 +132,25 @@ fn ctrl_z_stops_the_job_and_fg_and_bg_continue_it() {
 fn a_job_that_is_continued_runs_in_the_background() {
     let stage = Stage::new();
     let mut terminal = terminal(&stage);
-    terminal.types("$L sh -c 'echo ready $$; sleep 1; exit 7'\n");
-    terminal.sees("ready ");
-    let program: i32 = terminal.sees("\n").trim().parse().unwrap();
+    let gate = stage.folder.path().join("fifo");
+    let program = start(
+        &mut terminal,
+        "mkfifo $FIFO; $L sh -c 'echo ready $$; cat $FIFO; exit 7'",
+    );
     // A shell that is just starting a command cannot be stopped.
     eventually("the command runs", || {
         let name = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm"));
         children(program)
             .iter()
-            .any(|pid| name(pid).is_ok_and(|name| name == "sleep\n"))
+            .any(|pid| name(pid).is_ok_and(|name| name == "cat\n"))
     });
     terminal.types(CTRL_Z);
     terminal.sees("Stopped");
-    assert_eq!(state(program), Some('T'));
-    terminal.types("bg; wait %1; echo status=$?.\n");
+    is_stopped(program);
+    terminal.types("bg; echo continued=$((1+1)); wait %1; echo status=$?.\n");
+    terminal.sees("continued=2");
+    // Only now the command has anything to read, the end.
+    drop(std::fs::File::options().write(true).open(gate).unwrap());
     terminal.sees("status=7.");
 }
 
@@ -138,17 +159,19 @@ fn a_shell_that_kills_the_job_kills_it_once() {
     let stage = Stage::new();
     let mut terminal = terminal(&stage);
     // An input that neither brings anything nor ends.
-    terminal.types("mkfifo $FIFO; $L $PROBE signals <>$FIFO &\n");
-    terminal.sees("ready ");
-    // Time for the witness.
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    terminal.types("kill -USR1 %1\n");
-    terminal.sees("signal 10 ");
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    terminal.types("kill -TERM %1; sleep 0.2; echo over\n");
-    let between = terminal.sees("over");
-    assert_eq!(between.matches("signal 10").count(), 0, "{between}");
-    assert_eq!(between.matches("signal 15").count(), 1, "{between}");
+    let program = start(&mut terminal, "mkfifo $FIFO; $L $PROBE signals <>$FIFO &");
+    let launcher = parent(program);
+    wait_for_witness(launcher, program, None);
+    for (name, told) in [("USR1", "signal 10 "), ("TERM", "signal 15 ")] {
+        let before = witness(launcher, program);
+        terminal.types(&format!("kill -{name} %1\n"));
+        terminal.sees(told);
+        wait_for_witness(launcher, program, before);
+        // Time for a second one, which is not meant to come.
+        terminal.types("sleep 0.2; echo over=$((1+1))\n");
+        let between = terminal.sees("over=2");
+        assert!(!between.contains("signal"), "{between}");
+    }
     terminal.types("kill -KILL %1; wait; echo gone\n");
     terminal.sees("gone");
 }
@@ -160,7 +183,7 @@ fn a_pipeline_with_the_launcher_in_it_stops_and_continues_as_a_whole() {
     let program = start(&mut terminal, "$L $PROBE default | cat");
     terminal.types(CTRL_Z);
     terminal.sees("Stopped");
-    assert_eq!(state(program), Some('T'));
+    is_stopped(program);
     terminal.types("fg\n");
     eventually("it runs again", || state(program) == Some('S'));
     end_by(&mut terminal, CTRL_C, program);
@@ -179,7 +202,7 @@ fn an_interactive_shell_can_be_launched() {
     let program = start(&mut terminal, "$PROBE default");
     terminal.types(CTRL_Z);
     terminal.sees("Stopped");
-    assert_eq!(state(program), Some('T'));
+    is_stopped(program);
     terminal.types("fg\n");
     eventually("it runs again", || state(program) == Some('S'));
     end_by(&mut terminal, CTRL_C, program);
@@ -198,7 +221,5 @@ fn a_lost_terminal_ends_the_program() {
     let program = start(&mut terminal, "exec $L $PROBE default");
     let mut leader = terminal.hangs_up();
     leader.wait().unwrap();
-    eventually("the program is gone", || {
-        state(program).is_none_or(|state| state == 'Z')
-    });
+    eventually("the program is gone", || has_ended(program));
 }

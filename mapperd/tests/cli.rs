@@ -78,11 +78,7 @@ fn a_socket_file_without_a_daemon_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     drop(UnixListener::bind(&path).unwrap());
-    let child = Daemon::command()
-        .args(["--enforcer", "affinity", "--socket", path.to_str().unwrap()])
-        .stderr(std::fs::File::create(dir.path().join("log")).unwrap())
-        .spawn()
-        .unwrap();
+    let child = Daemon::spawn(Daemon::command(), dir.path(), &[]);
     let daemon = Daemon { child, dir };
     eventually("it answers", || daemon.try_client().is_ok());
 }
@@ -123,7 +119,7 @@ fn a_user_daemon_without_a_runtime_directory_says_so() {
 fn a_user_daemon_listens_below_the_runtime_directory() {
     let dir = tempfile::tempdir().unwrap();
     let child = Daemon::command()
-        .arg("--user")
+        .args(["--user", "--config", "/dev/null"])
         .env("XDG_RUNTIME_DIR", dir.path())
         .stderr(std::fs::File::create(dir.path().join("log")).unwrap())
         .spawn()

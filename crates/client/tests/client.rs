@@ -145,8 +145,9 @@ fn the_rayon_example_follows_its_allocation() {
     );
     let mut writer = PageWriter::create().unwrap();
     publish(&mut writer, 3);
+    // So many that even on a busy machine there are some left when the allocation changes.
     let mut child = program(&example.to_string_lossy(), &writer)
-        .arg("60")
+        .arg("1000")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -161,5 +162,5 @@ fn the_rayon_example_follows_its_allocation() {
     else {
         panic!("no work reported");
     };
-    assert_eq!(done, 60.0);
+    assert_eq!(done, 1000.0);
 }

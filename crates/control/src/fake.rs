@@ -125,10 +125,10 @@ impl FakeDaemon {
         lock(&self.shared.seen).clone()
     }
 
-    /// What it has seen once `enough` is true of it, or after five seconds.
+    /// What it has seen once `enough` is true of it, or after twenty seconds.
     #[must_use]
     pub fn seen_when(&self, enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let seen = self.seen();
             if enough(&seen) || Instant::now() > deadline {

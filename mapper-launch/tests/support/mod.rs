@@ -215,6 +215,31 @@ pub(crate) fn state(pid: i32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
+/// Whether a process has ended, reaped or not: an orphan is left to whoever reaps those of the machine.
+pub(crate) fn has_ended(pid: i32) -> bool {
+    matches!(state(pid), None | Some('Z' | 'X'))
+}
+
+/// The parent of a process.
+pub(crate) fn parent(pid: i32) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    rest.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// The launcher's witness, the one child that is not the program.
+pub(crate) fn witness(launcher: i32, program: i32) -> Option<i32> {
+    children(launcher).into_iter().find(|pid| *pid != program)
+}
+
+/// Waits until the launcher has a witness other than the one before. Until then it cannot tell a signal to the
+/// group from others, nor a second one of the same number from the first.
+pub(crate) fn wait_for_witness(launcher: i32, program: i32, before: Option<i32>) {
+    eventually("a fresh witness is there", || {
+        children(launcher).len() == 2 && witness(launcher, program) != before
+    });
+}
+
 /// The children of a process.
 pub(crate) fn children(pid: i32) -> Vec<i32> {
     let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));

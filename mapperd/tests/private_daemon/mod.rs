@@ -89,7 +89,8 @@ impl Daemon {
         self.start_again();
     }
 
-    fn spawn(mut command: Command, dir: &Path, flags: &[&str]) -> Child {
+    /// Starts one in a directory without waiting for it.
+    pub(crate) fn spawn(mut command: Command, dir: &Path, flags: &[&str]) -> Child {
         let log = std::fs::File::options()
             .append(true)
             .create(true)

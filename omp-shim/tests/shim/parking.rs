@@ -116,14 +116,14 @@ fn an_excess_thread_parks_within_a_chunk_of_the_daemons_word() {
     for compiler in COMPILERS {
         let mut program = looping(compiler, "dynamic", 2000, 4);
         until_work(&mut program, "0 1 2 3", "start");
-        let published_ns = crate::harness::monotonic_ns();
         program.page.publish(1, mapper_abi::TeamMode::Fixed);
+        let published_ns = crate::harness::monotonic_ns();
         until_work(&mut program, "0", "shrunk");
         for thread in 1..4 {
-            let last_ns: u64 = program.ask(&format!("parked {thread}")).parse().unwrap();
-            // Its chunk of 2 ms, which on a busy machine may be interrupted for some time slices.
-            let late_ms = last_ns.saturating_sub(published_ns) / 1_000_000;
-            assert!(late_ms < 100, "thread {thread} went on for {late_ms} ms");
+            // Counted in chunks: how long one takes on a busy machine is the machine's matter. One may have
+            // been taken before the word and begun after it.
+            let begun = program.ask(&format!("begun {thread} {published_ns}"));
+            assert!(["0", "1"].contains(&&*begun), "thread {thread}: {begun}");
         }
         stop(program, "park");
     }
@@ -135,10 +135,9 @@ fn iterations_that_wait_for_one_another_are_not_held_up_for_good() {
         let program = Program::new(compiler, "waiting_iterations.c");
         let mut managed = program.managed();
         managed.page.publish(1, mapper_abi::TeamMode::Fixed);
-        let start = Instant::now();
-        assert_eq!(managed.run().output(), "done\n");
-        let seconds = start.elapsed().as_secs_f64();
-        assert!(seconds < 5.0, "{compiler:?} took {seconds} s");
+        // Ended as hanging if it takes minutes.
+        let outcome = managed.run_while(|_| {});
+        assert_eq!(outcome.output(), "done\n", "{compiler:?}");
         let flags = managed.page.report().flags;
         assert!(flags.contains(ReportFlags::PARKING_ENDED), "{flags:?}");
     }
@@ -158,15 +157,13 @@ fn short_loops_are_right(compiler: Compiler) {
         for cpus in [1, 2, 3] {
             let mut managed = program.managed().env("OMP_NUM_THREADS", threads);
             managed.page.publish(cpus, mapper_abi::TeamMode::Fixed);
-            let start = Instant::now();
+            // One wake missed in each of the 3000 loops would take ten minutes, and be ended as hanging.
+            let outcome = managed.run_while(|_| {});
             assert_eq!(
-                managed.run().output(),
+                outcome.output(),
                 plain.output(),
                 "{compiler:?} {threads} threads on {cpus}"
             );
-            // One wake missed in each of the 3000 loops would take ten minutes.
-            let seconds = start.elapsed().as_secs();
-            assert!(seconds < 20, "{threads} threads on {cpus}: {seconds} s");
         }
     }
 }

@@ -166,6 +166,14 @@ fn the_daemon_learns_which_runtime_is_in_use_and_how_it_waits() {
     }
 }
 
+/// How long the threads of `waiting.c` should wait, by kind: most of 100 ms, or hardly at all.
+const WAITING_MS: [(&str, std::ops::Range<f64>); 4] = [
+    ("barrier", 90.0..1e9),
+    ("loop", 90.0..1e9),
+    ("region", 90.0..1e9),
+    ("balanced", 0.0..50.0),
+];
+
 /// Milliseconds that the threads of `waiting.c` waited.
 fn waited_ms(compiler: Compiler, kind: &str) -> f64 {
     let program = Program::new(compiler, "waiting.c");
@@ -181,16 +189,24 @@ fn waited_ms(compiler: Compiler, kind: &str) -> f64 {
     managed.page.progress().wait_ns as f64 * 1e-6
 }
 
+/// Whether a measurement is as it should be in one of ten runs. A thread that other programs take the CPU from
+/// is waited for, and itself comes late to where it would wait: one run has to be undisturbed.
+fn once_undisturbed(run: impl FnMut() -> f64, expected: std::ops::Range<f64>, what: &str) {
+    let mut found = Vec::new();
+    let is_expected = std::iter::repeat_with(run).take(10).any(|value| {
+        found.push(value);
+        expected.contains(&value)
+    });
+    assert!(is_expected, "{what}: {found:?} are not in {expected:?}");
+}
+
 #[test]
 fn waiting_at_barriers_is_told_apart_from_work() {
     for compiler in COMPILERS {
-        for kind in ["barrier", "loop", "region"] {
-            let waited_ms = waited_ms(compiler, kind);
-            assert!(waited_ms > 90.0, "{compiler:?} {kind}: {waited_ms} ms");
+        for (kind, expected_ms) in WAITING_MS {
+            let what = format!("{compiler:?} {kind}");
+            once_undisturbed(|| waited_ms(compiler, kind), expected_ms, &what);
         }
-        // A thread that other programs take the CPU from is waited for: one run has to be undisturbed.
-        let mut balanced = std::iter::repeat_with(|| waited_ms(compiler, "balanced")).take(10);
-        assert!(balanced.any(|waited_ms| waited_ms < 50.0), "{compiler:?}");
     }
 }
 
@@ -232,19 +248,18 @@ fn run_virtually(kind: &str, cpus: u32) -> VirtualRun {
 
 #[test]
 fn carriers_that_wait_for_one_another_are_told_apart_from_those_that_work() {
-    for kind in ["barrier", "loop", "region"] {
-        let waited_ms = run_virtually(kind, 2).waited_ms;
-        assert!(waited_ms > 90.0, "{kind}: {waited_ms} ms");
+    for (kind, expected_ms) in WAITING_MS {
+        once_undisturbed(|| run_virtually(kind, 2).waited_ms, expected_ms, kind);
     }
-    let mut balanced = std::iter::repeat_with(|| run_virtually("balanced", 2)).take(10);
-    assert!(balanced.any(|run| run.waited_ms < 50.0));
 }
 
 #[test]
 fn a_thread_that_carries_nothing_counts_as_waiting() {
-    let run = run_virtually("series", 1);
-    let share = run.waited_ms / run.took_ms;
-    assert!((0.8..1.1).contains(&share), "{share}");
+    let share = || {
+        let run = run_virtually("series", 1);
+        run.waited_ms / run.took_ms
+    };
+    once_undisturbed(share, 0.8..1.1, "share of the time");
 }
 
 #[test]
