@@ -48,6 +48,8 @@ static NEVER_PUBLISHED: AtomicU32 = AtomicU32::new(high(NOTHING_KNOWN));
 /// The number of CPUs: the page's once attached.
 static CPU_COUNT: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NOTHING_DECIDED).cast_mut());
 static NOTHING_DECIDED: AtomicU32 = AtomicU32::new(0);
+/// What the user asked for is in force, for every thread that sees this.
+static SETTLED: AtomicBool = AtomicBool::new(false);
 /// See [`teams_follow`].
 static TEAMS_FOLLOW: AtomicBool = AtomicBool::new(false);
 /// The sequence number of the allocation last read (high half) and the team limit that follows from
@@ -102,9 +104,13 @@ pub(crate) fn slot(thread: &ThreadState) -> Option<SlotClaim<'static>> {
 /// Finds the page unless that has been tried, so that what the user asked for is known.
 #[inline]
 pub(crate) fn settle() {
-    if ATTACHMENT.load(Ordering::Acquire).is_null() {
+    if !SETTLED.load(Ordering::Acquire) {
         let _ = shielded(|| {
             attach();
+            // Another thread may have attached and not have come to this yet. Waiting for it could be for ever,
+            // in the child of a fork; doing the same twice does no harm.
+            watch();
+            SETTLED.store(true, Ordering::Release);
             Some(())
         });
     }
@@ -300,6 +306,12 @@ pub(crate) fn bell() -> Option<&'static AtomicU32> {
     report().map(|report| &report.doorbell)
 }
 
+/// Whether the program's CPUs are also those of another process that runs OpenMP.
+pub(crate) fn shares_cpus() -> bool {
+    let process = PROCESS.load(Ordering::Relaxed);
+    attachment().is_some_and(|attachment| attachment.page.has_other_processes(process))
+}
+
 /// Iterations and regions that all threads that share the page have completed so far.
 pub(crate) fn completions() -> u64 {
     attachment().map_or(0, |attachment| attachment.page.completions())
@@ -333,10 +345,14 @@ fn limit() -> u32 {
 #[cold]
 fn read_limit() -> u32 {
     let known = KNOWN_LIMIT.load(Ordering::Relaxed);
+    let sequence = sequence();
     let read = attachment().and_then(|attachment| attachment.page.allocation());
     let Some(read) = read else {
-        // The daemon lost its CPU, or its life, while it wrote: what was known holds until it has gone on.
-        KNOWN_LIMIT.store(pack(sequence(), low(known)), Ordering::Relaxed);
+        // The daemon lost its CPU, or its life, while it wrote: what was known holds until it has gone on. Of an
+        // even number this would say that the allocation under it had been read.
+        if is_being_written(sequence) {
+            KNOWN_LIMIT.store(pack(sequence, low(known)), Ordering::Relaxed);
+        }
         return low(known);
     };
     let allocation = read.fields;
@@ -351,6 +367,11 @@ fn read_limit() -> u32 {
     };
     KNOWN_LIMIT.store(pack(read.sequence, limit), Ordering::Relaxed);
     limit
+}
+
+/// Whether this is the sequence number of an allocation that is not complete, or of none.
+fn is_being_written(sequence: u32) -> bool {
+    sequence % 2 == 1
 }
 
 /// Whether a team of this size, under the allocation last read, has not been reported yet.

@@ -214,6 +214,16 @@ impl ClientPage {
         }
     }
 
+    /// Whether threads of a process other than this one have slots. What a process left that was killed counts until
+    /// somebody claims its slots.
+    #[must_use]
+    pub fn has_other_processes(&self, process: u32) -> bool {
+        self.used_slots().iter().any(|slot| {
+            let owner = slot.owner.load(Ordering::Relaxed);
+            owner != 0 && (owner >> 32) as u32 != process
+        })
+    }
+
     /// Iterations and regions completed by all threads, for a look whether anything moves.
     #[must_use]
     pub fn completions(&self) -> u64 {

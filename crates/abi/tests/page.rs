@@ -343,6 +343,26 @@ fn progress_is_the_sum_over_all_threads_ever() {
 }
 
 #[test]
+fn a_process_knows_whether_another_one_has_threads_on_its_page() {
+    let writer = PageWriter::create().unwrap();
+    let client = open(&writer);
+    assert!(!client.has_other_processes(7));
+    let own = client.claim_slot(owner(1), |_| false);
+    assert!(!client.has_other_processes(7));
+    assert!(client.has_other_processes(8));
+    let other = SlotOwner {
+        process: 8,
+        thread: 2,
+    };
+    let others = client.claim_slot(other, |_| false);
+    assert!(client.has_other_processes(7));
+    client.release_slot(others, other);
+    assert!(!client.has_other_processes(7));
+    client.release_slot(own, owner(1));
+    assert!(!client.has_other_processes(8));
+}
+
+#[test]
 fn threads_that_find_no_slot_share_the_last_one_and_lose_nothing() {
     let writer = PageWriter::create().unwrap();
     let reader = writer.reader().unwrap();

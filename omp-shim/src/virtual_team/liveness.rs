@@ -110,11 +110,16 @@ pub(super) fn watch() {
 #[cold]
 fn rouse() {
     match WATCHER.swap(AWAKE, Ordering::AcqRel) {
-        // Without a watcher there is no net.
-        ABSENT if !start() => GAVE_UP.store(true, Ordering::Relaxed),
+        ABSENT if !start() => give_up_unwatched(),
         ASLEEP => kernel::futex_wake(&WATCHER, 1),
         _ => {}
     }
+}
+
+/// Without a watcher there is no net: the program may have no thread more.
+fn give_up_unwatched() {
+    GAVE_UP.store(true, Ordering::Relaxed);
+    attachment::report_teams_off(TeamsOff::TooLarge);
 }
 
 /// Starts the watcher with all signals blocked, so that the program's handlers do not run there.

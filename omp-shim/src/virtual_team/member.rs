@@ -319,25 +319,30 @@ pub(super) fn start_thread(member: &'static Member, stack_bytes: usize) -> bool 
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
     // SAFETY: the attributes are initialised before use and destroyed after; the start function
     // matches its argument, which lives for ever.
-    let failed = unsafe {
+    let started = unsafe {
         libc::pthread_attr_init(attributes.as_mut_ptr());
         let mut size = stack_bytes;
         if size == 0 {
             libc::pthread_attr_getstacksize(attributes.as_ptr(), &raw mut size);
         }
-        let size = (size + PARKED_BYTES).next_multiple_of(4096);
-        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), size);
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
-        let failed = libc::pthread_create(
-            thread.as_mut_ptr(),
-            attributes.as_ptr(),
-            os_thread,
-            core::ptr::from_ref(member).cast_mut().cast(),
-        );
+        // The size is the user's word, and the member's stack begins where the rest has room.
+        let started = size
+            .checked_add(PARKED_BYTES)
+            .and_then(|size| size.checked_next_multiple_of(4096))
+            .is_some_and(|size| {
+                libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), size) == 0
+                    && libc::pthread_create(
+                        thread.as_mut_ptr(),
+                        attributes.as_ptr(),
+                        os_thread,
+                        core::ptr::from_ref(member).cast_mut().cast(),
+                    ) == 0
+            });
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        failed
+        started
     };
-    if failed != 0 {
+    if !started {
         return false;
     }
     while member.stack_top.load(Ordering::Acquire) == 0 {

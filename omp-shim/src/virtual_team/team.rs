@@ -46,6 +46,8 @@ static SINGLES_BEFORE: AtomicU32 = AtomicU32::new(0);
 static IS_COMBINED: AtomicBool = AtomicBool::new(false);
 /// Regions begun.
 static REGIONS: AtomicU32 = AtomicU32::new(0);
+/// The same once all blocks of the last have been ordered: before, one that will be may not know yet.
+static ORDERED: AtomicU32 = AtomicU32::new(0);
 /// Up to when the waiting of parked threads has been counted; 0 when it has not yet.
 static PARKED_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
 /// A region runs.
@@ -221,6 +223,7 @@ pub(crate) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Re
             member(first_of(block, size, blocks)).mailbox.post(CARRY);
         }
     }
+    ORDERED.store(regions, Ordering::Relaxed);
     open_block(lead, first_of(1, size, blocks));
     if size > blocks {
         liveness::watch();
@@ -288,7 +291,16 @@ pub(super) fn carry(lead: &'static Member) {
 
 /// Whether the OS thread of `member` will soon be given an order.
 pub(super) fn expected(member: &Member) -> Expected {
-    match member.carried.load(Ordering::Relaxed) == REGIONS.load(Ordering::Relaxed) {
+    after(
+        member.carried.load(Ordering::Relaxed),
+        ORDERED.load(Ordering::Relaxed),
+    )
+}
+
+/// What an OS thread may expect that carried a block last in that region, when all orders of this one are out.
+fn after(carried: u32, ordered: u32) -> Expected {
+    // While orders go out, those who had theirs may be through already.
+    match carried == ordered || carried == ordered.wrapping_add(1) {
         true => Expected::Soon,
         false => Expected::Hardly,
     }
@@ -461,4 +473,21 @@ pub(crate) fn after_fork_in_child(thread: &ThreadState) {
     // Within a real region of such a member it stays in that one, which is the runtime's.
     thread.member.set(None);
     liveness::after_fork_in_child();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_carried_a_block_expects_the_next_one_until_all_orders_have_gone_to_others() {
+        let last = u32::MAX;
+        // Regions 7 and 8: the orders of 8 are going out, then are out.
+        assert_eq!(after(7, 7), Expected::Soon);
+        assert_eq!(after(8, 7), Expected::Soon);
+        assert_eq!(after(8, 8), Expected::Soon);
+        assert_eq!(after(7, 8), Expected::Hardly);
+        assert_eq!(after(0, last), Expected::Soon);
+        assert_eq!(after(last, 0), Expected::Hardly);
+    }
 }

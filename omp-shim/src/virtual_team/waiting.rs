@@ -7,7 +7,9 @@
 //! `OMP_WAIT_POLICY=passive`), then a futex. But the shim knows how many CPUs the program owns, so it
 //! looks again each time: as long as there is one for each carrier, which nobody else wants, it goes on
 //! spinning for [`PATIENCE`] times as long, as libgomp would in a program that is alone; as soon as there
-//! is not, it sleeps at once. A waker pays for a system call only if somebody sleeps.
+//! is not, it sleeps at once. Of a program that runs as several processes (MPI ranks, joblib) none knows what CPUs the
+//! others use, so they spin only for the time that a sleep and a wake-up would take. A waker pays for a system call
+//! only if somebody sleeps.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -89,6 +91,9 @@ fn spin(done: impl Fn() -> bool) -> bool {
 /// Goes on spinning while there is room.
 #[cold]
 fn spin_patiently(turns: u32, done: impl Fn() -> bool) -> bool {
+    if attachment::shares_cpus() {
+        return done();
+    }
     let rounds = PATIENCE.min(MOST_TURNS.checked_div(turns).unwrap_or(0));
     (1..rounds).any(|_| room() != Room::Enough || spin_for(turns, &done)) && done()
 }

@@ -106,6 +106,28 @@ fn a_team_that_is_much_larger_than_the_first_is_virtual_too() {
 }
 
 #[test]
+fn critical_sections_exclude_each_other_while_the_page_is_still_being_found() {
+    let flags = ["-fopenmp", "-rdynamic"];
+    let program = Program::with_flags(Compiler::Gcc, "critical_first.c", &flags);
+    let outcome = program.managed().virtually(2).run();
+    assert_eq!(outcome.output(), "right\n");
+}
+
+#[test]
+fn a_stack_size_that_no_thread_can_have_is_the_runtimes_to_refuse() {
+    // So many bytes that what mapper adds for itself would begin from zero again.
+    let size = "18446744073709551615B";
+    let program = Program::new(Compiler::Gcc, "virtual.c");
+    let managed = program.managed().threads(4).virtually(1);
+    let outcome = managed.env("OMP_STACKSIZE", size).run();
+    let plain = [("OMP_NUM_THREADS", "4"), ("OMP_STACKSIZE", size)];
+    let plain = program.run_plainly(&[], &plain);
+    assert!(plain.stderr.contains("Thread creation failed"), "{plain:?}");
+    assert_eq!(outcome.stderr, plain.stderr);
+    assert_eq!(outcome.status, plain.status);
+}
+
+#[test]
 fn it_is_told_where_teams_are_not_virtual_for_their_size() {
     let program = Program::new(Compiler::Gcc, "virtual.c");
     for (name, value, off) in [
