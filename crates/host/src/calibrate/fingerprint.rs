@@ -17,13 +17,12 @@ pub struct Fingerprint {
     pub topology: String,
     /// A number for which CPU is in which core, cache, socket and node.
     pub layout: String,
-    /// Its memory in GiB, in steps of [`MEMORY_STEP_GIB`] since the kernel keeps some for itself. Other memory has
-    /// another bandwidth.
-    pub memory_gib: u64,
+    /// Its memory in MiB, 0 where the kernel does not tell. Other memory has another bandwidth.
+    pub memory_mib: u64,
 }
 
-/// See [`Fingerprint::memory_gib`].
-const MEMORY_STEP_GIB: u64 = 4;
+/// Share of the memory by which two kernels may differ in what they keep for themselves.
+const KEPT_BY_KERNELS: f64 = 0.03;
 
 impl Fingerprint {
     /// The machine that this process runs on, whose topology was read.
@@ -60,7 +59,7 @@ impl Fingerprint {
                 topology.nodes().len()
             ),
             layout: format!("{:016x}", layout(topology)),
-            memory_gib: memory_gib(meminfo),
+            memory_mib: memory_mib(meminfo),
         }
     }
 
@@ -76,10 +75,12 @@ impl Fingerprint {
         if self.topology != other.topology {
             return Some(format!("{}, not {}", other.topology, self.topology));
         }
-        if self.memory_gib != other.memory_gib {
+        let (own, others) = (self.memory_mib as f64, other.memory_mib as f64);
+        if (own - others).abs() > KEPT_BY_KERNELS * own.max(others) {
             return Some(format!(
-                "{} GiB of memory, not {}",
-                other.memory_gib, self.memory_gib
+                "{:.1} GiB of memory, not {:.1}",
+                others / 1024.0,
+                own / 1024.0
             ));
         }
         (self.layout != other.layout)
@@ -88,14 +89,12 @@ impl Fingerprint {
 }
 
 /// The memory of the machine; 0 where the kernel does not tell.
-fn memory_gib(meminfo: &str) -> u64 {
+fn memory_mib(meminfo: &str) -> u64 {
     let kib = meminfo.lines().find_map(|line| {
         let value = line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?;
         value.trim().parse::<u64>().ok()
     });
-    kib.unwrap_or(0)
-        .div_ceil(1 << 20)
-        .next_multiple_of(MEMORY_STEP_GIB)
+    kib.unwrap_or(0) / 1024
 }
 
 /// FNV-1a over the places of all CPUs: the same on every machine and in every version.
@@ -151,10 +150,12 @@ mod tests {
             let meminfo = format!("MemTotal:       {kib} kB\nMemFree: 1 kB\n");
             Fingerprint::new(CPUINFO, &meminfo, &topology)
         };
-        // Another kernel keeps some other part for itself.
+        // Another kernel keeps some other part for itself, wherever the limit between two sizes may lie.
         assert_eq!(with("131072000").differs_from(&with("131050000")), None);
+        assert_eq!(with("12584960").differs_from(&with("12580864")), None);
         let told = with("131072000").differs_from(&with("65536000")).unwrap();
-        assert!(told.contains("64 GiB of memory, not 128"), "{told}");
+        assert!(told.contains("62.5 GiB of memory, not 125.0"), "{told}");
+        assert!(with("131072000").differs_from(&with("x")).is_some());
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub mod pipeline;
 pub mod thresholds;
 
 use crate::HostError;
+use crate::procfs::read_small;
 use mapper_model::{CpuId, CpuSet, MachineProfile, NodeId, Topology};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ use std::path::Path;
 
 /// Where the kernel describes each CPU.
 const CPUS: &str = "/sys/devices/system/cpu";
+/// Where it describes each node.
+const NODES: &str = "/sys/devices/system/node";
 
 pub use fingerprint::Fingerprint;
 pub use thresholds::Thresholds;
@@ -126,8 +129,15 @@ impl Step {
     }
 }
 
-/// Everything there is to measure on the CPUs that may be used.
-fn steps(topology: &Topology, usable: &CpuSet) -> Vec<Step> {
+/// The nodes that have memory of their own; `None` where the kernel does not tell, as without NUMA. Nodes are listed
+/// as CPUs are.
+fn nodes_with_memory(nodes: &Path) -> Option<CpuSet> {
+    let list = read_small(&nodes.join("has_memory")).ok()?;
+    list.trim().parse().ok()
+}
+
+/// Everything there is to measure on the CPUs that may be used, where these nodes have memory.
+fn steps(topology: &Topology, usable: &CpuSet, with_memory: Option<&CpuSet>) -> Vec<Step> {
     let mut steps: Vec<Step> = usable.iter().next().map(Step::Clock).into_iter().collect();
     let pairs = coherence::pairs(topology, usable);
     steps.extend(
@@ -146,8 +156,10 @@ fn steps(topology: &Topology, usable: &CpuSet) -> Vec<Step> {
         .map(|node| (node.id, node_cpus(&node.cpus)))
         .filter(|(_, cpus)| !cpus.is_empty())
         .collect();
+    let has_memory =
+        |node: NodeId| with_memory.is_none_or(|nodes| nodes.contains(CpuId(u32::from(node.0))));
     for (node, from) in &nodes {
-        for (memory, _) in &nodes {
+        for (memory, _) in nodes.iter().filter(|(node, _)| has_memory(*node)) {
             steps.push(Step::Bandwidth {
                 from: from.clone(),
                 node: *node,
@@ -173,7 +185,8 @@ pub fn calibrate(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Calibration, HostError> {
     let fingerprint = Fingerprint::of_this_machine(topology)?;
-    let steps = steps(topology, usable);
+    let with_memory = nodes_with_memory(Path::new(NODES));
+    let steps = steps(topology, usable, with_memory.as_ref());
     let mut points = Points::default();
     for (place, step) in steps.iter().enumerate() {
         progress(&Progress {
@@ -239,7 +252,36 @@ mod tests {
             threads_per_core: threads,
         });
         let usable = topology.cpus().clone();
-        steps(&topology, &usable).iter().map(Step::what).collect()
+        steps(&topology, &usable, None)
+            .iter()
+            .map(Step::what)
+            .collect()
+    }
+
+    #[test]
+    fn a_node_without_memory_has_no_bandwidth_of_its_own() {
+        let topology = Topology::regular(Shape {
+            sockets: 2,
+            cores_per_socket: 2,
+            threads_per_core: 1,
+        });
+        let nodes = tempfile::tempdir().unwrap();
+        assert_eq!(nodes_with_memory(nodes.path()), None);
+        std::fs::write(nodes.path().join("has_memory"), "1\n").unwrap();
+        let with_memory = nodes_with_memory(nodes.path());
+        let steps = steps(&topology, topology.cpus(), with_memory.as_ref());
+        let whats: Vec<_> = steps
+            .iter()
+            .map(Step::what)
+            .filter(|what| what.starts_with("memory"))
+            .collect();
+        assert_eq!(
+            whats,
+            [
+                "memory bandwidth from node 0 to memory of node 1",
+                "memory bandwidth of node 1"
+            ]
+        );
     }
 
     #[test]
