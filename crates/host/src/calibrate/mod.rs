@@ -156,8 +156,7 @@ fn steps(topology: &Topology, usable: &CpuSet, with_memory: Option<&CpuSet>) -> 
         .map(|node| (node.id, node_cpus(&node.cpus)))
         .filter(|(_, cpus)| !cpus.is_empty())
         .collect();
-    let has_memory =
-        |node: NodeId| with_memory.is_none_or(|nodes| nodes.contains(CpuId(u32::from(node.0))));
+    let has_memory = |node: NodeId| with_memory.is_none_or(|nodes| nodes.contains(CpuId(node.0)));
     for (node, from) in &nodes {
         for (memory, _) in nodes.iter().filter(|(node, _)| has_memory(*node)) {
             steps.push(Step::Bandwidth {
