@@ -245,8 +245,8 @@ impl Daemon {
             return Ok(());
         }
         let grant = self.parts.settings.access.grant(peer);
-        let running =
-            self.apps.iter().filter(|app| app.uid == peer.uid).count() + self.pending_of(peer.uid);
+        let asked_for = self.apps.iter().filter(|app| app.asked_by() == peer.uid);
+        let running = asked_for.count() + self.pending_of(peer.uid);
         one_more(&grant, peer, running)
     }
 

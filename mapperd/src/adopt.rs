@@ -111,14 +111,11 @@ impl Daemon {
     /// this daemon from here on, the next one can put it back.
     fn bring_in(&mut self, adoptee: &Adoptee, process: Option<&OwnedFd>) -> Result<(), ErrorReply> {
         self.save(Ending::Running);
-        if self.saved_within(SAVED_FIRST) == Flushed::Late {
+        if let Some((why, mend)) = unsaved(self.saved_within(SAVED_FIRST)) {
             return Err(ErrorReply::Internal {
                 message: format!(
-                    "nothing was changed: what {} has now could not be written down within {} ms, and \
-                     could not be put back after a crash; look after the disk of the state directory, \
-                     then try again",
-                    adoptee.target,
-                    SAVED_FIRST.as_millis()
+                    "nothing was changed: what {} has now could not be put back after a crash, since {why}; {mend}",
+                    adoptee.target
                 ),
             });
         }
@@ -350,6 +347,30 @@ impl Daemon {
     }
 }
 
+/// Why what an application has now is not written down, and what would mend it; `None` if it is.
+fn unsaved(flushed: Flushed) -> Option<(String, &'static str)> {
+    let (why, mend) = match flushed {
+        Flushed::Done => return None,
+        Flushed::Late => (
+            format!(
+                "the disk took more than {} ms to write it down",
+                SAVED_FIRST.as_millis()
+            ),
+            "look after the disk of the state directory, then try again",
+        ),
+        Flushed::Failed => (
+            "it could not be written down".to_owned(),
+            "look in the daemon's log for the reason, see that the state directory has room and can be \
+             written to, then try again",
+        ),
+        Flushed::Nowhere => (
+            "the daemon has no state directory to write it to".to_owned(),
+            "have mapperd started with --state-dir, or with state_dir in mapper.toml",
+        ),
+    };
+    Some((why, mend))
+}
+
 fn of_host(target: &AdoptTarget) -> enforce::AdoptTarget {
     match target {
         AdoptTarget::Pid(pid) => enforce::AdoptTarget::Pid(*pid),
@@ -366,5 +387,23 @@ fn refusal(error: &HostError) -> ErrorReply {
         }
         _ if error.is_gone() => ErrorReply::InvalidParameter { message },
         _ => ErrorReply::Internal { message },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_written_down_is_not_adopted() {
+        assert_eq!(unsaved(Flushed::Done), None);
+        for (flushed, says) in [
+            (Flushed::Late, "more than 200 ms"),
+            (Flushed::Failed, "could not be written"),
+            (Flushed::Nowhere, "no state directory"),
+        ] {
+            let (why, _) = unsaved(flushed).unwrap();
+            assert!(why.contains(says), "{why}");
+        }
     }
 }

@@ -29,10 +29,14 @@ impl Store for StateDir {
 /// Whether everything that was handed over is in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flushed {
-    /// It is, or it was told that it cannot be.
+    /// It is.
     Done,
+    /// The newest of it could not be written.
+    Failed,
     /// The writer is still busy.
     Late,
+    /// There is no place to write to.
+    Nowhere,
 }
 
 /// Hands states over to the thread that writes them. The thread ends after this is dropped, once it has
@@ -51,7 +55,16 @@ struct Mailbox {
 struct Slot {
     waiting: Option<Box<Saved>>,
     writer: Writer,
+    /// How the newest write went.
+    written: Written,
     sender: Sender,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Written {
+    #[default]
+    Yes,
+    No,
 }
 
 /// What the thread does.
@@ -76,9 +89,10 @@ impl Mailbox {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next state to write; `None` when none will come.
-    fn next(&self) -> Option<Box<Saved>> {
+    /// Waits for the next state to write, having `written` the one before; `None` when none will come.
+    fn next(&self, written: Written) -> Option<Box<Saved>> {
         let mut slot = self.slot();
+        slot.written = written;
         slot.writer = Writer::Idle;
         self.changed.notify_all();
         loop {
@@ -124,11 +138,15 @@ impl Saver {
             .changed
             .wait_timeout_while(self.0.slot(), patience, busy);
         let (slot, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        let written = slot.written;
         drop(slot);
         if outcome.timed_out() {
             Flushed::Late
         } else {
-            Flushed::Done
+            match written {
+                Written::Yes => Flushed::Done,
+                Written::No => Flushed::Failed,
+            }
         }
     }
 }
@@ -144,7 +162,8 @@ impl Drop for Saver {
 /// again.
 fn write_all(mailbox: &Mailbox, store: &impl Store) {
     let mut told = None;
-    while let Some(saved) = mailbox.next() {
+    let mut written = Written::Yes;
+    while let Some(saved) = mailbox.next(written) {
         let trouble = match store.store(&saved) {
             Ok(Stored::Whole) => None,
             Ok(Stored::WithoutHistory) => Some(Trouble::NoHistory),
@@ -163,6 +182,10 @@ fn write_all(mailbox: &Mailbox, store: &impl Store) {
             );
         }
         told = trouble;
+        written = match trouble {
+            None | Some(Trouble::NoHistory) => Written::Yes,
+            Some(Trouble::NotSaved) => Written::No,
+        };
     }
 }
 
@@ -231,17 +254,24 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_keeps_nobody_waiting() {
+    fn what_cannot_be_written_keeps_nobody_waiting_and_is_not_told_as_written() {
+        /// Full for odd states.
         struct Full;
         impl Store for Full {
-            fn store(&self, _: &Saved) -> anyhow::Result<Stored> {
-                anyhow::bail!("no space left on device")
+            fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
+                anyhow::ensure!(saved.decisions % 2 == 0, "no space left on device");
+                Ok(Stored::WithoutHistory)
             }
         }
         let saver = Saver::start(Full).unwrap();
-        for decisions in 0..3 {
+        for (decisions, told) in [
+            (1, Flushed::Failed),
+            (3, Flushed::Failed),
+            (4, Flushed::Done),
+            (5, Flushed::Failed),
+        ] {
             saver.submit(state(decisions));
-            assert_eq!(saver.flush(PATIENCE), Flushed::Done);
+            assert_eq!(saver.flush(PATIENCE), told);
         }
     }
 }

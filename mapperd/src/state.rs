@@ -134,6 +134,11 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// The user who had it managed: it counts to what that user may have. Its processes may be another's.
+    pub(crate) fn asked_by(&self) -> u32 {
+        self.adopted.as_ref().map_or(self.uid, |adopted| adopted.by)
+    }
+
     /// Whether it was found by its group alone, so that nobody knows how it came.
     pub(crate) fn is_recovered(&self) -> bool {
         self.adopted.is_none() && self.launcher == Process::default()

@@ -297,7 +297,7 @@ impl Daemon {
     /// Waits until the state is written, for as long as `patience`.
     pub(crate) fn saved_within(&self, patience: Duration) -> Flushed {
         let saver = self.parts.saver.as_ref();
-        saver.map_or(Flushed::Done, |saver| saver.flush(patience))
+        saver.map_or(Flushed::Nowhere, |saver| saver.flush(patience))
     }
 }
 

@@ -194,3 +194,20 @@ fn bounds_on_cpus_hold_for_adopted_programs() {
     assert_eq!(reply.cpu_count, 1);
     assert_eq!(cpus_of(stranger.child), reply.cpus);
 }
+
+#[test]
+fn what_it_has_now_is_written_down_or_it_is_not_adopted() {
+    let daemon = Daemon::start();
+    let stranger = Stranger::start();
+    masks::set(ThreadId(stranger.child), &first_cpu()).unwrap();
+    // Nothing takes the place of a directory that holds something.
+    let file = daemon.dir.path().join("state/state.json");
+    let _ = std::fs::remove_file(&file);
+    std::fs::create_dir_all(file.join("held")).unwrap();
+    let text = refusal(&daemon, stranger.request());
+    assert!(text.contains("nothing was changed"), "{text}");
+    assert_eq!(daemon.status().apps, []);
+    assert_eq!(cpus_of(stranger.child), first_cpu());
+    std::fs::remove_dir_all(&file).unwrap();
+    daemon.client().adopt(stranger.request()).unwrap();
+}
