@@ -6,15 +6,17 @@
 //! *Approach.* As in libgomp: so many turns of spinning as `GOMP_SPINCOUNT` says (none under
 //! `OMP_WAIT_POLICY=passive`), then a futex. But the shim knows how many CPUs the program owns, so it
 //! looks again each time: as long as there is one for each carrier, which nobody else wants, it goes on
-//! spinning for [`PATIENCE`] times as long, as libgomp would in a program that is alone; as soon as there
-//! is not, it sleeps at once. Of a program that runs as several processes (MPI ranks, joblib) none knows what CPUs the
+//! spinning for [`MOST_PATIENCE`] times as long, as libgomp would in a program that is alone; as soon as there
+//! is not, it sleeps at once. How patient it is, it learns (see `patience`): what mapper does not manage may be on
+//! those CPUs. Of a program that runs as several processes (MPI ranks, joblib) none knows what CPUs the
 //! others use, so they spin only for the time that a sleep and a wake-up would take. A waker pays for a system call
 //! only if somebody sleeps.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::kernel;
-use crate::attachment;
+use super::patience::Patience;
+use crate::{attachment, progress};
 
 /// Turns of spinning before a thread goes to sleep.
 static SPIN_COUNT: AtomicU32 = AtomicU32::new(3_000);
@@ -23,11 +25,14 @@ static MACHINE: AtomicU32 = AtomicU32::new(u32::MAX);
 /// OS threads that wait for one another in the present region.
 static CARRIERS: AtomicU32 = AtomicU32::new(1);
 
-/// How many times as long a thread spins that keeps no other from running. With the launcher's count,
+/// How many times as long a thread spins at most that keeps no other from running. With the launcher's count,
 /// which is 10 µs, a millisecond: most waits that are longer are serial phases.
-const PATIENCE: u32 = 100;
+const MOST_PATIENCE: u32 = 100;
 /// Turns after which no thread is patient any longer: what libgomp spins in a program that is alone.
 const MOST_TURNS: u32 = 300_000;
+
+/// What the process has learnt of being patient.
+static PATIENCE: Patience = Patience::new();
 
 /// Sets how long threads spin that may not be patient, and how many CPUs there are at most.
 pub(super) fn prepare(spin_count: u32, machine_cpus: u32) {
@@ -94,8 +99,30 @@ fn spin_patiently(turns: u32, done: impl Fn() -> bool) -> bool {
     if attachment::shares_cpus() {
         return done();
     }
-    let rounds = PATIENCE.min(MOST_TURNS.checked_div(turns).unwrap_or(0));
-    (1..rounds).any(|_| room() != Room::Enough || spin_for(turns, &done)) && done()
+    let most = MOST_PATIENCE.min(MOST_TURNS.checked_div(turns).unwrap_or(0));
+    let rounds = PATIENCE.times().min(most);
+    if rounds <= 1 {
+        return done();
+    }
+    for _ in 1..rounds {
+        if room() != Room::Enough {
+            return done();
+        }
+        if spin_for(turns, &done) {
+            PATIENCE.rewarded();
+            return true;
+        }
+    }
+    PATIENCE.disappointed();
+    done()
+}
+
+/// Sleeps until the word is changed from that value, or for no reason.
+#[cold]
+fn sleep(word: &AtomicU32, value: u32) {
+    let since_ns = progress::now_ns();
+    kernel::futex_wait(word, value);
+    PATIENCE.slept(progress::now_ns().saturating_sub(since_ns));
 }
 
 /// A letter box of one OS thread: others put an order in, it takes the order out.
@@ -138,7 +165,7 @@ impl Mailbox {
                 self.0
                     .compare_exchange(EMPTY, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
             if fell_asleep == Ok(EMPTY) || fell_asleep == Err(ASLEEP) {
-                kernel::futex_wait(&self.0, ASLEEP);
+                sleep(&self.0, ASLEEP);
             }
         }
         self.0.swap(EMPTY, Ordering::AcqRel)
@@ -176,7 +203,7 @@ impl Countdown {
         while !spin(|| left() == 0) {
             let value = self.0.fetch_or(WAITER_SLEEPS, Ordering::AcqRel) | WAITER_SLEEPS;
             if value != WAITER_SLEEPS {
-                kernel::futex_wait(&self.0, value);
+                sleep(&self.0, value);
             }
         }
     }
@@ -218,7 +245,7 @@ impl Rendezvous {
         while !spin(is_over) {
             // Setting the bit of a later phase only costs a useless wake-up.
             if self.phase.fetch_or(1, Ordering::AcqRel) & !1 == phase {
-                kernel::futex_wait(&self.phase, phase | 1);
+                sleep(&self.phase, phase | 1);
             }
         }
     }
