@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use crate::task_setup::{self, Purpose};
-use crate::task_vm::{self, Machine};
+use crate::task_vm::{self, Chosen, Machine};
 use crate::{task_conformance, task_tidy, task_vectors, workspace};
 
 /// Lines of a failed stage's output that are shown; all of it is in its log.
@@ -183,9 +183,10 @@ impl Stage {
                 Ok(Ran::of_tests(counts, Verdict::Passed))
             }
             Self::Guest => {
-                let guest = task_vm::run_guest_tests(&Machine::default(), "", |line| {
-                    let _ = writeln!(output, "{line}");
-                })?;
+                let guest =
+                    task_vm::run_guest_tests(&Machine::default(), Chosen::default(), |line| {
+                        let _ = writeln!(output, "{line}");
+                    })?;
                 let counts = Counts {
                     passed: guest.passed,
                     failed: guest.failed.len(),

@@ -17,12 +17,12 @@ use crate::kernel::{self, effective_cpus, online_cpus, wait_for};
 use crate::users::User;
 
 /// The drop-in that lets the daemon adopt, installed until the end of a test.
-struct Allowed;
+pub(crate) struct Allowed;
 
 const DROP_IN: &str = "/run/systemd/system/mapperd.service.d/adopt.conf";
 
 impl Allowed {
-    fn install() -> Result<Self> {
+    pub(crate) fn install() -> Result<Self> {
         let path = Path::new(DROP_IN);
         let folder = path.parent().context("no folder")?;
         std::fs::create_dir_all(folder).context("make the folder of the drop-in")?;
@@ -58,10 +58,10 @@ pub(crate) fn without_the_drop_in_adopting_is_refused_and_names_it() -> Result<(
 }
 
 /// A service that has nothing to do with mapper: a process with a child. It ends with the test.
-struct Service(&'static str);
+pub(crate) struct Service(pub(crate) &'static str);
 
 impl Service {
-    fn start(name: &'static str, properties: &[&str], script: &str) -> Result<Self> {
+    pub(crate) fn start(name: &'static str, properties: &[&str], script: &str) -> Result<Self> {
         let mut command = Command::new("systemd-run");
         command.args(["--quiet", "--collect", "--unit", name]);
         for property in properties {
@@ -95,14 +95,15 @@ impl Drop for Service {
     }
 }
 
-const WITH_CHILD: &str = "sleep 1000 & exec sleep 1000";
+pub(crate) const WITH_CHILD: &str = "sleep 1000 & exec sleep 1000";
 
 /// A further program, so that nobody has the machine for himself.
 fn rival() -> Result<Application> {
     Application::start("rival", User::Root, Runtime::Libgomp, &[])
 }
 
-fn mapperctl(user: User, arguments: &[&str]) -> Result<String> {
+/// Runs mapperctl, which must succeed.
+pub(crate) fn mapperctl(user: User, arguments: &[&str]) -> Result<String> {
     output_of(user.command("mapperctl")?.args(arguments))
 }
 
@@ -116,7 +117,8 @@ fn refusal(user: User, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-fn kill_daemon() -> Result<()> {
+/// Kills the daemon and waits for the next.
+pub(crate) fn kill_daemon() -> Result<()> {
     let daemon = main_pid()?;
     kill(Pid::from_raw(daemon.cast_signed()), Signal::SIGKILL).context("kill the daemon")?;
     wait_for_another(daemon)?;

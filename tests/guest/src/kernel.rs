@@ -58,7 +58,7 @@ pub(crate) fn group_of(pid: u32) -> Result<PathBuf> {
 }
 
 /// A field of `/proc/PID/status` or of a thread's.
-fn status_field(status: &Path, field: &str) -> Result<String> {
+pub(crate) fn status_field(status: &Path, field: &str) -> Result<String> {
     let text = read(status)?;
     let value = text
         .lines()

@@ -22,6 +22,7 @@ mod lifecycle;
 mod package;
 mod permissions;
 mod service;
+mod soak;
 mod stress;
 mod surroundings;
 mod users;
@@ -86,6 +87,7 @@ const TESTS: &[Test] = tests![
     stress::programs_that_fork_and_thread_without_end_are_followed,
     stress::a_program_that_is_stopped_and_continued_is_none_the_worse,
     stress::nothing_is_lost_or_left_over_when_the_daemon_is_killed_among_launches,
+    soak::nothing_grows_while_programs_are_launched_adopted_and_the_daemon_restarted,
     lifecycle::stopping_the_groups_place_ends_everything,
     package::an_upgrade_ends_no_application_and_keeps_the_configuration,
     // The last: after it there is nothing left to test.

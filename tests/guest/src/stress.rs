@@ -23,13 +23,14 @@ const KILLS: u32 = 20;
 
 /// What could be left over.
 #[derive(Debug, PartialEq, Eq)]
-struct Held {
-    groups: usize,
+pub(crate) struct Held {
+    pub(crate) groups: usize,
     kept_descriptors: String,
     pages: usize,
 }
 
-fn held() -> Result<Held> {
+/// What is held at the moment.
+pub(crate) fn held() -> Result<Held> {
     Ok(Held {
         groups: app_groups()?.len(),
         kept_descriptors: property(UNIT, "NFileDescriptorStore")?,

@@ -54,11 +54,19 @@ pub(crate) struct TestCounts {
     pub(crate) failed: Vec<String>,
 }
 
-/// Builds everything, runs the tests whose names contain `filter`, and shows each line of output
-/// to `on_line`.
+/// Which tests are run, and for how long.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Chosen<'a> {
+    /// Those whose names contain this.
+    pub(crate) filter: &'a str,
+    /// The length of the test that nothing grows, if not the usual one.
+    pub(crate) soak_seconds: Option<u64>,
+}
+
+/// Builds everything, runs the chosen tests, and shows each line of output to `on_line`.
 pub(crate) fn run_guest_tests(
     machine: &Machine,
-    filter: &str,
+    chosen: Chosen<'_>,
     mut on_line: impl FnMut(&str),
 ) -> Result<TestCounts> {
     task_setup::require(&[
@@ -68,7 +76,7 @@ pub(crate) fn run_guest_tests(
         Purpose::Vm,
     ])?;
     let image = image::ensure(image::Cache::Use)?;
-    let payload = Payload::stage(filter)?;
+    let payload = Payload::stage(chosen)?;
     let mut report = Report::default();
     let outcome = machine.run(&image, payload.0.path(), |progress| match progress {
         Progress::Line(line) => {
@@ -125,7 +133,7 @@ impl Report {
 struct Payload(Scratch);
 
 impl Payload {
-    fn stage(filter: &str) -> Result<Self> {
+    fn stage(chosen: Chosen<'_>) -> Result<Self> {
         let payload = Self(Scratch::create("payload")?);
         build()?;
         let target = workspace::target_dir().join("release");
@@ -158,8 +166,12 @@ impl Payload {
             install(&built, &tree.join("usr/lib/mapper-tests").join(name), mode)?;
         }
         fs::remove_dir_all(&programs).with_context(|| format!("remove {}", programs.display()))?;
+        let filter = chosen.filter;
+        let soak = chosen.soak_seconds.map_or_else(String::new, |seconds| {
+            format!("export MAPPER_SOAK_SECONDS={seconds}\n")
+        });
         let script = format!(
-            "#!/bin/sh\ncp -r --preserve=mode tree/. / && sh list-files.sh >files-before &&\n\
+            "#!/bin/sh\n{soak}cp -r --preserve=mode tree/. / && sh list-files.sh >files-before &&\n\
              dpkg --install packages/first.deb &&\n\
              exec /usr/lib/mapper-tests/guest-tests '{filter}'\n"
         );

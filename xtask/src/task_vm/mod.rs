@@ -25,7 +25,7 @@ mod machine;
 mod scratch;
 mod sockets;
 
-pub(crate) use guest_tests::run_guest_tests;
+pub(crate) use guest_tests::{Chosen, run_guest_tests};
 pub(crate) use machine::Machine;
 use machine::{Accelerator, Progress, STARTED_AGAIN};
 use sockets::Sockets;
@@ -59,6 +59,9 @@ enum Action {
         /// Run only the tests whose name contains this.
         #[arg(long, default_value = "")]
         filter: String,
+        /// How long the test that nothing grows keeps the daemon busy [default: 30].
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(30..))]
+        soak_seconds: Option<u64>,
     },
     /// Removes the image and everything else under `target/vm`.
     Clean,
@@ -115,8 +118,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             Ok(())
         }
-        Action::Test { machine, filter } => {
-            let counts = run_guest_tests(&machine.machine(), filter, |line| println!("{line}"))?;
+        Action::Test {
+            machine,
+            filter,
+            soak_seconds,
+        } => {
+            let chosen = Chosen {
+                filter,
+                soak_seconds: *soak_seconds,
+            };
+            let counts = run_guest_tests(&machine.machine(), chosen, |line| println!("{line}"))?;
             println!("{} passed, {} failed", counts.passed, counts.failed.len());
             if !counts.failed.is_empty() {
                 bail!("guest tests failed: {}", counts.failed.join(", "));
