@@ -26,6 +26,25 @@ fn start(terminal: &mut Terminal, line: &str) -> i32 {
     terminal.sees("\n").trim().parse().unwrap()
 }
 
+/// The shell tells of what it ran last that it ended so; returns what appears before that.
+fn shell_tells(terminal: &mut Terminal, status: u8) -> String {
+    terminal.types("echo status=$?.\n");
+    terminal.sees(&format!("status={status}."))
+}
+
+/// Stops the job in the foreground, with the program in it.
+fn stop_by_ctrl_z(terminal: &mut Terminal, program: i32) {
+    terminal.types(CTRL_Z);
+    terminal.sees("Stopped");
+    is_stopped(program);
+}
+
+/// Has the shell continue the job in the foreground.
+fn continue_by_fg(terminal: &mut Terminal, program: i32) {
+    terminal.types("fg\n");
+    eventually("it runs again", || state(program) == Some('S'));
+}
+
 /// Waits until a process is stopped.
 fn is_stopped(pid: i32) {
     eventually("it is stopped", || state(pid) == Some('T'));
@@ -44,8 +63,7 @@ fn ctrl_c_ends_the_program_with_130() {
     let mut terminal = terminal(&stage);
     let program = start(&mut terminal, "$L $PROBE default");
     end_by(&mut terminal, CTRL_C, program);
-    terminal.types("echo status=$?.\n");
-    terminal.sees("status=130.");
+    shell_tells(&mut terminal, 130);
 }
 
 #[test]
@@ -55,8 +73,7 @@ fn ctrl_backslash_ends_the_program_with_131() {
     terminal.types("ulimit -c 0\n");
     let program = start(&mut terminal, "$L $PROBE default");
     end_by(&mut terminal, CTRL_BACKSLASH, program);
-    terminal.types("echo status=$?.\n");
-    terminal.sees("status=131.");
+    shell_tells(&mut terminal, 131);
 }
 
 #[test]
@@ -75,8 +92,7 @@ fn ctrl_c_reaches_a_program_that_handles_it_once() {
     // Any input ends the probe, which leaves it to the shell; nothing else was told in between.
     terminal.types("\n");
     eventually("the program is gone", || state(program).is_none());
-    terminal.types("echo status=$?.\n");
-    let rest = terminal.sees("status=0.");
+    let rest = shell_tells(&mut terminal, 0);
     assert!(!rest.contains("signal"), "{rest}");
 }
 
@@ -89,8 +105,7 @@ fn ctrl_c_ends_a_whole_loop() {
         "for i in 1 2 3; do $L $PROBE default; done; echo after",
     );
     end_by(&mut terminal, CTRL_C, program);
-    terminal.types("echo status=$?.\n");
-    let between = terminal.sees("status=130.");
+    let between = shell_tells(&mut terminal, 130);
     assert!(
         !between.contains("ready") && !between.contains("after"),
         "{between}"
@@ -102,16 +117,11 @@ fn ctrl_z_stops_the_job_and_fg_and_bg_continue_it() {
     let stage = Stage::new();
     let mut terminal = terminal(&stage);
     let program = start(&mut terminal, "$L $PROBE default");
-    terminal.types(CTRL_Z);
-    terminal.sees("Stopped");
-    is_stopped(program);
-    terminal.types("echo status=$?.\n");
-    terminal.sees("status=148.");
+    stop_by_ctrl_z(&mut terminal, program);
+    shell_tells(&mut terminal, 148);
 
-    terminal.types("fg\n");
-    eventually("it runs again", || state(program) == Some('S'));
-    terminal.types(CTRL_Z);
-    terminal.sees("Stopped");
+    continue_by_fg(&mut terminal, program);
+    stop_by_ctrl_z(&mut terminal, program);
 
     // In the background it reads from the terminal, which stops it again.
     let launcher = parent(program);
@@ -121,11 +131,9 @@ fn ctrl_z_stops_the_job_and_fg_and_bg_continue_it() {
     is_stopped(launcher);
     terminal.types("jobs\n");
     terminal.sees("Stopped");
-    terminal.types("fg\n");
-    eventually("it runs again", || state(program) == Some('S'));
+    continue_by_fg(&mut terminal, program);
     end_by(&mut terminal, CTRL_C, program);
-    terminal.types("echo status=$?.\n");
-    terminal.sees("status=130.");
+    shell_tells(&mut terminal, 130);
 }
 
 #[test]
@@ -144,9 +152,7 @@ fn a_job_that_is_continued_runs_in_the_background() {
             .iter()
             .any(|pid| name(pid).is_ok_and(|name| name == "cat\n"))
     });
-    terminal.types(CTRL_Z);
-    terminal.sees("Stopped");
-    is_stopped(program);
+    stop_by_ctrl_z(&mut terminal, program);
     terminal.types("bg; echo continued=$((1+1)); wait %1; echo status=$?.\n");
     terminal.sees("continued=2");
     // Only now the command has anything to read, the end.
@@ -181,11 +187,8 @@ fn a_pipeline_with_the_launcher_in_it_stops_and_continues_as_a_whole() {
     let stage = Stage::new();
     let mut terminal = terminal(&stage);
     let program = start(&mut terminal, "$L $PROBE default | cat");
-    terminal.types(CTRL_Z);
-    terminal.sees("Stopped");
-    is_stopped(program);
-    terminal.types("fg\n");
-    eventually("it runs again", || state(program) == Some('S'));
+    stop_by_ctrl_z(&mut terminal, program);
+    continue_by_fg(&mut terminal, program);
     end_by(&mut terminal, CTRL_C, program);
     terminal.types("echo over=$((1+1))\n");
     terminal.sees("over=2");
@@ -200,17 +203,13 @@ fn an_interactive_shell_can_be_launched() {
     terminal.sees("inner=42");
     // Job control works inside, and Ctrl-C ends what runs there, not the inner shell.
     let program = start(&mut terminal, "$PROBE default");
-    terminal.types(CTRL_Z);
-    terminal.sees("Stopped");
-    is_stopped(program);
-    terminal.types("fg\n");
-    eventually("it runs again", || state(program) == Some('S'));
+    stop_by_ctrl_z(&mut terminal, program);
+    continue_by_fg(&mut terminal, program);
     end_by(&mut terminal, CTRL_C, program);
     terminal.types("echo still=$((5*5))\n");
     terminal.sees("still=25");
     terminal.types("exit 3\n");
-    terminal.types("echo status=$?.\n");
-    terminal.sees("status=3.");
+    shell_tells(&mut terminal, 3);
 }
 
 #[test]

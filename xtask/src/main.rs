@@ -6,6 +6,7 @@
 use clap::{Parser, Subcommand};
 
 mod corun;
+mod html_report;
 mod private_daemon;
 mod task_bench;
 mod task_conformance;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::pairs::{PAIRS, Program, Setting};
-use super::plot::escaped;
 use super::results::{PairResult, Results};
+use crate::html_report::escaped;
 
 /// What the project asks of itself, and what came of it.
 pub(crate) fn targets(html: &mut String, results: &Results) {

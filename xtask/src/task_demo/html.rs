@@ -1,26 +1,18 @@
-//! The report as one HTML page without outside resources, for light and dark screens and paper.
-//!
-//! It is written as well-formed XML, which browsers read just as well and tests can check.
+//! The report as a page of HTML.
 
 use std::fmt::Write as _;
 
 use super::background;
 use super::console::{ratio, repetitions};
 use super::pairs::Setting;
-use super::plot::{self, escaped};
+use super::plot;
 use super::results::{PairResult, Results, Summary};
-
-const STYLE: &str = include_str!("report.css");
+use crate::html_report::{self, escaped};
 
 /// The page.
 pub(crate) fn page(results: &Results) -> String {
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
-         <meta name=\"color-scheme\" content=\"light dark\"/>\
-         <title>mapper demo, {}</title><style>\n{STYLE}</style></head><body><main>\n",
-        escaped(&results.machine.date)
-    );
+    let title = format!("mapper demo, {}", results.machine.date);
+    let mut html = html_report::begin(&title, "");
     head(&mut html, results);
     wrong(&mut html, results);
     summary_tables(&mut html, results);
@@ -31,7 +23,7 @@ pub(crate) fn page(results: &Results) -> String {
     background::targets(&mut html, results);
     background::method(&mut html, results);
     background::machine(&mut html, results);
-    html.push_str("</main></body></html>\n");
+    html.push_str(html_report::END);
     html
 }
 

@@ -7,48 +7,8 @@ use super::console::ratio;
 use super::pairs::Setting;
 use super::results::PairResult;
 use super::timeline::Timeline;
-
-/// Text as it may stand in markup.
-pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
-/// Where a value lies along an axis of the plot.
-#[derive(Clone, Copy)]
-pub(crate) struct Axis {
-    /// Where it begins.
-    pub(crate) from: f64,
-    /// How long it is.
-    pub(crate) length: f64,
-    /// The value at its end.
-    pub(crate) most: f64,
-}
-
-impl Axis {
-    /// Where a value lies.
-    pub(crate) fn at(self, value: f64) -> f64 {
-        self.from + self.length * (value / self.most).clamp(0.0, 1.0)
-    }
-
-    /// Round values that divide the axis into about `parts` parts.
-    pub(crate) fn ticks(self, parts: u32) -> Vec<f64> {
-        let rough = self.most / f64::from(parts.max(1));
-        let power = 10_f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0]
-            .into_iter()
-            .map(|digit| digit * power)
-            .find(|step| *step >= rough)
-            .unwrap_or(rough);
-        (0_u32..)
-            .map(|n| f64::from(n) * step)
-            .take_while(|tick| *tick <= self.most * 1.0001)
-            .take(50)
-            .collect()
-    }
-}
+use crate::html_report::axis::{Axis, number};
+use crate::html_report::escaped;
 
 const BARS_WIDTH: f64 = 640.0;
 /// Right edge of the column of speedups.
@@ -73,16 +33,7 @@ pub(crate) fn times(pair: &PairResult) -> String {
         bottom + 38.0,
         escaped(pair.name)
     );
-    for tick in axis.ticks(5) {
-        let x = axis.at(tick);
-        let _ = write!(
-            svg,
-            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/>\
-             <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            bottom + 16.0,
-            number(tick)
-        );
-    }
+    axis.grid(&mut svg, 5, TOP, bottom);
     let _ = write!(
         svg,
         "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds, lower is \
@@ -335,39 +286,10 @@ fn stacked(timeline: &Timeline, which: usize, time: Axis, height: Axis, bottom: 
     path
 }
 
-/// A tick value without needless digits.
-pub(crate) fn number(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::evaluate::tests::example;
     use super::*;
-
-    #[test]
-    fn ticks_are_round_and_within_the_axis() {
-        let ticks = |most: f64| {
-            Axis {
-                from: 0.0,
-                length: 100.0,
-                most,
-            }
-            .ticks(5)
-        };
-        assert_eq!(ticks(4.16), [0.0, 1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(ticks(20.0), [0.0, 5.0, 10.0, 15.0, 20.0]);
-        assert_eq!(ticks(2.0).len(), 5);
-    }
-
-    #[test]
-    fn markup_in_names_stays_text() {
-        assert_eq!(
-            escaped("<a href=\"x\">&"),
-            "&lt;a href=&quot;x&quot;&gt;&amp;"
-        );
-    }
 
     #[test]
     fn a_catastrophe_in_one_setting_does_not_flatten_the_others() {

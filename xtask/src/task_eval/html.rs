@@ -1,6 +1,4 @@
-//! The report as one HTML page without outside resources, for light and dark screens and paper.
-//!
-//! It is written as well-formed XML, which browsers read just as well and tests can check.
+//! The report as a page of HTML.
 
 use super::plot;
 use super::policies;
@@ -9,11 +7,9 @@ use super::standing::Standing;
 use super::tables::SuiteTable;
 use super::targets::{Line, NOT_RUN, Use, Verdict};
 use super::validity::Finding;
-use crate::task_demo::plot::escaped;
+use crate::html_report::{self, escaped};
 use std::fmt::Write as _;
 
-/// The look of all reports of this project.
-const STYLE: &str = include_str!("../task_demo/report.css");
 const OWN_STYLE: &str = include_str!("report.css");
 /// What is shown of a timeline.
 const TIMELINE_S: f64 = 120.0;
@@ -34,12 +30,7 @@ pub(super) struct Report<'a> {
 
 /// The page.
 pub(super) fn page(report: &Report<'_>) -> String {
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
-         <meta name=\"color-scheme\" content=\"light dark\"/>\
-         <title>mapper eval, in the model</title><style>\n{STYLE}\n{OWN_STYLE}</style></head><body><main>\n"
-    );
+    let mut html = html_report::begin("mapper eval, in the model", OWN_STYLE);
     let judged = report
         .targets
         .iter()
@@ -81,7 +72,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
         suite(&mut html, table, (report.cpus)(&table.suite.machine));
     }
     method(&mut html);
-    html.push_str("</main></body></html>\n");
+    html.push_str(html_report::END);
     html
 }
 

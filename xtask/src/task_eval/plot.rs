@@ -2,7 +2,8 @@
 //! its light and dark forms; a series has the class `s0`, `s1`, and so on.
 
 use super::tables::{MixRow, SuiteTable};
-use crate::task_demo::plot::{Axis, escaped, number};
+use crate::html_report::axis::{Axis, number};
+use crate::html_report::escaped;
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 1060.0;
@@ -29,16 +30,7 @@ pub(super) fn bars(table: &SuiteTable) -> String {
         bottom + 22.0,
         escaped(&table.suite.title)
     );
-    for tick in axis.ticks(8) {
-        let x = axis.at(tick);
-        let _ = write!(
-            svg,
-            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>\
-             <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            bottom + 15.0,
-            number(tick)
-        );
-    }
+    axis.grid(&mut svg, 8, TOP, bottom);
     for (at, mix) in table.mixes.iter().enumerate() {
         one_mix(&mut svg, policies, mix, TOP + row * at as f64, axis);
     }

@@ -2,10 +2,8 @@
 //!
 //! A program's speed over a setting is its median cost ([`super::cost`]) there by its median cost here,
 //! over the runs that are valid. A mix has the geometric mean
-//! of its programs that compute; latencies vary far more than times and stand by themselves. A program
-//! keeps its promise under mapper if its speed relative to the static fair share is at least what was
-//! promised; single runs below that are counted, too, for every setting, so that the static fair share
-//! itself shows how many of them are noise. Intervals: see [`crate::corun::bootstrap`].
+//! of its programs that compute; latencies vary far more than times and stand by themselves. Intervals: see
+//! [`crate::corun::bootstrap`]. What a setting comes to over several mixes: [`super::summary`].
 
 use serde::Serialize;
 
@@ -75,39 +73,12 @@ pub(super) struct ProgramResult {
     pub(super) runs_below: Option<usize>,
 }
 
-/// A setting over all mixes, or over those of one size.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Summary {
-    pub(super) setting: Setting,
-    pub(super) over_plain: Option<Speed>,
-    pub(super) of_static: Option<Speed>,
-    /// The lowest mean speed of any mix over plain Linux.
-    pub(super) worst_mix_over_plain: Option<Speed>,
-    /// The slowest program relative to its static fair share, of those that compute.
-    pub(super) worst_program_of_static: Option<Speed>,
-    /// Speed of the servers, by their latencies.
-    pub(super) latency_over_plain: Option<Speed>,
-    pub(super) latency_of_static: Option<Speed>,
-    pub(super) promises: Option<Promises>,
-}
-
-/// How promises were kept.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Promises {
-    /// Programs of mixes.
-    pub(super) made: usize,
-    /// Those whose median speed is below what was promised.
-    pub(super) broken: Vec<String>,
-    pub(super) runs: usize,
-    pub(super) runs_below: usize,
-}
-
 /// A program of a mix whose figures are computed.
 #[derive(Clone, Copy, Debug)]
-struct Of {
+pub(super) struct Of {
     /// In the order of the mix.
-    at: usize,
-    unit: Cost,
+    pub(super) at: usize,
+    pub(super) unit: Cost,
 }
 
 /// The median cost of a program in the repetitions at these places, as far as there are valid ones.
@@ -198,7 +169,8 @@ fn setting_result(
     }
 }
 
-fn runs_of<'a>(measured: &'a MeasuredMix, setting: &Setting) -> Option<&'a [Run]> {
+/// The runs of a mix under a setting, if there are any.
+pub(super) fn runs_of<'a>(measured: &'a MeasuredMix, setting: &Setting) -> Option<&'a [Run]> {
     let found = measured.runs.iter().find(|of| of.setting == *setting)?;
     (!found.runs.is_empty()).then_some(&*found.runs)
 }
@@ -213,7 +185,8 @@ fn speed(base: &[Run], own: &[Run], which: &[Of]) -> Option<Speed> {
     })
 }
 
-fn speed_in(base: &[Run], own: &[Run], which: &[Of], places: &[usize]) -> Option<f64> {
+/// The mean speed of these programs over `base` in the repetitions at these places.
+pub(super) fn speed_in(base: &[Run], own: &[Run], which: &[Of], places: &[usize]) -> Option<f64> {
     let ratios: Option<Vec<f64>> = which
         .iter()
         .map(|&of| Some(median_cost(base, of, places)?.value / median_cost(own, of, places)?.value))
@@ -222,7 +195,7 @@ fn speed_in(base: &[Run], own: &[Run], which: &[Of], places: &[usize]) -> Option
 }
 
 /// Of which kind the mean speed of these programs is.
-fn bound_of(base: &[Run], own: &[Run], which: &[Of]) -> Bound {
+pub(super) fn bound_of(base: &[Run], own: &[Run], which: &[Of]) -> Bound {
     if std::ptr::eq(base, own) {
         // Beside itself a setting has exactly its own speed.
         return Bound::Exact;
@@ -233,118 +206,6 @@ fn bound_of(base: &[Run], own: &[Run], which: &[Of]) -> Bound {
     };
     which.iter().fold(Bound::Exact, |bound, &of| {
         bound.and(Bound::of_ratio(of_runs(base, of), of_runs(own, of)))
-    })
-}
-
-/// A setting over these mixes, whose results are `results`.
-pub(super) fn summary(
-    setting: &Setting,
-    measured: &[&MeasuredMix],
-    results: &[&MixResult],
-    qos: f64,
-) -> Summary {
-    let own = || {
-        results.iter().filter_map(|&mix| {
-            let of = mix.settings.iter().find(|of| of.setting == *setting)?;
-            Some((mix, of))
-        })
-    };
-    let programs = |cost: Cost| {
-        own().flat_map(move |(mix, of)| {
-            let both = mix.programs.iter().zip(&of.programs);
-            both.filter(move |(name, _)| name.cost == cost)
-                .map(move |(name, result)| (mix, name, result))
-        })
-    };
-    let least = |speeds: &mut dyn Iterator<Item = Speed>| {
-        speeds.min_by(|one, other| one.estimate.value.total_cmp(&other.estimate.value))
-    };
-    let promises = setting_promises(own(), qos);
-    Summary {
-        setting: setting.clone(),
-        over_plain: overall(setting, &Setting::Plain, measured, Cost::Seconds),
-        of_static: overall(setting, &Setting::Static, measured, Cost::Seconds),
-        latency_over_plain: overall(setting, &Setting::Plain, measured, Cost::P99Ms),
-        latency_of_static: overall(setting, &Setting::Static, measured, Cost::P99Ms),
-        worst_mix_over_plain: least(&mut own().filter_map(|(_, of)| of.over_plain)),
-        worst_program_of_static: least(
-            &mut programs(Cost::Seconds).filter_map(|(_, _, of)| of.of_static),
-        ),
-        promises,
-    }
-}
-
-fn setting_promises<'a>(
-    own: impl Iterator<Item = (&'a MixResult, &'a SettingResult)>,
-    qos: f64,
-) -> Option<Promises> {
-    let mut promises = Promises {
-        made: 0,
-        broken: Vec::new(),
-        runs: 0,
-        runs_below: 0,
-    };
-    for (mix, of) in own {
-        for (name, result) in mix.programs.iter().zip(&of.programs) {
-            let (Some(of_static), Some(below)) = (result.of_static, result.runs_below) else {
-                continue;
-            };
-            promises.made += 1;
-            promises.runs += result.valid;
-            promises.runs_below += below;
-            if of_static.estimate.value < qos {
-                promises.broken.push(format!(
-                    "{} in {} at {}{:.2}",
-                    name.name,
-                    mix.name,
-                    of_static.bound.mark(),
-                    of_static.estimate.value
-                ));
-            }
-        }
-    }
-    (promises.made > 0).then_some(promises)
-}
-
-/// Geometric mean over the mixes of the speeds over `base`. A draw of repetitions is the same for all
-/// mixes, since a repetition goes through all of them.
-fn overall(
-    setting: &Setting,
-    base: &Setting,
-    measured: &[&MeasuredMix],
-    cost: Cost,
-) -> Option<Speed> {
-    let mut compared = Vec::new();
-    for mix in measured {
-        let programs = mix.mix.programs.iter().enumerate();
-        let which: Vec<Of> = programs
-            .map(|(at, program)| Of {
-                at,
-                unit: Cost::of(program.name),
-            })
-            .filter(|of| of.unit == cost)
-            .collect();
-        if !which.is_empty() {
-            compared.push((runs_of(mix, base)?, runs_of(mix, setting)?, which));
-        }
-    }
-    let count = compared
-        .iter()
-        .map(|(base, own, _)| base.len().max(own.len()))
-        .max()?;
-    let estimate = estimate(count, |places| {
-        let means: Option<Vec<f64>> = compared
-            .iter()
-            .map(|(base, own, which)| speed_in(base, own, which, places))
-            .collect();
-        geometric_mean(means?)
-    })?;
-    let bounds = compared
-        .iter()
-        .map(|(base, own, which)| bound_of(base, own, which));
-    Some(Speed {
-        estimate,
-        bound: bounds.fold(Bound::Exact, Bound::and),
     })
 }
 
@@ -430,7 +291,7 @@ pub(super) mod tests {
         ]
     }
 
-    fn close(found: Option<Speed>, wanted: f64) {
+    pub(crate) fn close(found: Option<Speed>, wanted: f64) {
         let found = found.unwrap().estimate.value;
         assert!((found - wanted).abs() < 1e-9, "{found} for {wanted}");
     }
@@ -459,42 +320,6 @@ pub(super) mod tests {
         assert_eq!(own.programs[0].cost.unwrap().value, 4.0);
         close(own.programs[0].over_plain, 5.0);
         close(own.over_plain, 4.0);
-        let measured = example();
-        let results: Vec<MixResult> = measured.iter().map(|mix| mix_result(mix, 0.85)).collect();
-        let all = summary(
-            &mapper(),
-            &measured.iter().collect::<Vec<_>>(),
-            &results.iter().collect::<Vec<_>>(),
-            0.85,
-        );
-        // Mixes at √6.4 and 4 over plain, and at √1.6 and 2 of the static share.
-        close(all.over_plain, (6.4_f64.sqrt() * 4.0).sqrt());
-        close(all.of_static, (1.6_f64.sqrt() * 2.0).sqrt());
-        close(all.latency_over_plain, 5.0);
-        close(all.latency_of_static, 0.5);
-        close(all.worst_program_of_static, 0.8);
-    }
-
-    #[test]
-    fn promises_are_broken_by_medians_and_single_runs_are_counted() {
-        let measured = example();
-        let results: Vec<MixResult> = measured.iter().map(|mix| mix_result(mix, 0.85)).collect();
-        let of = |setting: &Setting| {
-            let (measured, results): (Vec<_>, Vec<_>) = measured.iter().zip(&results).unzip();
-            summary(setting, &measured, &results, 0.85)
-                .promises
-                .unwrap()
-        };
-        let own = of(&mapper());
-        assert_eq!(own.made, 4);
-        // cg at 2/2.5 and the server at 2/4; of cg's runs two are beyond 2/0.85 s, of the server's all.
-        assert_eq!(
-            own.broken,
-            ["cg in md+cg at 0.80", "server in server+matmul at 0.50"]
-        );
-        assert_eq!((own.runs, own.runs_below), (12, 5));
-        let fair = of(&Setting::Static);
-        assert_eq!((fair.broken.len(), fair.runs_below), (0, 0));
     }
 
     #[test]
@@ -584,10 +409,5 @@ pub(super) mod tests {
         let own = &result.settings[0];
         assert!(own.over_plain.is_none() && own.of_static.is_none());
         assert!(own.programs[0].runs_below.is_none());
-        assert!(
-            summary(&mapper(), &[&measured], &[&result], 0.85)
-                .promises
-                .is_none()
-        );
     }
 }

@@ -1,6 +1,4 @@
-//! The report as one HTML page without outside resources, for light and dark screens and paper.
-//!
-//! It is written as well-formed XML, which browsers read just as well and tests can check.
+//! The report as a page of HTML.
 
 use std::fmt::Write as _;
 
@@ -9,22 +7,14 @@ use super::plot;
 use super::results::Results;
 use super::settings::{Levers, Setting};
 use super::tables::{self, Table};
-use crate::task_demo::plot::escaped;
+use crate::html_report::{self, escaped};
 
-/// The look of all reports of this project.
-const STYLE: &str = include_str!("../../task_demo/report.css");
 const EVAL_STYLE: &str = include_str!("../report.css");
 
 /// The page.
 pub(super) fn page(results: &Results) -> String {
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
-         <meta name=\"color-scheme\" content=\"light dark\"/>\
-         <title>mapper eval, measured, {}</title><style>\n{STYLE}\n{EVAL_STYLE}</style></head>\
-         <body><main>\n",
-        escaped(&results.machine.date)
-    );
+    let title = format!("mapper eval, measured, {}", results.machine.date);
+    let mut html = html_report::begin(&title, EVAL_STYLE);
     head(&mut html, results);
     for group in &results.groups {
         let table = tables::of_group(group, results.method.qos);
@@ -55,7 +45,7 @@ pub(super) fn page(results: &Results) -> String {
         html.push_str("</section>");
     }
     method(&mut html, results);
-    html.push_str("</main></body></html>\n");
+    html.push_str(html_report::END);
     html
 }
 

@@ -20,6 +20,7 @@ mod programs;
 mod publish;
 mod results;
 mod settings;
+mod summary;
 mod tables;
 
 use std::collections::BTreeMap;

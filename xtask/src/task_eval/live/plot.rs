@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use super::cost::Speed;
 use super::evaluate::MixResult;
-use crate::task_demo::plot::{Axis, escaped, number};
+use crate::html_report::axis::Axis;
+use crate::html_report::escaped;
 
 const WIDTH: f64 = 1060.0;
 const LEFT: f64 = 250.0;
@@ -48,16 +49,7 @@ pub(super) fn bars(mixes: &[MixResult]) -> Option<String> {
          aria-label=\"Speed over plain Linux\">",
         bottom + 22.0
     );
-    for tick in axis.ticks(8) {
-        let x = axis.at(tick);
-        let _ = write!(
-            svg,
-            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>\
-             <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            bottom + 15.0,
-            number(tick)
-        );
-    }
+    axis.grid(&mut svg, 8, TOP, bottom);
     let mut top = TOP;
     for (mix, bars) in mixes.iter().zip(&bars) {
         let _ = write!(

@@ -5,9 +5,10 @@
 
 use serde::Serialize;
 
-use super::evaluate::{MeasuredMix, MixResult, Summary, mix_result, summary};
+use super::evaluate::{MeasuredMix, MixResult, mix_result};
 use super::programs::{PROGRAMS, Program};
 use super::settings::{DlbIs, Setting};
+use super::summary::{Summary, summary};
 use crate::corun::machine::Machine;
 use crate::task_demo::timeline::DaemonFacts;
 

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use super::cost::{Bound, Cost, Speed};
-use super::evaluate::{MixResult, ProgramResult, Promises, SettingResult, Summary};
+use super::evaluate::{MixResult, ProgramResult, SettingResult};
 use super::results::{Group, Results};
 use super::settings::Setting;
+use super::summary::{Promises, Summary};
 
 /// A table: the first column holds names, the others figures.
 #[derive(Clone, Debug, Eq, PartialEq)]
