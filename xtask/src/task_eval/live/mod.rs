@@ -4,8 +4,9 @@
 //! share, with CPUs alone managed and under mapper, interleaved, so that a disturbance meets all
 //! settings alike. **Measured**: nothing here ever stands in a table with results of the model.
 //!
-//! One file does one thing: [`programs`] and [`mixes`] are what is run, [`settings`] how, [`dlb`] finds
-//! that library, [`measure`] runs, [`cost`] says what a run cost, [`evaluate`] computes the figures, [`results`] is their shape,
+//! One file does one thing: [`plan`] checks what is asked for, [`programs`] and [`mixes`] are what is run,
+//! [`settings`] how, [`dlb`] finds that library, [`measure`] runs, [`cost`] says what a run cost, [`evaluate`]
+//! computes the figures of a mix and [`summary`] those over several, [`results`] is their shape,
 //! [`tables`], [`html`] and [`plot`] show them, [`publish`] writes them. From [`evaluate`] to [`plot`]
 //! everything is a pure function of the runs.
 
@@ -15,6 +16,7 @@ mod evaluate;
 mod html;
 mod measure;
 mod mixes;
+mod plan;
 mod plot;
 mod programs;
 mod publish;
@@ -23,167 +25,29 @@ mod settings;
 mod summary;
 mod tables;
 
+pub(super) use self::plan::{LiveArgs, Shared};
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context as _, bail};
-
-use self::dlb::{Dlb, Loaded};
+use self::dlb::Loaded;
 use self::evaluate::{MeasuredMix, SettingRuns};
 use self::measure::{Run, Stage};
 use self::mixes::Mix;
-use self::programs::{Compiled, PROGRAMS, Program, Threads};
-use self::publish::{publish, read_document};
+use self::plan::Plan;
+use self::programs::{Compiled, Threads};
+use self::publish::publish;
 use self::results::{Method, Results};
-use self::settings::{Choice, Setting};
-use super::execute::check_writable;
+use self::settings::Setting;
 use crate::corun::build::{self, Profile};
 use crate::corun::machine::Machine;
-use crate::corun::output::OutputFile;
 use crate::corun::processes::{Interrupt, allowed_cpus};
 use crate::corun::progress::Progress;
 use crate::corun::shares::{by_nearness, place_of};
 use crate::private_daemon::PrivateDaemon;
 use crate::task_demo::timeline::DaemonFacts;
 use crate::task_setup::{self, Purpose};
-
-/// The promise unless `--qos` says otherwise.
-const QOS: f64 = 0.85;
-
-/// Time between decisions unless `--interval` says otherwise, seconds. A tenth of the daemon's own,
-/// as these programs run for a second or two where others run for minutes.
-const INTERVAL_S: f64 = 0.1;
-
-/// The arguments that only `--live` takes.
-#[derive(clap::Args)]
-pub(super) struct LiveArgs {
-    /// Run real programs on this machine instead (--help says more)
-    ///
-    /// Runs mixes of the programs of benches/workloads under plain Linux, on a static fair share, with
-    /// mapper moving CPUs only and with mapper, interleaved. About ten minutes on an otherwise idle
-    /// machine: 10 repetitions of 8 mixes under 5 settings, each some 1 to 2 seconds; --seconds,
-    /// --reps, --mix and --setting make it shorter. Ctrl-C keeps what is finished.
-    #[arg(long, conflicts_with_all = [
-        "suite", "machine", "follow", "seeds", "apps", "machines", "protocol", "fresh", "set",
-    ])]
-    pub(super) live: bool,
-    /// With --live: repetitions of every run [default: 10]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    reps: Option<u32>,
-    /// With --live: settings to compare, separated by commas [default: plain, static, cpus, mapper,
-    /// virtual, and dlb where it is installed]
-    #[arg(long, value_name = "SETTING", value_delimiter = ',')]
-    setting: Vec<Choice>,
-    /// With --live: how long each program works alone on half of the machine [default: 0.7]
-    #[arg(long, value_name = "SECONDS")]
-    seconds: Option<f64>,
-    /// With --live: also write the tables to this file, as Markdown, in place of what stands between
-    /// its comments "measured: begin" and "measured: end"; a file with text and without them is refused
-    #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
-}
-
-impl LiveArgs {
-    /// Refuses what means nothing without `--live`. (clap's `requires` is silent where `--live`
-    /// conflicts with another argument.)
-    pub(super) fn check_unused(&self) -> anyhow::Result<()> {
-        let given = [
-            ("--reps", self.reps.is_some()),
-            ("--setting", !self.setting.is_empty()),
-            ("--seconds", self.seconds.is_some()),
-            ("--markdown", self.markdown.is_some()),
-        ];
-        match given.into_iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) => bail!("{flag}: only with --live; the model does not know it"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The arguments that the model takes, too.
-pub(super) struct Shared<'a> {
-    pub(super) mixes: &'a [String],
-    pub(super) policies: &'a [String],
-    pub(super) qos: Option<f64>,
-    pub(super) interval_s: Option<f64>,
-    pub(super) json: Option<&'a PathBuf>,
-    pub(super) out: Option<&'a PathBuf>,
-}
-
-/// What the arguments ask for, checked.
-struct Plan {
-    mixes: Vec<Mix>,
-    settings: Vec<Setting>,
-    dlb: Option<Dlb>,
-    repetitions: usize,
-    calibrated_s: f64,
-    qos: f64,
-    interval_s: f64,
-    json: Option<OutputFile>,
-    markdown: Option<OutputFile>,
-    out: Option<PathBuf>,
-}
-
-impl Plan {
-    /// Checks the arguments and claims the output files, before anything takes time.
-    fn new(args: &LiveArgs, shared: &Shared<'_>) -> anyhow::Result<Self> {
-        let dlb = Dlb::find();
-        let settings = settings::select(&args.setting, shared.policies, dlb::is(dlb.as_ref()))?;
-        let mixes = mixes::select(shared.mixes)?;
-        let calibrated_s = args.seconds.unwrap_or(0.7);
-        if !(0.05..=60.0).contains(&calibrated_s) {
-            bail!("--seconds {calibrated_s}: give seconds from 0.05 to 60");
-        }
-        let interval_s = shared.interval_s.unwrap_or(INTERVAL_S);
-        if !(0.02..=10.0).contains(&interval_s) {
-            bail!("--interval {interval_s}: with --live give seconds from 0.02 to 10");
-        }
-        if let Some(file) = &args.markdown
-            && file.exists()
-        {
-            let before = read_document(file)?;
-            tables::check_document(&before)
-                .with_context(|| format!("--markdown {}", file.display()))?;
-        }
-        if let Some(folder) = shared.out {
-            check_writable(folder)?;
-        }
-        let claim = |path: Option<&PathBuf>| path.map(|path| OutputFile::claim(path)).transpose();
-        Ok(Self {
-            mixes,
-            settings,
-            dlb,
-            repetitions: usize::try_from(args.reps.unwrap_or(10))?,
-            calibrated_s,
-            qos: shared.qos.unwrap_or(QOS),
-            interval_s,
-            json: claim(shared.json)?,
-            markdown: claim(args.markdown.as_ref())?,
-            out: shared.out.cloned(),
-        })
-    }
-
-    /// The programs that are needed, each once.
-    fn programs(&self) -> Vec<&'static Program> {
-        let wanted = |program: &&Program| {
-            let mut all = self.mixes.iter().flat_map(|mix| &mix.programs);
-            all.any(|other| other.name == program.name)
-        };
-        PROGRAMS.iter().filter(wanted).collect()
-    }
-
-    /// The policies of the daemons that are needed, each once.
-    fn policies(&self) -> Vec<Option<String>> {
-        let managed = self.settings.iter().filter(|setting| setting.is_managed());
-        let mut policies: Vec<Option<String>> = managed
-            .map(|setting| setting.policy().map(String::from))
-            .collect();
-        policies.sort_unstable();
-        policies.dedup();
-        policies
-    }
-}
 
 /// Runs `cargo xtask eval --live`.
 pub(super) fn run(args: &LiveArgs, shared: &Shared<'_>) -> anyhow::Result<()> {
@@ -370,96 +234,8 @@ fn measure_all(
 
 #[cfg(test)]
 pub(super) mod tests {
-    use clap::Parser;
-
+    use super::plan::tests::plan;
     use super::*;
-
-    #[derive(Parser)]
-    struct Eval {
-        #[command(flatten)]
-        args: super::super::Args,
-    }
-
-    pub(super) fn plan(arguments: &[&str]) -> anyhow::Result<Plan> {
-        let words = ["eval", "--live"].iter().chain(arguments);
-        let args = Eval::try_parse_from(words)?.args;
-        super::super::with_shared(&args, |shared| Plan::new(&args.live, shared))
-    }
-
-    fn refusal(arguments: &[&str]) -> String {
-        match plan(arguments) {
-            Ok(_) => panic!("{arguments:?} was accepted"),
-            Err(error) => format!("{error:#}"),
-        }
-    }
-
-    #[test]
-    fn bad_arguments_are_refused_by_name_before_anything_runs() {
-        for (arguments, named) in [
-            (&["--mix", "md+nobody"][..], "nobody"),
-            (&["--reps", "0"], "--reps"),
-            (&["--setting", "elastic"], "elastic"),
-            (&["--policy", "genius"], "genius"),
-            (&["--seconds", "0"], "--seconds 0"),
-            (&["--seconds", "many"], "many"),
-            (&["--interval", "11"], "--interval 11"),
-            (&["--qos", "1.5"], "--qos"),
-            (&["--suite", "all"], "--suite"),
-            (&["--json", "/nonexistent/a/b"], "/nonexistent/a/b"),
-            (&["--markdown", "/nonexistent/a/b"], "/nonexistent/a/b"),
-            (&["--out", "/proc/nonexistent"], "/proc/nonexistent"),
-        ] {
-            let error = refusal(arguments);
-            assert!(error.contains(named), "{arguments:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn what_belongs_to_live_is_refused_without_it() {
-        for flag in ["--reps=3", "--seconds=1", "--setting=plain", "--markdown=x"] {
-            let args = Eval::try_parse_from(["eval", "--suite=all", flag])
-                .unwrap()
-                .args;
-            let error = super::super::run(&args).unwrap_err().to_string();
-            let name = flag.split('=').next().unwrap();
-            assert!(error.contains(name) && error.contains("--live"), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_default_is_ten_repetitions_of_all_default_mixes_and_settings() {
-        let plan = plan(&[]).unwrap();
-        assert_eq!(plan.repetitions, 10);
-        assert_eq!(plan.mixes, mixes::select(&[]).unwrap());
-        assert_eq!(plan.policies(), [None]);
-        assert_eq!(plan.qos, 0.85);
-    }
-
-    #[test]
-    fn a_daemon_runs_for_each_policy_that_is_compared() {
-        let policies = |arguments: &[&str]| plan(arguments).unwrap().policies();
-        assert_eq!(policies(&["--setting", "plain,static"]), []);
-        let found = policies(&["--setting", "cpus,mapper", "--policy", "hill_climb,equal"]);
-        let names = [
-            None,
-            Some("equal".to_owned()),
-            Some("hill_climb".to_owned()),
-        ];
-        assert_eq!(found, names);
-    }
-
-    #[test]
-    fn a_document_that_would_lose_its_text_is_refused_before_anything_runs() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("notes.md");
-        std::fs::write(&path, "my notes\n").unwrap();
-        let error = refusal(&["--markdown", path.to_str().unwrap()]);
-        assert!(
-            error.contains("notes.md") && error.contains("measured: begin"),
-            "{error}"
-        );
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "my notes\n");
-    }
 
     /// Makes runs up, and does `then` in place of that after the first `finished`.
     pub(super) fn made_up(
@@ -491,7 +267,7 @@ pub(super) mod tests {
         let interrupt = Interrupt::default();
         let measured = made_up(&plan(&SMALL).unwrap(), &interrupt, 3, || {
             interrupt.raise();
-            bail!("interrupted")
+            anyhow::bail!("interrupted")
         });
         assert!(
             matches!(measured.ended, Ended::Stopped),

@@ -9,8 +9,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
 
+use super::plan::Plan;
 use super::results::Results;
-use super::{Ended, Plan, html, tables};
+use super::{Ended, html, tables};
 use crate::corun::output::{OutputFile, tell};
 
 /// A document as it was before.
@@ -70,8 +71,9 @@ pub(super) fn publish(
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::tests::plan;
     use super::super::results::tests::results as results_of;
-    use super::super::tests::{SMALL, made_up, plan, runs_of};
+    use super::super::tests::{SMALL, made_up, runs_of};
     use super::*;
     use crate::corun::processes::Interrupt;
 
