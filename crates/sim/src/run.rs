@@ -24,8 +24,6 @@ const MOST_EVENTS: u64 = 4_000_000;
 const NOW_S: f64 = 1e-9;
 /// Observations begin at this time.
 const ORIGIN_NS: u64 = 1_000_000_000;
-/// Threads for which the cost of a decision is given.
-const DECISION_THREADS: f64 = 80.0;
 /// What a program loses to decisions at most.
 const MOST_LOST: f64 = 0.9;
 /// How long services run when there is nothing else to wait for.
@@ -263,8 +261,8 @@ impl<'a, 'g> Run<'a, 'g> {
         let ended = self.end_runs();
         let changed = self.receive() || ended;
         if self.now_s >= self.next_tick_s - NOW_S {
-            self.next_tick_s += self.interval_s;
             self.decide(Trigger::Interval);
+            self.next_tick_s += self.interval_s;
         } else if changed && self.goes_on() {
             self.decide(Trigger::Membership);
         }
@@ -308,17 +306,17 @@ impl<'a, 'g> Run<'a, 'g> {
         }
     }
 
+    /// Of all programs that are there.
+    fn threads(&self) -> u32 {
+        let of = |live: &Live| self.programs[live.program].threads;
+        self.live.iter().map(of).sum()
+    }
+
     /// Share of its progress that a program loses to the decisions.
     fn lost_to_decisions(&self, live: &Live) -> f64 {
         let mut lost = self.overhead.everywhere;
         if self.overhead.decision_s > 0.0 && self.interval_s.is_finite() {
-            let threads: u32 = self
-                .live
-                .iter()
-                .map(|l| self.programs[l.program].threads)
-                .sum();
-            let share =
-                self.overhead.decision_s * f64::from(threads) / DECISION_THREADS / self.interval_s;
+            let share = self.overhead.pass_s(self.threads()) / self.interval_s;
             // The daemon runs on the first context.
             match &live.set {
                 Some(set) if !set.contains(CpuId(0)) => {}
@@ -374,10 +372,15 @@ impl<'a, 'g> Run<'a, 'g> {
         }
         self.tick += 1;
         let observation = self.observe(trigger);
+        let pass_s = self.overhead.pass_s(self.threads());
         let Some(governor) = &mut self.governor else {
             return;
         };
         let decision = governor.decide(&observation);
+        if trigger == Trigger::Interval {
+            governor.charge(pass_s);
+            self.interval_s = governor.interval_s();
+        }
         self.outcome.decisions += 1;
         let mut moved = false;
         for (app, set) in decision.sets {

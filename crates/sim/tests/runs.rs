@@ -6,8 +6,10 @@
 )]
 
 use mapper_model::{CpuRange, CpuSet, Qos};
+use mapper_pipeline::{Controller, OverheadBudget, PipelineConfig};
 use mapper_sim::{
-    Constants, Fixed, Governor, Job, Method, Outcome, Scenario, Teams, layouts, presets, run,
+    Constants, Controlled, Fixed, Governor, Job, Method, Outcome, Overhead, Scenario, Teams,
+    layouts, presets, run,
 };
 
 fn scenario(machine: &str, apps: &[&str]) -> Scenario {
@@ -151,4 +153,35 @@ fn one_after_the_other_takes_the_sum_of_the_times() {
         outcome.apps[1].begin_s,
         outcome.apps[0].first_end_s.unwrap()
     );
+}
+
+/// Decisions of 20 s, one every 20 ms as asked, at 5 ms for 80 threads.
+fn governed_in_short_intervals(budget: OverheadBudget) -> Outcome {
+    let mut short = scenario("hsw80", &["moldyn", "ferret"]);
+    short.jobs[1].threads = Some(322);
+    short.teams = Teams::Follow;
+    short.method = Method::For { seconds: 20.0 };
+    let topology = short.machine.topology().clone();
+    let controller = Controller::new(PipelineConfig::default(), topology).unwrap();
+    let overhead = Overhead {
+        decision_s: short.constants.decision_s,
+        everywhere: 0.0,
+    };
+    let mut governor = Controlled::new(controller, 0.02, overhead).within(budget);
+    run(&short, Some(&mut governor as &mut dyn Governor))
+}
+
+#[test]
+fn a_decision_that_costs_more_than_its_budget_is_taken_less_often_and_nobody_pays_for_more() {
+    let as_asked = governed_in_short_intervals(OverheadBudget::OFF);
+    // 25 ms for 402 threads: one every 1.3 s.
+    let within = governed_in_short_intervals(OverheadBudget::default());
+    assert!(as_asked.decisions > 900, "{}", as_asked.decisions);
+    assert!(
+        (10..=25).contains(&within.decisions),
+        "{}",
+        within.decisions
+    );
+    let moldyn = [&as_asked, &within].map(|outcome| outcome.apps[0].speed);
+    assert!(moldyn[1] > 3.0 * moldyn[0], "{moldyn:?}");
 }

@@ -24,6 +24,8 @@ pub(super) struct Report<'a> {
     pub(super) validity: &'a [Finding],
     pub(super) protocol_version: u32,
     pub(super) protocol_sha256: &'a str,
+    /// What deciding may cost this project's policies, in words.
+    pub(super) budget: Option<&'a str>,
     pub(super) cpus: &'a dyn Fn(&str) -> u32,
     pub(super) left_out: usize,
 }
@@ -44,12 +46,15 @@ pub(super) fn page(report: &Report<'_>) -> String {
         html,
         "<header><p class=\"eyebrow\">mapper eval, in the model</p><h1>{inside} of {total} published \
          numbers came out inside their band</h1><p class=\"soft\">A model of the papers' machines, \
-         not a measurement. Protocol version {}, sha256 <code>{}</code>.</p></header>",
+         not a measurement. Protocol version {}, sha256 <code>{}</code>{}.</p></header>",
         report.protocol_version,
         report
             .protocol_sha256
             .get(..16)
-            .unwrap_or(report.protocol_sha256)
+            .unwrap_or(report.protocol_sha256),
+        report
+            .budget
+            .map_or_else(String::new, |budget| format!("; {}", escaped(budget)))
     );
     if report.left_out > 0 {
         let _ = write!(
@@ -310,6 +315,7 @@ mod tests {
             validity: &[finding],
             protocol_version: 1,
             protocol_sha256: "0123456789abcdef0123",
+            budget: Some("deciding costs < 2 %"),
             cpus: &|_| 80,
             left_out: 3,
         });
@@ -320,5 +326,6 @@ mod tests {
         assert!(roxmltree::Document::parse_with_options(&html, options).is_ok());
         assert!(html.contains("3 runs are missing") && html.contains("a &lt; b"));
         assert!(html.contains("does not hold"));
+        assert!(html.contains("deciding costs &lt; 2 %"));
     }
 }

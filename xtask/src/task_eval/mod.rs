@@ -33,8 +33,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The protocol that is used unless another is given.
-const PROTOCOL: &str = "docs/eval/protocol-v1.toml";
+/// The protocol that is used unless another is given: the newest.
+const PROTOCOL: &str = "docs/eval/protocol-v3.toml";
 
 /// Repeats the papers' evaluations in a model of their machines
 #[derive(clap::Args)]
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     /// A file of machines of your own, written like crates/sim/presets/machines.toml
     #[arg(long, value_name = "FILE")]
     machines: Option<PathBuf>,
-    /// The protocol, in place of docs/eval/protocol-v1.toml
+    /// The protocol, in place of the newest one in docs/eval
     #[arg(long, value_name = "FILE")]
     protocol: Option<PathBuf>,
     /// Also write everything to this file, as JSON
@@ -186,6 +186,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let write = |path: &Path, text: &str| {
         fs::write(path, text).with_context(|| format!("write {}", path.display()))
     };
+    let budget = protocol.budget_told();
     // Files first: whoever reads the terminal may go away.
     if let Some(path) = &args.json {
         write(path, &json)?;
@@ -203,6 +204,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             validity: &findings,
             protocol_version: protocol.version,
             protocol_sha256: &protocol.sha256,
+            budget: budget.as_deref(),
             cpus: &cpus,
             left_out,
         };
@@ -221,10 +223,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     text += &console::targets(&lines);
     let _ = writeln!(
         text,
-        "\nprotocol {} version {}, sha256 {}; {} runs, {} of them kept from earlier",
+        "\nprotocol {} version {}, sha256 {}{}; {} runs, {} of them kept from earlier",
         path.display(),
         protocol.version,
         protocol.sha256,
+        budget
+            .as_deref()
+            .map_or_else(String::new, |budget| format!("; {budget}")),
         done.results.len(),
         done.kept
     );

@@ -88,6 +88,7 @@ impl Plan {
                 teams: suite.teams,
                 qos: changes.qos.or(suite.qos).unwrap_or(protocol.qos),
                 interval_s: 0.0,
+                overhead_budget: protocol.overhead_budget,
                 ipc_high: suite.ipc_high,
                 sharing_high: suite.sharing_high,
                 seed: 1,

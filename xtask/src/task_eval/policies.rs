@@ -31,6 +31,15 @@ pub(super) enum Lends {
     Idle,
 }
 
+/// Whether deciding has a budget, as in the daemon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Budget {
+    /// The protocol's, if it has one.
+    Protocol,
+    /// None: a decision at every interval, as published.
+    None,
+}
+
 /// How a policy is carried out.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Kind {
@@ -53,7 +62,11 @@ pub(super) enum Kind {
         paper: bool,
     },
     /// The same with this project's own policy, in which only these parts are in use.
-    Next { parts: Parts, lends: Lends },
+    Next {
+        parts: Parts,
+        lends: Lends,
+        budget: Budget,
+    },
     /// MAPPER as its authors' code decides.
     Shipped,
     /// An approximation of Varuna.
@@ -99,6 +112,7 @@ const fn next(name: &'static str, title: &'static str, parts: Parts) -> Policy {
         kind: Kind::Next {
             parts,
             lends: Lends::Nothing,
+            budget: Budget::Protocol,
         },
     }
 }
@@ -112,13 +126,27 @@ const fn baseline(name: &'static str, title: &'static str, kind: Kind) -> Policy
     }
 }
 
+impl Policy {
+    /// Whether deciding has a budget: where the policy is what the daemon runs, not what was published.
+    pub(super) fn budget(&self) -> Budget {
+        match self.kind {
+            Kind::Next { budget, .. } => budget,
+            Kind::Core { .. } if self.name == OWN_DEFAULTS => Budget::Protocol,
+            _ => Budget::None,
+        }
+    }
+}
+
+/// What the daemon does by default.
+const OWN_DEFAULTS: &str = "mapper";
+
 /// All policies.
 pub(super) const POLICIES: &[Policy] = &[
     baseline("linux", "Linux", Kind::Linux),
     core("fair", "fair share", Pace::Once, "fair", "spread", false),
     baseline("fair-packed", "fair share, socket by socket", Kind::Packed),
     core(
-        "mapper",
+        OWN_DEFAULTS,
         "mapper (this project's defaults)",
         Pace::Allocation,
         "mapper",
@@ -160,6 +188,17 @@ pub(super) const POLICIES: &[Policy] = &[
         kind: Kind::Next {
             parts: Parts::All,
             lends: Lends::Idle,
+            budget: Budget::Protocol,
+        },
+    },
+    Policy {
+        name: "mapper-next-no-budget",
+        title: "mapper-next, a decision at every interval",
+        pace: Pace::Allocation,
+        kind: Kind::Next {
+            parts: Parts::All,
+            lends: Lends::Nothing,
+            budget: Budget::None,
         },
     },
     core(
@@ -287,9 +326,8 @@ pub(super) fn governor(
             let config = config(spec, machine, allocation, mapping, paper)?;
             let controller = Controller::new(config, machine.topology().clone())?;
             let overhead = overhead(policy, spec);
-            Ok(Some(Box::new(Controlled::new(
-                controller, interval_s, overhead,
-            ))))
+            let controlled = Controlled::new(controller, interval_s, overhead);
+            Ok(Some(Box::new(within_budget(controlled, spec))))
         }
         Kind::Next { parts, .. } => {
             let config = config(spec, machine, mapper_next::NAME, "sam_mph", false)?;
@@ -301,9 +339,8 @@ pub(super) fn governor(
             let controller =
                 Controller::new(config, machine.topology().clone())?.with_allocation(Box::new(own));
             let overhead = overhead(policy, spec);
-            Ok(Some(Box::new(Controlled::new(
-                controller, interval_s, overhead,
-            ))))
+            let controlled = Controlled::new(controller, interval_s, overhead);
+            Ok(Some(Box::new(within_budget(controlled, spec))))
         }
         Kind::Shipped => {
             let overhead = overhead(policy, spec);
@@ -311,6 +348,13 @@ pub(super) fn governor(
             Ok(Some(Box::new(shipped)))
         }
         _ => Ok(None),
+    }
+}
+
+fn within_budget(controlled: Controlled, spec: &RunSpec) -> Controlled {
+    match spec.overhead_budget {
+        Some(budget) => controlled.within(budget),
+        None => controlled,
     }
 }
 
@@ -346,4 +390,29 @@ fn config(
         },
         ..PipelineConfig::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_daemon_runs_has_a_budget_for_deciding() {
+        let with: Vec<&str> = POLICIES
+            .iter()
+            .filter(|policy| policy.budget() == Budget::Protocol)
+            .map(|policy| policy.name)
+            .collect();
+        assert_eq!(
+            with,
+            [
+                "mapper",
+                "mapper-next",
+                "mapper-next-no-split",
+                "mapper-next-no-region",
+                "mapper-next-no-recall",
+                "mapper-next-lending"
+            ]
+        );
+    }
 }

@@ -4,6 +4,7 @@
 
 use super::catalogue::{Catalogue, Digests, sha256};
 use anyhow::{Context as _, bail};
+use mapper_pipeline::OverheadBudget;
 use mapper_sim::Constants;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -25,6 +26,10 @@ pub(super) struct Protocol {
     pub(super) placement_interval_s: f64,
     /// Of policies that follow parallel sections.
     pub(super) section_interval_s: f64,
+    /// The share of the interval that a decision of the daemon's may cost; policies as published have
+    /// none. Without it nobody has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) overhead_budget: Option<OverheadBudget>,
     /// How often the longest program runs.
     pub(super) longest_times: u32,
     /// Length of runs that compare speeds only.
@@ -160,6 +165,15 @@ impl Protocol {
         Ok(protocol)
     }
 
+    /// What deciding may cost this project's own policies, if anything is said of it.
+    pub(super) fn budget_told(&self) -> Option<String> {
+        let percent = 100.0 * self.overhead_budget?.share();
+        Some(format!(
+            "mapper and mapper-next decide less often where a decision costs more than {percent} % of the \
+             interval"
+        ))
+    }
+
     /// The suites of a name, or all.
     pub(super) fn suites(&self, names: &[String]) -> anyhow::Result<Vec<&Suite>> {
         if names.iter().any(|name| name == "all") {
@@ -183,5 +197,48 @@ impl Protocol {
             found.extend(matching);
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace;
+    use std::path::PathBuf;
+
+    /// All versions, oldest first.
+    fn versions() -> Vec<(PathBuf, Protocol)> {
+        let catalogue = Catalogue::presets().unwrap();
+        (1..)
+            .map(|version| workspace::root().join(format!("docs/eval/protocol-v{version}.toml")))
+            .take_while(|path| path.exists())
+            .map(|path| {
+                let protocol = Protocol::read(&path, &catalogue).unwrap();
+                (path, protocol)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_newest_version_is_the_default_and_every_older_one_can_still_be_run() {
+        let versions = versions();
+        let numbers: Vec<usize> = versions.iter().map(|(_, p)| p.version as usize).collect();
+        assert_eq!(numbers, (1..=versions.len()).collect::<Vec<_>>());
+        let (newest, _) = versions.last().unwrap();
+        assert_eq!(*newest, workspace::root().join(super::super::PROTOCOL));
+    }
+
+    #[test]
+    fn version_3_is_version_2_with_the_daemons_budget_and_nothing_else() {
+        let versions = versions();
+        let [second, third] = [1, 2].map(|at| versions[at].1.clone());
+        assert_eq!(third.overhead_budget, Some(OverheadBudget::default()));
+        let like_the_second = Protocol {
+            version: second.version,
+            overhead_budget: second.overhead_budget,
+            sha256: second.sha256.clone(),
+            ..third
+        };
+        assert_eq!(like_the_second, second);
     }
 }

@@ -1,10 +1,11 @@
 //! One run of the simulator: everything it depends on, and what came of it.
 
 use super::mix::Member;
-use super::policies::{self, Kind, Lends, Pace};
+use super::policies::{self, Budget, Kind, Lends, Pace};
 use super::protocol::{MethodName, TeamsName};
 use anyhow::Context as _;
 use mapper_model::{CpuId, CpuRange, CpuSet, Qos};
+use mapper_pipeline::OverheadBudget;
 use mapper_sim::{
     Constants, Fixed, Governor, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario,
     Teams, approximations, layouts, oracle,
@@ -24,6 +25,8 @@ pub(super) struct RunSpec {
     pub(super) teams: TeamsName,
     pub(super) qos: f64,
     pub(super) interval_s: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) overhead_budget: Option<OverheadBudget>,
     pub(super) ipc_high: Option<f64>,
     pub(super) sharing_high: Option<f64>,
     pub(super) seed: u64,
@@ -76,6 +79,9 @@ impl RunSpec {
             self.qos = 0.85;
             self.ipc_high = None;
             self.sharing_high = None;
+        }
+        if policy.budget() == Budget::None {
+            self.overhead_budget = None;
         }
         if policy.pace == Pace::Placement {
             self.qos = 0.85;
