@@ -40,7 +40,7 @@ enum Task {
     Conformance(task_conformance::Args),
     Demo(task_demo::Args),
     Dist(task_dist::Args),
-    Eval(task_eval::Args),
+    Eval(Box<task_eval::Args>),
     Install(task_install::Args),
     Measure(task_measure::Args),
     /// Takes the decisions of a recording again

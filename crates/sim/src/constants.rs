@@ -2,6 +2,7 @@
 //!
 //! They are frozen in the protocol of an evaluation, so that a result says under which it was had.
 
+use crate::queue::MemoryQueue;
 use serde::{Deserialize, Serialize};
 
 /// Constants of the model. The defaults are those of the specification; what each was taken from is
@@ -19,6 +20,9 @@ pub struct Constants {
     pub row_buffer_loss: f64,
     /// Threads beyond the first with which the whole of that share is lost.
     pub row_buffer_threads: f64,
+    /// The law of the queue at a memory.
+    #[serde(skip_serializing_if = "MemoryQueue::is_open")]
+    pub memory_queue: MemoryQueue,
     /// How steeply the queue of a saturated memory or link grows, in service times per unit of
     /// utilisation: 2500 goes on along the tangent at 98 %; 0 lets it grow no further, and
     /// throughput exceed bandwidth.
@@ -72,6 +76,7 @@ impl Default for Constants {
             within_core: 0.05,
             row_buffer_loss: 0.25,
             row_buffer_threads: 12.0,
+            memory_queue: MemoryQueue::Open,
             saturated_slope: 2500.0,
             spin_wait: 0.5,
             block_wait: 0.03,

@@ -19,6 +19,7 @@ use crate::application::Behaviour;
 use crate::constants::Constants;
 use crate::machine::{LINE_BYTES, Machine};
 use crate::occupancy::Occupancy;
+use crate::queue::{Customers, MemoryQueue, finite_response_s, open_response_s};
 
 /// Iterations at most; the fixed point is mostly reached after 40 to 80.
 const ITERATIONS: usize = 400;
@@ -30,8 +31,6 @@ const LEAST_STEP: f64 = 1e-3;
 const CONVERGED: f64 = 1e-8;
 /// Share of its time that a core is taken to work in the first iteration.
 const FIRST_ACTIVE: f64 = 0.7;
-/// What remains of a server's time at most: bounds the queue.
-const LEAST_IDLE: f64 = 0.02;
 /// Lines that a coherence event between sockets moves.
 const LINES_PER_EVENT: f64 = 1.5;
 /// Cycles of an event between sockets to which queueing on links is related.
@@ -132,6 +131,8 @@ struct Solver<'a> {
     shares: Vec<f64>,
     /// Applications that run on a socket: pairs of app and socket.
     present: Vec<(usize, usize)>,
+    /// Misses that may be under way to each node.
+    customers: Vec<f64>,
     memory_s: Vec<f64>,
     link_s: Vec<f64>,
     memory_swing: Vec<Swing>,
@@ -191,9 +192,23 @@ impl<'a> Solver<'a> {
             .flat_map(|app| (0..nodes).map(move |socket| (app, socket)))
             .filter(|(app, socket)| running.on_socket[app * nodes + socket] > 0.0)
             .collect();
+        let shares = destinations(machine, apps);
+        let mut customers = vec![0.0; nodes];
+        for (app, behaviour) in apps.iter().enumerate() {
+            for (node, customers) in customers.iter_mut().enumerate() {
+                let asks = |socket| {
+                    running.on_socket[app * nodes + socket] > 0.0
+                        && shares[(app * nodes + socket) * nodes + node] > 0.0
+                };
+                if (0..nodes).any(asks) {
+                    *customers += running.total[app] * behaviour.overlapping_misses;
+                }
+            }
+        }
         Self {
-            shares: destinations(machine, apps),
+            shares,
             present,
+            customers,
             memory_s: vec![LINE_BYTES / machine.spec.memory_bytes_per_s; nodes],
             link_s: machine.link_service_s().to_vec(),
             memory_swing: vec![Swing::default(); nodes],
@@ -323,15 +338,23 @@ impl<'a> Solver<'a> {
             let streams = (self.waiting[node] - 1.0).max(0.0) / self.constants.row_buffer_threads;
             let service = LINE_BYTES
                 / (self.machine.spec.memory_bytes_per_s * (1.0 - loss * streams.min(1.0)));
+            let customers = Customers {
+                count: self.customers[node],
+                arrive_per_s: self.utilisation[node],
+                response_s: self.memory_s[node],
+            };
             let busy = self.utilisation[node] * service;
             self.utilisation[node] = busy;
-            let target = response_s(self.constants, service, busy);
+            let target = match self.constants.memory_queue {
+                MemoryQueue::Open => open_response_s(self.constants, service, busy),
+                MemoryQueue::Finite => finite_response_s(customers, service),
+            };
             let swing = &mut self.memory_swing[node];
             change = change.max(swing.towards(&mut self.memory_s[node], target));
         }
         for (link, service) in self.machine.link_service_s().iter().enumerate() {
             let busy = self.link_load[link] * service;
-            let target = response_s(self.constants, *service, busy);
+            let target = open_response_s(self.constants, *service, busy);
             let swing = &mut self.link_swing[link];
             change = change.max(swing.towards(&mut self.link_s[link], target));
         }
@@ -358,13 +381,6 @@ impl<'a> Solver<'a> {
             memory_utilisation: self.utilisation,
         }
     }
-}
-
-/// Time in a server that is busy for this share of the time. Beyond 98 % it grows along the tangent
-/// (or not at all, as in the vectors), so that more than 100 % is never far off.
-fn response_s(constants: &Constants, service_s: f64, busy: f64) -> f64 {
-    let over = (busy - (1.0 - LEAST_IDLE)).max(0.0);
-    service_s * (1.0 / (1.0 - busy).max(LEAST_IDLE) + constants.saturated_slope * over)
 }
 
 /// How a response time approaches its fixed point: in shorter steps when it swings about it.

@@ -18,6 +18,7 @@ mod protocol;
 mod run_spec;
 mod setting;
 mod standing;
+mod summary;
 mod tables;
 mod targets;
 mod validity;
@@ -76,6 +77,9 @@ pub(crate) struct Args {
     /// Also write everything to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Also write the means and the published numbers to this file, as docs/eval keeps them
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
     /// Folder for the report
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -151,7 +155,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         execute::check_writable(folder)?;
     }
     if let Some(file) = &args.json {
-        execute::check_file(file)?;
+        execute::check_file(file, "--json")?;
+    }
+    if let Some(file) = &args.summary {
+        execute::check_file(file, "--summary")?;
     }
     execute::stop_at_signal()?;
     let done = execute::execute(&plan, args.fresh)?;
@@ -190,6 +197,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // Files first: whoever reads the terminal may go away.
     if let Some(path) = &args.json {
         write(path, &json)?;
+    }
+    if let Some(path) = &args.summary {
+        write(path, &summary::summary(&evaluation)?)?;
     }
     if let Some(folder) = &args.out {
         let cpus = |machine: &str| {

@@ -3,7 +3,7 @@
 //!
 //! `decision_s=0` sets a constant of the protocol, `machine.llc_mb*=2` multiplies a number of the
 //! machine, `app.E*=0.75` one of every program, `SGD.st=0` one of the program of that name. Keys are
-//! those of the protocol and of the preset files. What a change makes of a machine or program is
+//! those of the protocol and of the preset files. `memory_queue=finite` gives memories NuPoCo's own queue. What a change makes of a machine or program is
 //! checked like what a user describes.
 
 use super::run_spec::RunSpec;
@@ -65,6 +65,7 @@ impl FromStr for Setting {
             "true" => Change::To(Value::Bool(true)),
             "false" => Change::To(Value::Bool(false)),
             "[]" => Change::To(Value::Array(Vec::new())),
+            law @ ("open" | "finite") => Change::To(Value::String(law.to_owned())),
             other => Change::To(whole_or_not(number(other)?)),
         };
         let (of, key) = match name.trim().split_once('.') {
@@ -95,6 +96,7 @@ impl fmt::Display for Setting {
             Of::Program(name) => write!(f, "{name}.")?,
         }
         match &self.change {
+            Change::To(Value::String(law)) => write!(f, "{}={law}", self.key),
             Change::To(value) => write!(f, "{}={value}", self.key),
             Change::Times(factor) => write!(f, "{}*={factor}", self.key),
         }
@@ -195,6 +197,7 @@ mod tests {
     fn a_change_is_read_back_as_it_was_written() {
         for text in [
             "decision_s=0",
+            "memory_queue=finite",
             "decision_s=0.25",
             "machine.llc_mb*=2",
             "app.mpki*=0.75",

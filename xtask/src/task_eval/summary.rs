@@ -1,0 +1,67 @@
+//! The results that `docs/eval` keeps for each version of the protocol: means of the suites, how the own
+//! policy stands, published numbers and checks, without single mixes and programs. Numbers are
+//! rounded to four decimals, so that two versions can be compared line by line.
+
+use super::Evaluation;
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+/// The kept form of an evaluation, as text.
+pub(super) fn summary(evaluation: &Evaluation<'_>) -> anyhow::Result<String> {
+    let overall: serde_json::Map<String, Value> = evaluation
+        .suites
+        .iter()
+        .map(|table| (table.suite.name.clone(), json!(table.overall)))
+        .collect();
+    let targets = evaluation.targets.iter().map(|line| {
+        json!({
+            "id": line.id,
+            "what": line.what,
+            "uses": line.uses,
+            "paper": line.paper,
+            "low": line.low,
+            "high": line.high,
+            "model": line.model,
+            "verdict": line.verdict,
+        })
+    });
+    let mut kept = json!({
+        "protocol_version": evaluation.protocol.version,
+        "protocol_sha256": evaluation.protocol_sha256,
+        "note": "In the model. Written by cargo xtask eval --suite all --summary FILE.",
+        "settings": evaluation.settings,
+        "left_out": evaluation.left_out,
+        "overall": overall,
+        "standings": evaluation.standings,
+        "targets": targets.collect::<Vec<_>>(),
+        "validity": evaluation.validity,
+    });
+    round(&mut kept);
+    Ok(serde_json::to_string_pretty(&kept).context("write the summary as JSON")? + "\n")
+}
+
+fn round(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(round),
+        Value::Object(object) => object.values_mut().for_each(round),
+        Value::Number(number) if number.is_f64() => {
+            let rounded = number.as_f64().map(|x| (x * 1e4).round() / 1e4);
+            if let Some(rounded) = rounded.and_then(serde_json::Number::from_f64) {
+                *number = rounded;
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_have_four_decimals_and_counts_stay_counts() {
+        let mut value = json!({ "a": [1.234_56, 7], "b": { "c": 0.999_96 } });
+        round(&mut value);
+        assert_eq!(value, json!({ "a": [1.2346, 7], "b": { "c": 1.0 } }));
+    }
+}
