@@ -12,6 +12,7 @@
 //! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
 //! | `LD_PRELOAD` | the shim, before the user's | there is no page |
 //! | `MAPPER_SCHEDULE` | `--schedule`, or what a rule of the operator says | nothing is said |
+//! | `MAPPER_SPIN_TURNS` | the same as `GOMP_SPINCOUNT`, for the shim, which may let threads spin longer that nobody else misses | there is no page, or `GOMP_SPINCOUNT` is not set here, or to 0 |
 //! | `MAPPER_PAGE`, `MAPPER_TOKEN`, `MAPPER_TEAMS` | for the shim | there is no page |
 
 use crate::shim;
@@ -163,6 +164,9 @@ pub(crate) fn assignments(
             false => SpinTurns::NONE,
         };
         set.push(Assignment::new("GOMP_SPINCOUNT", turns.to_string()));
+        if granted.runtime.is_some() && turns != SpinTurns::NONE {
+            set.push(Assignment::new("MAPPER_SPIN_TURNS", turns.to_string()));
+        }
     }
     if unset(&["KMP_BLOCKTIME", "OMP_WAIT_POLICY"]) {
         set.push(Assignment::new("KMP_BLOCKTIME", BLOCK_TIME));
@@ -347,6 +351,27 @@ mod tests {
     }
 
     #[test]
+    fn the_shim_may_change_only_a_spin_count_that_was_chosen_here() {
+        let turns = |granted: &Granted, entries: &[&str]| {
+            let environment = set(wishes(TeamMode::Fixed, ""), granted, &users(entries));
+            let value = environment.get("MAPPER_SPIN_TURNS")?;
+            assert_eq!(environment.get("GOMP_SPINCOUNT"), Some(value));
+            Some(value.to_owned())
+        };
+        assert!(turns(&granted(), &[]).is_some());
+        for users in [
+            "GOMP_SPINCOUNT=400",
+            "OMP_WAIT_POLICY=active",
+            "OMP_NUM_THREADS=9",
+        ] {
+            assert_eq!(turns(&granted(), &[users]), None, "{users}");
+        }
+        let mut bare = granted();
+        bare.runtime = None;
+        assert_eq!(turns(&bare, &[]), None);
+    }
+
+    #[test]
     fn a_schedule_is_set_only_if_somebody_says_and_the_shim_is_there() {
         let mut adaptive = wishes(TeamMode::Fixed, "");
         let schedule = |wishes: TeamWishes, granted: &Granted| {
@@ -381,7 +406,9 @@ mod tests {
             "OMP_NUM_THREADSX=1",
         ]);
         let mut after = set(wishes(TeamMode::Follow, ""), &granted(), &before);
-        after.apply(Assignment::new("GOMP_SPINCOUNT", "400").unwrap());
+        for name in ["GOMP_SPINCOUNT", "MAPPER_SPIN_TURNS"] {
+            after.apply(Assignment::new(name, "400").unwrap());
+        }
         let text: Vec<_> = after.entries.iter().map(|e| e.to_str().unwrap()).collect();
         assert_eq!(
             text,
@@ -393,6 +420,7 @@ mod tests {
                 "OMP_NUM_THREADSX=1",
                 "OMP_NUM_THREADS=6",
                 "GOMP_SPINCOUNT=400",
+                "MAPPER_SPIN_TURNS=400",
                 "KMP_BLOCKTIME=1",
                 "KMP_AFFINITY=disabled",
                 "MAPPER_PAGE=/proc/7/fd/5",

@@ -193,6 +193,7 @@ fn the_environment_gains_what_openmp_and_the_shim_need() {
     assert_eq!(found["OMP_NUM_THREADS"], "3");
     let turns: u32 = found["GOMP_SPINCOUNT"].parse().unwrap();
     assert!((200..=3_000).contains(&turns), "{turns}");
+    assert_eq!(found["MAPPER_SPIN_TURNS"], found["GOMP_SPINCOUNT"]);
     assert_eq!(found["LD_PRELOAD"], format!("{shim}:libm.so.6"));
     assert_eq!(found["MAPPER_TOKEN"], "00c0ffee00c0ffee");
     assert_eq!(found["MAPPER_TEAMS"], "follow");
@@ -200,6 +201,7 @@ fn the_environment_gains_what_openmp_and_the_shim_need() {
         [
             "OMP_NUM_THREADS",
             "GOMP_SPINCOUNT",
+            "MAPPER_SPIN_TURNS",
             "KMP_BLOCKTIME",
             "KMP_AFFINITY",
             "LD_PRELOAD",

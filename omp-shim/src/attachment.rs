@@ -398,6 +398,20 @@ pub(crate) fn report_team(team_size: u32) {
     }
 }
 
+/// The size of the outermost team reported last, 0 before the first.
+pub(crate) fn reported_team() -> u32 {
+    match REPORTED.load(Ordering::Relaxed) {
+        u64::MAX => 0,
+        reported => low(reported),
+    }
+}
+
+/// How many threads of the application have come to a construct of OpenMP and not ended, in all processes
+/// that share the page.
+pub(crate) fn threads() -> u32 {
+    attachment().map_or(0, |attachment| attachment.page.threads())
+}
+
 /// Reports a runtime that is in use.
 pub(crate) fn report_runtime(runtimes: Runtimes) {
     if let Some(report) = report()

@@ -12,6 +12,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
+use core::ops::Range;
 use std::ffi::CString;
 
 /// A loaded module.
@@ -95,6 +96,28 @@ pub(crate) fn modules_importing(wanted: impl Fn(&CStr) -> bool) -> Vec<Module> {
     importing
 }
 
+/// Shows `look` each word of memory that the module at `address` may write at any time: its variables, those
+/// left out that the linker protects once it has filled them in.
+pub(crate) fn each_variable_word(address: usize, mut look: impl FnMut(*mut u64)) {
+    find_module(|view| {
+        view.span().filter(|span| span.contains(address))?;
+        let protected = view.extents(libc::PT_GNU_RELRO).next().unwrap_or_default();
+        for header in view.headers() {
+            if header.p_type != libc::PT_LOAD || header.p_flags & libc::PF_W == 0 {
+                continue;
+            }
+            let extent = view.extent(header);
+            let words = extent.start.next_multiple_of(size_of::<u64>())..extent.end;
+            for word in words.step_by(size_of::<u64>()) {
+                if word + size_of::<u64>() <= extent.end && !protected.contains(&word) {
+                    look(word as *mut u64);
+                }
+            }
+        }
+        Some(())
+    });
+}
+
 /// How many modules have been loaded in the life of the process, those unloaded since included.
 pub(crate) fn modules_added() -> u64 {
     find_module(|view| Some(view.info.dlpi_adds)).unwrap_or(0)
@@ -140,6 +163,20 @@ impl View<'_> {
 
     fn base(&self) -> usize {
         self.info.dlpi_addr as usize
+    }
+
+    /// The addresses that a program header speaks of.
+    fn extent(&self, header: &libc::Elf64_Phdr) -> Range<usize> {
+        let start = self.base().wrapping_add(header.p_vaddr as usize);
+        start..start.saturating_add(header.p_memsz as usize)
+    }
+
+    /// Those of all headers of a kind.
+    fn extents(&self, kind: u32) -> impl Iterator<Item = Range<usize>> {
+        let headers = self.headers().iter();
+        headers
+            .filter(move |header| header.p_type == kind)
+            .map(|header| self.extent(header))
     }
 
     /// The addresses it takes up, with an empty path.

@@ -50,6 +50,11 @@ pub(crate) fn wants_adaptive_loops() -> bool {
     text(c"MAPPER_SCHEDULE") == Some("adaptive") && !cancellation
 }
 
+/// The turns of libgomp's waiting loop that the launcher chose; nothing where the user did.
+pub(crate) fn launchers_spin_turns() -> Option<u32> {
+    text(c"MAPPER_SPIN_TURNS")?.parse().ok()
+}
+
 /// Which of the runtimes may spin for long at a barrier, judging by the environment.
 pub(crate) fn spinning_runtimes() -> Runtimes {
     spinning(WaitSettings {

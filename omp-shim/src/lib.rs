@@ -21,6 +21,7 @@
 //! | `adaptive_schedule` | loops whose chunks grow, dispensed by the shim |
 //! | `degree`, `spare`, `region_table` | small regions get fewer threads or carriers; what each region is known for |
 //! | `waits` | time spent at barriers |
+//! | `patience`, `spin_counts` | libgomp's threads spin longer where nobody misses their CPUs |
 //! | `progress` | counting chunks and regions |
 //! | `attachment` | the page shared with the daemon: found, mapped, forked, given back |
 //! | `runtime`, `symbols`, `elf` | which real function a call is meant for |
@@ -61,6 +62,7 @@ mod libomp_regions;
 mod libomp_static;
 mod parking;
 mod pass_on;
+mod patience;
 mod progress;
 mod region;
 mod region_table;
@@ -68,6 +70,7 @@ mod runtime;
 mod settings;
 mod shield;
 mod spare;
+mod spin_counts;
 mod symbols;
 mod team;
 mod thread_state;

@@ -34,6 +34,7 @@ use mapper_abi::Runtimes;
 
 use crate::degree::Sizes;
 use crate::elf::{self, Module};
+use crate::patience;
 use crate::shield::shielded;
 use crate::symbols::Symbol;
 use crate::thread_state::ThreadState;
@@ -195,7 +196,12 @@ impl Runtime {
             let Some(module) = elf::module_containing(mark as usize) else {
                 continue;
             };
-            if let Some(library) = Scope::of_library(&module) {
+            let library = Scope::of_library(&module);
+            // The program itself has no path and stays as well.
+            if family == Family::Gomp && (library.is_some() || module.path.is_empty()) {
+                patience::meet(mark as usize);
+            }
+            if let Some(library) = library {
                 runtime.levels[family as usize] = library.query(Symbol::omp_get_level);
                 runtime.max_threads[family as usize] = library.query(Symbol::omp_get_max_threads);
                 runtime.thread_nums[family as usize] = library.query(Symbol::omp_get_thread_num);

@@ -224,6 +224,15 @@ impl ClientPage {
         })
     }
 
+    /// How many threads have a slot, those of processes that were killed included.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        let report = &self.mapping.report;
+        let released = report.slots_released.load(Ordering::Relaxed);
+        let claimed = report.slots_claimed.load(Ordering::Relaxed);
+        claimed.saturating_sub(released)
+    }
+
     /// Iterations and regions completed by all threads, for a look whether anything moves.
     #[must_use]
     pub fn completions(&self) -> u64 {

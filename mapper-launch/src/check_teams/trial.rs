@@ -105,7 +105,11 @@ impl<'a> Trial<'a> {
             }
         };
         default("OMP_NUM_THREADS", self.cpus.len().to_string());
-        default("GOMP_SPINCOUNT", SpinTurns::measured().to_string());
+        if std::env::var_os("GOMP_SPINCOUNT").is_none() {
+            let turns = SpinTurns::measured().to_string();
+            default("MAPPER_SPIN_TURNS", turns.clone());
+            default("GOMP_SPINCOUNT", turns);
+        }
         default("KMP_BLOCKTIME", "0".to_owned());
         default("KMP_AFFINITY", AFFINITY.to_owned());
         command

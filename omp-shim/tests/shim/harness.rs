@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mapper_abi::{Allocation, CpuMask, PageReader, PageWriter, Progress, RuntimeReport, TeamMode};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 
 /// A program that takes longer hangs: the longest takes seconds on a machine that has nothing else to do.
@@ -349,6 +349,17 @@ impl Dialogue {
         answer
             .parse()
             .unwrap_or_else(|_| panic!("{line:?} was answered by {answer:?}"))
+    }
+
+    /// Lets its threads run wherever the test may.
+    pub(crate) fn move_to_cpus_of_the_test(&self) {
+        let everywhere = sched_getaffinity(None).unwrap();
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        for task in tasks {
+            let name = task.unwrap().file_name();
+            let thread = Pid::from_raw(name.to_str().unwrap().parse().unwrap());
+            sched_setaffinity(thread, &everywhere).unwrap();
+        }
     }
 
     /// Lets it come to its end.

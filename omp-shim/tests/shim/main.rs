@@ -13,6 +13,7 @@ mod inert;
 mod libomp_static;
 mod modules;
 mod parking;
+mod patience;
 mod progress;
 mod results;
 mod virtual_teams;

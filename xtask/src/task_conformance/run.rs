@@ -19,6 +19,9 @@ use super::LoopSchedule;
 /// How often the allocation of a managed program changes.
 const FLAP: Duration = Duration::from_micros(300);
 
+/// Turns of libgomp's waiting loop, as many as the launcher ever chooses.
+const SPIN_TURNS: &str = "3000";
+
 /// How often a plain program is looked at.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -148,7 +151,8 @@ impl Runner<'_> {
         }
         command
             .env("OMP_NUM_THREADS", self.machine.threads().to_string())
-            .env("GOMP_SPINCOUNT", "3000")
+            .env("GOMP_SPINCOUNT", SPIN_TURNS)
+            .env("MAPPER_SPIN_TURNS", SPIN_TURNS)
             .env("KMP_BLOCKTIME", "0")
             .env("KMP_AFFINITY", "disabled");
         command

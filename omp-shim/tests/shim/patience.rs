@@ -1,0 +1,131 @@
+//! How long libgomp's threads spin follows the CPUs that the program has.
+//!
+//! Seen by the CPU time of a thread that waits: it depends little on what else the machine does.
+
+use mapper_abi::TeamMode;
+
+use crate::harness::{Compiler, Dialogue, Managed, Program, on_one_cpu};
+
+/// The launcher's count, so large that it is told from sleeping and a hundredth of what is patient.
+const TURNS: &str = "400";
+/// CPU time of 40 waits of half a millisecond. A thread that spins all the time takes some 20,000 µs.
+const SPINNING_US: u64 = 8_000;
+
+fn managed(program: &Program, cpus: u32) -> Managed {
+    let mut managed = program
+        .managed()
+        .env("GOMP_SPINCOUNT", TURNS)
+        .env("MAPPER_SPIN_TURNS", TURNS);
+    managed.page.publish(cpus, TeamMode::Fixed);
+    managed
+}
+
+fn cpu_us(dialogue: &mut Dialogue) -> u64 {
+    dialogue.ask("go").parse().unwrap()
+}
+
+/// Whether threads come to spin that long. While other programs want the CPUs they do not: one of many times has to
+/// be undisturbed.
+fn comes_to_spin(dialogue: &mut Dialogue) -> bool {
+    (0..400).any(|_| cpu_us(dialogue) > SPINNING_US)
+}
+
+/// Whether threads never spin that long, once they have had time to learn of a change.
+fn never_spins(dialogue: &mut Dialogue) -> bool {
+    cpu_us(dialogue);
+    (0..20).all(|_| cpu_us(dialogue) < SPINNING_US)
+}
+
+#[test]
+fn threads_spin_for_long_only_while_each_has_a_cpu() {
+    let program = Program::new(Compiler::Gcc, "patience.c");
+    let mut dialogue = managed(&program, 2).start();
+    for _ in 0..3 {
+        dialogue.page.publish(2, TeamMode::Fixed);
+        assert!(comes_to_spin(&mut dialogue));
+        dialogue.page.publish(1, TeamMode::Fixed);
+        assert!(never_spins(&mut dialogue));
+    }
+    dialogue.finish();
+}
+
+#[test]
+fn a_program_that_began_on_one_cpu_spins_as_long_when_it_has_more() {
+    let program = Program::new(Compiler::Gcc, "patience.c");
+    // libgomp believes for good that it has one.
+    let mut dialogue = on_one_cpu(|| managed(&program, 1).start());
+    assert!(never_spins(&mut dialogue));
+    dialogue.move_to_cpus_of_the_test();
+    dialogue.page.publish(2, TeamMode::Fixed);
+    assert!(comes_to_spin(&mut dialogue));
+    dialogue.finish();
+}
+
+#[test]
+fn threads_that_are_taken_their_cpu_do_not_spin() {
+    // Two threads on one CPU, whatever the page says.
+    let program = Program::new(Compiler::Gcc, "patience.c");
+    let mut dialogue = on_one_cpu(|| managed(&program, 2).start());
+    // The one that wakes takes the CPU from the one that spins.
+    let spinning = (0..100).filter(|_| cpu_us(&mut dialogue) > SPINNING_US);
+    let spinning = spinning.count();
+    assert!(spinning < 25, "{spinning} of 100");
+    dialogue.finish();
+}
+
+#[test]
+fn threads_of_all_processes_count() {
+    let program = Program::new(Compiler::Gcc, "patience.c");
+    let mut one = managed(&program, 3).start();
+    assert!(comes_to_spin(&mut one));
+    let mut command = program.plain_command();
+    command
+        .env("LD_PRELOAD", crate::harness::shim())
+        .env("MAPPER_PAGE", one.page.path())
+        .env("MAPPER_TOKEN", one.page.writer.token().to_string())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped());
+    let mut other = command.spawn().unwrap();
+    let mut words = other.stdin.take().unwrap();
+    let mut answers = std::io::BufReader::new(other.stdout.take().unwrap());
+    std::io::Write::write_all(&mut words, b"go\n").unwrap();
+    std::io::BufRead::read_line(&mut answers, &mut String::new()).unwrap();
+    assert_eq!(one.page.progress().threads, 4);
+    assert!(never_spins(&mut one));
+    drop(words);
+    assert!(other.wait().unwrap().success());
+    assert!(comes_to_spin(&mut one));
+    one.finish();
+}
+
+#[test]
+fn what_the_user_chose_stays() {
+    let program = Program::new(Compiler::Gcc, "patience.c");
+    let mut own_count = managed(&program, 2);
+    own_count.command.env_remove("MAPPER_SPIN_TURNS");
+    let policy = managed(&program, 2).env("OMP_WAIT_POLICY", "passive");
+    // A script between launcher and program has set another one.
+    let script = managed(&program, 2).env("GOMP_SPINCOUNT", "300");
+    for managed in [own_count, policy, script] {
+        let mut dialogue = managed.start();
+        assert!((0..10).all(|_| cpu_us(&mut dialogue) < SPINNING_US));
+        dialogue.finish();
+    }
+}
+
+#[test]
+fn a_libgomp_that_a_wheel_brings_along_is_found_as_well() {
+    let program = Program::new(Compiler::Gcc, "patience.c");
+    // What the tools that make wheels do: another name, and another place.
+    let found = std::process::Command::new("gcc")
+        .arg("-print-file-name=libgomp.so.1")
+        .output()
+        .unwrap();
+    let libgomp = String::from_utf8(found.stdout).unwrap();
+    let copied = program.dir.path().join("libgomp.so.1");
+    std::fs::copy(libgomp.trim(), copied).unwrap();
+    let managed = managed(&program, 2).env("LD_LIBRARY_PATH", program.dir.path().to_str().unwrap());
+    let mut dialogue = managed.start();
+    assert!(comes_to_spin(&mut dialogue));
+    dialogue.finish();
+}
