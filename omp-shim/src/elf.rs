@@ -96,17 +96,22 @@ pub(crate) fn modules_importing(wanted: impl Fn(&CStr) -> bool) -> Vec<Module> {
     importing
 }
 
-/// Shows `look` each word of memory that the module at `address` may write at any time: its variables, those
-/// left out that the linker protects once it has filled them in.
+/// Shows `look` each word of the variables of the module at `address`: of the memory that it may write at any
+/// time. Left out are what the linker protects once it has filled it in, and segments with the linker's tables,
+/// which tools that rename libraries make writable.
 pub(crate) fn each_variable_word(address: usize, mut look: impl FnMut(*mut u64)) {
     find_module(|view| {
         view.span().filter(|span| span.contains(address))?;
         let protected = view.extents(libc::PT_GNU_RELRO).next().unwrap_or_default();
+        let tables = view.tables().unwrap_or_default();
         for header in view.headers() {
             if header.p_type != libc::PT_LOAD || header.p_flags & libc::PF_W == 0 {
                 continue;
             }
             let extent = view.extent(header);
+            if tables.lie_in(&extent) {
+                continue;
+            }
             let words = extent.start.next_multiple_of(size_of::<u64>())..extent.end;
             for word in words.step_by(size_of::<u64>()) {
                 if word + size_of::<u64>() <= extent.end && !protected.contains(&word) {
@@ -290,6 +295,18 @@ struct Tables {
 }
 
 impl Tables {
+    /// Whether one of them begins there.
+    fn lie_in(&self, extent: &Range<usize>) -> bool {
+        let starts = [
+            self.strings,
+            self.symbols,
+            self.gnu_hash,
+            self.calls.start,
+            self.data.start,
+        ];
+        starts.iter().any(|start| extent.contains(start))
+    }
+
     fn symbol(&self, index: usize) -> libc::Elf64_Sym {
         // SAFETY: callers take the index from the module's own tables.
         unsafe { (self.symbols as *const libc::Elf64_Sym).add(index).read() }
@@ -391,6 +408,7 @@ fn gnu_hash(name: &CStr) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::AtomicU64;
 
     #[test]
     fn an_address_leads_to_its_module() {
@@ -410,6 +428,19 @@ mod tests {
             1
         );
         assert_eq!(count_defining(&[c"no_such_function_anywhere"]), 0);
+    }
+
+    #[test]
+    fn the_variables_of_a_module_are_seen_and_what_is_protected_is_not() {
+        static VARIABLE: AtomicU64 = AtomicU64::new(0x0123_4567_89ab_cdef);
+        static CONSTANT: fn(&CStr) -> u32 = gnu_hash;
+        let (mut variable, mut constant) = (0, 0);
+        each_variable_word(gnu_hash as *const () as usize, |word| {
+            variable += u32::from(word.cast_const() == VARIABLE.as_ptr().cast_const());
+            constant += u32::from(word.cast_const().cast() == &raw const CONSTANT);
+        });
+        assert_eq!((variable, constant), (1, 0));
+        each_variable_word(8, |_| panic!("no module lies there"));
     }
 
     #[test]

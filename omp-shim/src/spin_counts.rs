@@ -3,17 +3,16 @@
 //! *Problem.* libgomp reads `GOMP_SPINCOUNT` once, at start, and offers no call that changes it. Whether it
 //! pays to spin depends on the CPUs that the program has, and those change.
 //!
-//! *Approach.* Since gcc 4.4 libgomp keeps two counts of turns, side by side in 64 bits each
+//! *Approach.* Since gcc 4.4 libgomp keeps two counts of turns, defined together, in 64 bits each
 //! (`gomp_spin_count_var` and `gomp_throttled_spin_count_var` in its `env.c`), and reads one of them anew
 //! at each wait: the second one when it runs more threads than it had CPUs at start. Their names are not
 //! exported, but their values are known: the launcher chose the first, and the second is
-//! [`THROTTLED`] whenever the first is not less. So the variables of the library are searched for these two
-//! numbers beside each other.
+//! [`THROTTLED`] whenever the first is not less. So the variables of the library are searched for the first
+//! number, and for the second one close to it.
 //!
 //! *Unit.* Turns of libgomp's waiting loop.
 //!
-//! *Invariants.* Only where exactly one place holds the two numbers is it taken for what is sought;
-//! anything else (a libgomp of another kind, a user's `OMP_WAIT_POLICY`) is left as it is, and with it the
+//! *Invariants.* Only where exactly one such pair is there is it taken for what is sought; anything else (a libgomp of another kind, a user's `OMP_WAIT_POLICY`) is left as it is, and with it the
 //! count that the launcher chose. A word is changed only from what it was left at. The library is never
 //! unloaded.
 
@@ -23,6 +22,8 @@ use crate::elf;
 
 /// The count for programs with more threads than CPUs, unless `OMP_WAIT_POLICY` is set.
 const THROTTLED: u64 = 100;
+/// How far apart the two may lie: gcc puts them 8 or 16 bytes apart.
+const CLOSE_BYTES: usize = 32;
 
 /// The two counts of one libgomp.
 #[derive(Debug)]
@@ -45,27 +46,27 @@ impl SpinCounts {
     /// The library is never unloaded.
     pub(crate) unsafe fn find(address: usize, turns: u32) -> Option<Self> {
         let usual = u64::from(turns);
-        if usual < THROTTLED {
+        if usual <= THROTTLED {
             return None;
         }
-        let mut places = Vec::new();
-        let mut before: Option<(usize, u64)> = None;
+        let (mut usual_places, mut throttled_places) = (Vec::new(), Vec::new());
         elf::each_variable_word(address, |word| {
             // SAFETY: a word of the library's variables: mapped, aligned, and as long as the library, which
             // the caller vouches for. It may be written by others at the same time, hence the atomic.
-            let value = unsafe { AtomicU64::from_ptr(word) }.load(Ordering::Relaxed);
-            let here = (word as usize, value);
-            if let Some(last) = before.replace(here)
-                && last.0 + size_of::<u64>() == here.0
-            {
-                match (last.1, here.1) {
-                    (THROTTLED, found) if found == usual => places.push((here.0, last.0)),
-                    (found, THROTTLED) if found == usual => places.push((last.0, here.0)),
-                    _ => {}
-                }
+            match unsafe { AtomicU64::from_ptr(word) }.load(Ordering::Relaxed) {
+                THROTTLED => throttled_places.push(word as usize),
+                value if value == usual => usual_places.push(word as usize),
+                _ => {}
             }
         });
-        let [(usual_place, throttled_place)] = *places else {
+        let close = |usual: usize| {
+            let is_close = move |place: &usize| place.abs_diff(usual) <= CLOSE_BYTES;
+            throttled_places.iter().copied().filter(is_close)
+        };
+        let mut pairs = usual_places
+            .iter()
+            .flat_map(|&usual| close(usual).map(move |throttled| (usual, throttled)));
+        let (Some((usual_place, throttled_place)), None) = (pairs.next(), pairs.next()) else {
             return None;
         };
         let count = |place: usize, first: u64| Count {
@@ -116,27 +117,25 @@ impl Count {
 mod tests {
     use super::*;
 
-    /// Variables with nothing known beside them.
-    type Variables = [AtomicU64; 6];
+    /// Variables with nothing known close to them.
+    type Variables = [AtomicU64; 12];
 
-    const fn variables(values: [u64; 4]) -> Variables {
-        let [a, b, c, d] = values;
-        [
-            AtomicU64::new(0),
-            AtomicU64::new(a),
-            AtomicU64::new(b),
-            AtomicU64::new(c),
-            AtomicU64::new(d),
-            AtomicU64::new(0),
-        ]
+    const fn variables([a, b, c, d]: [u64; 4]) -> Variables {
+        let mut variables = [const { AtomicU64::new(0) }; 12];
+        variables[4] = AtomicU64::new(a);
+        variables[5] = AtomicU64::new(b);
+        variables[6] = AtomicU64::new(c);
+        variables[7] = AtomicU64::new(d);
+        variables
     }
 
     /// As libgomp's variables lie, in either order, with a number that occurs nowhere else.
     static DOWNWARDS: Variables = variables([THROTTLED, 2_718_281, 0, 0]);
-    static UPWARDS: Variables = variables([3_141_592, THROTTLED, 0, 0]);
+    static UPWARDS: Variables = variables([3_141_592, 0, THROTTLED, 0]);
     static CHANGED: Variables = variables([2_236_067, THROTTLED, 0, 0]);
     static TWICE: Variables = variables([1_414_213, THROTTLED, 1_414_213, THROTTLED]);
-    static APART: Variables = variables([THROTTLED, 0, 2_645_751, 0]);
+    static TWO_SECOND_ONES: Variables = variables([THROTTLED, 0, 2_645_751, THROTTLED]);
+    static APART: Variables = variables([0, 0, 0, 3_316_624]);
     static OTHER_POLICY: Variables = variables([0, 1_732_050, 0, 0]);
 
     fn find(turns: u32) -> Option<SpinCounts> {
@@ -145,10 +144,7 @@ mod tests {
     }
 
     fn values(variables: &Variables) -> [u64; 4] {
-        let [_, a, b, c, d, _] = variables
-            .each_ref()
-            .map(|word| word.load(Ordering::Relaxed));
-        [a, b, c, d]
+        [4, 5, 6, 7].map(|index: usize| variables[index].load(Ordering::Relaxed))
     }
 
     #[test]
@@ -158,7 +154,8 @@ mod tests {
             let counts = find(turns).unwrap();
             for _ in 0..2 {
                 counts.lengthen(5_000_000);
-                assert_eq!(values(variables), [5_000_000, 5_000_000, 0, 0]);
+                let long = before.map(|value| if value == 0 { 0 } else { 5_000_000 });
+                assert_eq!(values(variables), long);
             }
             for _ in 0..2 {
                 counts.restore(5_000_000);
@@ -170,7 +167,7 @@ mod tests {
     #[test]
     fn what_somebody_else_has_changed_stays() {
         let counts = find(2_236_067).unwrap();
-        CHANGED[1].store(7, Ordering::Relaxed);
+        CHANGED[4].store(7, Ordering::Relaxed);
         counts.lengthen(5_000_000);
         assert_eq!(values(&CHANGED), [7, 5_000_000, 0, 0]);
         counts.restore(5_000_000);
@@ -178,10 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_where_the_two_numbers_are_not_once_side_by_side() {
+    fn nothing_is_found_where_the_two_numbers_are_not_close_and_once() {
         for (variables, turns) in [
             (&TWICE, 1_414_213),
-            (&APART, 2_645_751),
+            (&TWO_SECOND_ONES, 2_645_751),
+            (&APART, 3_316_624),
             (&OTHER_POLICY, 1_732_050),
         ] {
             assert!(values(variables).contains(&u64::from(turns)));
