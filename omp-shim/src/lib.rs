@@ -21,7 +21,7 @@
 //! | `adaptive_schedule` | loops whose chunks grow, dispensed by the shim |
 //! | `degree`, `spare`, `region_table` | small regions get fewer threads or carriers; what each region is known for |
 //! | `waits` | time spent at barriers |
-//! | `patience`, `spin_counts` | libgomp's threads spin longer where nobody misses their CPUs |
+//! | `libgomp_spin`, `spin_counts` | libgomp's threads spin longer where nobody misses their CPUs |
 //! | `progress` | counting chunks and regions |
 //! | `attachment` | the page shared with the daemon: found, mapped, forked, given back |
 //! | `runtime`, `symbols`, `elf` | which real function a call is meant for |
@@ -55,6 +55,7 @@ mod environment;
 mod libgomp_legacy;
 mod libgomp_loops;
 mod libgomp_regions;
+mod libgomp_spin;
 mod libomp;
 mod libomp_barrier;
 mod libomp_dispatch;
@@ -62,7 +63,6 @@ mod libomp_regions;
 mod libomp_static;
 mod parking;
 mod pass_on;
-mod patience;
 mod progress;
 mod region;
 mod region_table;

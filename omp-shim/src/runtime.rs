@@ -34,7 +34,7 @@ use mapper_abi::Runtimes;
 
 use crate::degree::Sizes;
 use crate::elf::{self, Module};
-use crate::patience;
+use crate::libgomp_spin;
 use crate::shield::shielded;
 use crate::symbols::Symbol;
 use crate::thread_state::ThreadState;
@@ -199,7 +199,7 @@ impl Runtime {
             let library = Scope::of_library(&module);
             // The program itself has no path and stays as well.
             if family == Family::Gomp && (library.is_some() || module.path.is_empty()) {
-                patience::meet(mark as usize);
+                libgomp_spin::meet(mark as usize);
             }
             if let Some(library) = library {
                 runtime.levels[family as usize] = library.query(Symbol::omp_get_level);

@@ -22,7 +22,7 @@
 use core::cell::Cell;
 
 use crate::attachment;
-use crate::patience;
+use crate::libgomp_spin;
 use crate::progress;
 use crate::thread_state::{self, ThreadState};
 
@@ -149,7 +149,7 @@ fn count_since(thread: &ThreadState, from_ns: u64) {
     let random = now_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let counted = thread.waits.weigh(now_ns.saturating_sub(from_ns), random);
     count(thread, counted);
-    patience::look(now_ns);
+    libgomp_spin::look(now_ns);
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::kernel;
 use super::patience::Patience;
+use crate::libgomp_spin::{MOST_PATIENCE, MOST_TURNS};
 use crate::{attachment, progress};
 
 /// Turns of spinning before a thread goes to sleep.
@@ -24,12 +25,6 @@ static SPIN_COUNT: AtomicU32 = AtomicU32::new(3_000);
 static MACHINE: AtomicU32 = AtomicU32::new(u32::MAX);
 /// OS threads that wait for one another in the present region.
 static CARRIERS: AtomicU32 = AtomicU32::new(1);
-
-/// How many times as long a thread spins at most that keeps no other from running. With the launcher's count,
-/// which is 10 µs, a millisecond: most waits that are longer are serial phases.
-const MOST_PATIENCE: u32 = 100;
-/// Turns after which no thread is patient any longer: what libgomp spins in a program that is alone.
-const MOST_TURNS: u32 = 300_000;
 
 /// What the process has learnt of being patient.
 static PATIENCE: Patience = Patience::new();

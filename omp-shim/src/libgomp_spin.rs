@@ -4,7 +4,7 @@
 //! long. A program that owns a CPU for each of its threads pays for that: whenever its threads wait for
 //! each other longer than that, they sleep and are woken, and nobody has used their CPUs meanwhile.
 //!
-//! *Approach.* While there is a CPU for each thread, and nobody takes it away, threads spin [`PATIENCE`] times
+//! *Approach.* While there is a CPU for each thread, and nobody takes it away, threads spin [`MOST_PATIENCE`] times
 //! as long, at most as long as libgomp does by itself. The shim looks at that where it has measured a wait
 //! ([`crate::waits`]): with each new allocation, and every [`LOOK_NS`]. That suffices: as long as waits are
 //! so short that none is measured, nobody spins for long. What is changed are libgomp's own counts
@@ -31,7 +31,7 @@ use crate::virtual_team;
 
 /// How many times as long a thread spins that keeps no other from running. With the launcher's count,
 /// which is 10 µs, a millisecond: most waits that are longer are serial phases.
-pub(crate) const PATIENCE: u32 = 100;
+pub(crate) const MOST_PATIENCE: u32 = 100;
 /// Turns after which no thread is patient any longer: what libgomp spins in a program that is alone.
 pub(crate) const MOST_TURNS: u32 = 300_000;
 
@@ -61,13 +61,16 @@ static PAST: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 enum Wait {
     /// As the launcher chose.
     Short,
-    /// [`PATIENCE`] times as long.
+    /// [`MOST_PATIENCE`] times as long.
     Patient,
 }
 
 /// Turns of a patient wait.
 fn patient_turns(turns: u32) -> u32 {
-    turns.saturating_mul(PATIENCE).min(MOST_TURNS).max(turns)
+    turns
+        .saturating_mul(MOST_PATIENCE)
+        .min(MOST_TURNS)
+        .max(turns)
 }
 
 /// A libgomp has been met for the first time, perhaps; `address` lies in it. It is never unloaded.
