@@ -30,7 +30,7 @@ pub(crate) fn released(reply: &ReleaseReply) -> String {
         None => text.push_str(" and has what it had before\n"),
         Some(trouble) => {
             text.push_str(&format!(
-                "; it has all CPUs, but not all is as before: {}\n",
+                ", but not all is as before: {}\n",
                 harmless(trouble)
             ));
         }
@@ -78,6 +78,10 @@ mod tests {
             "db (process 7) is managed no more and has what it had before\n"
         );
         reply.trouble = Some("open /a: gone".into());
-        assert!(released(&reply).ends_with("not all is as before: open /a: gone\n"));
+        // What it has instead is known to the trouble alone.
+        assert_eq!(
+            released(&reply),
+            "db (process 7) is managed no more, but not all is as before: open /a: gone\n"
+        );
     }
 }

@@ -48,6 +48,9 @@ pub(crate) struct Saved {
     /// Groups in which released processes are left, which nobody is to manage again.
     #[serde(default)]
     pub(crate) released: BTreeSet<AppId>,
+    /// What the enforcer has still to do for applications that were released, in its own format.
+    #[serde(default)]
+    pub(crate) unfinished: serde_json::Value,
     /// What the controller remembers, in its own format.
     pub(crate) controller: serde_json::Value,
 }
@@ -113,6 +116,7 @@ impl Saved {
             decisions,
             apps: Vec::new(),
             released: BTreeSet::new(),
+            unfinished: serde_json::Value::Null,
             controller: serde_json::Value::Null,
         }
     }

@@ -15,7 +15,7 @@
 //! other.
 //!
 //! Invariants: an application is released exactly once; every arrival and departure is followed by a
-//! decision; with no application there is no timer.
+//! decision; with no application, and nothing left to do for those that were released, there is no timer.
 
 use crate::account::{Books, Closed};
 use crate::adopt::Adoption;
@@ -39,7 +39,7 @@ use mapper_host::chain;
 use mapper_host::clock::Clock;
 use mapper_host::counters::CounterSource;
 use mapper_host::cpus::UsableCpus;
-use mapper_host::enforce::{Departure, Enforcer, EnforcerKind};
+use mapper_host::enforce::{Departure, Enforcer, EnforcerKind, Unfinished};
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::TopologySource;
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp, Trigger};
@@ -155,7 +155,8 @@ pub(crate) enum Lease {
 /// When what is due.
 #[derive(Debug, Default)]
 struct Timing {
-    /// The next interval ends; `None` while there is no application.
+    /// The next interval ends; `None` while there is neither an application nor anything left to do for one
+    /// that was released.
     next_interval: Option<Instant>,
     /// The last decision of an interval.
     last_interval: Option<Instant>,
@@ -300,13 +301,18 @@ impl Daemon {
         for app in self.orphans() {
             self.end_if_empty(app);
         }
+        let unfinished = self.parts.enforcer.unfinished();
         if !self.apps.is_empty() {
             self.decide(Trigger::Interval);
+        } else if let Err(error) = self.parts.enforcer.refresh() {
+            tracing::warn!("processes not looked at: {}", chain(&error));
         }
-        // Whoever ended last has stopped the timer. What the pass took has its say in the next one.
-        if !self.apps.is_empty() {
-            self.timing.next_interval = Some(now + self.interval());
+        if self.parts.enforcer.unfinished() != unfinished {
+            self.save(Ending::Running);
         }
+        // Whoever ended last, or was released by the decision, stops the timer. What the pass took has its
+        // say in the next one.
+        self.timing.next_interval = self.has_work().then(|| now + self.interval());
         let save_every = match self.parts.enforcer.kind() {
             EnforcerKind::Cgroup => SAVE_EVERY,
             EnforcerKind::Affinity => SAVE_EVERY_WITHOUT_GROUPS,
@@ -325,19 +331,24 @@ impl Daemon {
     pub(crate) fn membership_changed(&mut self) {
         self.decide(Trigger::Membership);
         self.save(Ending::Running);
+        let interval = self.interval();
+        let now = Instant::now();
         if self.apps.is_empty() {
-            self.timing.next_interval = None;
+            self.timing.next_interval = self.has_work().then(|| now + interval);
             self.timing.last_interval = None;
             service::status("idle");
             return;
         }
-        let interval = self.interval();
-        let now = Instant::now();
         let last = *self.timing.last_interval.get_or_insert(now);
         // The interval in which somebody came or left gives no sample, so a new one begins here; but
         // programs that come and go all the time must not put off decisions for ever.
         self.timing.next_interval = Some((now + interval).min(last + 2 * interval));
         service::status(&format!("{} applications", self.apps.len()));
+    }
+
+    /// Whether intervals are to follow.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.apps.is_empty() || self.parts.enforcer.unfinished() != Unfinished::Nothing
     }
 
     /// The length of the interval has changed: a new one begins.
@@ -371,16 +382,18 @@ impl Daemon {
 
     /// Lets an application go, whether or not it still runs. Returns what could not be put back.
     pub(crate) fn forget(&mut self, app: AppId) -> Option<String> {
+        self.let_go(app, Departure::ForGood)
+    }
+
+    /// The same, for a reason. Takes no decision.
+    pub(crate) fn let_go(&mut self, app: AppId, departure: Departure) -> Option<String> {
         let place = self.apps.iter().position(|a| a.id == app)?;
         let mut gone = self.apps.remove(place);
         let now_ns = self.parts.clock.now_ns();
         gone.books.elapsed(now_ns, gone.effective.len());
         self.closed.add(&gone);
         let everything = self.everything();
-        let released = self
-            .parts
-            .enforcer
-            .release(app, &everything, Departure::ForGood);
+        let released = self.parts.enforcer.release(app, &everything, departure);
         let trouble = released.err().map(|error| chain(&error));
         if (gone.adopted.is_some() || gone.is_recovered())
             && self.parts.enforcer.left_over().contains(&app)

@@ -7,14 +7,19 @@
 //! *CPU sets that somebody else writes.* An operator may write an application's `cpuset.cpus`, and
 //! meant something by it. The application is then left where it was put: it takes no part in
 //! decisions, and its CPUs are given to nobody else while there are others to give. Writing a set of
-//! all CPUs gives it back to the daemon, which then knows nothing of it and starts anew.
+//! all CPUs gives it back to the daemon, which then knows nothing of it and starts anew. That is for
+//! those who may divide the machine: root and the daemon's user. An ordinary user who owns an adopted
+//! group may write to it, too, but takes nothing from others by that: the group is released to him as he
+//! set it. So is one in which he makes more groups than can be looked through.
 //!
 //! *Sleep.* Monotonic time stands still while the machine is suspended, and so does everything that
 //! is measured. Still, caches are cold and clocks have changed: the interval in which the machine slept
 //! is no sample. Changes of the wall clock are not noticed, since it is not used.
 
+use crate::saved::Ending;
 use crate::state::Daemon;
 use mapper_host::clock::Clock;
+use mapper_host::enforce::{Departure, ForeignSet, Writer};
 use mapper_model::CpuSet;
 use std::time::Duration;
 
@@ -86,13 +91,45 @@ impl Daemon {
 
     fn look_for_others(&mut self) -> Surroundings {
         let mut surroundings = Surroundings::AsBefore;
+        let mut leave = Vec::new();
         for app in &mut self.apps {
+            if let Some(groups) = self.parts.enforcer.too_many_groups(app.id) {
+                tracing::warn!(
+                    app = app.id.0,
+                    name = %app.spec.name,
+                    groups,
+                    "released: there are more groups below it than can be looked through at each decision"
+                );
+                leave.push((app.id, Departure::ForGood));
+                continue;
+            }
             // A newcomer's set is about to be written.
             if app.planned.is_none() && app.set_by_others.is_none() {
                 continue;
             }
             let found = self.parts.enforcer.set_by_others(app.id);
-            let set = found.filter(|set| !self.usable.is_subset(set));
+            let narrower = found.filter(|set| !self.usable.is_subset(&set.cpus));
+            let set = match narrower {
+                Some(ForeignSet {
+                    cpus,
+                    writer: Writer::User(user),
+                }) => {
+                    tracing::warn!(
+                        app = app.id.0,
+                        name = %app.spec.name,
+                        %cpus,
+                        user,
+                        "released: the user who owns it has set its CPUs, which are given to others all the same"
+                    );
+                    leave.push((app.id, Departure::ToItsOwner));
+                    continue;
+                }
+                Some(ForeignSet {
+                    cpus,
+                    writer: Writer::Operator,
+                }) => Some(cpus),
+                None => None,
+            };
             if let Some(set) = &set
                 && let Ok(effective) = self.parts.enforcer.effective(app.id)
             {
@@ -118,7 +155,15 @@ impl Daemon {
             }
             app.set_by_others = set;
         }
-        surroundings
+        if leave.is_empty() {
+            return surroundings;
+        }
+        for (app, departure) in leave {
+            self.let_go(app, departure);
+        }
+        // The next daemon is not to manage them again.
+        self.save(Ending::Running);
+        Surroundings::Changed
     }
 
     /// What remains to be given out beside those that others have placed; everything, if they hold

@@ -95,6 +95,7 @@ impl Daemon {
             self.decisions = saved.decisions;
             ending = saved.ending;
             known = saved.apps;
+            self.parts.enforcer.take_up(&saved.unfinished);
             self.released = saved.released;
             self.released.retain(|app| left_over.contains(app));
         }
@@ -119,7 +120,7 @@ impl Daemon {
             }
         }
         pages.drop_rest();
-        if !self.apps.is_empty() {
+        if self.has_work() {
             self.membership_changed();
         }
     }
@@ -266,6 +267,7 @@ impl Daemon {
         }
         let enforcer = &self.parts.enforcer;
         let left_over = enforcer.left_over();
+        saved.unfinished = enforcer.remember_unfinished();
         saved.released.clone_from(&self.released);
         saved.released.retain(|app| left_over.contains(app));
         saved.apps = self

@@ -66,6 +66,15 @@ pub enum HostError {
         /// What would mend it.
         mend: String,
     },
+    /// Processes that were moved could not go back to where they were.
+    #[error("processes stay in {}, with all CPUs", group.display())]
+    LeftBehind {
+        /// Where they are.
+        group: PathBuf,
+        /// Why the first of them could not.
+        #[source]
+        source: Box<HostError>,
+    },
     /// systemd did not do what it was asked to.
     #[error("{action} {unit} through systemd: {why}")]
     Systemd {
@@ -102,6 +111,7 @@ impl HostError {
             Self::File { source, .. } | Self::Write { source, .. } | Self::Task { source, .. } => {
                 rustix::io::Errno::from_io_error(source)
             }
+            Self::LeftBehind { source, .. } => source.errno(),
             Self::Malformed { .. }
             | Self::Missing(_)
             | Self::NotAdoptable { .. }

@@ -1,4 +1,4 @@
-//! What runs already and comes under management.
+//! What runs already and comes under management, what others do to it meanwhile, and how it is let go.
 
 use mapper_model::{AppId, CpuSet};
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,59 @@ impl fmt::Display for AdoptTarget {
 pub enum Departure {
     /// It has ended, or is not to be managed any more: what was adopted is put back to where it was.
     ForGood,
+    /// Its owner, an ordinary user, has set its CPUs: what was set stays.
+    ToItsOwner,
     /// The daemon stops. The next one goes on with it, so its processes stay where they are found again.
     DaemonStops,
+}
+
+/// A set that somebody else has written for an application.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForeignSet {
+    /// What is set.
+    pub cpus: CpuSet,
+    /// Who can have written it.
+    pub writer: Writer,
+}
+
+/// Who can write the CPUs of an application besides the daemon: the owner of the file that holds them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writer {
+    /// Root or the daemon's user alone.
+    Operator,
+    /// This user, too.
+    User(u32),
+}
+
+impl Writer {
+    /// By the owner of a file and the user that this process runs as.
+    pub(super) const fn of_file(owner: u32, own: u32) -> Self {
+        if owner == 0 || owner == own {
+            Self::Operator
+        } else {
+            Self::User(owner)
+        }
+    }
+}
+
+/// Whether work is left for applications that were released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unfinished {
+    /// None.
+    Nothing,
+    /// Something has not got back what it had.
+    Restoring,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_root_and_the_daemons_user_are_operators() {
+        assert_eq!(Writer::of_file(0, 7), Writer::Operator);
+        assert_eq!(Writer::of_file(7, 7), Writer::Operator);
+        assert_eq!(Writer::of_file(1000, 0), Writer::User(1000));
+        assert_eq!(Writer::of_file(1000, 7), Writer::User(1000));
+    }
 }

@@ -25,7 +25,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-pub use adoptee::{AdoptTarget, Adoptee, Departure};
+pub use adoptee::{AdoptTarget, Adoptee, Departure, ForeignSet, Unfinished, Writer};
 pub use affinity::AffinityEnforcer;
 pub use cgroup::CgroupEnforcer;
 pub use tree::descendants;
@@ -109,7 +109,22 @@ pub trait Enforcer: fmt::Debug {
 
     /// The CPUs that somebody else has set for an application since it was last told a set; `None`
     /// while what was told stands.
-    fn set_by_others(&mut self, app: AppId) -> Option<CpuSet>;
+    fn set_by_others(&mut self, app: AppId) -> Option<ForeignSet>;
+
+    /// How many groups were made below an application's own, if they are more than can be looked through
+    /// at each decision.
+    fn too_many_groups(&mut self, app: AppId) -> Option<u64>;
+
+    /// Whether something is still to be done for applications that were released. It is gone on with by
+    /// [`Enforcer::refresh`].
+    fn unfinished(&self) -> Unfinished;
+
+    /// What has to be kept so that a later daemon can finish what is unfinished here.
+    fn remember_unfinished(&self) -> serde_json::Value;
+
+    /// Goes on with what an earlier daemon had not finished. To be called before any
+    /// [`Enforcer::take_over`].
+    fn take_up(&mut self, unfinished: &serde_json::Value);
 
     /// Its processes and threads at the last [`Enforcer::refresh`] or [`Enforcer::admit`].
     fn tasks(&mut self, app: AppId) -> Tasks;

@@ -29,7 +29,8 @@ mod tests;
 
 use super::tree::{Child, ProcessTree};
 use super::{
-    AdoptTarget, Adoptee, Departure, Enforcer, EnforcerKind, Former, Newcomer, Tasks, masks,
+    AdoptTarget, Adoptee, Departure, Enforcer, EnforcerKind, ForeignSet, Former, Newcomer, Tasks,
+    Unfinished, masks,
 };
 use crate::procfs::ProcFs;
 use crate::{HostError, Missing, chain};
@@ -519,9 +520,25 @@ impl Enforcer for AffinityEnforcer {
     }
 
     /// What threads choose for themselves is respected thread by thread.
-    fn set_by_others(&mut self, _app: AppId) -> Option<CpuSet> {
+    fn set_by_others(&mut self, _app: AppId) -> Option<ForeignSet> {
         None
     }
+
+    /// There are none.
+    fn too_many_groups(&mut self, _app: AppId) -> Option<u64> {
+        None
+    }
+
+    /// A release is done when it returns.
+    fn unfinished(&self) -> Unfinished {
+        Unfinished::Nothing
+    }
+
+    fn remember_unfinished(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    fn take_up(&mut self, _unfinished: &serde_json::Value) {}
 
     fn tasks(&mut self, app: AppId) -> Tasks {
         self.apps

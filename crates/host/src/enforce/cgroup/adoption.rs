@@ -12,10 +12,10 @@
 //! Invariants: the groups of two applications never lie within one another; nothing is adopted that the
 //! daemon itself is in; what was in force before is kept until it has been put back.
 
-use super::files::{collect_tasks, group_number};
+use super::files::{MOST_GROUPS, collect_tasks, group_number, groups_below};
 use super::group_dir::{GroupDir, Populated};
 use super::systemd::UnitName;
-use super::{CgroupEnforcer, DEPTH, Group, Memory, name_of};
+use super::{CgroupEnforcer, Group, Memory, name_of};
 use crate::HostError;
 use crate::enforce::tree::descendants;
 use crate::enforce::{AdoptTarget, Adoptee, Tasks};
@@ -165,6 +165,7 @@ impl CgroupEnforcer {
             written: CpuSet::new(),
             origin: Origin::Moved(homes),
             change: None,
+            expected: Vec::new(),
             memory: Memory::Unbound,
         })
     }
@@ -259,7 +260,7 @@ impl CgroupEnforcer {
                 continue;
             };
             let mut tasks = Tasks::default();
-            collect_tasks(&self.home(scope)?, DEPTH, &mut tasks);
+            collect_tasks(&self.home(scope)?, &mut tasks);
             if !tasks
                 .processes
                 .iter()
@@ -335,6 +336,7 @@ impl CgroupEnforcer {
             written: before.clone(),
             origin: Origin::InPlace(InPlace { path, before }),
             change: None,
+            expected: Vec::new(),
             memory: Memory::Unbound,
         })
     }
@@ -404,7 +406,9 @@ impl CgroupEnforcer {
         let (path, dir) = self.foreign_group(target, Path::new(&state.group))?;
         // Without the controller there is no such file until systemd sets CPUs.
         let written = dir.read_cpus("cpuset.cpus").unwrap_or_default();
-        let before = state.allowed;
+        // One that was released and has not got back what it had: that is what it had.
+        let owed = self.restoring_of(&unit);
+        let before = owed.unwrap_or(state.allowed);
         self.refuse_narrow(target, &path, &before, &adoptee.usable)?;
         self.stop_restoring(&unit);
         Ok(Group {
@@ -415,6 +419,7 @@ impl CgroupEnforcer {
                 place: InPlace { path, before },
             },
             change: None,
+            expected: Vec::new(),
             memory: Memory::Unbound,
         })
     }
@@ -470,6 +475,16 @@ impl CgroupEnforcer {
             })?;
         if dir.is_populated()? == Populated::No {
             return Err(refused(target, "no process is in it", "start one in it"));
+        }
+        let groups = groups_below(&dir);
+        if groups > MOST_GROUPS {
+            return Err(refused(
+                target,
+                format!(
+                    "it has {groups} groups below it, and at most {MOST_GROUPS} are looked through at each decision"
+                ),
+                "adopt one of those below it, or have fewer",
+            ));
         }
         Ok((path, dir))
     }

@@ -5,7 +5,7 @@
 use super::changes::Asked;
 use super::files::POSSIBLE_CPUS;
 use super::systemd::Outstanding;
-use super::tests::{fake_group, text};
+use super::tests::{fake_group, operators, text};
 use super::*;
 use crate::enforce::AdoptTarget;
 use std::fs;
@@ -333,9 +333,10 @@ fn one_home_that_is_gone_keeps_nobody_else_from_going_back() {
     fs::write(mount.path().join(SLICE).join("cgroup.procs"), "").unwrap();
     fs::remove_dir_all(mount.path().join(gone)).unwrap();
     // Plain files do not lose who was moved, so that this never finds the group empty.
-    enforcer
+    let told = enforcer
         .release(AppId(1), &CpuSet::first(8), Departure::ForGood)
         .unwrap_err();
+    assert!(told.to_string().contains("app-1, with all CPUs"), "{told}");
     assert_eq!(text(mount.path().join(SLICE).join("cgroup.procs")), "101");
     assert_eq!(enforcer.left_over(), [AppId(1)]);
 }
@@ -378,7 +379,9 @@ fn a_change_by_systemd_counts_when_the_file_shows_it_and_one_that_failed_is_nobo
     let file = mount.path().join("jobs/1/cpuset.cpus");
     let ask = |enforcer: &mut CgroupEnforcer, answer: Option<Outstanding>| {
         let cpus = "2".parse().unwrap();
-        enforcer.groups.get_mut(&AppId(1)).unwrap().change = Some(Asked { cpus, answer });
+        let group = enforcer.groups.get_mut(&AppId(1)).unwrap();
+        group.expected = vec![CpuSet::clone(&cpus)];
+        group.change = Some(Asked { cpus, answer });
     };
     // Not answered yet, then late with an error: what stands there is what was there before.
     let (tell, answer) = systemd::outstanding();
@@ -396,5 +399,55 @@ fn a_change_by_systemd_counts_when_the_file_shows_it_and_one_that_failed_is_nobo
     assert_eq!(enforcer.set_by_others(AppId(1)), None);
     assert_eq!(enforcer.groups[&AppId(1)].written.to_string(), "2");
     fs::write(&file, "3\n").unwrap();
-    assert_eq!(enforcer.set_by_others(AppId(1)), "3".parse().ok());
+    assert_eq!(enforcer.set_by_others(AppId(1)), operators("3"));
+}
+
+#[test]
+fn what_the_owner_of_a_group_wrote_is_told_as_his_and_stays_when_it_is_released_to_him() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Other);
+    enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap();
+    enforcer.apply(AppId(1), &"2".parse().unwrap()).unwrap();
+    let file = mount.path().join("jobs/1/cpuset.cpus");
+    fs::write(&file, "0-6\n").unwrap();
+    assert_eq!(enforcer.set_by_others(AppId(1)), operators("0-6"));
+    let own = rustix::process::geteuid().as_raw();
+    match std::os::unix::fs::chown(&file, Some(own + 1), None) {
+        Ok(()) => {
+            let found = enforcer.set_by_others(AppId(1)).unwrap();
+            assert_eq!(found.writer, Writer::User(own + 1));
+        }
+        // Only root gives files away.
+        Err(error) => assert_ne!(own, 0, "{error}"),
+    }
+    enforcer
+        .release(AppId(1), &CpuSet::first(8), Departure::ToItsOwner)
+        .unwrap();
+    assert_eq!(text(file), "0-6\n");
+}
+
+#[test]
+fn a_group_with_more_groups_below_it_than_can_be_looked_through_is_not_managed() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Other);
+    let job = mount.path().join("jobs/1");
+    let stat = |groups: u64| {
+        let text = format!("nr_descendants {groups}\nnr_dying_descendants 4000\n");
+        fs::write(job.join("cgroup.stat"), text).unwrap();
+    };
+    stat(MOST_GROUPS + 1);
+    let told = enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap_err();
+    assert!(
+        told.to_string().contains("has 257 groups below it"),
+        "{told}"
+    );
+    stat(MOST_GROUPS);
+    fake_group(&job.join("inner"), true);
+    fs::write(job.join("cgroup.procs"), "7\n").unwrap();
+    fs::write(job.join("inner/cgroup.procs"), "8\n").unwrap();
+    enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap();
+    assert_eq!(enforcer.too_many_groups(AppId(1)), None);
+    assert_eq!(enforcer.tasks(AppId(1)).processes, [7, 8]);
+    // Its owner makes more.
+    stat(1_000_000);
+    assert_eq!(enforcer.too_many_groups(AppId(1)), Some(1_000_000));
+    assert_eq!(enforcer.tasks(AppId(1)).processes, [7]);
 }

@@ -1,7 +1,7 @@
 //! What the files of a group say, and what is written to them.
 
-use super::PREFIX;
 use super::group_dir::GroupDir;
+use super::{DEPTH, PREFIX};
 use crate::HostError;
 use crate::enforce::Tasks;
 use crate::procfs::read_small;
@@ -27,7 +27,27 @@ pub(super) fn group_number(name: &str) -> Option<u64> {
     name.strip_prefix(PREFIX)?.parse().ok()
 }
 
-pub(super) fn collect_tasks(group: &GroupDir, depth: u32, tasks: &mut Tasks) {
+/// The most groups below that of an application that are looked through: each takes some system calls at every
+/// decision, and whoever owns a group can make as many as he likes.
+pub(super) const MOST_GROUPS: u64 = 256;
+
+/// How many groups there are below one, in all generations, by one read.
+pub(super) fn groups_below(group: &GroupDir) -> u64 {
+    let stat = group.read("cgroup.stat").unwrap_or_default();
+    let told = |line: &str| line.strip_prefix("nr_descendants ")?.trim().parse().ok();
+    stat.lines().find_map(told).unwrap_or(0)
+}
+
+/// The processes and threads of a group and of those below it; of the group alone if there are too many.
+pub(super) fn collect_tasks(group: &GroupDir, tasks: &mut Tasks) {
+    let depth = match groups_below(group) > MOST_GROUPS {
+        true => 0,
+        false => DEPTH,
+    };
+    collect_down_to(depth, group, tasks);
+}
+
+fn collect_down_to(depth: u32, group: &GroupDir, tasks: &mut Tasks) {
     let numbers = |file: &str| {
         group
             .read(file)
@@ -42,7 +62,7 @@ pub(super) fn collect_tasks(group: &GroupDir, depth: u32, tasks: &mut Tasks) {
         .extend(numbers("cgroup.threads").into_iter().map(ThreadId));
     if depth > 0 {
         for below in group.groups_below() {
-            collect_tasks(&below, depth - 1, tasks);
+            collect_down_to(depth - 1, &below, tasks);
         }
     }
 }

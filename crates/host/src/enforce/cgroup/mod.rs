@@ -27,6 +27,9 @@ mod cpuset;
 mod files;
 mod group_dir;
 mod moving;
+mod restoring;
+#[cfg(test)]
+mod restoring_tests;
 mod root;
 mod systemd;
 #[cfg(test)]
@@ -35,12 +38,16 @@ mod tests;
 pub use root::find_root;
 
 use self::adoption::{Init, Origin};
-use self::changes::{Asked, Restoring};
-use self::files::{collect_tasks, give_all, group_number};
+use self::changes::Asked;
+use self::files::{MOST_GROUPS, collect_tasks, give_all, group_number, groups_below};
 use self::group_dir::{GroupDir, Populated, Removed};
+use self::restoring::Restoring;
 use self::root::{CGROUP2_MAGIC, cgroup2_mount, hand_down_cpuset, missing};
 use self::systemd::Systemd;
-use super::{Adoptee, Departure, Enforcer, EnforcerKind, Former, Newcomer, Tasks};
+use super::{
+    Adoptee, Departure, Enforcer, EnforcerKind, ForeignSet, Former, Newcomer, Tasks, Unfinished,
+    Writer,
+};
 use crate::HostError;
 use crate::procfs::{ProcFs, read_small};
 use mapper_model::{AppId, CpuId, CpuSet, NodeId};
@@ -49,7 +56,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the names of groups begin with.
 const PREFIX: &str = "app-";
@@ -84,8 +91,10 @@ struct Group {
     /// What stood in `cpuset.cpus` when it was last written here, or found.
     written: CpuSet,
     origin: Origin,
-    /// A change that systemd was asked for and that the file has not shown yet.
+    /// The newest change that systemd was asked for, while the file does not show it.
     change: Option<Asked>,
+    /// Every set that systemd was asked for and that the file has not shown yet, the newest last.
+    expected: Vec<CpuSet>,
     memory: Memory,
 }
 
@@ -246,6 +255,7 @@ impl Enforcer for CgroupEnforcer {
                 written: CpuSet::new(),
                 origin: Origin::Launched,
                 change: None,
+                expected: Vec::new(),
                 memory: Memory::Unbound,
             },
         );
@@ -275,10 +285,10 @@ impl Enforcer for CgroupEnforcer {
     fn first_process(&self, app: AppId) -> Option<u32> {
         let mut tasks = Tasks::default();
         match self.groups.get(&app) {
-            Some(group) => collect_tasks(&group.dir, DEPTH, &mut tasks),
+            Some(group) => collect_tasks(&group.dir, &mut tasks),
             None => {
                 let dir = self.root.beneath(Path::new(&name_of(app))).ok()?;
-                collect_tasks(&dir, DEPTH, &mut tasks);
+                collect_tasks(&dir, &mut tasks);
             }
         }
         tasks.processes.into_iter().min()
@@ -303,7 +313,9 @@ impl Enforcer for CgroupEnforcer {
             other => {
                 // A unit that has ended would have the CPUs that were meant for then when it starts again.
                 if let Origin::Unit { unit, place } = &origin {
-                    self.systemd.set(unit, &place.before, systemd::PATIENCE)?;
+                    let before = place.before.clone();
+                    // It says what it could not do, and goes on with it.
+                    let _ = self.give_back(unit, before, Departure::ForGood);
                 }
                 return Err(match other {
                     Err(error) => error,
@@ -321,6 +333,9 @@ impl Enforcer for CgroupEnforcer {
             Err(error) if error.is_gone() && origin.place().is_some() => CpuSet::new(),
             found => found?,
         };
+        if let Origin::Unit { unit, .. } = &origin {
+            self.stop_restoring(unit);
+        }
         let written = if former.set_by_others.as_ref() == Some(&found) {
             CpuSet::new()
         } else {
@@ -333,6 +348,7 @@ impl Enforcer for CgroupEnforcer {
                 written,
                 origin,
                 change: None,
+                expected: Vec::new(),
                 memory: Memory::Unbound,
             },
         );
@@ -341,7 +357,7 @@ impl Enforcer for CgroupEnforcer {
 
     fn refresh(&mut self) -> Result<(), HostError> {
         self.patience = systemd::PATIENCE;
-        self.restore_again();
+        self.restore_again(Instant::now());
         self.remove_left_over();
         Ok(())
     }
@@ -392,18 +408,45 @@ impl Enforcer for CgroupEnforcer {
         }
     }
 
-    fn set_by_others(&mut self, app: AppId) -> Option<CpuSet> {
+    fn set_by_others(&mut self, app: AppId) -> Option<ForeignSet> {
         let group = self.groups.get_mut(&app)?;
-        let found = group.dir.read_cpus("cpuset.cpus").ok()?;
-        changes::look(group, app, &found);
-        let by_others = group.change.is_none() && found != group.written;
-        by_others.then_some(found)
+        let cpus = group.dir.read_cpus("cpuset.cpus").ok()?;
+        changes::look(group, app, &cpus);
+        if group.change.is_some() || cpus == group.written {
+            return None;
+        }
+        let own = rustix::process::geteuid().as_raw();
+        let owner = group.dir.owner_of("cpuset.cpus").ok()?;
+        Some(ForeignSet {
+            cpus,
+            writer: Writer::of_file(owner, own),
+        })
+    }
+
+    fn too_many_groups(&mut self, app: AppId) -> Option<u64> {
+        let groups = groups_below(&self.group(app).ok()?.dir);
+        (groups > MOST_GROUPS).then_some(groups)
+    }
+
+    fn unfinished(&self) -> Unfinished {
+        match self.restoring.is_empty() {
+            true => Unfinished::Nothing,
+            false => Unfinished::Restoring,
+        }
+    }
+
+    fn remember_unfinished(&self) -> serde_json::Value {
+        restoring::remember(&self.restoring)
+    }
+
+    fn take_up(&mut self, unfinished: &serde_json::Value) {
+        self.restoring = restoring::recall(unfinished, Instant::now());
     }
 
     fn tasks(&mut self, app: AppId) -> Tasks {
         let mut tasks = Tasks::default();
         if let Ok(group) = self.group(app) {
-            collect_tasks(&group.dir, DEPTH, &mut tasks);
+            collect_tasks(&group.dir, &mut tasks);
         }
         tasks.processes.sort_unstable();
         tasks.threads.sort_unstable();
@@ -442,20 +485,28 @@ impl Enforcer for CgroupEnforcer {
         _all: &CpuSet,
         departure: Departure,
     ) -> Result<(), HostError> {
-        let Some(mut group) = self.groups.remove(&app) else {
+        let Some(group) = self.groups.remove(&app) else {
             return Ok(());
         };
         let back = match (&group.origin, departure) {
             (Origin::Moved(homes), Departure::ForGood) => self.put_back(&group.dir, homes),
             (Origin::Launched | Origin::Moved(_), _) => Ok(()),
+            (Origin::InPlace(_), Departure::ToItsOwner) => return Ok(()),
             (Origin::InPlace(_) | Origin::Unit { .. }, _) => {
-                return match self.restore(&mut group, departure) {
+                return match self.restore(&group, departure) {
                     // It has ended.
                     Err(error) if error.is_gone() => Ok(()),
                     result => result,
                 };
             }
         };
-        self.abandon(app, &group).and(back)
+        self.abandon(app, &group)?;
+        back.map_err(|error| match self.left_over.contains(&app) {
+            true => HostError::LeftBehind {
+                group: group.dir.path().to_owned(),
+                source: Box::new(error),
+            },
+            false => error,
+        })
     }
 }

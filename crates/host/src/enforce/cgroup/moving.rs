@@ -4,10 +4,10 @@
 //! another's, and it may have started more. So each is looked at again before it is moved and afterwards, and
 //! all of them until a look finds nobody left.
 
+use super::CgroupEnforcer;
 use super::adoption::{Homes, Identity, Origin, anothers, below_mount, refused};
 use super::files::collect_tasks;
 use super::group_dir::GroupDir;
-use super::{CgroupEnforcer, DEPTH};
 use crate::HostError;
 use crate::enforce::{AdoptTarget, Adoptee, Tasks};
 use crate::procfs::{ProcFs, ProcessStat};
@@ -132,7 +132,7 @@ fn put_processes_back(
     let mut first_error = None;
     for _ in 0..LOOKS {
         let mut tasks = Tasks::default();
-        collect_tasks(dir, DEPTH, &mut tasks);
+        collect_tasks(dir, &mut tasks);
         tasks.processes.retain(|pid| !stay.contains(pid));
         if tasks.processes.is_empty() {
             return first_error.map_or(Ok(()), Err);

@@ -324,6 +324,35 @@ pub(super) fn outstanding() -> (Sender<Result<(), String>>, Outstanding) {
     (tell, Outstanding(told))
 }
 
+/// How a systemd that is none answers when it is asked to set CPUs; `None`: never.
+#[cfg(test)]
+pub(super) type Script = Box<dyn FnMut(&UnitName, &CpuSet) -> Option<Result<(), String>> + Send>;
+
+#[cfg(test)]
+impl Systemd {
+    /// One that is asked in the place of the machine's. Every unit has this state.
+    pub(super) fn scripted(state: UnitState, mut script: Script) -> Self {
+        let (jobs, arriving) = channel();
+        std::thread::spawn(move || {
+            let mut unanswered = Vec::new();
+            while let Ok(job) = arriving.recv() {
+                match job {
+                    Job::Look(_, answer) => {
+                        let _ = answer.send(Ok(state.clone()));
+                    }
+                    Job::Set(unit, cpus, answer) => match script(&unit, &cpus) {
+                        Some(told) => {
+                            let _ = answer.send(told);
+                        }
+                        None => unanswered.push(answer),
+                    },
+                }
+            }
+        });
+        Self(Some(jobs))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

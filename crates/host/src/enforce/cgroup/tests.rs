@@ -28,6 +28,14 @@ pub(super) fn fake_group(path: &Path, populated: bool) {
     fs::write(path.join("cgroup.events"), events).unwrap();
 }
 
+/// A set that root or the daemon's user has written.
+pub(super) fn operators(cpus: &str) -> Option<ForeignSet> {
+    Some(ForeignSet {
+        cpus: cpus.parse().unwrap(),
+        writer: Writer::Operator,
+    })
+}
+
 fn newcomer(app: u64) -> Newcomer {
     Newcomer {
         app: AppId(app),
@@ -86,7 +94,7 @@ fn a_set_written_by_somebody_else_is_noticed() {
     enforcer.apply(AppId(1), &"2-3".parse().unwrap()).unwrap();
     assert_eq!(enforcer.set_by_others(AppId(1)), None);
     fs::write(&file, "1\n").unwrap();
-    assert_eq!(enforcer.set_by_others(AppId(1)), "1".parse().ok());
+    assert_eq!(enforcer.set_by_others(AppId(1)), operators("1"));
     enforcer.apply(AppId(1), &"2".parse().unwrap()).unwrap();
     assert_eq!(enforcer.set_by_others(AppId(1)), None);
     // The next daemon still knows it from the earlier one's.
@@ -101,7 +109,7 @@ fn a_set_written_by_somebody_else_is_noticed() {
         processes: serde_json::Value::Null,
     })
     .unwrap();
-    assert_eq!(next.set_by_others(AppId(1)), "5".parse().ok());
+    assert_eq!(next.set_by_others(AppId(1)), operators("5"));
 }
 
 #[test]

@@ -1,0 +1,264 @@
+//! Giving what was adopted in its place the CPUs back that it had.
+//!
+//! A group is written to at once. The CPUs of a unit are systemd's to set, which may be slow or refuse. Then the
+//! release says so, and it is asked again here, with growing pauses, for a minute: also after the last application
+//! has gone, and by the next daemon. What a unit had is forgotten only when it has it again, has ended, is managed
+//! again, or could not be given it for that long, which is logged as an error.
+
+use super::adoption::Origin;
+use super::files::possible_cpus;
+use super::systemd::{Change, Outstanding, PATIENCE, Systemd, UnitName};
+use super::{CgroupEnforcer, Group};
+use crate::HostError;
+use crate::enforce::Departure;
+use mapper_model::CpuSet;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+
+/// How long it is asked again.
+const PERSISTENCE: Duration = Duration::from_secs(60);
+
+/// From one time to the next, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// A unit that was released, and what it is to have again.
+#[derive(Debug)]
+pub(super) struct Restoring {
+    owed: Owed,
+    /// What it has answered so far.
+    asked: Asked,
+    since: Instant,
+    again: Instant,
+    pause: Duration,
+}
+
+/// What a unit is to have again.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Owed {
+    unit: UnitName,
+    /// Empty: no limit of its own.
+    before: CpuSet,
+}
+
+/// What came of asking systemd.
+#[derive(Debug)]
+enum Asked {
+    Done,
+    /// It has no such unit any more.
+    Ended,
+    /// These answers are still due.
+    Late(Vec<Outstanding>),
+    Failed(String),
+}
+
+impl Owed {
+    /// Asks for it. systemd takes an empty list and the kernel does not: with all CPUs first, the group has them
+    /// whatever becomes of the second call.
+    fn ask(&self, systemd: &mut Systemd, patience: Duration) -> Asked {
+        let steps = match self.before.is_empty() {
+            true => match possible_cpus() {
+                Ok(all) => vec![all.trim().parse().unwrap_or_default(), CpuSet::new()],
+                Err(error) => return Asked::Failed(crate::chain(&error)),
+            },
+            false => vec![self.before.clone()],
+        };
+        let deadline = Instant::now() + patience;
+        let mut late = Vec::new();
+        let mut failed = None;
+        for cpus in steps {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match systemd.set(&self.unit, &cpus, left) {
+                Ok(Change::Done) => {}
+                Ok(Change::Late(answer)) => late.push(answer),
+                Err(error) if error.is_gone() => return Asked::Ended,
+                Err(error) => {
+                    failed.get_or_insert_with(|| match error {
+                        HostError::Systemd { why, .. } => why,
+                        other => crate::chain(&other),
+                    });
+                }
+            }
+        }
+        match failed {
+            Some(why) => Asked::Failed(why),
+            None if late.is_empty() => Asked::Done,
+            None => Asked::Late(late),
+        }
+    }
+}
+
+impl Asked {
+    /// Takes in the answers that have come.
+    fn look(&mut self) {
+        let Self::Late(answers) = self else {
+            return;
+        };
+        let mut failed = None;
+        answers.retain(|answer| match answer.answer() {
+            None => true,
+            Some(Ok(())) => false,
+            Some(Err(why)) => {
+                failed = Some(why);
+                false
+            }
+        });
+        match failed {
+            Some(why) if why.contains("NoSuchUnit") => *self = Self::Ended,
+            Some(why) => *self = Self::Failed(why),
+            None if answers.is_empty() => *self = Self::Done,
+            None => {}
+        }
+    }
+
+    /// Why a unit does not have its CPUs, if it does not.
+    fn trouble(&self) -> Option<&str> {
+        match self {
+            Self::Done | Self::Ended => None,
+            Self::Late(_) => Some("it has not answered yet"),
+            Self::Failed(why) => Some(why),
+        }
+    }
+}
+
+/// What the next daemon needs to go on.
+pub(super) fn remember(restoring: &[Restoring]) -> serde_json::Value {
+    let owed: Vec<&Owed> = restoring.iter().map(|restoring| &restoring.owed).collect();
+    serde_json::to_value(owed).unwrap_or_default()
+}
+
+/// The same read again, to be asked for at once. What cannot be read was written for another enforcer.
+pub(super) fn recall(remembered: &serde_json::Value, now: Instant) -> Vec<Restoring> {
+    let owed: Vec<Owed> = serde_json::from_value(remembered.clone()).unwrap_or_default();
+    let anew = |owed| Restoring {
+        owed,
+        asked: Asked::Failed("an earlier daemon had not given them back".to_owned()),
+        since: now,
+        again: now,
+        pause: FIRST_PAUSE,
+    };
+    owed.into_iter().map(anew).collect()
+}
+
+impl CgroupEnforcer {
+    /// Gives a group that is not one of ours what it had before.
+    pub(super) fn restore(&mut self, group: &Group, departure: Departure) -> Result<(), HostError> {
+        match &group.origin {
+            Origin::Launched | Origin::Moved(_) => Ok(()),
+            Origin::InPlace(place) => {
+                // The kernel refuses an empty list while anybody is in the group.
+                let before = match place.before.is_empty() {
+                    true => possible_cpus()?.trim().parse().unwrap_or_default(),
+                    false => place.before.clone(),
+                };
+                group.dir.set_cpus(&before)
+            }
+            Origin::Unit { unit, place } => self.give_back(unit, place.before.clone(), departure),
+        }
+    }
+
+    /// Asks systemd to give a unit what it had. An answer that is still due to an earlier change does not matter:
+    /// systemd takes calls in order.
+    ///
+    /// # Errors
+    /// When it has not done so yet. It is asked again.
+    pub(super) fn give_back(
+        &mut self,
+        unit: &UnitName,
+        before: CpuSet,
+        departure: Departure,
+    ) -> Result<(), HostError> {
+        // Nobody is left to ask again when the daemon stops.
+        let patience = match departure {
+            Departure::DaemonStops => PATIENCE,
+            Departure::ForGood | Departure::ToItsOwner => self.patience,
+        };
+        let owed = Owed {
+            unit: unit.clone(),
+            before,
+        };
+        let started = Instant::now();
+        let asked = owed.ask(&mut self.systemd, patience);
+        self.patience = self.patience.saturating_sub(started.elapsed());
+        let Some(why) = asked.trouble() else {
+            return Ok(());
+        };
+        let error = HostError::Systemd {
+            action: "give its CPUs back to",
+            unit: unit.as_str().to_owned(),
+            why: format!("{why}; it is asked again for {} s", PERSISTENCE.as_secs()),
+        };
+        let now = Instant::now();
+        self.stop_restoring(unit);
+        self.restoring.push(Restoring {
+            owed,
+            asked,
+            since: now,
+            again: now + FIRST_PAUSE,
+            pause: FIRST_PAUSE,
+        });
+        Err(error)
+    }
+
+    /// What a unit that was released has not got back yet.
+    pub(super) fn restoring_of(&self, unit: &UnitName) -> Option<CpuSet> {
+        let of_it = |restoring: &&Restoring| restoring.owed.unit == *unit;
+        Some(self.restoring.iter().find(of_it)?.owed.before.clone())
+    }
+
+    /// A unit is managed again, or asked for anew: what it was to have is not to be put back any more.
+    pub(super) fn stop_restoring(&mut self, unit: &UnitName) {
+        self.restoring
+            .retain(|restoring| restoring.owed.unit != *unit);
+    }
+
+    /// Looks what has become of units that were released, and asks again for what failed, without waiting.
+    pub(super) fn restore_again(&mut self, now: Instant) {
+        let systemd = &mut self.systemd;
+        self.restoring.retain_mut(|restoring| {
+            restoring.asked.look();
+            let unit = restoring.owed.unit.as_str();
+            let why = match &restoring.asked {
+                Asked::Late(_) => return true,
+                Asked::Ended => return false,
+                Asked::Done => {
+                    tracing::info!(unit, "has its CPUs back");
+                    return false;
+                }
+                Asked::Failed(why) => why,
+            };
+            let before = &restoring.owed.before;
+            if now.saturating_duration_since(restoring.since) >= PERSISTENCE {
+                tracing::error!(
+                    unit,
+                    %before,
+                    "given up to give it its CPUs back (systemctl set-property --runtime {unit} \
+                     AllowedCPUs={before}): {why}"
+                );
+                return false;
+            }
+            if now < restoring.again {
+                return true;
+            }
+            tracing::warn!(unit, "its CPUs are not given back yet, asked again: {why}");
+            restoring.asked = restoring.owed.ask(systemd, Duration::ZERO);
+            restoring.pause = (restoring.pause * 2).min(LONGEST_PAUSE);
+            restoring.again = now + restoring.pause;
+            true
+        });
+    }
+}
+
+#[cfg(test)]
+impl Restoring {
+    /// Whether an answer is still due.
+    pub(super) fn is_late(&mut self) -> bool {
+        self.asked.look();
+        matches!(self.asked, Asked::Late(_))
+    }
+
+    /// As if the thread that asks had given up waiting for an answer.
+    pub(super) fn give_up_waiting(&mut self) {
+        self.asked = Asked::Failed("no answer".to_owned());
+    }
+}
