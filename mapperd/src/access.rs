@@ -373,6 +373,27 @@ mod tests {
     }
 
     #[test]
+    fn applications_count_to_who_asked_for_them_whoever_their_processes_run_as() {
+        use crate::stand_in::{Machine, root, user};
+        let one = AccessRule {
+            max_applications: 1,
+            ..AccessRule::default()
+        };
+        let user = user();
+        // What root has managed of the user's is no matter of the user's.
+        let mut machine = Machine::with_processes_of(user.uid);
+        machine.daemon.parts.settings.access = Access::resolve(std::slice::from_ref(&one)).unwrap();
+        machine.adopt(&root(), "/jobs/1").unwrap();
+        machine.adopt(&user, "/jobs/2").unwrap();
+        // What the user has managed is, also if somebody else runs in it.
+        let mut machine = Machine::with_processes_of(user.uid + 1);
+        machine.daemon.parts.settings.access = Access::resolve(&[one]).unwrap();
+        machine.adopt(&user, "/jobs/1").unwrap();
+        let told = machine.adopt(&user, "/jobs/2").unwrap_err().to_string();
+        assert!(told.contains("one application more than 1"), "{told}");
+    }
+
+    #[test]
     fn a_promise_that_the_user_left_open_is_lowered_to_what_he_may_have() {
         let grant = AccessRule {
             max_qos: 0.5,

@@ -353,7 +353,7 @@ fn unsaved(flushed: Flushed) -> Option<(String, &'static str)> {
         Flushed::Done => return None,
         Flushed::Late => (
             format!(
-                "the disk took more than {} ms to write it down",
+                "it could not be written down within {} ms",
                 SAVED_FIRST.as_millis()
             ),
             "look after the disk of the state directory, then try again",
@@ -398,7 +398,7 @@ mod tests {
     fn what_is_not_written_down_is_not_adopted() {
         assert_eq!(unsaved(Flushed::Done), None);
         for (flushed, says) in [
-            (Flushed::Late, "more than 200 ms"),
+            (Flushed::Late, "within 200 ms"),
             (Flushed::Failed, "could not be written"),
             (Flushed::Nowhere, "no state directory"),
         ] {

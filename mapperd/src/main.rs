@@ -46,6 +46,8 @@ mod server;
 mod service;
 mod settings;
 mod settling;
+#[cfg(test)]
+mod stand_in;
 mod state;
 mod status;
 mod surroundings;

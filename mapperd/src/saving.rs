@@ -259,7 +259,7 @@ mod tests {
         struct Full;
         impl Store for Full {
             fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
-                anyhow::ensure!(saved.decisions % 2 == 0, "no space left on device");
+                anyhow::ensure!(saved.decisions.is_multiple_of(2), "no space left on device");
                 Ok(Stored::WithoutHistory)
             }
         }

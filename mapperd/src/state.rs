@@ -468,3 +468,36 @@ async fn at(moment: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stand_in::{Machine, root};
+
+    #[test]
+    fn intervals_go_on_until_what_was_released_has_got_everything_back() {
+        let mut machine = Machine::with_processes_of(0);
+        let app = machine.adopt(&root(), "/jobs/1").unwrap();
+        let timer = |machine: &Machine| machine.daemon.timing.next_interval.is_some();
+        assert!(timer(&machine));
+        machine.seen.borrow_mut().unfinished = Unfinished::Restoring;
+        machine.daemon.forget(app);
+        machine.daemon.membership_changed();
+        for _ in 0..3 {
+            assert!(timer(&machine));
+            machine.daemon.interval_passed();
+        }
+        machine.seen.borrow_mut().unfinished = Unfinished::Nothing;
+        machine.daemon.interval_passed();
+        assert!(!timer(&machine));
+    }
+
+    #[test]
+    fn a_decision_that_lets_the_last_application_go_stops_the_timer() {
+        let mut machine = Machine::with_processes_of(0);
+        let app = machine.adopt(&root(), "/jobs/1").unwrap();
+        machine.seen.borrow_mut().groups.insert(app, 4711);
+        machine.daemon.interval_passed();
+        assert!(machine.daemon.timing.next_interval.is_none());
+    }
+}

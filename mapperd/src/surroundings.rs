@@ -218,7 +218,62 @@ impl Sleep {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stand_in::{Machine, root, user};
     use mapper_host::clock::ManualClock;
+    use mapper_model::Trigger;
+
+    fn set(cpus: &str, writer: Writer) -> ForeignSet {
+        ForeignSet {
+            cpus: cpus.parse().unwrap(),
+            writer,
+        }
+    }
+
+    #[test]
+    fn what_the_operator_sets_stays_and_is_taken_from_the_others() {
+        let mut machine = Machine::with_processes_of(0);
+        let placed = machine.adopt(&root(), "/jobs/1").unwrap();
+        let other = machine.adopt(&root(), "/jobs/2").unwrap();
+        let foreign = set("0-5", Writer::Operator);
+        machine.seen.borrow_mut().foreign.insert(placed, foreign);
+        machine.daemon.decide(Trigger::Interval);
+        assert_eq!(machine.daemon.left_by_others().to_string(), "6-7");
+        let seen = machine.seen.borrow();
+        assert_eq!(seen.sets[&other].to_string(), "6-7");
+        assert_eq!(seen.released, []);
+    }
+
+    #[test]
+    fn an_ordinary_user_who_sets_the_cpus_of_his_group_takes_none_from_others() {
+        let user = user();
+        let mut machine = Machine::with_processes_of(user.uid);
+        let greedy = machine.adopt(&user, "/jobs/1").unwrap();
+        let other = machine.adopt(&root(), "/jobs/2").unwrap();
+        // Also if root had it adopted.
+        let too = machine.adopt(&root(), "/jobs/3").unwrap();
+        for app in [greedy, too] {
+            let foreign = set("0-6", Writer::User(user.uid));
+            machine.seen.borrow_mut().foreign.insert(app, foreign);
+        }
+        machine.daemon.decide(Trigger::Interval);
+        assert_eq!(machine.daemon.left_by_others(), CpuSet::first(8));
+        let seen = machine.seen.borrow();
+        let released = [greedy, too].map(|app| (app, Departure::ToItsOwner));
+        assert_eq!(seen.released, released);
+        assert_eq!(seen.sets[&other], CpuSet::first(8));
+        let left: Vec<_> = machine.daemon.apps.iter().map(|app| app.id).collect();
+        assert_eq!(left, [other]);
+    }
+
+    #[test]
+    fn a_group_in_which_too_many_are_made_is_released_with_what_it_had() {
+        let mut machine = Machine::with_processes_of(0);
+        let app = machine.adopt(&root(), "/jobs/1").unwrap();
+        machine.seen.borrow_mut().groups.insert(app, 4711);
+        machine.daemon.decide(Trigger::Interval);
+        let seen = machine.seen.borrow();
+        assert_eq!(seen.released, [(app, Departure::ForGood)]);
+    }
 
     const SECOND_NS: u64 = 1_000_000_000;
 
