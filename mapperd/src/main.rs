@@ -53,6 +53,7 @@ mod status;
 mod surroundings;
 mod takeover;
 mod tick;
+mod trusted_directory;
 mod watch;
 
 use anyhow::Context;

@@ -7,6 +7,7 @@
 //! is somebody else's and is left alone too.
 
 use crate::settings::Audience;
+use crate::trusted_directory;
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -80,11 +81,21 @@ pub(crate) fn listen(path: &Path, audience: Audience) -> anyhow::Result<Socket> 
     })
 }
 
-/// Makes the directory of the socket if it is one of mapper's own.
+/// Makes the directory of the socket if there is none. One that is there is used for a user's own daemon
+/// only if nobody else can write to it: they could listen there in its place.
 fn make_directory(socket: &Path, audience: Audience) -> anyhow::Result<()> {
-    let Some(dir) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) else {
-        return Ok(());
+    let dir = match socket.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
     };
+    create_directory(dir, audience)?;
+    match audience {
+        Audience::Everybody => Ok(()),
+        Audience::Owner => Ok(trusted_directory::check(dir, "--socket")?),
+    }
+}
+
+fn create_directory(dir: &Path, audience: Audience) -> anyhow::Result<()> {
     if dir.is_dir() {
         return Ok(());
     }
@@ -263,6 +274,18 @@ mod tests {
         let error = listen(&path, Audience::Owner).unwrap_err().to_string();
         assert!(error.contains("not a socket"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_users_daemon_does_not_listen_where_others_can() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = dir.path().join("mapper");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        let path = open.join("mapper.sock");
+        let error = listen(&path, Audience::Owner).unwrap_err().to_string();
+        assert!(error.contains("mode 777"), "{error}");
+        assert_eq!(fs::read_dir(&open).unwrap().count(), 0);
     }
 
     #[test]

@@ -160,6 +160,8 @@ impl StateDir {
             .recursive(true)
             .create(path)
             .with_context(|| format!("create state directory {}", path.display()))?;
+        // Whoever can write there could have this daemon go on from anything.
+        crate::trusted_directory::check(path, "--state-dir")?;
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty())
             .with_context(|| format!("open state directory {}", path.display()))?;

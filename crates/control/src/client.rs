@@ -10,6 +10,7 @@ use crate::schema::{
     LaunchRequest, PoliciesReply, ReleaseReply, ReleaseRequest, ReloadReply, ReportReply,
     ReportRequest, ServiceInfo, Status,
 };
+use crate::socket_path::SYSTEM_SOCKET;
 use mapper_model::AppId;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -337,13 +338,37 @@ fn open(path: &Path, patience: Duration) -> Result<OwnedFd, ClientErrorKind> {
     // Holds for connecting too, which waits when many others do.
     set_socket_timeout(&socket, Timeout::Send, Some(patience)).map_err(io)?;
     match connect(&socket, &address) {
-        Ok(()) => Ok(socket),
+        Ok(()) => {
+            trust(&socket, path)?;
+            Ok(socket)
+        }
         Err(Errno::NOENT | Errno::NOTDIR) => Err(ClientErrorKind::NotFound),
         Err(Errno::ACCESS | Errno::PERM) => Err(ClientErrorKind::PermissionDenied),
         Err(Errno::AGAIN) => Err(ClientErrorKind::TimedOut(patience)),
         Err(Errno::CONNREFUSED) if is_socket(path) => Err(ClientErrorKind::Refused),
         Err(Errno::CONNREFUSED) => Err(ClientErrorKind::NotASocket),
         Err(error) => Err(io(error)),
+    }
+}
+
+/// Whether to believe who listens: at the system's path whoever does, since root alone can make it; anywhere
+/// else root or the caller.
+fn trust(socket: &OwnedFd, path: &Path) -> Result<(), ClientErrorKind> {
+    if path == Path::new(SYSTEM_SOCKET) {
+        return Ok(());
+    }
+    let owner = rustix::net::sockopt::socket_peercred(socket)
+        .map_err(|error| ClientErrorKind::Io(error.into()))?
+        .uid
+        .as_raw();
+    believed(owner, rustix::process::geteuid().as_raw())
+}
+
+const fn believed(owner: u32, caller: u32) -> Result<(), ClientErrorKind> {
+    if owner == 0 || owner == caller {
+        Ok(())
+    } else {
+        Err(ClientErrorKind::Stranger { owner })
     }
 }
 
@@ -356,6 +381,15 @@ fn is_socket(path: &Path) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_daemon_of_another_user_is_not_believed_but_roots_and_ones_own_are() {
+        assert!(believed(0, 1000).is_ok() && believed(1000, 1000).is_ok());
+        for caller in [0, 1001] {
+            let error = believed(1000, caller).unwrap_err();
+            assert!(error.to_string().contains("user 1000"), "{error}");
+        }
+    }
 
     proptest! {
         #[test]

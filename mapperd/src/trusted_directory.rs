@@ -1,0 +1,145 @@
+//! Whether nobody else can put something in the place of what the daemon keeps in a directory.
+//!
+//! The problem: a user's daemon keeps its socket and its state below `XDG_RUNTIME_DIR`. Where that is a
+//! directory that everybody may write to (`/tmp`), somebody else can have made `mapper` in it first, and
+//! would then own the place: read and replace the state, and answer on the socket in the daemon's name. So
+//! the directory and the one above have to be the user's own or root's, and writable for nobody else,
+//! unless the sticky bit keeps others from renaming what they do not own. A symbolic link counts by
+//! who made it, since whoever did can point it elsewhere.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Write permission for the group and for everybody.
+const OTHERS_WRITE: u32 = 0o022;
+/// Only owners may rename and remove.
+const STICKY: u32 = 0o1000;
+
+/// Why a directory is not used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Untrusted {
+    #[error(
+        "{} belongs to user {owner}, neither to you nor to root; point XDG_RUNTIME_DIR at a directory \
+         of your own (mkdir -m 700), or name another {flag}", path.display()
+    )]
+    Owner {
+        path: PathBuf,
+        owner: u32,
+        flag: &'static str,
+    },
+    #[error(
+        "{} has mode {mode:o}, so that others can replace what is in it; run `chmod go-w {}`, or name \
+         another {flag}", path.display(), path.display()
+    )]
+    Writable {
+        path: PathBuf,
+        mode: u32,
+        flag: &'static str,
+    },
+    #[error("look at directory {}: {error}; name another {flag}", path.display())]
+    Unreadable {
+        path: PathBuf,
+        error: std::io::Error,
+        flag: &'static str,
+    },
+}
+
+/// Looks at a directory and the one above it. `flag` is the option that names another.
+pub(crate) fn check(directory: &Path, flag: &'static str) -> Result<(), Untrusted> {
+    let unreadable = |error| Untrusted::Unreadable {
+        path: directory.to_owned(),
+        error,
+        flag,
+    };
+    let directory = std::path::absolute(directory).map_err(unreadable)?;
+    for path in [Some(directory.as_path()), directory.parent()]
+        .into_iter()
+        .flatten()
+    {
+        for found in [std::fs::symlink_metadata(path), std::fs::metadata(path)] {
+            let found = found.map_err(|error| Untrusted::Unreadable {
+                path: path.to_owned(),
+                error,
+                flag,
+            })?;
+            judge(path, &found, rustix::process::geteuid().as_raw(), flag)?;
+        }
+    }
+    Ok(())
+}
+
+fn judge(path: &Path, found: &Metadata, user: u32, flag: &'static str) -> Result<(), Untrusted> {
+    let path = path.to_owned();
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    if owner != 0 && owner != user {
+        return Err(Untrusted::Owner { path, owner, flag });
+    }
+    // A link's own mode says nothing.
+    if !found.is_symlink() && mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
+        return Err(Untrusted::Writable { path, mode, flag });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn with_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_to_is_refused_and_named() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path().join("mapper");
+        fs::create_dir(&dir).unwrap();
+        for (above, own, fine) in [
+            (0o700, 0o700, true),
+            (0o755, 0o755, true),
+            (0o1777, 0o700, true),
+            (0o700, 0o777, false),
+            (0o700, 0o770, false),
+            (0o777, 0o700, false),
+        ] {
+            with_mode(place.path(), above);
+            with_mode(&dir, own);
+            let found = check(&dir, "--socket");
+            assert_eq!(found.is_ok(), fine, "{above:o} {own:o}: {found:?}");
+            if let Err(error) = found {
+                let text = error.to_string();
+                assert!(
+                    text.contains("chmod") && text.contains("--socket"),
+                    "{text}"
+                );
+            }
+        }
+        with_mode(place.path(), 0o700);
+    }
+
+    #[test]
+    fn a_directory_of_another_user_is_refused_and_one_of_roots_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        with_mode(place.path(), 0o700);
+        let found = fs::metadata(place.path()).unwrap();
+        let owner = found.uid();
+        assert!(judge(place.path(), &found, owner, "--socket").is_ok());
+        // Seen by somebody else, unless it is root who made it.
+        let error = judge(place.path(), &found, owner + 1, "--socket");
+        assert_eq!(error.is_ok(), owner == 0, "{error:?}");
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_no_directory() {
+        let place = tempfile::tempdir().unwrap();
+        let link = place.path().join("mapper");
+        std::os::unix::fs::symlink(place.path().join("none"), &link).unwrap();
+        assert!(matches!(
+            check(&link, "--socket"),
+            Err(Untrusted::Unreadable { .. })
+        ));
+    }
+}
