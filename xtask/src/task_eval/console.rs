@@ -1,7 +1,7 @@
 //! Tables for the terminal.
 
 use super::policies;
-use super::standing::{Stand, Standing};
+use super::standing::{self, Stand, Standing};
 use super::tables::SuiteTable;
 use super::targets::{Line, Use, Verdict};
 use super::validity::Finding;
@@ -174,6 +174,9 @@ pub(super) fn standings(standings: &[Standing]) -> String {
         for missed in standing.policies.iter().filter_map(Stand::missed) {
             let _ = writeln!(out, "  {missed}");
         }
+    }
+    if let Some(kept) = standing::kept_in_all(standings) {
+        let _ = writeln!(out, "{kept}");
     }
     out
 }

@@ -3,7 +3,7 @@
 use super::plot;
 use super::policies;
 use super::protocol::Relative;
-use super::standing::Standing;
+use super::standing::{self, Standing};
 use super::tables::SuiteTable;
 use super::targets::{Line, NOT_RUN, Use, Verdict};
 use super::validity::Finding;
@@ -171,6 +171,9 @@ fn standings(html: &mut String, standings: &[Standing]) {
         );
     }
     html.push_str("</tbody></table></div>");
+    if let Some(kept) = standing::kept_in_all(standings) {
+        let _ = write!(html, "<p class=\"prose\">{}.</p>", escaped(&kept));
+    }
 }
 
 fn validity(html: &mut String, findings: &[Finding]) {

@@ -79,6 +79,29 @@ impl Stand {
     }
 }
 
+/// The promises that the own policy was given and broke in all of these suites; nothing without any.
+pub(super) fn kept_in_all(standings: &[Standing]) -> Option<String> {
+    let own = |standing: &Standing| {
+        let stand = standing.policies.iter().find(|stand| stand.policy == OWN)?;
+        stand.promises
+    };
+    let all = standings
+        .iter()
+        .filter_map(own)
+        .reduce(|sum, next| Promises {
+            given: sum.given + next.given,
+            broken: sum.broken + next.broken,
+            runs: sum.runs + next.runs,
+            runs_broken: sum.runs_broken + next.runs_broken,
+            worst_of_fair: sum.worst_of_fair.min(next.worst_of_fair),
+        })?;
+    Some(format!(
+        "{OWN} in all of them: {} of {} promises broken by the mean of the seeds, {} of {} seed by seed; the \
+         lowest speed is {:.3} of the static fair share",
+        all.broken, all.given, all.runs_broken, all.runs, all.worst_of_fair
+    ))
+}
+
 /// The suites in which the own policy was run; `qos` is what is promised where a suite says nothing.
 pub(super) fn standings(tables: &[SuiteTable], qos: f64) -> Vec<Standing> {
     let of_interest =
@@ -172,5 +195,30 @@ mod tests {
             ..of
         });
         assert_eq!(stand.missed(), None);
+    }
+
+    #[test]
+    fn promises_are_added_up_over_the_suites_and_the_lowest_speed_is_that_of_any() {
+        let suite = |worst_of_fair| Standing {
+            suite: "x".into(),
+            policies: vec![
+                Stand {
+                    promises: Some(Promises {
+                        given: 30,
+                        broken: 1,
+                        runs: 150,
+                        runs_broken: 7,
+                        worst_of_fair,
+                    }),
+                    ..stand(OWN, 1.0)
+                },
+                stand(PRINTED, 1.0),
+            ],
+        };
+        let told = kept_in_all(&[suite(0.9), suite(0.8)]).unwrap();
+        assert!(told.contains("2 of 60"), "{told}");
+        assert!(told.contains("14 of 300"), "{told}");
+        assert!(told.contains("0.800"), "{told}");
+        assert_eq!(kept_in_all(&[]), None);
     }
 }
