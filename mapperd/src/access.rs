@@ -13,7 +13,7 @@
 use crate::message::Peer;
 use crate::state::Daemon;
 use mapper_control::ErrorReply;
-use mapper_control::schema::OpenSetting;
+use mapper_control::schema::{MemoryPolicy, OpenSetting};
 use mapper_model::{AppSpec, Qos};
 use nix::unistd::{Group, User};
 use schemars::JsonSchema;
@@ -41,8 +41,23 @@ pub(crate) struct AccessRule {
     pub(crate) max_cpus: Option<u32>,
     /// How many applications they may have at a time.
     pub(crate) max_applications: u32,
+    /// What they may have done with memory: "keep" it where it is, or "any" (`--mem local`, `--mem interleave`).
+    pub(crate) mem: MemoryGrant,
     /// Whose applications they may look into: their "own", or "all".
     pub(crate) see: See,
+}
+
+/// What a user may have done with memory. While the kernel moves memory of one group, whoever writes CPUs to
+/// another or moves a process waits for it (before Linux 6.18, in `cpuset_write_resmask` and
+/// `cpuset_post_attach`): decisions and launches of everybody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MemoryGrant {
+    /// It stays where it is.
+    #[default]
+    Keep,
+    /// It may follow the CPUs, which takes the kernel as long as there is much of it.
+    Any,
 }
 
 /// Whose applications a user may look into.
@@ -67,6 +82,7 @@ impl Default for AccessRule {
             max_min_cpus: 4,
             max_cpus: None,
             max_applications: 64,
+            mem: MemoryGrant::Keep,
             see: See::Own,
         }
     }
@@ -233,6 +249,20 @@ fn within(
     Ok(())
 }
 
+/// Whether a grant lets memory follow the CPUs.
+fn memory_within(grant: &AccessRule, peer: &Peer, memory: MemoryPolicy) -> Result<(), ErrorReply> {
+    if grant.mem == MemoryGrant::Any || !memory.follows_cpus() {
+        return Ok(());
+    }
+    Err(ErrorReply::NotPermitted {
+        message: format!(
+            "mem {memory}: user {} may not have memory moved, as others wait while the kernel moves it; leave \
+             --mem out, or have the administrator set mem = \"any\" under [[access]]",
+            peer.uid
+        ),
+    })
+}
+
 impl Daemon {
     /// Whether a user may do everything.
     pub(crate) fn is_privileged(peer: &Peer) -> bool {
@@ -261,6 +291,18 @@ impl Daemon {
             return Ok(());
         }
         within(&self.parts.settings.access.grant(peer), peer, open, spec)
+    }
+
+    /// Holds what is asked for memory against what the user may ask for.
+    pub(crate) fn permit_memory(
+        &self,
+        peer: &Peer,
+        memory: MemoryPolicy,
+    ) -> Result<(), ErrorReply> {
+        if Self::is_privileged(peer) {
+            return Ok(());
+        }
+        memory_within(&self.parts.settings.access.grant(peer), peer, memory)
     }
 
     /// Whether a user may look into the applications of user `uid`.
@@ -411,6 +453,25 @@ mod tests {
             ..grant
         };
         assert!(within(&never, &user, &open, &mut spec(0.8, 1.0, 1, None)).is_err());
+    }
+
+    #[test]
+    fn memory_follows_cpus_for_those_alone_whom_a_rule_lets() {
+        let (user, granted) = (peer(1000, &[]), AccessRule::default());
+        assert!(memory_within(&granted, &user, MemoryPolicy::Keep).is_ok());
+        let any = AccessRule {
+            mem: MemoryGrant::Any,
+            ..granted.clone()
+        };
+        for memory in [MemoryPolicy::Local, MemoryPolicy::Interleave] {
+            let told = memory_within(&granted, &user, memory).unwrap_err();
+            let told = told.to_string();
+            assert!(
+                told.contains("user 1000") && told.contains("mem = \"any\""),
+                "{told}"
+            );
+            assert!(memory_within(&any, &user, memory).is_ok());
+        }
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Daemon {
             request,
         );
         self.permit(peer, &request.open, &mut request.spec)?;
-        self.check_memory(request.memory)?;
+        self.check_memory(peer, request.memory)?;
         // What was read belongs to the process of the descriptor only if that still lives.
         if has_ended(&process) {
             return Err(no_process(request.pid));
@@ -105,7 +105,7 @@ impl Daemon {
     }
 
     /// Whether memory can be had as asked.
-    fn check_memory(&self, memory: MemoryPolicy) -> Result<(), ErrorReply> {
+    fn check_memory(&self, peer: &Peer, memory: MemoryPolicy) -> Result<(), ErrorReply> {
         let refused = |why: &str| {
             Err(ErrorReply::InvalidParameter {
                 message: format!("mem {memory}: {why}"),
@@ -117,7 +117,7 @@ impl Daemon {
                 "this daemon confines by thread affinity and cannot bind memory; start it with \
                  --enforcer cgroup, or the program without --mem",
             ),
-            _ => Ok(()),
+            _ => self.permit_memory(peer, memory),
         }
     }
 

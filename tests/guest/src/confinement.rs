@@ -181,10 +181,15 @@ fn nodes_of(cpus: &CpuSet) -> Result<CpuSet> {
 }
 
 pub(crate) fn memory_follows_the_cpus_of_those_who_asked_and_of_nobody_else() -> Result<()> {
-    let local = Application::start("local", User::Alice, Runtime::Libgomp, &["--mem", "local"])?;
+    let refused = Application::start("local", User::Alice, Runtime::Libgomp, &["--mem", "local"]);
+    ensure!(
+        refused.is_err(),
+        "a user may have memory moved without a rule"
+    );
+    let local = Application::start("local", User::Root, Runtime::Libgomp, &["--mem", "local"])?;
     let spread = Application::start(
         "spread",
-        User::Alice,
+        User::Root,
         Runtime::Libgomp,
         &["--mem", "interleave"],
     )?;
