@@ -5,11 +5,15 @@
 //! performance was below it; *achieved* is the mean over those intervals of performance as a share of
 //! fair-share performance, the number that was promised (`qos`) being the floor divided by that.
 //!
+//! An interval in which the application was idle, or by the end of which it had become so, shows no
+//! speed and is not judged. Whether it became idle is known an interval later; so the verdict on the latest
+//! interval is held back until then, and stands if nothing follows.
+//!
 //! Invariant: totals only grow, also over restarts of the daemon, since they are part of what is saved.
 
 use mapper_control::schema::{Account, ReportReply};
 use mapper_control::{ErrorReply, PROTOCOL, Reply};
-use mapper_model::{AppId, Performance, Qos};
+use mapper_model::{Activity, AppId, Performance, Qos};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -35,11 +39,29 @@ pub(crate) struct Books {
     judged: u64,
     violations: u64,
     achieved_sum: f64,
+    /// On the latest interval.
+    held_back: Option<Verdict>,
     floor: Option<f64>,
     performance: Option<Performance>,
     moves: u64,
     fewest_cpus: u32,
     most_cpus: u32,
+}
+
+/// How an interval is judged.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+struct Verdict {
+    promise: Promise,
+    /// Performance as a share of fair-share performance.
+    achieved: f64,
+}
+
+/// Whether the promise was kept in an interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Promise {
+    Kept,
+    Broken,
 }
 
 /// What one interval showed.
@@ -49,6 +71,7 @@ pub(crate) struct Showed {
     pub(crate) cpus: u32,
     pub(crate) used_cpu_ns: Option<u64>,
     pub(crate) performance: Option<Performance>,
+    pub(crate) activity: Activity,
     /// The floor by which the interval was planned.
     pub(crate) floor: Option<f64>,
     pub(crate) qos: Qos,
@@ -67,6 +90,10 @@ impl Books {
     pub(crate) fn write_up(&mut self, showed: Showed) {
         self.elapsed(showed.now_ns, showed.cpus);
         self.used_cpu_ns = showed.used_cpu_ns.or(self.used_cpu_ns);
+        match showed.activity {
+            Activity::Idle => self.held_back = None,
+            Activity::Active => self.pass_verdict(),
+        }
         let Some(performance) = showed.performance else {
             return;
         };
@@ -75,9 +102,23 @@ impl Books {
             return;
         };
         self.floor = Some(floor);
-        self.judged += 1;
-        self.violations += u64::from(performance.value < floor);
-        self.achieved_sum += (performance.value / floor * showed.qos.get()).min(BEYOND_REASON);
+        self.held_back = Some(Verdict {
+            promise: if performance.value < floor {
+                Promise::Broken
+            } else {
+                Promise::Kept
+            },
+            achieved: (performance.value / floor * showed.qos.get()).min(BEYOND_REASON),
+        });
+    }
+
+    /// Enters what was held back.
+    fn pass_verdict(&mut self) {
+        if let Some(verdict) = self.held_back.take() {
+            self.judged += 1;
+            self.violations += u64::from(verdict.promise == Promise::Broken);
+            self.achieved_sum += verdict.achieved;
+        }
     }
 
     /// Time has passed on so many CPUs.
@@ -100,6 +141,13 @@ impl Books {
         self.most_cpus = self.most_cpus.max(cpus);
     }
 
+    /// As it stands if the application has ended now.
+    fn closed(mut self) -> Account {
+        self.pass_verdict();
+        self.account()
+    }
+
+    /// As it stands of an application that runs on.
     pub(crate) fn account(&self) -> Account {
         Account {
             managed_ns: self.until_ns.saturating_sub(self.arrived_ns),
@@ -146,7 +194,7 @@ fn report(app: &App) -> ReportReply {
         app: app.id,
         name: app.spec.name.clone(),
         qos: app.spec.qos,
-        account: app.books.account(),
+        account: app.books.clone().closed(),
     }
 }
 
@@ -182,6 +230,34 @@ mod tests {
     use super::*;
     use mapper_model::PerformanceSource;
 
+    #[test]
+    fn neither_an_idle_interval_nor_the_one_in_which_it_became_idle_is_judged() {
+        let mut books = Books::open(0);
+        books.write_up(showed(1, 1, 9.0));
+        // Stopped in the middle of it.
+        books.write_up(showed(2, 1, 4.0));
+        for now_s in 3..6 {
+            books.write_up(Showed {
+                performance: None,
+                activity: Activity::Idle,
+                ..showed(now_s, 1, 0.0)
+            });
+        }
+        books.write_up(showed(6, 1, 9.0));
+        let account = books.closed();
+        assert_eq!((account.judged_intervals, account.violations), (2, 0));
+    }
+
+    #[test]
+    fn what_is_told_of_one_that_runs_on_never_falls_and_of_one_that_ended_is_whole() {
+        let mut books = Books::open(0);
+        books.write_up(showed(1, 1, 7.0));
+        assert_eq!(books.account().judged_intervals, 0);
+        assert_eq!(books.clone().closed().violations, 1);
+        books.write_up(showed(2, 1, 9.0));
+        assert_eq!(books.account().violations, 1);
+    }
+
     fn showed(now_s: u64, cpus: u32, value: f64) -> Showed {
         Showed {
             now_ns: now_s * 1_000_000_000,
@@ -191,6 +267,7 @@ mod tests {
                 value,
                 source: PerformanceSource::Runtime,
             }),
+            activity: Activity::Active,
             floor: Some(8.0),
             qos: Qos::new(0.8).unwrap(),
         }
@@ -203,7 +280,7 @@ mod tests {
         books.write_up(showed(1, 4, 10.0));
         books.moved(2);
         books.write_up(showed(3, 2, 7.0));
-        let account = books.account();
+        let account = books.closed();
         assert_eq!((account.judged_intervals, account.violations), (2, 1));
         // Fair is 8 / 0.8 = 10: shares 1 and 0.7.
         assert!((account.achieved.unwrap() - 0.85).abs() < 1e-12);
@@ -223,7 +300,7 @@ mod tests {
             ..showed(1, 1, 5.0)
         };
         books.write_up(unknown);
-        let account = books.account();
+        let account = books.closed();
         assert_eq!(account.judged_intervals, 0);
         assert_eq!(account.achieved, None);
         assert_eq!(account.performance.unwrap().value, 5.0);

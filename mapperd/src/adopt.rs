@@ -81,6 +81,7 @@ impl Daemon {
         spec.weight = weight;
         spec.cpus = cpus;
         self.permit(peer, &open.into_iter().collect(), &mut spec)?;
+        self.check_cpus(spec.cpus)?;
         spec.name = self.unique(spec.name);
         let id = self.next_app;
         self.next_app = AppId(id.0 + 1);
@@ -210,6 +211,7 @@ impl Daemon {
             set_by_others: None,
             told_mismatch: None,
             books: Books::open(self.parts.clock.now_ns()),
+            used: None,
             lease: Lease::Ended,
             _watches: watches,
         });

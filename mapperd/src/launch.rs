@@ -16,8 +16,9 @@ use crate::watch::Watches;
 use mapper_control::schema::{LaunchReply, LaunchRequest, MemoryPolicy, RuntimeChoice, Settled};
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::chain;
+use mapper_host::cpus::Usable;
 use mapper_host::enforce::{EnforcerKind, Newcomer};
-use mapper_model::{AppId, AppName, CpuSet};
+use mapper_model::{AppId, AppName, CpuRange, CpuSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -93,6 +94,7 @@ impl Daemon {
         );
         self.permit(peer, &request.open, &mut request.spec)?;
         self.check_memory(peer, request.memory)?;
+        self.check_cpus(request.spec.cpus)?;
         // What was read belongs to the process of the descriptor only if that still lives.
         if has_ended(&process) {
             return Err(no_process(request.pid));
@@ -119,6 +121,23 @@ impl Daemon {
             ),
             _ => self.permit_memory(peer, memory),
         }
+    }
+
+    /// Whether there can ever be as many CPUs as an application needs: what never can be is not promised.
+    pub(crate) fn check_cpus(&self, asked: CpuRange) -> Result<(), ErrorReply> {
+        let Ok(Usable { cpus, .. }) = self.read_usable() else {
+            // What the kernel does not tell now it may tell when it is needed.
+            return Ok(());
+        };
+        let (least, most) = (asked.min(), cpus.len());
+        if least <= most {
+            return Ok(());
+        }
+        Err(ErrorReply::InvalidParameter {
+            message: format!(
+                "min-cpus {least}: only {most} CPUs ({cpus}) can be given out here; ask for 1 to {most}"
+            ),
+        })
     }
 
     /// Whether this client may have anything more managed.
@@ -291,6 +310,7 @@ impl Daemon {
             set_by_others: None,
             told_mismatch: None,
             books: Books::open(self.parts.clock.now_ns()),
+            used: None,
             lease: Lease::Held,
             _watches: watches,
         });

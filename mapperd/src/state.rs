@@ -32,6 +32,7 @@ use crate::service::{self, Asked, Signals, Watchdog};
 use crate::settings::Settings;
 use crate::settling::Provenance;
 use crate::surroundings::Sleep;
+use crate::tick::Used;
 use crate::watch::Watches;
 use mapper_control::schema::{ExitedRequest, MemoryPolicy, Selection};
 use mapper_control::{ErrorReply, Reply, Request};
@@ -129,6 +130,8 @@ pub(crate) struct App {
     /// What was found in force instead of what was planned, when it was last logged.
     pub(crate) told_mismatch: Option<CpuSet>,
     pub(crate) books: Books,
+    /// The CPU time it had used when it was last observed.
+    pub(crate) used: Option<Used>,
     pub(crate) lease: Lease,
     pub(crate) _watches: Watches,
 }

@@ -191,6 +191,7 @@ impl Daemon {
             set_by_others: saved.set_by_others,
             told_mismatch: None,
             books: saved.books,
+            used: None,
             lease: Lease::Ended,
             _watches: watches,
         });

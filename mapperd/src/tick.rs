@@ -10,7 +10,8 @@ use mapper_host::counters::Subject;
 use mapper_host::cpus::Usable;
 use mapper_host::procfs::ProcFs;
 use mapper_model::{
-    Action, AppId, AppObservation, CpuSet, NodeId, Observation, Plan, Reading, ThreadId, Trigger,
+    Action, Activity, AppId, AppObservation, CpuSet, NodeId, Observation, Plan, Reading, ThreadId,
+    Trigger,
 };
 use mapper_pipeline::pacing::Change;
 use mapper_pipeline::{Severity, check};
@@ -178,9 +179,20 @@ impl Daemon {
                 for source in counters.iter_mut() {
                     source.read(&subject, &mut reading);
                 }
-                // On one CPU, CPU time does not tell whether others wait for it.
-                if app.effective.len() == 1 && reading.threads.is_empty() {
-                    reading.runnable_threads = runnable(proc, &tasks.threads);
+                // On one CPU, CPU time does not tell whether others wait for it; and who used none was
+                // idle, or was not let.
+                let used = Used {
+                    at_ns: now_ns,
+                    cpu_time_ns: reading.cpu_time_ns,
+                };
+                let activity = app
+                    .used
+                    .replace(used)
+                    .map_or(Activity::Active, |before| used.since(before));
+                if app.effective.len() == 1 && reading.threads.is_empty()
+                    || activity == Activity::Idle
+                {
+                    reading.runnable_threads = Some(runnable(proc, &tasks.threads));
                 }
                 let wish = app
                     .page
@@ -216,13 +228,15 @@ impl Daemon {
         let profile = |app| self.parts.controller.profile(app);
         for (app, floor) in self.apps.iter_mut().zip(floors) {
             let observed = observation.apps.iter().find(|o| o.app == app.id);
+            let profile = observed.and_then(|o| profile(o.app));
             app.books.write_up(Showed {
                 now_ns: observation.now_ns,
                 cpus: app.effective.len(),
                 used_cpu_ns: observed.and_then(|o| o.reading.cpu_time_ns),
-                performance: observed
+                performance: profile
                     .filter(|_| observation.trigger == Trigger::Interval)
-                    .and_then(|o| profile(o.app)?.performance),
+                    .and_then(|profile| profile.performance),
+                activity: profile.map_or(Activity::Active, |profile| profile.activity),
                 floor: *floor,
                 qos: app.spec.qos,
             });
@@ -311,6 +325,26 @@ struct Times {
     enforce_ns: u64,
 }
 
+/// The CPU time that an application had used at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Used {
+    at_ns: u64,
+    cpu_time_ns: Option<u64>,
+}
+
+impl Used {
+    /// Whether it seems to have done anything since.
+    fn since(self, before: Self) -> Activity {
+        let used_ns = self
+            .cpu_time_ns
+            .zip(before.cpu_time_ns)
+            .and_then(|(now, then)| now.checked_sub(then));
+        used_ns.map_or(Activity::Active, |used_ns| {
+            Activity::of(used_ns, self.at_ns.saturating_sub(before.at_ns), None)
+        })
+    }
+}
+
 /// The CPU time of this thread at a moment.
 #[derive(Clone, Copy, Debug)]
 struct ThreadCpuTime(Duration);
@@ -333,13 +367,11 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How many of these threads run or wait for a CPU; `None` when there are too many to look at.
-fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> Option<u32> {
+/// How many of these threads, or of the first of many, run or wait for a CPU.
+fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> u32 {
     const LOOKED_AT: usize = 64;
-    (threads.len() <= LOOKED_AT).then(|| {
-        let runs = |thread: &&ThreadId| proc.stat(thread.0).is_ok_and(|stat| stat.state == 'R');
-        threads.iter().filter(runs).map(|_| 1).sum()
-    })
+    let runs = |thread: &&ThreadId| proc.stat(thread.0).is_ok_and(|stat| stat.state == 'R');
+    threads.iter().take(LOOKED_AT).filter(runs).map(|_| 1).sum()
 }
 
 /// Logs once when something else is in force than was planned.

@@ -6,7 +6,7 @@ mod private_daemon;
 
 use mapper_control::schema::{ExitedRequest, MemoryPolicy};
 use mapper_control::{ClientErrorKind, ErrorReply};
-use mapper_model::{AppId, CpuSet};
+use mapper_model::{AppId, CpuRange, CpuSet};
 use mapper_pipeline::{Changes, Comparison, Replay};
 use private_daemon::{Daemon, Program, all_cpus, cpus_of, eventually, launch, launch_program};
 use std::os::fd::AsRawFd;
@@ -361,4 +361,68 @@ fn memory_that_cannot_be_bound_is_refused_with_what_would_mend_it() {
         assert!(error.contains(says), "{error}");
     }
     assert!(daemon.status().apps.is_empty());
+}
+
+#[test]
+fn a_program_that_sleeps_is_idle_and_wants_and_breaks_nothing() {
+    let daemon = Daemon::start_with(&["--interval", "20ms"]);
+    let sleeps = launch(&daemon, "sleeps");
+    let _also = launch(&daemon, "also");
+    eventually("it is idle", || {
+        let status = daemon.status();
+        let app = status.apps.iter().find(|app| app.name.as_str() == "sleeps");
+        app.is_some_and(|app| app.sentence.ends_with("idle"))
+    });
+    let decisions = daemon.status().daemon.decisions;
+    eventually("some intervals", || {
+        let status = daemon.status();
+        for app in &status.apps {
+            assert!(!app.sentence.contains("wanted"), "{}", app.sentence);
+        }
+        status.daemon.decisions > decisions + 50
+    });
+    let report = daemon.client().report(sleeps.launched.reply.app).unwrap();
+    // It may have been seen while it started.
+    assert!(report.account.judged_intervals <= 2, "{report:?}");
+}
+
+#[test]
+fn more_cpus_than_can_ever_be_given_out_are_refused_with_what_can_be() {
+    let daemon = Daemon::start();
+    let program = Program::sleeping();
+    let mut request = program.request("greedy");
+    let most = all_cpus().len();
+    request.spec.cpus = CpuRange::new(most + 1, None).unwrap();
+    let error = daemon.client().launch(request).unwrap_err().to_string();
+    let says = format!("min-cpus {}: only {most} CPUs", most + 1);
+    assert!(error.contains(&says), "{error}");
+}
+
+#[test]
+fn who_has_less_than_its_own_lower_limit_is_told_why() {
+    let daemon = Daemon::start();
+    let most = all_cpus().len();
+    let running = ["one", "other"].map(|name| {
+        let mut program = Program::sleeping();
+        let mut request = program.request(name);
+        request.spec.cpus = CpuRange::new(most, None).unwrap();
+        let mut client = daemon.client();
+        let launched = client.launch(request).unwrap();
+        program.go();
+        (program, client, launched)
+    });
+    let status = daemon.status();
+    for (_, _, launched) in &running {
+        let app = status
+            .apps
+            .iter()
+            .find(|app| app.id == launched.reply.app)
+            .unwrap();
+        let says = format!("needs {most} by its own account");
+        assert!(
+            most == 1 || app.sentence.contains(&says),
+            "{}",
+            app.sentence
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! How many CPUs each application may use: the output of an allocation policy.
 
-use crate::{AppId, Explanation, NodeId};
+use crate::{Activity, AppId, AppSpec, Explanation, NodeId, Reason};
 use serde::{Deserialize, Serialize};
 
 /// The decision of an allocation policy: one share per application, in order of arrival.
@@ -39,6 +39,25 @@ pub struct Share {
     pub state: String,
     /// Why.
     pub explanation: Explanation,
+}
+
+impl Share {
+    /// Adds what is to be said under every policy: that the application has less than its own lower limit;
+    /// and that it is idle, in place of being measured or left as it is, as there is nothing to measure.
+    #[must_use]
+    pub fn told_of(mut self, spec: &AppSpec, activity: Activity) -> Self {
+        let reasons = &mut self.explanation.reasons;
+        if self.cpus < spec.cpus.min() {
+            reasons.push(Reason::BelowOwnLimit {
+                min: spec.cpus.min(),
+            });
+        }
+        if activity == Activity::Idle {
+            reasons.retain(|reason| !matches!(reason, Reason::Measuring { .. } | Reason::Steady));
+            reasons.push(Reason::Idle);
+        }
+        self
+    }
 }
 
 /// Whether an application has its CPUs to itself.

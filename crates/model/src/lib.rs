@@ -11,6 +11,7 @@
 //! A word on words: *CPU* means one hardware thread (what Linux numbers), *core* a physical core,
 //! *socket* a package, *node* a NUMA node.
 
+pub mod activity;
 pub mod allocation;
 pub mod app;
 pub mod bounds;
@@ -29,6 +30,7 @@ pub mod statistics;
 pub mod testing;
 pub mod topology;
 
+pub use activity::Activity;
 pub use allocation::{Allocation, NodeShare, Share, Sharing, Transfer};
 pub use app::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
 pub use cpuset::CpuSet;

@@ -1,6 +1,6 @@
 //! What the monitor concludes from the readings of one application.
 
-use crate::{AppId, PerformanceCurve};
+use crate::{Activity, AppId, PerformanceCurve};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -168,8 +168,8 @@ pub struct Profile {
     /// Samples taken since it arrived (intervals with a usable performance value).
     pub samples: u64,
     /// Performance of the last interval, if it could be measured. Absent when the CPU count
-    /// changed within the interval, so that no value belongs to two counts; and where it is not clear
-    /// yet to which phase the value belongs.
+    /// changed within the interval, so that no value belongs to two counts; where it is not clear
+    /// yet to which phase the value belongs; and where it was idle.
     pub performance: Option<Performance>,
     /// The CPU count at which [`Profile::performance`] was measured; 0 when there is none.
     pub measured_cpus: u32,
@@ -207,6 +207,9 @@ pub struct Profile {
     /// Its memory traffic in the last interval, where the processor counts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryRate>,
+    /// Whether it did anything in the last interval.
+    #[serde(default)]
+    pub activity: Activity,
     /// CPUs the application says it can spare.
     pub spare_cpus: Option<u32>,
     /// Threads that were running or runnable at the last reading, where known.
@@ -237,6 +240,7 @@ impl Profile {
             spun: None,
             utilisation: None,
             memory: None,
+            activity: Activity::Active,
             spare_cpus: None,
             runnable_threads: None,
         }

@@ -39,6 +39,8 @@ pub enum Reason {
     },
     /// Nothing speaks for a change.
     Steady,
+    /// It did nothing in the last interval, which therefore says nothing of its speed.
+    Idle,
     /// It tries another count.
     Exploring {
         /// From this count.
@@ -153,6 +155,11 @@ pub enum Reason {
         /// Upper limit.
         max: Option<u32>,
     },
+    /// It has fewer CPUs than it needs by its own account, as the lower limits of all do not fit together.
+    BelowOwnLimit {
+        /// Its lower limit.
+        min: u32,
+    },
     /// It asked never to be resized.
     NeverResized,
     /// There are more applications than CPUs: it shares one.
@@ -218,6 +225,7 @@ impl Reason {
                 )
             }
             Self::Steady => write!(out, "steady"),
+            Self::Idle => write!(out, "idle"),
             Self::Exploring {
                 from,
                 to,
@@ -330,6 +338,10 @@ impl Reason {
                 max: Some(max),
             } => write!(out, "its own limits are {min} to {max}"),
             Self::Limited { min, max: None } => write!(out, "its own lower limit is {min}"),
+            Self::BelowOwnLimit { min } => write!(
+                out,
+                "needs {min} by its own account, but what all need is more than there is"
+            ),
             Self::NeverResized => write!(out, "asked never to be resized"),
             Self::Shares { with, .. } => {
                 let how = match with.saturating_sub(1) {

@@ -10,8 +10,9 @@ use crate::region_phase::{self, Evidence, RegionPhases, Shift};
 use crate::source::{Continuity, Selection, SourceSelector};
 use crate::waiting::{self, SleepCredit, ThreadTime};
 use mapper_model::{
-    AppId, AppObservation, CpuSet, MachineProfile, MemoryTraffic, Performance, PerformanceCurve,
-    PhaseChange, Profile, Reading, RuntimeProgress, ThreadReading, Topology, Trigger,
+    Activity, AppId, AppObservation, CpuSet, MachineProfile, MemoryTraffic, Performance,
+    PerformanceCurve, PhaseChange, Profile, Reading, RuntimeProgress, ThreadReading, Topology,
+    Trigger,
 };
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,9 @@ pub(crate) struct AppMonitor {
     pair: Option<Pair>,
     /// Something changed in the middle of the interval and no reading was taken: the pair is void.
     interrupted: bool,
+    /// It was idle in the interval before, and so perhaps in the beginning of this one.
+    #[serde(default)]
+    was_idle: bool,
     runtime: RuntimeTracker,
     reported: ReportedTracker,
     selector: SourceSelector,
@@ -109,6 +113,7 @@ impl AppMonitor {
             profile: Profile::unknown(app),
             pair: None,
             interrupted: false,
+            was_idle: false,
             runtime: RuntimeTracker::default(),
             reported: ReportedTracker::default(),
             selector: SourceSelector::default(),
@@ -184,12 +189,15 @@ impl AppMonitor {
             elapsed_ns,
             surroundings.machine.clock_hz,
         );
-        let busy_cpus = match (pair.cpu_time_ns, reading.cpu_time_ns) {
-            (Some(before), Some(now)) => now
-                .checked_sub(before)
-                .map(|used| (used as f64 / elapsed_ns as f64).min(f64::from(cpus))),
-            _ => None,
-        };
+        let used_ns = pair
+            .cpu_time_ns
+            .zip(reading.cpu_time_ns)
+            .and_then(|(before, now)| now.checked_sub(before));
+        let busy_cpus =
+            used_ns.map(|used_ns| (used_ns as f64 / elapsed_ns as f64).min(f64::from(cpus)));
+        self.profile.activity = used_ns.map_or(Activity::Active, |used_ns| {
+            Activity::of(used_ns, elapsed_ns, reading.runnable_threads)
+        });
         self.profile.utilisation = busy_cpus
             .filter(|_| cpus > 0)
             .map(|busy| (busy / f64::from(cpus)).clamp(0.0, 1.0));
@@ -197,6 +205,10 @@ impl AppMonitor {
             .memory
             .zip(reading.memory)
             .map(|(before, now)| rates::memory_between(before, now, elapsed_ns));
+        if self.profile.activity == Activity::Idle {
+            self.pause(reading, moment.now_ns, cpus);
+            return;
+        }
         let hints = surroundings.config.runtime_hints == RuntimeHints::Used;
         if hints {
             self.profile.spun = self.spun(reading, moment.now_ns);
@@ -213,7 +225,18 @@ impl AppMonitor {
             moment,
             surroundings,
         );
+        self.was_idle = false;
         self.reopen(reading, moment.now_ns, cpus);
+    }
+
+    /// An interval in which it had nothing to do: no sample, and what follows is measured from here, as
+    /// soon as something that was not begun before is completed.
+    fn pause(&mut self, reading: &Reading, now_ns: u64, cpus: u32) {
+        self.profile.rates = None;
+        self.open(reading, now_ns, cpus);
+        self.runtime.pause();
+        self.reported.pause();
+        self.was_idle = true;
     }
 
     /// Rates, class and bottleneck.
@@ -329,8 +352,10 @@ impl AppMonitor {
         Surroundings { config, .. }: Surroundings<'_>,
     ) {
         let cpus = app.effective.len();
+        // Where it was idle before, it may have been in a part of this interval, too.
+        let divided = count == CpuCount::Mixed || self.was_idle;
         let whole = |value: Option<f64>| match value.filter(|v| v.is_finite() && *v >= 0.0) {
-            Some(_) if count == CpuCount::Mixed || cpus == 0 => Progress::Pending,
+            Some(_) if divided || cpus == 0 => Progress::Pending,
             Some(value) => Progress::Rate(value),
             None => Progress::Absent,
         };

@@ -69,7 +69,7 @@ pub enum CpuCount {
 struct Straddle {
     /// Time of the reading that opened the pair.
     opened_ns: u64,
-    /// The CPU count changed since.
+    /// The CPU count changed since, or the program was idle when it was opened.
     changed: bool,
 }
 
@@ -162,6 +162,11 @@ impl RuntimeTracker {
         self.open = Some(*reading).filter(|r| counts(r, now_ns));
         self.last = self.open;
         self.straddle = Straddle::at(now_ns);
+    }
+
+    /// The program is idle: the time since its last completion is none in which it worked.
+    pub const fn pause(&mut self) {
+        self.straddle.changed = true;
     }
 
     /// Chooses the unit from what one interval completed. Returns whether a unit in use changed.
@@ -267,6 +272,11 @@ impl ReportedTracker {
     pub fn restart(&mut self, reading: &ReportedProgress, now_ns: u64) {
         self.open = Some(*reading).filter(|r| sound(r, now_ns));
         self.straddle = Straddle::at(now_ns);
+    }
+
+    /// The program is idle: the time since its last report is none in which it worked.
+    pub const fn pause(&mut self) {
+        self.straddle.changed = true;
     }
 }
 

@@ -224,7 +224,9 @@ impl Controller {
             .into_iter()
             .zip(placement.apps)
             .zip(&observation.apps)
-            .map(|((share, place), observed)| {
+            .zip(self.monitor.profiles())
+            .map(|(((share, place), observed), profile)| {
+                let share = share.told_of(&observed.spec, profile.activity);
                 free.remove_all(&place.cpus);
                 PlannedApp {
                     app: share.app,

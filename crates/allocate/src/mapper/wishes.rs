@@ -16,7 +16,7 @@ use super::stealing::{self, Bidder, Move, Passes, Purpose, Scaling};
 use super::turn::Turn;
 use crate::config::Initiative;
 use crate::ledger::Holder;
-use mapper_model::{Confidence, PhaseChange, Reason};
+use mapper_model::{Activity, Confidence, PhaseChange, Reason};
 
 /// Standard errors by which an expectation must fall short for a trial to be spared.
 const BEYOND_DOUBT: f64 = 2.0;
@@ -27,6 +27,8 @@ impl Turn<'_> {
         let bottleneck = self.app(place).profile.bottleneck;
         let cpus = self.count(place);
         if self.sheets[place].moved
+            // It has nothing to do with more, and shows nothing with fewer.
+            || self.is_idle(place)
             || self.sheets[place].fixed
             || self.sheets[place].want > 0
             || self.declared(place) > 0
@@ -72,6 +74,10 @@ impl Turn<'_> {
             self.members.at_mut(place).streak = 0;
             self.members.at_mut(place).steady_for = 0;
         }
+    }
+
+    fn is_idle(&self, place: usize) -> bool {
+        self.app(place).profile.activity == Activity::Idle
     }
 
     /// The next count of an application in a direction, within its limits.
@@ -379,6 +385,7 @@ impl Turn<'_> {
             let others_ask = unmet + growing > if sheet.on_trial { sheet.want } else { 0 };
             if demand == 0
                 || sheet.moved
+                || self.is_idle(place)
                 || sheet.fixed
                 || member.mode != Mode::Steady
                 || member.holdoff > 0

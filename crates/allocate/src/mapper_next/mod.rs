@@ -32,7 +32,7 @@ use crate::ledger::{self, Ledger, Note};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use crate::roll::Roll;
 use learner::{Company, Earlier, Knowledge, Learner};
-use mapper_model::{Allocation, AppId, Reason, Snapshot, Trigger};
+use mapper_model::{Activity, Allocation, AppId, Reason, Snapshot, Trigger};
 use outlook::{Hints, Outlook};
 use plan::{Candidate, Plan};
 use rules::Rules;
@@ -218,7 +218,9 @@ impl AllocationPolicy for MapperNext {
                 broken |= candidate.now < candidate.owed.fair
                     && learner.is_clearly_below(floor, &split, outlook, &self.rules);
             }
-            knowledge.push(if candidate.owed.fixed {
+            // Nobody waits for one who has nothing to do.
+            let idle = app.profile.activity == Activity::Idle;
+            knowledge.push(if candidate.owed.fixed || idle {
                 Knowledge::Known
             } else {
                 learner.knowledge(&split, &self.rules)
