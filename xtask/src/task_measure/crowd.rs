@@ -7,6 +7,7 @@
 use super::{Figure, Target, process};
 use crate::private_daemon::PrivateDaemon;
 use anyhow::{Context, Result, bail};
+use mapper_control::schema::DaemonStatus;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -26,6 +27,8 @@ const SIZES: [(u32, &str); 4] = [
 const INTERVAL: Duration = Duration::from_millis(200);
 const WINDOWS: usize = 9;
 const WINDOW: Duration = Duration::from_millis(1000);
+const LEAST_DECISIONS: u64 = 3;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the daemon counts with.
 #[derive(Clone, Copy)]
@@ -82,14 +85,23 @@ fn measure_size(
         let before = (decisions(&daemon)?, process::cpu_time_ns(daemon.pid())?);
         let start = Instant::now();
         std::thread::sleep(WINDOW);
-        let used_ns = process::cpu_time_ns(daemon.pid())? - before.1;
-        let taken = decisions(&daemon)? - before.0;
-        if taken == 0 {
-            bail!("the daemon took no decision in {:?}", start.elapsed());
+        // Intervals that cost much are longer than set; a window holds some in any case.
+        let mut taken = decisions(&daemon)? - before.0;
+        while taken < LEAST_DECISIONS {
+            if start.elapsed() > PATIENCE {
+                bail!(
+                    "the daemon took {taken} decisions in {:.0?}; it needs an emptier machine",
+                    start.elapsed()
+                );
+            }
+            std::thread::sleep(INTERVAL);
+            taken = decisions(&daemon)? - before.0;
         }
+        let used_ns = process::cpu_time_ns(daemon.pid())? - before.1;
         cost_ms.push(used_ns as f64 / taken as f64 / 1e6);
         resident_mb.push(process::memory_kib(daemon.pid(), "VmRSS")? as f64 * 1024.0 / 1e6);
     }
+    eprintln!("{name}: {}", circumstances(&daemon)?);
     let wanted = |limit| {
         if threads == 80 {
             Target::Below(limit)
@@ -99,13 +111,13 @@ fn measure_size(
     };
     Ok([
         Figure::of(
-            &format!("interval, {name}, {option} counters"),
+            &format!("CPU time of an interval, {name}, {option} counters"),
             "ms",
             wanted(1.0),
             cost_ms,
         )?,
         Figure::of(
-            &format!("memory, {name}, {option} counters"),
+            &format!("resident memory, {name}, {option} counters"),
             "MB",
             wanted(20.0),
             resident_mb,
@@ -113,9 +125,28 @@ fn measure_size(
     ])
 }
 
-fn decisions(daemon: &PrivateDaemon) -> Result<u64> {
+fn status(daemon: &PrivateDaemon) -> Result<DaemonStatus> {
     let mut client = mapper_control::Client::connect(&daemon.socket(), Duration::from_secs(10))?;
-    Ok(client.status()?.daemon.decisions)
+    Ok(client.status()?.daemon)
+}
+
+fn decisions(daemon: &PrivateDaemon) -> Result<u64> {
+    Ok(status(daemon)?.decisions)
+}
+
+/// What the daemon counts, and how long its intervals are: where one costs much, they become longer.
+fn circumstances(daemon: &PrivateDaemon) -> Result<String> {
+    let status = status(daemon)?;
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let interval = match status.stretched {
+        None => format!("an interval of {:.0} ms", ms(status.interval_ns)),
+        Some(longer) => format!(
+            "an interval of {:.0} ms, made longer from {:.0} ms",
+            ms(longer.interval_ns),
+            ms(longer.asked_ns)
+        ),
+    };
+    Ok(format!("{}; {interval}", status.counters.name))
 }
 
 /// A program under the daemon, ended when dropped.

@@ -115,7 +115,7 @@ impl Figure {
             (_, false) => format!("  target {target}: MISSED"),
         };
         format!(
-            "{:<48} {:>9.3} {:<14} [{:.3} to {:.3}, {} samples]{verdict}",
+            "{:<58} {:>9.3} {:<14} [{:.3} to {:.3}, {} samples]{verdict}",
             self.name, self.value, self.unit, self.lowest, self.highest, self.samples,
         )
     }
