@@ -20,6 +20,18 @@ const BURST: f64 = 200.0;
 /// Calls per second that a user may go on making.
 const CALLS_PER_S: f64 = 100.0;
 
+/// What an adoption counts for: all others wait while what it has is written down, 200 ms at
+/// most, so that one user's take at most half of their time.
+const ADOPTION: f64 = 40.0;
+
+/// What is asked for, by how much it keeps others waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    /// Anything but an adoption.
+    Call,
+    Adoption,
+}
+
 /// Users remembered before those without connections are looked through.
 const REMEMBERED: usize = 1024;
 
@@ -82,14 +94,17 @@ impl Quotas {
 
 impl Place {
     /// Counts a call. Returns how long it has to wait.
-    pub(crate) fn call(&self, now: Instant) -> Duration {
+    pub(crate) fn call(&self, asked: Asked, now: Instant) -> Duration {
         if self.uid == 0 {
             return Duration::ZERO;
         }
         let mut users = self.quotas.0.lock().unwrap_or_else(PoisonError::into_inner);
         let used = users.entry(self.uid).or_insert_with(|| Used::fresh(now));
         used.fill_up(now);
-        used.calls -= 1.0;
+        used.calls -= match asked {
+            Asked::Call => 1.0,
+            Asked::Adoption => ADOPTION,
+        };
         // Each connection has one call under way, so that the debt is bounded by the connections.
         Duration::from_secs_f64((-used.calls).max(0.0) / CALLS_PER_S)
     }
@@ -129,17 +144,30 @@ mod tests {
         let (quotas, start) = (Quotas::default(), Instant::now());
         let place = quotas.connect(1000, start).unwrap();
         for _ in 0..BURST as u32 {
-            assert_eq!(place.call(start), Duration::ZERO);
+            assert_eq!(place.call(Asked::Call, start), Duration::ZERO);
         }
         assert_eq!(
-            place.call(start),
+            place.call(Asked::Call, start),
             Duration::from_secs_f64(1.0 / CALLS_PER_S)
         );
         // Another connection of the same user pays into the same account.
         let other = quotas.connect(1000, start).unwrap();
-        assert!(other.call(start) > Duration::ZERO);
+        assert!(other.call(Asked::Call, start) > Duration::ZERO);
         let later = start + Duration::from_secs(10);
-        assert_eq!(other.call(later), Duration::ZERO);
+        assert_eq!(other.call(Asked::Call, later), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_adoption_counts_for_as_many_calls_as_it_may_keep_others_waiting() {
+        let (quotas, mut now) = (Quotas::default(), Instant::now());
+        let (place, start) = (quotas.connect(1000, now).unwrap(), now);
+        let mut adoptions = 0;
+        while now - start < Duration::from_secs(60) {
+            now += place.call(Asked::Adoption, now);
+            adoptions += 1;
+        }
+        // A burst of five, then five in two seconds; the last may fall on either side of the minute.
+        assert!((155..=156).contains(&adoptions), "{adoptions}");
     }
 
     #[test]

@@ -12,7 +12,7 @@
 use crate::saved::{Saved, StateDir, Stored};
 use anyhow::Context;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where state is put.
 pub(crate) trait Store: Send + 'static {
@@ -72,7 +72,9 @@ enum Written {
 enum Writer {
     #[default]
     Idle,
-    Writing,
+    Writing {
+        since: Instant,
+    },
 }
 
 /// Whether more may come.
@@ -97,7 +99,8 @@ impl Mailbox {
         self.changed.notify_all();
         loop {
             if let Some(saved) = slot.waiting.take() {
-                slot.writer = Writer::Writing;
+                let since = Instant::now();
+                slot.writer = Writer::Writing { since };
                 return Some(saved);
             }
             if slot.sender == Sender::Gone {
@@ -130,13 +133,17 @@ impl Saver {
         self.0.changed.notify_all();
     }
 
-    /// Waits until everything that was handed over is written, for as long as `patience`.
+    /// Waits until everything that was handed over is written, for as long as `patience`. A disk that has been
+    /// busy for that long already is not waited for, so that many who ask do not wait one after the other.
     pub(crate) fn flush(&self, patience: Duration) -> Flushed {
-        let busy = |slot: &mut Slot| slot.waiting.is_some() || slot.writer == Writer::Writing;
-        let waited = self
-            .0
-            .changed
-            .wait_timeout_while(self.0.slot(), patience, busy);
+        let busy = |slot: &mut Slot| slot.waiting.is_some() || slot.writer != Writer::Idle;
+        let slot = self.0.slot();
+        if let Writer::Writing { since } = slot.writer
+            && since.elapsed() >= patience
+        {
+            return Flushed::Late;
+        }
+        let waited = self.0.changed.wait_timeout_while(slot, patience, busy);
         let (slot, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
         let written = slot.written;
         drop(slot);
@@ -202,7 +209,6 @@ mod tests {
     use crate::saved::Ending;
     use mapper_model::AppId;
     use std::sync::mpsc;
-    use std::time::Instant;
 
     const SOON: Duration = Duration::from_millis(50);
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -240,6 +246,12 @@ mod tests {
         // Not one of them waited for the disk, which would wait for ever.
         assert!(started.elapsed() < PATIENCE);
         assert_eq!(saver.flush(SOON), Flushed::Late);
+        // It is known to be stuck.
+        let started = Instant::now();
+        for _ in 0..100 {
+            assert_eq!(saver.flush(SOON), Flushed::Late);
+        }
+        assert!(started.elapsed() < 50 * SOON);
         go.send(()).unwrap();
         assert_eq!(begins.recv_timeout(PATIENCE), Ok(99));
         assert_eq!(saver.flush(SOON), Flushed::Late);

@@ -8,7 +8,7 @@
 //! whatever reason, the owner of the state is told.
 
 use crate::message::{Answer, Message, Peer, Sender, Served};
-use crate::quota::{Place, Quotas};
+use crate::quota::{Asked, Place, Quotas};
 use mapper_control::codec::{FrameDecoder, MAX_REQUEST_BYTES, Outgoing, Progress};
 use mapper_control::{Call, ErrorReply, Expects, Reply, Request, RequestError};
 use mapper_model::AppId;
@@ -146,11 +146,19 @@ impl Connection {
     }
 
     async fn handle(&mut self, peer: &Peer, place: &Place, message: &[u8]) -> Result<(), Ended> {
-        let wait = place.call(Instant::now());
+        let call = Call::parse(message);
+        let asked = match &call {
+            Ok(Call {
+                request: Request::Adopt(_),
+                ..
+            }) => Asked::Adoption,
+            _ => Asked::Call,
+        };
+        let wait = place.call(asked, Instant::now());
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
-        let (answer, expects) = match Call::parse(message) {
+        let (answer, expects) = match call {
             Ok(call) => (self.answer(peer, call.request).await, call.expects),
             Err(RequestError::Refused { error, expects }) => (Err(error), expects),
             Err(error @ RequestError::NotVarlink(_)) => {
