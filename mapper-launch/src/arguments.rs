@@ -18,19 +18,24 @@ use std::str::FromStr;
 struct CommandLine {
     /// Share of its fair-share performance that the program is promised
     /// [default: 0.85, or what a rule of the operator says]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     qos: Option<Qos>,
 
     /// How much the program counts when fair shares are computed
-    #[arg(long, value_name = "WEIGHT", default_value = "1")]
+    #[arg(
+        long,
+        value_name = "WEIGHT",
+        default_value = "1",
+        allow_negative_numbers = true
+    )]
     weight: Weight,
 
     /// The fewest CPUs the program needs
-    #[arg(long, value_name = "N", default_value = "1", value_parser = whole_number)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole_number, allow_negative_numbers = true)]
     min_cpus: u32,
 
     /// The most CPUs the program can use
-    #[arg(long, value_name = "N", value_parser = whole_number)]
+    #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
     max_cpus: Option<u32>,
 
     /// Keep the number of CPUs it starts with
@@ -57,7 +62,7 @@ struct CommandLine {
 
     /// OpenMP threads to start with: `alloc`, as many as CPUs at launch; `all` CPUs it may ever
     /// get; or a number [default: alloc, all with --teams follow or virtual; OMP_NUM_THREADS if set]
-    #[arg(long, value_name = "alloc|all|N")]
+    #[arg(long, value_name = "alloc|all|N", allow_negative_numbers = true)]
     threads: Option<Threads>,
 
     /// Dynamic loops: `as-written`, or `adaptive`, in chunks that grow while they take less than a
@@ -337,6 +342,32 @@ mod tests {
         ] {
             assert_eq!(wishes(line).command, command, "{line:?}");
         }
+    }
+
+    #[test]
+    fn a_negative_number_is_told_what_is_accepted() {
+        for (flag, says) in [
+            ("--qos", "above 0"),
+            ("--weight", "0.01 to 100"),
+            ("--min-cpus", "from 1"),
+            ("--max-cpus", "from 1"),
+            ("--threads", "alloc"),
+        ] {
+            let words = ["mapper-launch", flag, "-1", "--", "p"].map(OsString::from);
+            let error = format!("{:?}", parse(&words).unwrap_err());
+            assert!(
+                error.contains(says) && error.contains("-1"),
+                "{flag}: {error}"
+            );
+            assert!(!error.contains("'-- -1'"), "{flag}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_help_tells_the_promise_that_is_made() {
+        let help = definition().render_long_help().to_string();
+        let told = format!("[default: {},", Qos::default());
+        assert!(help.contains(&told), "{help}");
     }
 
     #[test]

@@ -3,11 +3,12 @@
 //! One JSON file for each program file, named by its build id, in `$XDG_STATE_HOME/mapper/teams`
 //! (`~/.local/state/mapper/teams`), with one entry for each set of libraries it was checked with. A
 //! file is written to the side and renamed, so that a reader finds the old or the new one. What cannot
-//! be read counts as not checked.
+//! be read counts as not checked, and the user is told.
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use mapper_model::TeamMode;
@@ -26,6 +27,14 @@ pub(crate) struct Entry {
     pub(crate) safe: Vec<TeamMode>,
     /// The fastest of them on one CPU, by more than the noise; `fixed` if none is.
     pub(crate) fastest: TeamMode,
+}
+
+/// A record that is there and cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("record {} is damaged ({why}); run mapper-launch --check-teams again, or remove it", file.display())]
+pub(crate) struct DamagedRecord {
+    file: PathBuf,
+    why: String,
 }
 
 /// The files of one user.
@@ -53,23 +62,34 @@ impl Catalogue {
             .join(format!("{}.json", identity.program.as_str()))
     }
 
-    fn entries(file: &Path) -> Vec<Entry> {
-        let text = fs::read_to_string(file).unwrap_or_default();
-        serde_json::from_str(&text).unwrap_or_default()
+    fn entries(file: PathBuf) -> Result<Vec<Entry>, DamagedRecord> {
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => {
+                let why = error.to_string();
+                return Err(DamagedRecord { file, why });
+            }
+        };
+        serde_json::from_str(&text).map_err(|error| DamagedRecord {
+            file,
+            why: error.to_string(),
+        })
     }
 
     /// What is known about a program.
-    pub(crate) fn find(&self, identity: &Identity) -> Option<Entry> {
-        let entries = Self::entries(&self.file(identity));
-        entries
+    pub(crate) fn find(&self, identity: &Identity) -> Result<Option<Entry>, DamagedRecord> {
+        let entries = Self::entries(self.file(identity))?;
+        Ok(entries
             .into_iter()
-            .find(|entry| entry.identity == *identity)
+            .find(|entry| entry.identity == *identity))
     }
 
     /// Records an entry in the place of an earlier one. Returns the file.
     pub(crate) fn record(&self, entry: Entry) -> anyhow::Result<PathBuf> {
         let file = self.file(&entry.identity);
-        let mut entries = Self::entries(&file);
+        // What cannot be read is of no use to anybody.
+        let mut entries = Self::entries(file.clone()).unwrap_or_default();
         entries.retain(|other| other.identity != entry.identity);
         entries.push(entry);
         let text = serde_json::to_string_pretty(&entries).context("write the entry as JSON")?;
@@ -85,6 +105,7 @@ impl Catalogue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn entry(argument: &str, fastest: TeamMode) -> Entry {
         Entry {
@@ -100,17 +121,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let catalogue = Catalogue::of_user(Some(folder.path().as_os_str()), None).unwrap();
         let (first, second) = (entry("a", TeamMode::Virtual), entry("b", TeamMode::Follow));
-        assert_eq!(catalogue.find(&first.identity), None);
+        assert_eq!(catalogue.find(&first.identity).unwrap(), None);
         catalogue.record(first.clone()).unwrap();
         let file = catalogue.record(second.clone()).unwrap();
         assert!(file.starts_with(folder.path().join("mapper/teams")));
-        assert_eq!(catalogue.find(&first.identity), Some(first.clone()));
+        let found = |entry: &Entry| catalogue.find(&entry.identity).unwrap();
+        assert_eq!(found(&first), Some(first.clone()));
         let again = entry("a", TeamMode::Fixed);
         catalogue.record(again.clone()).unwrap();
-        assert_eq!(catalogue.find(&first.identity), Some(again));
-        assert_eq!(catalogue.find(&second.identity), Some(second));
-        fs::write(file, "not json").unwrap();
-        assert_eq!(catalogue.find(&first.identity), None);
+        assert_eq!(found(&first), Some(again));
+        assert_eq!(found(&second), Some(second.clone()));
+        fs::write(&file, "not json").unwrap();
+        let told = catalogue.find(&first.identity).unwrap_err().to_string();
+        let name = file.display().to_string();
+        assert!(told.contains("damaged") && told.contains(&name), "{told}");
+        catalogue.record(second.clone()).unwrap();
+        assert_eq!(found(&second), Some(second));
     }
 
     #[test]

@@ -103,8 +103,13 @@ fn recorded_teams(
 ) -> Option<TeamMode> {
     let arguments = wishes.command.get(1..).unwrap_or_default();
     let identity = Identity::of(program.path(), arguments).ok()?;
-    let entry = catalogue(environment)?.find(&identity)?;
-    Some(entry.fastest)
+    match catalogue(environment)?.find(&identity) {
+        Ok(entry) => Some(entry?.fastest),
+        Err(damaged) => {
+            say(&format!("warning: teams auto: {damaged}"));
+            None
+        }
+    }
 }
 
 /// `--check-teams`.

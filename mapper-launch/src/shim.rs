@@ -1,6 +1,8 @@
 //! Where the OpenMP shim is.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +40,12 @@ pub(crate) fn find(
             None => format!("{FILE} is not installed; give it with --shim"),
         });
     };
+    if let Some(what) = not_a_library(&found) {
+        return Err(format!(
+            "shim {}: {what}; give {FILE} with --shim",
+            found.display()
+        ));
+    }
     let found = std::path::absolute(&found)
         .map_err(|error| format!("shim {}: {error}", found.display()))?;
     // The loader takes both for separators.
@@ -53,6 +61,37 @@ pub(crate) fn find(
         ));
     }
     Ok(found)
+}
+
+/// What a file is instead of a shared object, which is all that can be preloaded. The loader would only
+/// warn, and the program run without what it was promised.
+fn not_a_library(path: &Path) -> Option<String> {
+    /// ELF's mark, and where it says of what type the file is and how it writes numbers.
+    const MARK: &[u8] = b"\x7fELF";
+    const BYTE_ORDER: usize = 5;
+    const TYPE: usize = 16;
+    const SHARED_OBJECT: u16 = 3;
+    let mut start = [0u8; TYPE + 2];
+    let read = File::open(path).and_then(|mut file| {
+        if file.metadata()?.is_file() {
+            file.read_exact(&mut start).map(Some)
+        } else {
+            Ok(None)
+        }
+    });
+    match read {
+        Ok(Some(())) => {}
+        Ok(None) => return Some("not a regular file".to_owned()),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
+        Err(error) => return Some(error.to_string()),
+    }
+    let kind = [start[TYPE], start[TYPE + 1]];
+    let kind = match start[BYTE_ORDER] {
+        2 => u16::from_be_bytes(kind),
+        _ => u16::from_le_bytes(kind),
+    };
+    let fine = start.starts_with(MARK) && kind == SHARED_OBJECT;
+    (!fine).then(|| "not a shared object".to_owned())
 }
 
 /// The value of `LD_PRELOAD` with the shim before what the user has there.
@@ -74,6 +113,27 @@ pub(crate) fn preload(shim: &Path, users: Option<&OsStr>) -> OsString {
 mod tests {
     use super::*;
 
+    /// As a shared object begins.
+    const LIBRARY: &[u8] = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0";
+
+    #[test]
+    fn what_cannot_be_preloaded_is_refused_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("text");
+        std::fs::write(&text, "root:x:0:0:root:/root:/bin/bash\n").unwrap();
+        for (path, says) in [
+            (folder.path(), "not a regular file"),
+            (&text, "not a shared object"),
+            (Path::new("/dev/null"), "not a regular file"),
+        ] {
+            let error = find(Some(path), None, None).unwrap_err();
+            assert!(
+                error.contains(says) && error.contains(&path.display().to_string()),
+                "{error}"
+            );
+        }
+    }
+
     #[test]
     fn the_users_word_comes_before_the_places_of_an_installation() {
         let folder = tempfile::tempdir().unwrap();
@@ -82,14 +142,14 @@ mod tests {
         std::fs::create_dir_all(&lib).unwrap();
         let launcher = bin.join("mapper-launch");
         let installed = lib.join(FILE);
-        std::fs::write(&installed, "").unwrap();
+        std::fs::write(&installed, LIBRARY).unwrap();
         let found = find(None, None, Some(&launcher)).unwrap();
         assert_eq!(found.canonicalize().unwrap(), installed);
 
         let own = folder.path().join("own.so");
         let missing = find(Some(&own), None, Some(&launcher)).unwrap_err();
         assert!(missing.contains("own.so: no such file"), "{missing}");
-        std::fs::write(&own, "").unwrap();
+        std::fs::write(&own, LIBRARY).unwrap();
         assert_eq!(find(Some(&own), None, Some(&launcher)).unwrap(), own);
         let variable = Some(own.as_os_str());
         assert_eq!(find(None, variable, Some(&launcher)).unwrap(), own);
@@ -101,7 +161,7 @@ mod tests {
     fn a_path_the_loader_would_cut_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let odd = folder.path().join("a b.so");
-        std::fs::write(&odd, "").unwrap();
+        std::fs::write(&odd, LIBRARY).unwrap();
         assert!(
             find(Some(&odd), None, None)
                 .unwrap_err()

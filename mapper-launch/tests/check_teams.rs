@@ -1,7 +1,8 @@
 //! `--check-teams` finds out which modes a program tolerates, and `--teams auto` uses it.
 //!
 //! The programs here are shell scripts that behave differently by what they find in their
-//! environment, so that nothing depends on an OpenMP runtime; an empty file plays the shim.
+//! environment, so that nothing depends on an OpenMP runtime. They say themselves in the page that
+//! they have used one, as the shim would; a library that does nothing plays the shim.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot go on shall panic
 
@@ -23,11 +24,21 @@ impl Bench {
             stage: Stage::new(),
             folder: tempfile::tempdir().unwrap(),
         };
-        std::fs::write(bench.folder.path().join("shim.so"), "").unwrap();
+        std::fs::copy(support::shim(), bench.folder.path().join("shim.so")).unwrap();
         bench
     }
 
     fn script(&self, body: &str) -> PathBuf {
+        // A runtime that has started a region: libgomp.
+        let place = std::mem::offset_of!(mapper_abi::layout::Page, report);
+        let attach = format!(
+            r#"[ -n "${page}" ] && printf '\001' | dd of="${page}" bs=1 seek={place} conv=notrunc 2>&-"#,
+            page = mapper_abi::PAGE_ENV
+        );
+        self.program(&format!("{attach}\n{body}"))
+    }
+
+    fn program(&self, body: &str) -> PathBuf {
         let script = self.folder.path().join("program");
         std::fs::write(&script, format!("#!/bin/sh\n{body}\n")).unwrap();
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -68,13 +79,13 @@ fn a_mode_in_which_the_output_differs_is_not_safe() {
 #[test]
 fn a_status_that_differs_is_not_safe_and_one_that_changes_by_itself_tells_nothing() {
     let bench = Bench::new();
-    let script = bench.script(r#"[ "$MAPPER_TEAMS" = virtual ] && exit 3; exit 7"#);
+    let script = bench.script(r#"[ "$MAPPER_TEAMS" = virtual ] && exit 3; exit 0"#);
     let said = bench.check(&script).stdout;
-    assert!(said.contains("plainly: exit status 7"), "{said}");
+    assert!(said.contains("plainly: exit status 0"), "{said}");
     assert!(said.contains("virtual  not safe: exit status 3"), "{said}");
     assert!(said.contains("follow   safe"), "{said}");
 
-    let script = bench.script(r#"cd "${0%/*}"; [ -e mark ] && exit 1; : > mark"#);
+    let script = bench.script(r#"cd "${0%/*}"; [ -e mark ] && exit 1; : > mark; exit 0"#);
     let outcome = bench.check(&script);
     assert_eq!(told(outcome.status), "exit 125");
     assert!(
@@ -106,4 +117,70 @@ fn auto_uses_the_fastest_safe_mode_of_this_very_program() {
     bench.script("echo done # changed");
     let said = launched().stderr;
     assert!(said.contains("has not been checked"), "{said}");
+}
+
+#[test]
+fn a_program_that_fails_or_starts_no_region_is_not_vouched_for_and_its_record_stays() {
+    let bench = Bench::new();
+    let good = r#"[ "$1" = wrong ] && { echo usage >&2; exit 2; }; [ "$1" = idle ] || "$0.region""#;
+    let region = bench.script("echo done");
+    let named = region.with_file_name("program.region");
+    std::fs::rename(&region, &named).unwrap();
+    let program = bench.program(good);
+    let outcome = bench.check(&program);
+    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    let record = bench.folder.path().join("mapper/teams");
+    let recorded = || {
+        let files = std::fs::read_dir(&record).unwrap();
+        let mut texts: Vec<String> = files
+            .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap())
+            .collect();
+        texts.sort();
+        texts
+    };
+    let before = recorded();
+    for (argument, says) in [
+        ("wrong", "fails by itself (exit status 2)"),
+        ("idle", "starts no parallel region"),
+    ] {
+        let mut launch = bench.launch();
+        launch.args(["--check-teams", "--"]).arg(&program);
+        let outcome = run(launch.arg(argument));
+        assert_eq!(told(outcome.status), "exit 125", "{}", outcome.stdout);
+        assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
+        assert_eq!(recorded(), before);
+    }
+}
+
+#[test]
+fn who_ends_the_check_ends_the_program_with_it() {
+    let bench = Bench::new();
+    let pid_file = bench.folder.path().join("pid");
+    let script = bench.program(&format!(
+        "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 60",
+        pid_file.display()
+    ));
+    for (signal, end) in [
+        ("TERM", "signal 15"),
+        ("INT", "signal 2"),
+        ("HUP", "signal 1"),
+    ] {
+        let mut launch = bench.launch();
+        let mut check = launch
+            .args(["--check-teams", "--"])
+            .arg(&script)
+            .spawn()
+            .unwrap();
+        support::eventually("the program runs", || pid_file.exists());
+        let program = std::fs::read_to_string(&pid_file).unwrap();
+        std::fs::remove_file(&pid_file).unwrap();
+        let sent = Command::new("kill")
+            .args([&format!("-{signal}"), &check.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+        assert_eq!(told(check.wait().unwrap()), end);
+        let gone = !std::path::Path::new(&format!("/proc/{}", program.trim())).exists();
+        assert!(gone, "{program} runs on after {signal}");
+    }
 }

@@ -32,12 +32,16 @@ pub(crate) struct AccessRule {
     /// Whether they may launch programs at all.
     pub(crate) launch: bool,
     /// The highest promise they may ask for.
+    #[schemars(range(min = 0.0, max = 1.0), extend("exclusiveMinimum" = 0.0))]
     pub(crate) max_qos: f64,
     /// The largest weight.
+    #[schemars(range(min = 0.01, max = 100.0))]
     pub(crate) max_weight: f64,
-    /// The largest number of CPUs they may ask to have at least.
-    pub(crate) max_min_cpus: u32,
+    /// The largest number of CPUs they may ask to have at least; 4, or `max_cpus` if that is less.
+    #[schemars(range(min = 1))]
+    pub(crate) max_min_cpus: Option<u32>,
     /// The most CPUs that an application of theirs is given.
+    #[schemars(range(min = 1))]
     pub(crate) max_cpus: Option<u32>,
     /// How many applications they may have at a time.
     pub(crate) max_applications: u32,
@@ -79,12 +83,22 @@ impl Default for AccessRule {
             launch: true,
             max_qos: 1.0,
             max_weight: 1.0,
-            max_min_cpus: 4,
+            max_min_cpus: None,
             max_cpus: None,
             max_applications: 64,
             mem: MemoryGrant::Keep,
             see: See::Own,
         }
+    }
+}
+
+/// The largest number of CPUs that may be asked for at least, where a rule does not say.
+const MAX_MIN_CPUS: u32 = 4;
+
+impl AccessRule {
+    fn max_min_cpus(&self) -> u32 {
+        let unsaid = MAX_MIN_CPUS.min(self.max_cpus.unwrap_or(MAX_MIN_CPUS));
+        self.max_min_cpus.unwrap_or(unsaid)
     }
 }
 
@@ -236,8 +250,8 @@ fn within(
     if spec.weight.get() > grant.max_weight {
         return refuse("weight", &spec.weight, &grant.max_weight);
     }
-    if spec.cpus.min() > grant.max_min_cpus {
-        return refuse("min-cpus", &spec.cpus.min(), &grant.max_min_cpus);
+    if spec.cpus.min() > grant.max_min_cpus() {
+        return refuse("min-cpus", &spec.cpus.min(), &grant.max_min_cpus());
     }
     if let Some(most) = grant.max_cpus {
         let most = spec.cpus.max().map_or(most, |asked| asked.min(most));
@@ -390,7 +404,7 @@ mod tests {
         let grant = AccessRule {
             max_qos: 0.9,
             max_weight: 1.0,
-            max_min_cpus: 2,
+            max_min_cpus: Some(2),
             max_applications: 3,
             ..AccessRule::default()
         };

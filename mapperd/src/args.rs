@@ -2,10 +2,12 @@
 
 use crate::interval::Interval;
 use crate::selection::EnforcerChoice;
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
 use mapper_host::counters::Choice as CounterChoice;
 use mapper_model::CpuSet;
 use mapper_pipeline::OverheadBudget;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Gives parallel applications CPUs so that each keeps its promised performance.
@@ -92,6 +94,21 @@ pub(crate) enum Task {
     },
 }
 
+/// What is said of a command line that cannot be read. Who gives `--check-config` a file meant `--config`.
+pub(crate) fn with_hint(error: clap::Error, words: &[OsString]) -> clap::Error {
+    let (Some(ContextValue::String(file)), true) = (
+        error.get(ContextKind::InvalidSubcommand),
+        words.iter().any(|word| word == "--check-config"),
+    ) else {
+        return error;
+    };
+    let hint = format!(
+        "'{file}' is no subcommand; --check-config takes no file, give it with --config:\n\n  \
+         mapperd --check-config --config {file}\n"
+    );
+    Args::command().error(ErrorKind::InvalidSubcommand, hint)
+}
+
 fn allocation_policy(name: &str) -> Result<String, mapper_allocate::UnknownPolicy> {
     mapper_allocate::find(name).map(|_| name.to_owned())
 }
@@ -103,7 +120,6 @@ fn mapping_policy(name: &str) -> Result<String, mapper_map::UnknownPolicy> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

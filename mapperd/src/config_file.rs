@@ -10,6 +10,7 @@
 use crate::access::{Access, AccessRule};
 use crate::interval::Interval;
 use crate::program_rules::{ProgramRule, ProgramRules};
+use crate::ranges;
 use crate::selection::EnforcerChoice;
 use anyhow::{Context, anyhow};
 use mapper_allocate::AllocationConfig;
@@ -143,16 +144,21 @@ impl std::str::FromStr for MappingName {
 impl ConfigFile {
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path)
+        let bytes = std::fs::read(path)
             .with_context(|| format!("read configuration {}", path.display()))?;
-        Self::parse(&text).with_context(|| format!("configuration {}", path.display()))
+        let text = utf8(&bytes).with_context(|| format!("configuration {}", path.display()))?;
+        Self::parse(text).with_context(|| format!("configuration {}", path.display()))
     }
 
-    /// Takes a text apart and looks at every number in it.
+    /// Takes a text apart and looks at every value in it.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let file: Self = toml::from_str(text)?;
-        match file.first_outside_its_range() {
+        match ranges::first_outside(&file) {
             None => {
+                if let Some(bad) = ranges::first_bad_rule(&file.access) {
+                    let line = place_of_rule(text, "access", bad.number);
+                    return Err(anyhow!("{line}{bad}"));
+                }
                 if let Err(error) = Access::resolve(&file.access) {
                     let line = place_of_rule(text, "access", error.number());
                     return Err(anyhow!("{line}access {error}"));
@@ -165,129 +171,6 @@ impl ConfigFile {
             }
             Some(bad) => Err(anyhow!("{}{bad}", place(text, bad.key))),
         }
-    }
-
-    /// A number that no policy can work with.
-    fn first_outside_its_range(&self) -> Option<Outside> {
-        let (monitor, allocate, map) = (&self.monitor, &self.allocate, &self.map);
-        let (memory, machine) = (&self.allocate.memory, &self.machine);
-        let share = |value: f64| value > 0.0 && value <= 1.0;
-        let above_zero = |value: f64| value.is_finite() && value > 0.0;
-        let given = |value: Option<f64>| value.is_none_or(above_zero);
-        let shown = |value: Option<f64>| value.unwrap_or_default();
-        [
-            Outside::unless(
-                share(monitor.fading),
-                &["monitor", "fading"],
-                monitor.fading,
-                SHARE,
-            ),
-            Outside::unless(
-                share(monitor.phase_threshold),
-                &["monitor", "phase_threshold"],
-                monitor.phase_threshold,
-                SHARE,
-            ),
-            Outside::unless(
-                (0.0..=1.0).contains(&allocate.threshold),
-                &["allocate", "threshold"],
-                allocate.threshold,
-                "give a share from 0 to 1, such as 0.05",
-            ),
-            Outside::unless(
-                (0.0..1.0).contains(&allocate.tolerance),
-                &["allocate", "tolerance"],
-                allocate.tolerance,
-                "give a share from 0 to below 1, such as 0.05",
-            ),
-            Outside::unless(
-                allocate.min_cpus >= 1,
-                &["allocate", "min_cpus"],
-                allocate.min_cpus,
-                "give at least 1",
-            ),
-            Outside::unless(
-                given(memory.service_cycles),
-                &["allocate", "memory", "service_cycles"],
-                shown(memory.service_cycles),
-                ABOVE_ZERO,
-            ),
-            Outside::unless(
-                given(memory.link_cycles),
-                &["allocate", "memory", "link_cycles"],
-                shown(memory.link_cycles),
-                ABOVE_ZERO,
-            ),
-            Outside::unless(
-                given(memory.node_gb_per_s),
-                &["allocate", "memory", "node_gb_per_s"],
-                shown(memory.node_gb_per_s),
-                ABOVE_ZERO,
-            ),
-            Outside::unless(
-                memory.local_share.is_none_or(|v| (0.0..=1.0).contains(&v)),
-                &["allocate", "memory", "local_share"],
-                shown(memory.local_share),
-                "give a share from 0 to 1",
-            ),
-            Outside::unless(
-                (0.0..=1.0).contains(&memory.local_reserve),
-                &["allocate", "memory", "local_reserve"],
-                memory.local_reserve,
-                "give a share from 0 to 1",
-            ),
-            Outside::unless(
-                map.swap_threshold.is_finite() && map.swap_threshold > 1.0,
-                &["map", "swap_threshold"],
-                map.swap_threshold,
-                "give a number above 1",
-            ),
-            Outside::unless(
-                above_zero(machine.clock_hz),
-                &["machine", "clock_hz"],
-                machine.clock_hz,
-                "give a frequency in hertz, such as 2.4e9",
-            ),
-            Outside::unless(
-                above_zero(machine.sharing_high_per_cycle),
-                &["machine", "sharing_high_per_cycle"],
-                machine.sharing_high_per_cycle,
-                ABOVE_ZERO,
-            ),
-            Outside::unless(
-                above_zero(machine.sharing_medium_per_cycle),
-                &["machine", "sharing_medium_per_cycle"],
-                machine.sharing_medium_per_cycle,
-                ABOVE_ZERO,
-            ),
-            Outside::unless(
-                above_zero(machine.ipc_high),
-                &["machine", "ipc_high"],
-                machine.ipc_high,
-                ABOVE_ZERO,
-            ),
-            Outside::unless(
-                above_zero(machine.spc_same_core),
-                &["machine", "spc_same_core"],
-                machine.spc_same_core,
-                ABOVE_ZERO,
-            ),
-            Outside::unless(
-                above_zero(machine.llc_misses_per_s),
-                &["machine", "llc_misses_per_s"],
-                machine.llc_misses_per_s,
-                ABOVE_ZERO,
-            ),
-            Outside::unless(
-                (1..=1000).contains(&machine.history_intervals),
-                &["machine", "history_intervals"],
-                machine.history_intervals,
-                "give 1 to 1000",
-            ),
-        ]
-        .into_iter()
-        .flatten()
-        .next()
     }
 
     /// The JSON schema of the file, as `deploy/mapper.schema.json` holds it.
@@ -304,36 +187,14 @@ fn without_default(schema: &mut schemars::Schema) {
     schemars::transform::transform_subschemas(&mut without_default, schema);
 }
 
-const SHARE: &str = "give a share above 0 and up to 1";
-const ABOVE_ZERO: &str = "give a number above 0";
-
-/// A number outside its range.
-#[derive(Debug)]
-struct Outside {
-    key: &'static [&'static str],
-    value: f64,
-    mend: &'static str,
-}
-
-impl Outside {
-    fn unless(
-        fine: bool,
-        key: &'static [&'static str],
-        value: impl Into<f64>,
-        mend: &'static str,
-    ) -> Option<Self> {
-        (!fine).then(|| Self {
-            key,
-            value: value.into(),
-            mend,
-        })
-    }
-}
-
-impl fmt::Display for Outside {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {}: {}", self.key.join("."), self.value, self.mend)
-    }
+/// The text of a file, or the line in which it is none.
+fn utf8(bytes: &[u8]) -> anyhow::Result<&str> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let (before, after) = bytes.split_at(error.valid_up_to());
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let byte = after.first().copied().unwrap_or_default();
+        anyhow!("line {line}: byte {byte:#04x} is not UTF-8; save the file as UTF-8")
+    })
 }
 
 /// `line 3: `, where the file sets a key.
@@ -407,28 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn a_number_outside_its_range_is_named_with_line_and_key() {
-        for (text, says) in [
-            (
-                "[monitor]\nfading = 0.0\n",
-                "line 2: monitor.fading = 0: give a share",
-            ),
-            (
-                "interval = \"1s\"\n\n[machine]\n# hertz\nclock_hz = -1.0\n",
-                "line 5: machine.clock_hz = -1",
-            ),
-            (
-                "allocate = { memory = { local_share = 2.0 } }",
-                "line 1: allocate.memory.local_share = 2",
-            ),
-            (
-                "[machine]\nclock_hz = nan\n",
-                "line 2: machine.clock_hz = NaN",
-            ),
-        ] {
-            let error = format!("{:#}", ConfigFile::parse(text).unwrap_err());
-            assert!(error.contains(says), "{text}: {error}");
-        }
+    fn a_file_that_is_not_utf8_is_named_with_the_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mapper.toml");
+        std::fs::write(&path, b"# one\ninterval = \"1s\"\n# caf\xe9\n").unwrap();
+        let error = format!("{:#}", ConfigFile::read(&path).unwrap_err());
+        assert!(error.contains("mapper.toml: line 3: byte 0xe9"), "{error}");
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod page_keeping;
 mod paths;
 mod program_rules;
 mod quota;
+mod ranges;
 mod record;
 mod reload;
 mod saved;
@@ -64,6 +65,7 @@ use mapper_host::procfs::ProcFs;
 use mapper_pipeline::Controller;
 use settings::Settings;
 use state::{Daemon, Parts};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Exit status when another daemon listens on the socket.
@@ -78,21 +80,15 @@ fn main() -> ExitCode {
             Err(error) => fail(&error.into(), 1),
         };
     }
-    let args = args::Args::parse_from(words);
+    let args = match args::Args::try_parse_from(&words) {
+        Ok(args) => args,
+        Err(error) => args::with_hint(error, &words).exit(),
+    };
     if args.config_schema {
-        return match config_file::ConfigFile::schema() {
-            Ok(schema) => {
-                print!("{schema}");
-                ExitCode::SUCCESS
-            }
-            Err(error) => fail(&error, 1),
-        };
+        return done(config_file::ConfigFile::schema().and_then(|schema| tell(&schema)));
     }
     if let Some(args::Task::Calibrate { out }) = &args.task {
-        return match machine_file::calibrate(&args, out.as_deref()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&error, 1),
-        };
+        return done(machine_file::calibrate(&args, out.as_deref()));
     }
     let only_check = args.check_config;
     let settings = match Settings::gather(args) {
@@ -100,8 +96,11 @@ fn main() -> ExitCode {
         Err(error) => return fail(&error, 1),
     };
     if only_check {
-        println!("the settings are right");
-        return ExitCode::SUCCESS;
+        if let Err(error) = settings.reserve_is_here() {
+            // It may be another machine's file.
+            say(&format!("warning: {error:#}"));
+        }
+        return done(tell(&settings.checked()));
     }
     logging::start();
     match run(settings) {
@@ -111,13 +110,31 @@ fn main() -> ExitCode {
     }
 }
 
+fn done(outcome: anyhow::Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error, 1),
+    }
+}
+
 fn fail(error: &anyhow::Error, status: u8) -> ExitCode {
-    // Nobody is left to tell if standard error is closed.
-    let _ = std::io::Write::write_all(
-        &mut std::io::stderr(),
-        format!("mapperd: {error:#}\n").as_bytes(),
-    );
+    say(&format!("{error:#}"));
     ExitCode::from(status)
+}
+
+fn say(line: &str) {
+    // Nobody is left to tell if standard error is closed.
+    let line = format!("mapperd: {line}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Prints to standard output. A reader that has seen enough is no failure.
+fn tell(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("write to standard output"),
+    }
 }
 
 fn run(settings: Settings) -> anyhow::Result<()> {
@@ -133,6 +150,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
     let signals = service::Signals::listen()?;
     // The socket comes next: whether this daemon may run at all is decided there.
     let socket = paths::listen(&settings.socket, settings.audience)?;
+    settings.reserve_is_here()?;
     let topology = selection::topology()?;
     settings.pipeline.machine = machine_file::thresholds(
         &settings.machine_profile,
@@ -178,9 +196,10 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         settings,
     })?;
     daemon.take_over(legacy);
-    if let Some(path) = &metrics.socket {
-        metrics_server::serve_unix(path, sender.clone())?;
-    }
+    let _metrics_socket = match &metrics.socket {
+        Some(path) => Some(metrics_server::serve_unix(path, sender.clone())?),
+        None => None,
+    };
     if let Some(address) = metrics.tcp {
         metrics_server::serve_tcp(address, sender.clone()).await?;
     }

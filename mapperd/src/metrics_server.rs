@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -24,8 +24,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest request.
 const REQUEST_BYTES: usize = 4096;
 
+/// The file of a socket that is served. Dropping it removes the file.
+#[derive(Debug)]
+pub(crate) struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// Listens on a Unix socket that its owner alone may connect to.
-pub(crate) fn serve_unix(path: &Path, sender: Sender) -> anyhow::Result<()> {
+pub(crate) fn serve_unix(path: &Path, sender: Sender) -> anyhow::Result<SocketFile> {
     // The lock of the control socket is held: whatever is left here is a dead daemon's.
     match std::fs::symlink_metadata(path) {
         Ok(found) if !std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => bail!(
@@ -43,7 +53,7 @@ pub(crate) fn serve_unix(path: &Path, sender: Sender) -> anyhow::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
         .with_context(|| format!("set mode of {}", path.display()))?;
     tokio::spawn(Listener::Unix(listener).serve(sender));
-    Ok(())
+    Ok(SocketFile(path.to_owned()))
 }
 
 /// Listens on the loopback device.
@@ -103,6 +113,9 @@ async fn answer(
                 response("200 OK", &text.await.unwrap_or_default())
             }
             Route::NotFound => response("404 Not Found", "metrics are at /metrics\n"),
+            Route::OtherMethod => {
+                response("405 Method Not Allowed\r\nAllow: GET", "GET /metrics\n")
+            }
             Route::BadRequest => response("400 Bad Request", "GET /metrics\n"),
         };
         stream.write_all(response.as_bytes()).await.ok()?;
@@ -130,6 +143,7 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> 
 enum Route {
     Metrics,
     NotFound,
+    OtherMethod,
     BadRequest,
 }
 
@@ -142,6 +156,13 @@ fn route(request: &[u8]) -> Route {
         }
         (Some(b"GET"), Some(_), Some(version)) if version.starts_with(b"HTTP/1.") => {
             Route::NotFound
+        }
+        (Some(method), Some(_), Some(version))
+            if version.starts_with(b"HTTP/1.")
+                && !method.is_empty()
+                && method.iter().all(u8::is_ascii_uppercase) =>
+        {
+            Route::OtherMethod
         }
         _ => Route::BadRequest,
     }
@@ -168,7 +189,8 @@ mod tests {
                 Route::Metrics,
             ),
             (b"GET / HTTP/1.0\r\n\r\n", Route::NotFound),
-            (b"POST /metrics HTTP/1.1\r\n\r\n", Route::BadRequest),
+            (b"POST /metrics HTTP/1.1\r\n\r\n", Route::OtherMethod),
+            (b"\x01 /metrics HTTP/1.1\r\n\r\n", Route::BadRequest),
             (b"\0\xff", Route::BadRequest),
             (b"", Route::BadRequest),
             (b"GET /metrics", Route::BadRequest),

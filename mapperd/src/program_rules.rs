@@ -74,6 +74,11 @@ impl TryFrom<String> for Pattern {
         if text.is_empty() {
             return Err("pattern \"\": give a path or name; leave it out to fit all".to_owned());
         }
+        if text.contains('[') {
+            return Err(format!(
+                "pattern {text:?}: `[` stands for nothing here; use ? for one character, * for some"
+            ));
+        }
         Ok(Self(text))
     }
 }
@@ -137,7 +142,10 @@ impl RuleError {
     pub(crate) const fn number(&self) -> usize {
         match self {
             Self::UnknownName(error) => error.number(),
-            Self::Empty { number } | Self::TeamsWithoutRuntime { number, .. } => *number,
+            Self::Empty { number }
+            | Self::RelativePath { number, .. }
+            | Self::PathAsName { number, .. }
+            | Self::TeamsWithoutRuntime { number, .. } => *number,
         }
     }
 }
@@ -149,6 +157,15 @@ pub(crate) enum RuleError {
     UnknownName(#[from] UnknownName),
     #[error("program rule {number}: says nothing; give teams, threads, schedule, qos or runtime")]
     Empty { number: usize },
+    #[error(
+        "program rule {number}: path = {path:?} fits no program; give an absolute path, or one that \
+         begins with **, or the file's name alone as name"
+    )]
+    RelativePath { number: usize, path: String },
+    #[error(
+        "program rule {number}: name = {name:?} fits no program, as names have no slash; give it as path"
+    )]
+    PathAsName { number: usize, name: String },
     #[error(
         "program rule {number}: teams = \"{teams}\" not with runtime = \"off\"; leave one of them out"
     )]
@@ -175,6 +192,19 @@ impl ProgramRules {
                 || rule.runtime.is_some();
             if !settles {
                 return Err(RuleError::Empty { number });
+            }
+            if let Some(Pattern(path)) = &rule.path
+                && !path.starts_with('/')
+                && !path.starts_with("**")
+            {
+                let path = path.clone();
+                return Err(RuleError::RelativePath { number, path });
+            }
+            if let Some(Pattern(name)) = &rule.name
+                && name.contains('/')
+            {
+                let name = name.clone();
+                return Err(RuleError::PathAsName { number, name });
             }
             match (rule.teams, rule.runtime) {
                 (Some(Written(teams)), Some(RuntimeChoice::Off)) if teams != TeamMode::Fixed => {
@@ -305,6 +335,15 @@ mod tests {
                 "teams = \"virtual\"\nruntime = \"off\"",
                 &["program rule 1", "leave one of them out"],
             ),
+            (
+                "path = \"bin/a\"\nqos = 0.5",
+                &["line 1", "program rule 1", "bin/a", "absolute"],
+            ),
+            (
+                "name = \"bin/a\"\nqos = 0.5",
+                &["line 1", "program rule 1", "bin/a", "as path"],
+            ),
+            ("name = \"[a\"\nqos = 0.5", &["line 2", "[a", "?"]),
             ("teams = \"elastic\"", &["line 2", "elastic", "virtual"]),
             (
                 "build_id = \"xyz\"\nqos = 0.5",

@@ -6,18 +6,22 @@
 //! of applications stays; a policy that cannot read what another one remembered starts anew.
 //! Everything else is told as waiting for a restart, which applications outlive.
 
+use crate::interval::Interval;
 use crate::machine_file;
 use crate::message::{Answer, Peer, Served};
+use crate::selection::EnforcerChoice;
 use crate::service;
 use crate::settings::{Audience, Settings};
 use crate::state::Daemon;
 use anyhow::{Context, ensure};
 use mapper_control::schema::ReloadReply;
 use mapper_control::{ErrorReply, PROTOCOL, Reply};
+use mapper_host::counters::Choice as CounterChoice;
 use mapper_host::cpus::UsableCpus;
-use mapper_model::Trigger;
-use mapper_pipeline::{Controller, PipelineConfig};
-use std::fmt::Debug;
+use mapper_model::{CpuSet, Trigger};
+use mapper_pipeline::{Controller, OverheadBudget, PipelineConfig};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 impl Daemon {
     /// A client asks for it.
@@ -70,6 +74,7 @@ impl Daemon {
 
     fn try_reload(&mut self) -> anyhow::Result<ReloadReply> {
         let mut new = self.parts.settings.gather_again()?;
+        new.reserve_is_here()?;
         let topology = self.parts.controller.topology();
         new.pipeline.machine =
             machine_file::thresholds(&new.machine_profile, &new.pipeline.machine, topology)?;
@@ -88,7 +93,9 @@ impl Daemon {
         if old.programs != new.programs {
             changes.now.push("[[program]]".to_owned());
         }
-        changes.later("metrics", &old.metrics, &new.metrics);
+        let (were, are) = (&old.metrics, &new.metrics);
+        changes.later("metrics.socket", &were.socket, &are.socket);
+        changes.later("metrics.tcp", &were.tcp, &are.tcp);
         compare_policies(&mut changes, &old.pipeline, &new.pipeline);
         changes.later("socket", &old.socket, &new.socket);
         changes.later("enforcer", &old.enforcer, &new.enforcer);
@@ -179,17 +186,74 @@ struct Changes {
 }
 
 impl Changes {
-    fn now<T: PartialEq + Debug>(&mut self, key: &str, old: &T, new: &T) {
+    fn now<T: PartialEq + InWords>(&mut self, key: &str, old: &T, new: &T) {
         Self::compare(&mut self.now, key, old, new);
     }
 
-    fn later<T: PartialEq + Debug>(&mut self, key: &str, old: &T, new: &T) {
+    fn later<T: PartialEq + InWords>(&mut self, key: &str, old: &T, new: &T) {
         Self::compare(&mut self.later, key, old, new);
     }
 
-    fn compare<T: PartialEq + Debug>(to: &mut Vec<String>, key: &str, old: &T, new: &T) {
+    fn compare<T: PartialEq + InWords>(to: &mut Vec<String>, key: &str, old: &T, new: &T) {
         if old != new {
-            to.push(format!("{key}: {old:?} → {new:?}"));
+            to.push(format!("{key}: {} → {}", old.in_words(), new.in_words()));
         }
+    }
+}
+
+/// A setting as it is told to people, which is as it is written in the file.
+trait InWords {
+    fn in_words(&self) -> String;
+}
+
+impl<T: InWords> InWords for Option<T> {
+    fn in_words(&self) -> String {
+        self.as_ref()
+            .map_or_else(|| "none".to_owned(), InWords::in_words)
+    }
+}
+
+impl InWords for PathBuf {
+    fn in_words(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+impl InWords for CpuSet {
+    fn in_words(&self) -> String {
+        match self.is_empty() {
+            true => "none".to_owned(),
+            false => self.to_string(),
+        }
+    }
+}
+
+/// Settings whose own text is what the file says.
+macro_rules! in_own_words {
+    ($($setting:ty),*) => {$(
+        impl InWords for $setting {
+            fn in_words(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+
+in_own_words!(String, SocketAddr, Interval, CounterChoice);
+
+impl InWords for OverheadBudget {
+    fn in_words(&self) -> String {
+        self.share().to_string()
+    }
+}
+
+impl InWords for EnforcerChoice {
+    fn in_words(&self) -> String {
+        match self {
+            Self::Auto => "auto",
+            Self::Cgroup => "cgroup",
+            Self::Affinity => "affinity",
+        }
+        .to_owned()
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Settings {
     pub(crate) programs: ProgramRules,
     /// Where metrics are served.
     pub(crate) metrics: MetricsConfig,
+    /// The configuration file that was read, if there is one.
+    read_from: Option<PathBuf>,
     /// The command line, to read everything again.
     sources: Args,
 }
@@ -78,8 +80,36 @@ impl Settings {
             Some(path) => ConfigFile::read(path)?,
             None => ConfigFile::default(),
         };
-        let origin = path.map(|path| path.display().to_string());
-        Self::merge(args, file, &origin.unwrap_or_default())
+        let origin = path.as_ref().map(|path| path.display().to_string());
+        let mut settings = Self::merge(args, file, &origin.unwrap_or_default())?;
+        settings.read_from = path;
+        Ok(settings)
+    }
+
+    /// What `--check-config` says of settings that could be read.
+    pub(crate) fn checked(&self) -> String {
+        match &self.read_from {
+            Some(path) => format!("{}: the settings are right\n", path.display()),
+            None => format!(
+                "no configuration file: {} is not there, and none was named with --config; the settings are right\n",
+                usual_path(&self.sources).map_or_else(
+                    || "the usual one".to_owned(),
+                    |path| path.display().to_string()
+                )
+            ),
+        }
+    }
+
+    /// Whether all CPUs that are to be reserved are this machine's.
+    pub(crate) fn reserve_is_here(&self) -> anyhow::Result<()> {
+        let present = mapper_host::cpus::present()?;
+        let elsewhere = self.reserve.difference(&present);
+        anyhow::ensure!(
+            elsewhere.is_empty(),
+            "reserve {}: this machine has no CPU {elsewhere}, it has {present}; reserve CPUs that it has",
+            self.reserve
+        );
+        Ok(())
     }
 
     /// What the command line says, else what the file says, else the defaults.
@@ -139,6 +169,7 @@ impl Settings {
             access: Access::resolve(&file.access)?,
             programs: ProgramRules::resolve(origin, &file.program)?,
             metrics: file.metrics,
+            read_from: None,
             sources,
         })
     }
@@ -176,17 +207,21 @@ fn config_path(args: &Args) -> Option<PathBuf> {
     if let Some(path) = &args.config {
         return Some(path.clone());
     }
-    let path = if args.user {
+    // One that cannot be looked at is there, and reading it tells what is wrong.
+    usual_path(args).filter(|path| path.try_exists().unwrap_or(true))
+}
+
+/// Where the file is that need not be named.
+fn usual_path(args: &Args) -> Option<PathBuf> {
+    if args.user {
         let home = std::env::var_os("XDG_CONFIG_HOME")
             .filter(|dir| !dir.is_empty())
             .map(PathBuf::from)
             .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".config")))?;
-        home.join(USER_CONFIG)
+        Some(home.join(USER_CONFIG))
     } else {
-        PathBuf::from(SYSTEM_CONFIG)
-    };
-    // One that cannot be looked at is there, and reading it tells what is wrong.
-    path.try_exists().unwrap_or(true).then_some(path)
+        Some(PathBuf::from(SYSTEM_CONFIG))
+    }
 }
 
 #[cfg(test)]

@@ -200,13 +200,14 @@ impl Daemon {
             usable.isolated,
             usable.reserved
         );
-        tracing::info!(
-            isolated = %usable.isolated,
-            reserved = %usable.reserved,
-            forbidden = %usable.forbidden,
-            "CPUs to give out: {}",
-            usable.cpus
-        );
+        let kept = [
+            ("isolated", &usable.isolated),
+            ("reserved", &usable.reserved),
+            ("not allowed to this daemon", &usable.forbidden),
+        ];
+        let kept = kept.iter().filter(|(_, cpus)| !cpus.is_empty());
+        let kept: Vec<String> = kept.map(|(why, cpus)| format!("; {why}: {cpus}")).collect();
+        tracing::info!("CPUs to give out: {}{}", usable.cpus, kept.concat());
         daemon.usable = usable.cpus;
         Ok(daemon)
     }

@@ -197,3 +197,84 @@ fn reserving_every_cpu_leaves_nothing_to_do() {
     ];
     fails(run(&flags), 1, &["no CPU is usable", "reserved"]);
 }
+
+#[test]
+fn output_that_nobody_can_take_is_an_error_and_a_reader_that_has_enough_is_none() {
+    for flags in [
+        &["--config-schema"][..],
+        &["--check-config", "--config", "/dev/null"],
+    ] {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = Daemon::command().args(flags).stdout(full).output().unwrap();
+        fails(
+            output,
+            1,
+            &["mapperd: write to standard output", "No space"],
+        );
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Daemon::command()
+            .args(flags)
+            .stdout(writer)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+}
+
+#[test]
+fn a_check_names_what_it_read_and_how_a_file_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mapper.toml");
+    std::fs::write(&path, "reserve = \"900-901\"\n").unwrap();
+    let config = path.to_str().unwrap();
+    let checked = run(&["--check-config", "--config", config]);
+    let said = String::from_utf8(checked.stdout.clone()).unwrap();
+    assert!(
+        said.contains("mapper.toml: the settings are right"),
+        "{said}"
+    );
+    fails(
+        checked,
+        0,
+        &["warning", "900-901", "this machine has no CPU"],
+    );
+    let none = Daemon::command()
+        .args(["--user", "--check-config"])
+        .env("XDG_CONFIG_HOME", dir.path().join("none"))
+        .env("XDG_RUNTIME_DIR", dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(none.stdout).unwrap();
+    assert!(
+        said.contains("no configuration file: ") && said.contains("none/mapper"),
+        "{said}"
+    );
+    fails(
+        run(&["--check-config", config]),
+        2,
+        &["--check-config --config", "mapper.toml"],
+    );
+}
+
+#[test]
+fn cpus_that_the_machine_does_not_have_cannot_be_reserved() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let flags = [
+        "--enforcer",
+        "affinity",
+        "--reserve",
+        "900",
+        "--socket",
+        socket.to_str().unwrap(),
+    ];
+    fails(
+        run(&flags),
+        1,
+        &["reserve 900", "this machine has no CPU 900"],
+    );
+}

@@ -73,8 +73,15 @@ fn other_requests_are_answered_in_http() {
     daemon.status();
     assert!(scrape(&socket, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     assert!(scrape(&socket, "nonsense\r\n\r\n").starts_with("HTTP/1.1 400"));
+    let posted = scrape(&socket, "POST /metrics HTTP/1.1\r\n\r\n");
+    assert!(
+        posted.starts_with("HTTP/1.1 405") && posted.contains("\r\nAllow: GET\r\n"),
+        "{posted}"
+    );
     let mode = std::os::unix::fs::MetadataExt::mode(&socket.metadata().unwrap());
     assert_eq!(mode & 0o777, 0o600);
+    daemon.stop();
+    assert!(!socket.exists(), "left behind");
 }
 
 #[test]

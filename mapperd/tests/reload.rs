@@ -31,11 +31,11 @@ fn a_reload_takes_over_what_it_can_and_tells_what_waits() {
         reply.changed,
         [
             "interval: 50ms → 80ms",
-            "allocation: \"equal\" → \"fair\"",
+            "allocation: equal → fair",
             "[monitor]"
         ]
     );
-    assert_eq!(reply.needs_restart, ["record: None → Some(\"/tmp/r\")"]);
+    assert_eq!(reply.needs_restart, ["record: none → /tmp/r"]);
     let status = daemon.status();
     assert_eq!(status.daemon.interval_ns, 80_000_000);
     assert_eq!(status.daemon.allocation, "fair");

@@ -78,6 +78,14 @@ impl UsableCpus {
     }
 }
 
+/// The CPUs that this machine has, online or not.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn present() -> Result<CpuSet, HostError> {
+    read_cpu_list(std::path::Path::new("/sys/devices/system/cpu/present"))
+}
+
 /// The CPUs that this process may use.
 ///
 /// # Errors
@@ -138,5 +146,6 @@ mod tests {
             .read(&own_affinity().unwrap())
             .unwrap();
         assert!(!usable.cpus.is_empty());
+        assert!(usable.cpus.is_subset(&present().unwrap()));
     }
 }

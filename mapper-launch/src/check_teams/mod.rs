@@ -8,6 +8,9 @@
 //! shortest run on one CPU, if it is faster than those before it by more than [`WORTH`]. All of them start with as many threads as there
 //! are CPUs: what counts is how they fare when CPUs are taken from them.
 //!
+//! A program that fails by itself, or starts no parallel region, was most likely called in a wrong way.
+//! Nothing is said of it then, and what was recorded before stays.
+//!
 //! What was found goes to the [`catalogue`](crate::catalogue), where `--teams auto` looks it up. It is
 //! evidence, not proof: it holds for what the program did in these runs.
 
@@ -25,7 +28,7 @@ use mapper_model::TeamMode;
 use crate::catalogue::{Catalogue, Entry};
 use crate::identity::Identity;
 use mapper_abi::stand_in::Allocations;
-use trial::{Outcome, Trial};
+use trial::{Outcome, Parallelism, Trial};
 
 /// Plain runs, and managed ones under changing allocations.
 const RUNS: u32 = 3;
@@ -39,6 +42,9 @@ const SLOWNESS: u32 = 30;
 const LEAST_LIMIT: Duration = Duration::from_secs(20);
 /// A plain run may take this long.
 const PLAIN_LIMIT: Duration = Duration::from_secs(3600);
+
+/// How a run ends that did what it was to do.
+const SUCCESS: &str = "exit status 0";
 
 /// The modes to check; `fixed` is what the others are compared with.
 const MODES: [TeamMode; 3] = [TeamMode::Fixed, TeamMode::Virtual, TeamMode::Follow];
@@ -139,6 +145,12 @@ impl Check<'_> {
             printed: Some(first.printed),
             slowest: first.elapsed,
         };
+        anyhow::ensure!(
+            plain.status == SUCCESS,
+            "{}: fails by itself ({}), so that nothing can be said of it; give it arguments with which it works",
+            self.program.display(),
+            plain.status
+        );
         for _ in 1..RUNS {
             let run = trial.plainly()?;
             anyhow::ensure!(
@@ -165,6 +177,13 @@ impl Check<'_> {
             if let Some(how) = differs(plain, &run) {
                 return Ok(Finding::Unsafe(format!("{how} {}", told(allocations))));
             }
+            // Where nothing was parallel, all modes are alike and none was checked.
+            anyhow::ensure!(
+                mode != TeamMode::Fixed || run.parallelism == Parallelism::Seen,
+                "{}: starts no parallel region that the shim could see, so that nothing can be said of it; \
+                 give it arguments with which it does, or see `mapperctl status` for why the shim does not serve it",
+                self.program.display()
+            );
             if let Some(why) = run.not_admitted.filter(|_| mode != TeamMode::Fixed) {
                 return Ok(Finding::NotAdmitted(why));
             }

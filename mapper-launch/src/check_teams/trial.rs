@@ -1,6 +1,6 @@
 //! One run of the program: plainly, or with the shim under an allocation of our own making.
 
-use std::ffi::OsString;
+use std::ffi::{OsString, c_int};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -13,17 +13,27 @@ use mapper_abi::TeamMode as PageTeamMode;
 use mapper_abi::stand_in::{Allocations, StandIn};
 use mapper_model::TeamMode;
 use nix::sched::{CpuSet, sched_getaffinity};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::environment::AFFINITY;
 use crate::shim;
+use crate::signal_state::suffer;
 use crate::waiting::SpinTurns;
 
 /// How often a changing allocation changes.
 const CHANGE: Duration = Duration::from_micros(300);
 /// How often one that does not change is looked at.
 const LOOK: Duration = Duration::from_millis(2);
+/// What ends a program from outside.
+const ENDING: [Signal; 4] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];
+/// How long a program has to end of one before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
 /// Output beyond this is not compared.
 const MOST_OUTPUT: u64 = 64 << 20;
 
@@ -37,6 +47,17 @@ pub(super) struct Outcome {
     pub(super) elapsed: Duration,
     /// Why the shim kept real teams, if it did.
     pub(super) not_admitted: Option<String>,
+    /// Whether the shim had anything to do.
+    pub(super) parallelism: Parallelism,
+}
+
+/// Whether a run used OpenMP where the shim can see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Parallelism {
+    /// It started a parallel region or a loop.
+    Seen,
+    /// It did not, or nobody looked, as in a plain run.
+    NotSeen,
 }
 
 /// A program to be run.
@@ -127,8 +148,10 @@ impl<'a> Trial<'a> {
             .stdout(output.try_clone().context("share a file")?)
             // What it forks goes with it when it hangs.
             .process_group(0);
+        let signals = Signals::hold()?;
         let begun = Instant::now();
-        let child = command
+        let child = signals
+            .not_held_in(&mut command)
             .spawn()
             .with_context(|| format!("start {}", self.program.display()))?;
         let mut running = Running(child);
@@ -136,7 +159,12 @@ impl<'a> Trial<'a> {
             if let Some(daemon) = &mut daemon {
                 daemon.step(running.0.id());
             }
-            std::thread::sleep(pause);
+            if let Some(signal) = signals.wait(pause) {
+                running.end(signal);
+                drop(signals);
+                suffer(signal as c_int);
+                anyhow::bail!("ended by {signal}");
+            }
             if let Some(status) = running.0.try_wait().context("wait for the program")? {
                 break told(status);
             }
@@ -156,6 +184,10 @@ impl<'a> Trial<'a> {
             status,
             printed,
             elapsed,
+            parallelism: match daemon.as_ref().map(|daemon| daemon.report().attached()) {
+                Some(true) => Parallelism::Seen,
+                Some(false) | None => Parallelism::NotSeen,
+            },
             not_admitted: daemon.and_then(|daemon| daemon.real_teams_because()),
         })
     }
@@ -168,6 +200,70 @@ impl Running {
     fn pid(&self) -> Pid {
         Pid::from_raw(self.0.id().cast_signed())
     }
+
+    /// Passes a signal on to the program and all that it forked, and waits a while for it to end of it.
+    fn end(mut self, signal: Signal) {
+        let _ = killpg(self.pid(), signal);
+        let begun = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) && begun.elapsed() < GRACE {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// The signals by which people and systems end a program, held back while a program runs that is in
+/// a process group of its own: they reach the launcher alone, which has to end the program first.
+struct Signals {
+    /// Those that are held back; one that was ignored stays so (`nohup`).
+    held: SigSet,
+    before: SigSet,
+}
+
+impl Signals {
+    fn hold() -> anyhow::Result<Self> {
+        let held = ENDING.into_iter().filter(|signal| !is_ignored(*signal));
+        let held: SigSet = held.collect();
+        let before = held
+            .thread_swap_mask(SigmaskHow::SIG_BLOCK)
+            .context("hold signals back")?;
+        Ok(Self { held, before })
+    }
+
+    /// The program gets them as ever.
+    fn not_held_in<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        let before = self.before;
+        // SAFETY: between fork and exec only a system call is made that is safe there (sigprocmask), and
+        // nothing is allocated: the mask is a copy, and an error number becomes an error without text.
+        unsafe { command.pre_exec(move || before.thread_set_mask().map_err(std::io::Error::from)) }
+    }
+
+    /// Waits for as long as this, or until one comes.
+    fn wait(&self, pause: Duration) -> Option<Signal> {
+        let pause = libc::timespec {
+            tv_sec: pause.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: pause.subsec_nanos().into(),
+        };
+        let set: *const libc::sigset_t = self.held.as_ref();
+        // SAFETY: both pointers are to values that live until it returns; what else is known of the
+        // signal is not asked for.
+        let number = unsafe { libc::sigtimedwait(set, std::ptr::null_mut(), &raw const pause) };
+        Signal::try_from(number).ok()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // One that has come meanwhile is delivered now.
+        let _ = self.before.thread_set_mask();
+    }
+}
+
+fn is_ignored(signal: Signal) -> bool {
+    let mut found = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: no disposition is set, and the present one is written to a place for one.
+    let told = unsafe { libc::sigaction(signal as c_int, std::ptr::null(), found.as_mut_ptr()) };
+    // SAFETY: it succeeded, and so it was written.
+    told == 0 && unsafe { found.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 impl Drop for Running {
