@@ -68,6 +68,9 @@ impl FromStr for Setting {
             law @ ("open" | "finite") => Change::To(Value::String(law.to_owned())),
             other => Change::To(whole_or_not(number(other)?)),
         };
+        if name.trim() == "memory_queue" && !matches!(change, Change::To(Value::String(_))) {
+            bail!("{text:?} is no law of a queue: write memory_queue=open or memory_queue=finite");
+        }
         let (of, key) = match name.trim().split_once('.') {
             None => (Of::Constants, name.trim()),
             Some(("machine", key)) => (Of::Machine, key),
@@ -239,6 +242,7 @@ mod tests {
         assert!(told("decision_s").contains("changes nothing"));
         assert!(told("decision_s=soon").contains("\"soon\" is no number"));
         assert!(told("decision_s=-1").contains("no number from 0"));
+        assert!(told("memory_queue=7").contains("memory_queue=finite"));
         let unknown = told("decisions=1");
         assert!(
             unknown.contains("unknown field `decisions`") && unknown.contains("decision_s"),
