@@ -169,10 +169,23 @@ fn attach() {
             inert()
         }
     };
+    // Before anybody of this program can have a slot: it may have become of another one by `exec`.
+    let leftovers = match found == inert() {
+        true => None,
+        // SAFETY: made by `Box::into_raw` above and shown to nobody.
+        false => Some(
+            unsafe { &*found }
+                .page
+                .leftovers(std::process::id(), is_gone),
+        ),
+    };
     let won = ATTACHMENT
         .compare_exchange(null_mut(), found, Ordering::AcqRel, Ordering::Acquire)
         .is_ok();
     if won && found != inert() {
+        if let (Some(attachment), Some(leftovers)) = (attachment(), leftovers) {
+            attachment.page.discard(&leftovers);
+        }
         watch();
         // SAFETY: the handlers are functions of this library, which is never unloaded while the
         // program runs, being preloaded. A failure to register means lost counts at worst.

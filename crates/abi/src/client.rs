@@ -14,7 +14,9 @@ use rustix::fs::{Mode, OFlags, open};
 
 use crate::allocation::Allocation;
 use crate::error::PageError;
-use crate::layout::{FLAG_SLOTS_EXHAUSTED, OwnReportBlock, ReportBlock, SLOT_COUNT, ThreadSlot};
+use crate::layout::{
+    FLAG_PARKING_ENDED, FLAG_SLOTS_EXHAUSTED, OwnReportBlock, ReportBlock, SLOT_COUNT, ThreadSlot,
+};
 use crate::mapping::{Access, Mapping};
 use crate::seqlock::Stamped;
 use crate::token::Token;
@@ -47,6 +49,17 @@ pub enum SlotSharing {
     Own,
     /// Yes: additions are atomic.
     Shared,
+}
+
+/// What programs that are no more have left in a page.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Leftovers {
+    /// Slots by number, with their owners.
+    slots: Vec<(usize, u64)>,
+    /// What they said of themselves; 0 where others use the page as well.
+    teams_off: u32,
+    preemptions: u32,
+    flags: u32,
 }
 
 /// A slot to count in.
@@ -212,6 +225,52 @@ impl ClientPage {
                     .fetch_add(1, Ordering::AcqRel);
             }
         }
+    }
+
+    /// What programs that are no more have left: the slots of the one that `process` was before it executed its present
+    /// one, which has none yet, and what is said on the page unless a process may have said it that `is_gone` does not
+    /// name. (The slots of that one are used again when no others are left.)
+    #[must_use]
+    pub fn leftovers(&self, process: u32, mut is_gone: impl FnMut(u32) -> bool) -> Leftovers {
+        let mut leftovers = Leftovers::default();
+        let mut is_shared = false;
+        for (index, slot) in self.used_slots().iter().enumerate() {
+            let owner = slot.owner.load(Ordering::Relaxed);
+            match (owner >> 32) as u32 {
+                0 => {}
+                other if other == process => leftovers.slots.push((index, owner)),
+                other => is_shared |= !is_gone(other),
+            }
+        }
+        if !is_shared {
+            let report = &self.mapping.report;
+            leftovers.teams_off = report.teams_off.load(Ordering::Relaxed);
+            leftovers.preemptions = report.preemptions.load(Ordering::Relaxed);
+            leftovers.flags = report.flags.load(Ordering::Relaxed) & FLAG_PARKING_ENDED;
+        }
+        leftovers
+    }
+
+    /// Clears that away; what has been written since stays.
+    pub fn discard(&self, leftovers: &Leftovers) {
+        for &(index, owner) in &leftovers.slots {
+            if let Some(slot) = self.used_slots().get(index)
+                && vacate(slot, owner)
+            {
+                let released = &self.mapping.report.slots_released;
+                released.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        let report = &self.mapping.report;
+        let (relaxed, zero) = (Ordering::Relaxed, 0);
+        let left = leftovers.teams_off;
+        let _ = report
+            .teams_off
+            .compare_exchange(left, zero, relaxed, relaxed);
+        let left = leftovers.preemptions;
+        let fewer = |now: u32| Some(now.saturating_sub(left));
+        let _ = report.preemptions.fetch_update(relaxed, relaxed, fewer);
+        report.flags.fetch_and(!leftovers.flags, relaxed);
     }
 
     /// Whether threads of a process other than this one have slots. What a process left that was killed counts until

@@ -39,7 +39,7 @@ pub mod token;
 pub mod writer;
 
 pub use allocation::{Allocation, CpuMask, Generation, TeamMode};
-pub use client::{ClientPage, SlotClaim, SlotOwner, SlotSharing};
+pub use client::{ClientPage, Leftovers, SlotClaim, SlotOwner, SlotSharing};
 pub use error::PageError;
 pub use layout::{PAGE_BYTES, PAGE_VERSION};
 pub use own_report::{CpuWish, OwnProgress, OwnReport};

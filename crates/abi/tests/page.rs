@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mapper_abi::layout::{PAGE_MAGIC, SLOT_COUNT};
 use mapper_abi::{
     Allocation, ClientPage, CpuMask, Generation, PAGE_BYTES, PageError, PageReader, PageWriter,
-    SlotOwner, SlotSharing, TeamMode, Token,
+    ReportFlags, SlotOwner, SlotSharing, TeamMode, Token,
 };
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
@@ -360,6 +360,49 @@ fn a_process_knows_whether_another_one_has_threads_on_its_page() {
     assert!(!client.has_other_processes(7));
     client.release_slot(own, owner(1));
     assert!(!client.has_other_processes(8));
+}
+
+#[test]
+fn what_a_program_left_that_has_become_another_one_is_cleared_away_and_nothing_else() {
+    let writer = PageWriter::create().unwrap();
+    let client = open(&writer);
+    let report = client.report();
+    let say = |preemptions| {
+        let parking_ended = ReportFlags::PARKING_ENDED | ReportFlags::WAIT_MEASURED;
+        report.flags.store(parking_ended.bits(), Ordering::Relaxed);
+        report.teams_off.store(5, Ordering::Relaxed);
+        report.preemptions.store(preemptions, Ordering::Relaxed);
+    };
+    let said = || {
+        (
+            report.flags.load(Ordering::Relaxed),
+            report.teams_off.load(Ordering::Relaxed),
+            report.preemptions.load(Ordering::Relaxed),
+        )
+    };
+    let other = SlotOwner {
+        process: 8,
+        thread: 2,
+    };
+    let process = owner(1).process;
+    let _ = client.claim_slot(owner(1), |_| false);
+    let _ = client.claim_slot(owner(2), |_| false);
+    let others = client.claim_slot(other, |_| false);
+    say(3);
+    // What a page says that another process uses as well may be said of that one.
+    let before = said();
+    client.discard(&client.leftovers(process, |_| false));
+    assert_eq!((client.threads(), said()), (1, before));
+    // What is said between the look and the clearing is said of the present program.
+    let _ = client.claim_slot(owner(1), |_| false);
+    let leftovers = client.leftovers(process, |process| process == 8);
+    report.preemptions.fetch_add(2, Ordering::Relaxed);
+    report.teams_off.store(6, Ordering::Relaxed);
+    client.discard(&leftovers);
+    assert_eq!(client.threads(), 1);
+    client.release_slot(others, other);
+    assert_eq!(client.threads(), 0);
+    assert_eq!(said(), (ReportFlags::WAIT_MEASURED.bits(), 6, 2));
 }
 
 #[test]

@@ -134,6 +134,19 @@ fn an_ended_process_leaves_its_slots_and_its_totals() {
 }
 
 #[test]
+fn a_program_that_another_one_has_become_starts_clean() {
+    let first = Program::new(Compiler::Gcc, "becomes.c");
+    let second = Program::new(Compiler::Gcc, "patience.c");
+    let path = second.path.to_str().unwrap();
+    let mut dialogue = first.managed().virtually(2).args(&[path]).start();
+    dialogue.ask("go");
+    // The first one had tasks, and never gave a slot back.
+    assert_eq!(dialogue.page.report().teams_off, None);
+    assert_eq!(dialogue.page.progress().threads, 2);
+    dialogue.finish();
+}
+
+#[test]
 fn the_daemon_learns_which_runtime_is_in_use_and_how_it_waits() {
     for (compiler, runtime) in [
         (Compiler::Gcc, Runtimes::LIBGOMP),
