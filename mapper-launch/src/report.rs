@@ -73,7 +73,7 @@ fn in_words(reply: &ReportReply) -> String {
     }
     let _ = write!(text, "; promised {:.0} %", reply.qos.get() * 100.0);
     match account.achieved {
-        None => text.push_str(", too short to be judged"),
+        None => text.push_str(", not judged: too short, or idle"),
         Some(achieved) => {
             let _ = write!(
                 text,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_too_short_to_be_judged_is_told_so() {
-        assert!(in_words(&reply(Account::default())).contains("too short to be judged"));
+    fn a_program_that_showed_nothing_to_be_judged_by_is_told_so() {
+        assert!(in_words(&reply(Account::default())).contains("not judged: too short, or idle"));
     }
 }

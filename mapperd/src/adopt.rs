@@ -232,6 +232,10 @@ impl Daemon {
         if self.is_pending(pid) {
             return Err(not_permitted(format!("process {pid} is being launched")));
         }
+        // What an application has started since the last look is its own, too.
+        if let Err(error) = self.parts.enforcer.refresh() {
+            tracing::warn!("processes not looked at: {}", chain(&error));
+        }
         let apps: Vec<AppId> = self.apps.iter().map(|app| app.id).collect();
         for app in apps {
             if self.parts.enforcer.tasks(app).processes.contains(&pid) {

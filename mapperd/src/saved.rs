@@ -7,7 +7,9 @@
 //! number of the boot in it tells.
 //!
 //! A file that cannot be read is not thrown away but set aside as `state.json.damaged`, for whoever
-//! wants to know what happened; the daemon starts without it and says so.
+//! wants to know what happened. The daemon says so and goes on from `state.json.previous`, the state before,
+//! which is kept for that: it lacks what came with the last change, and what has ended since is found to
+//! have ended. If that cannot be read either, the daemon starts without.
 
 use crate::account::Books;
 use crate::adopt::Adoption;
@@ -29,6 +31,7 @@ const VERSION: u32 = 1;
 
 const FILE: &str = "state.json";
 const NEW: &str = "state.json.new";
+const PREVIOUS: &str = "state.json.previous";
 const DAMAGED: &str = "state.json.damaged";
 
 /// The longest file that is written and read: more than a thousand applications with all that can be learned
@@ -141,6 +144,8 @@ pub(crate) enum Found {
     Damaged {
         /// What is wrong with it.
         why: anyhow::Error,
+        /// The state before, if that can be read.
+        before: Option<Box<Saved>>,
     },
 }
 
@@ -178,7 +183,7 @@ impl StateDir {
 
     /// Reads what an earlier daemon of this boot left.
     pub(crate) fn load(&self) -> Found {
-        match self.read() {
+        match self.read(FILE) {
             Ok(None) => Found::Nothing,
             Ok(Some(saved)) if saved.boot != boot() => {
                 tracing::info!("state of an earlier boot ignored");
@@ -190,18 +195,22 @@ impl StateDir {
                 if let Err(error) = rustix::fs::renameat(dir, FILE, dir, DAMAGED) {
                     tracing::warn!("{} not set aside: {error}", self.file().display());
                 }
-                Found::Damaged { why }
+                let before = self.read(PREVIOUS).ok().flatten();
+                Found::Damaged {
+                    why,
+                    before: before.filter(|saved| saved.boot == boot()).map(Box::new),
+                }
             }
         }
     }
 
-    fn read(&self) -> anyhow::Result<Option<Saved>> {
+    fn read(&self, name: &str) -> anyhow::Result<Option<Saved>> {
         #[derive(Deserialize)]
         struct VersionOnly {
             version: u32,
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = match rustix::fs::openat(self.dir.as_fd(), FILE, flags, Mode::empty()) {
+        let file = match rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(None),
             Err(error) => return Err(error).context("open"),
@@ -232,9 +241,23 @@ impl StateDir {
         let file =
             rustix::fs::openat(dir, NEW, flags, Mode::RUSR | Mode::WUSR).with_context(named)?;
         File::from(file).write_all(&text).with_context(named)?;
+        self.keep_previous();
         rustix::fs::renameat(dir, NEW, dir, FILE)
             .with_context(|| format!("replace {}", self.file().display()))?;
         Ok(stored)
+    }
+}
+
+impl StateDir {
+    /// Gives the present file a second name, under which it stays when it is replaced. Where that cannot be
+    /// had (a file system without links), the new state is worth more than the old one.
+    fn keep_previous(&self) {
+        let dir = self.dir.as_fd();
+        let _ = rustix::fs::unlinkat(dir, PREVIOUS, AtFlags::empty());
+        match rustix::fs::linkat(dir, FILE, dir, PREVIOUS, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => tracing::debug!("the state before is not kept: {error}"),
+        }
     }
 }
 
@@ -305,10 +328,11 @@ mod tests {
             state.store(&saved()).unwrap();
         }
         assert!(matches!(state.load(), Found::State(found) if *found == saved()));
-        assert_eq!(
-            std::fs::read_dir(dir.path().join("made")).unwrap().count(),
-            1
-        );
+        let left: std::collections::BTreeSet<String> = std::fs::read_dir(dir.path().join("made"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(left, [FILE, PREVIOUS].map(str::to_owned).into());
     }
 
     #[test]
@@ -350,13 +374,40 @@ mod tests {
             (b"", "EOF"),
         ] {
             std::fs::write(state.file(), text).unwrap();
-            let Found::Damaged { why } = state.load() else {
+            let Found::Damaged { why, before: None } = state.load() else {
                 panic!("{text:?} was read");
             };
             assert!(format!("{why:#}").contains(says), "{why:#}");
             assert!(!state.file().exists());
             assert_eq!(std::fs::read(dir.path().join(DAMAGED)).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn what_was_stored_before_a_damaged_file_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let mut before = saved();
+        for decisions in 1..4 {
+            before.decisions = decisions;
+            state.store(&before).unwrap();
+        }
+        let good = before.clone();
+        before.decisions = 4;
+        state.store(&before).unwrap();
+        std::fs::write(state.file(), "{").unwrap();
+        let Found::Damaged { before, .. } = state.load() else {
+            panic!("garbage was read");
+        };
+        assert_eq!(before.as_deref(), Some(&good));
+        // Not a state of another boot.
+        let mut old = good;
+        old.boot = "another".into();
+        for _ in 0..2 {
+            state.store(&old).unwrap();
+        }
+        std::fs::write(state.file(), "{").unwrap();
+        assert!(matches!(state.load(), Found::Damaged { before: None, .. }));
     }
 
     #[test]

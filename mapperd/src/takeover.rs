@@ -46,12 +46,16 @@ impl Legacy {
     pub(crate) fn find(dir: Option<&StateDir>) -> Self {
         let saved = match dir.map(StateDir::load) {
             Some(Found::State(saved)) => Some(*saved),
-            Some(Found::Damaged { why }) => {
+            Some(Found::Damaged { why, before }) => {
                 tracing::error!(
-                    "saved state set aside as {}.damaged, what it knew is lost: {why:#}",
-                    dir.map(StateDir::file).unwrap_or_default().display()
+                    "saved state set aside as {}.damaged, {}: {why:#}",
+                    dir.map(StateDir::file).unwrap_or_default().display(),
+                    match before {
+                        Some(_) => "going on from the one before, without what changed last",
+                        None => "what it knew is lost",
+                    }
                 );
-                None
+                before.map(|before| *before)
             }
             Some(Found::Nothing) | None => None,
         };

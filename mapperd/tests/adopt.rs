@@ -92,6 +92,23 @@ fn an_adopted_program_shares_with_launched_ones_and_is_released_as_it_was() {
 }
 
 #[test]
+fn what_a_managed_program_has_just_started_is_managed_already() {
+    let daemon = Daemon::start_with(&["--interval", "10s"]);
+    let mut parent = Program::waiting("sleep 60 & echo $!; exec sleep 60");
+    let request = AdoptRequest::of(AdoptTarget::Pid(parent.child.id()));
+    daemon.client().adopt(request).unwrap();
+    parent.go();
+    let mut line = String::new();
+    let stdout = parent.child.stdout.as_mut().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
+    let child: u32 = line.trim().parse().unwrap();
+    let says = refusal(&daemon, AdoptRequest::of(AdoptTarget::Pid(child)));
+    let process = rustix::process::Pid::from_raw(child.cast_signed()).unwrap();
+    let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+    assert!(says.contains("is managed already"), "{says}");
+}
+
+#[test]
 fn the_next_daemon_manages_it_further_and_still_knows_what_it_had() {
     let mut daemon = Daemon::start();
     let stranger = Stranger::start();

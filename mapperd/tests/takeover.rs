@@ -152,6 +152,7 @@ fn a_damaged_state_is_set_aside_and_said_so() {
     let mut daemon = Daemon::start();
     let running = launch(&daemon, "lost");
     let file = daemon.dir.path().join("state/state.json");
+    let _ = std::fs::remove_file(file.with_extension("json.previous"));
     daemon.child.kill().unwrap();
     daemon.child.wait().unwrap();
     std::fs::write(&file, "{\"version\":1,").unwrap();
@@ -163,6 +164,38 @@ fn a_damaged_state_is_set_aside_and_said_so() {
     );
     assert!(file.with_extension("json.damaged").exists());
     drop(running);
+}
+
+#[test]
+fn applications_survive_damaged_state_by_the_state_before() {
+    let mut daemon = Daemon::start();
+    let mut running = launch(&daemon, "found");
+    // Something else is written after it.
+    let mut later = launch(&daemon, "later");
+    let file = daemon.dir.path().join("state/state.json");
+    let before = file.with_extension("json.previous");
+    eventually("the state before is kept", || {
+        std::fs::read_to_string(&before).is_ok_and(|text| text.contains("\"found\""))
+    });
+    daemon.child.kill().unwrap();
+    daemon.child.wait().unwrap();
+    std::fs::write(&file, "garbage").unwrap();
+    daemon.start_again();
+    let names: Vec<String> = daemon
+        .status()
+        .apps
+        .iter()
+        .map(|app| app.name.to_string())
+        .collect();
+    assert!(
+        names.contains(&"found".to_owned()),
+        "{names:?}: {}",
+        daemon.log()
+    );
+    for program in [&mut running.program, &mut later.program] {
+        program.kill();
+    }
+    eventually("their ends are noticed", || daemon.status().apps.is_empty());
 }
 
 #[test]

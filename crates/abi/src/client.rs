@@ -102,11 +102,12 @@ const CLAIM_ATTEMPTS: u32 = 8;
 impl ClientPage {
     /// Opens the page at `path` and checks that it is the one with `token`.
     pub fn open(path: &Path, token: Token) -> Result<Self, PageError> {
-        let fd = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|source| {
-            PageError::Open {
-                path: path.to_owned(),
-                source,
-            }
+        // The path names a descriptor of the launcher, whose number may be another process's by now: whatever
+        // that has there is neither waited for nor made this process's terminal.
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let fd = open(path, flags, Mode::empty()).map_err(|source| PageError::Open {
+            path: path.to_owned(),
+            source,
         })?;
         let mapping = Mapping::new(&fd, Access::ReadWrite)?;
         mapping.check_header(token)?;
