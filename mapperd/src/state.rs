@@ -102,6 +102,8 @@ pub(crate) struct Daemon {
     pub(crate) tally: Tally,
     /// How often a decision is taken.
     pub(crate) pacing: Pacing,
+    /// The stretched interval that was last told in the log; `None` while it is as set.
+    pub(crate) told_interval_ns: Option<u64>,
     timing: Timing,
 }
 
@@ -188,6 +190,7 @@ impl Daemon {
             closed: Closed::default(),
             tally: Tally::default(),
             pacing,
+            told_interval_ns: None,
             timing: Timing::default(),
         };
         let usable = daemon.read_usable()?;

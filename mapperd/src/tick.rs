@@ -68,17 +68,34 @@ impl Daemon {
     fn adapt_interval(&mut self, cost_ns: u64) {
         match self.pacing.passed(cost_ns) {
             Change::None => {}
-            Change::Stretched(stretched) => tracing::info!(
-                interval_ns = stretched.interval_ns,
-                pass_ns = stretched.pass_ns,
-                budget = ?self.parts.settings.overhead_budget,
-                "decisions {stretched}"
-            ),
-            Change::AsAsked => tracing::info!(
-                interval_ns = self.pacing.interval_ns(),
-                "decisions every {} as set: a pass is within the budget again",
-                self.parts.settings.interval
-            ),
+            Change::Stretched(stretched) => {
+                // Costs scatter, and with them the interval: only what differs by half is worth a line.
+                let told = self.told_interval_ns;
+                let news = told.is_none_or(|told| {
+                    let (less, more) = (
+                        told.min(stretched.interval_ns),
+                        told.max(stretched.interval_ns),
+                    );
+                    more > less + less / 2
+                });
+                if news {
+                    self.told_interval_ns = Some(stretched.interval_ns);
+                    tracing::info!(
+                        interval_ns = stretched.interval_ns,
+                        pass_ns = stretched.pass_ns,
+                        budget = ?self.parts.settings.overhead_budget,
+                        "decisions {stretched}"
+                    );
+                }
+            }
+            Change::AsAsked => {
+                self.told_interval_ns = None;
+                tracing::info!(
+                    interval_ns = self.pacing.interval_ns(),
+                    "decisions every {} as set: a pass is within the budget again",
+                    self.parts.settings.interval
+                );
+            }
         }
     }
 
