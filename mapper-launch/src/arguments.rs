@@ -3,7 +3,9 @@
 use crate::failure::Failure;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use mapper_control::schema::{MemoryPolicy, RuntimeChoice, Schedule, TeamsAsked, Threads};
+use mapper_control::schema::{
+    MemoryPolicy, Partition, RuntimeChoice, Schedule, TeamsAsked, Threads,
+};
 use mapper_model::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -46,6 +48,11 @@ struct CommandLine {
     /// `interleave` it over their nodes; needs a daemon with control groups
     #[arg(long, value_name = "POLICY", default_value = "keep")]
     mem: MemoryPolicy,
+
+    /// Nobody else runs on its CPUs, not even the rest of the system, and the kernel does not balance its
+    /// threads: mapper spreads them; needs the administrator's leave and a daemon that may
+    #[arg(long)]
+    isolated: bool,
 
     /// OpenMP teams: `fixed` at launch; `virtual`, the size the program expects on as many CPUs as
     /// it has, for programs of gcc; or `follow` the allocation at every parallel region, for
@@ -181,6 +188,8 @@ pub(crate) struct Wishes {
     pub(crate) purpose: Purpose,
     /// What is done with its memory when its CPUs move.
     pub(crate) memory: MemoryPolicy,
+    /// Whether it is to have its CPUs to itself.
+    pub(crate) partition: Partition,
     /// `--schedule`, if given.
     pub(crate) schedule: Option<Schedule>,
     /// `--threads`, if given.
@@ -277,6 +286,11 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
             Purpose::Launch
         },
         memory: line.mem,
+        partition: if line.isolated {
+            Partition::Isolated
+        } else {
+            Partition::Member
+        },
         schedule: line.schedule,
         threads: line.threads,
         runtime: if line.no_runtime {
@@ -397,6 +411,7 @@ mod tests {
             "--no-runtime",
             "--fallback",
             "--report",
+            "--isolated",
             "--socket",
             "/s",
             "--shim",
@@ -414,5 +429,6 @@ mod tests {
         assert_eq!(wishes.runtime, RuntimeChoice::Off);
         assert_eq!(wishes.without_daemon, WithoutDaemon::RunUnmanaged);
         assert_eq!(wishes.reporting, Reporting::AtTheEnd);
+        assert_eq!(wishes.partition, Partition::Isolated);
     }
 }

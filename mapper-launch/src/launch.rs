@@ -297,6 +297,7 @@ fn launch_request(
         wishes.runtime,
     );
     request.memory = wishes.memory;
+    request.partition = wishes.partition;
     request.teams_asked = wishes.teams_asked;
     request.open = open_settings(wishes, environment);
     request.program = program;
@@ -320,12 +321,14 @@ fn open_settings(wishes: &Wishes, environment: &Environment) -> BTreeSet<OpenSet
                 && wishes.spec.teams == TeamMode::Fixed
                 && wishes.schedule != Some(Schedule::Adaptive)
         }
+        OpenSetting::Partition => wishes.partition.is_member(),
     };
     [
         OpenSetting::Qos,
         OpenSetting::Threads,
         OpenSetting::Schedule,
         OpenSetting::Runtime,
+        OpenSetting::Partition,
     ]
     .into_iter()
     .filter(is_open)

@@ -1,7 +1,7 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand};
-use mapper_control::schema::{AdoptRequest, AdoptTarget};
+use mapper_control::schema::{AdoptRequest, AdoptTarget, MemoryPolicy};
 use mapper_model::bounds::OutOfRange;
 use mapper_model::{AppName, CpuRange, Qos, Weight};
 use std::path::PathBuf;
@@ -112,6 +112,10 @@ pub(crate) struct Adopt {
     #[arg(long, value_name = "N")]
     max_cpus: Option<u32>,
 
+    /// Memory on NUMA machines: `keep` it where it is, or have it follow the CPUs (`local`)
+    #[arg(long, value_name = "POLICY", default_value = "keep")]
+    mem: MemoryPolicy,
+
     /// Print the daemon's reply as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -149,6 +153,7 @@ impl Adopt {
             qos: self.qos,
             weight: self.weight,
             cpus: CpuRange::new(self.min_cpus, self.max_cpus)?,
+            memory: self.mem,
         })
     }
 }

@@ -27,6 +27,9 @@ pub(crate) fn view(findings: &[Finding], daemon: Option<&Status>, width: Width) 
             out.push_str("The daemon that runs uses:\n");
             chosen(&mut out, "enforcer", &status.daemon.enforcer, width);
             chosen(&mut out, "counters", &status.daemon.counters, width);
+            if let Some(isolation) = &status.daemon.isolation {
+                chosen(&mut out, "isolation", isolation, width);
+            }
         }
     }
     out

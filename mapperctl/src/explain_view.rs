@@ -89,6 +89,9 @@ fn heading(reply: &ExplainReply, width: Width) -> String {
     if let Some(stretched) = &reply.stretched {
         line("decided", pace(stretched));
     }
+    if let Some(partition) = &reply.partition {
+        line("partition", harmless(&partition.to_string()));
+    }
     if let Some(efficiency) = reply.norm_eff {
         line("efficiency", format!("{} (normalized)", short(efficiency)));
     }

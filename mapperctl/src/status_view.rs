@@ -152,15 +152,17 @@ fn measured(app: &AppStatus) -> String {
         Some(performance) => format!("in {} by {}", performance.unit, performance.source),
         None => "not measured yet".to_owned(),
     };
-    if let Some(adopted) = &app.adopted {
-        return harmless(&format!("{source}; adopted: {adopted}"));
-    }
     let memory = match app.memory {
         MemoryPolicy::Keep => String::new(),
         policy => format!("; memory {policy}"),
     };
+    if let Some(adopted) = &app.adopted {
+        return harmless(&format!("{source}{memory}; adopted: {adopted}"));
+    }
+    let partition = app.partition.as_ref();
+    let partition = partition.map_or_else(String::new, |partition| format!("; {partition}"));
     harmless(&format!(
-        "{source}{}{memory}; teams {}",
+        "{source}{}{memory}{partition}; teams {}",
         traffic(app.memory_traffic),
         teams_and_runtime(app.teams, &app.teams_by, &app.runtime)
     ))

@@ -47,6 +47,8 @@ pub(crate) struct AccessRule {
     pub(crate) max_applications: u32,
     /// What they may have done with memory: "keep" it where it is, or "any" (`--mem local`, `--mem interleave`).
     pub(crate) mem: MemoryGrant,
+    /// Whether an application of theirs may have its CPUs to itself, which keeps everybody else off them.
+    pub(crate) isolated: bool,
     /// Whose applications they may look into: their "own", or "all".
     pub(crate) see: See,
 }
@@ -87,6 +89,7 @@ impl Default for AccessRule {
             max_cpus: None,
             max_applications: 64,
             mem: MemoryGrant::Keep,
+            isolated: false,
             see: See::Own,
         }
     }
@@ -317,6 +320,20 @@ impl Daemon {
             return Ok(());
         }
         memory_within(&self.parts.settings.access.grant(peer), peer, memory)
+    }
+
+    /// Whether a user may have an application isolated.
+    pub(crate) fn may_isolate(&self, peer: &Peer) -> Result<(), ErrorReply> {
+        if Self::is_privileged(peer) || self.parts.settings.access.grant(peer).isolated {
+            return Ok(());
+        }
+        Err(ErrorReply::NotPermitted {
+            message: format!(
+                "user {} may not have CPUs isolated; leave --isolated out, or have the administrator allow it \
+                 under [[access]] (isolated = true)",
+                peer.uid
+            ),
+        })
     }
 
     /// Whether a user may look into the applications of user `uid`.

@@ -17,7 +17,7 @@ use crate::settling::Provenance;
 use crate::state::{App, Daemon, Lease};
 use crate::watch::Watches;
 use mapper_control::schema::{
-    AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy, OpenSetting, ReleaseReply,
+    AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy, OpenSetting, Partition, ReleaseReply,
 };
 use mapper_control::{ErrorReply, PROTOCOL, Reply};
 use mapper_host::enforce::{self, Adoptee, Departure, descendants};
@@ -60,7 +60,16 @@ impl Daemon {
             qos,
             weight,
             cpus,
+            memory,
         } = request;
+        self.check_memory(peer, memory)?;
+        if memory == MemoryPolicy::Interleave {
+            return Err(ErrorReply::InvalidParameter {
+                message: "mem interleave: a program that runs has to set such a policy itself; give local or \
+                          keep, or start it with mapper-launch --mem interleave"
+                    .to_owned(),
+            });
+        }
         let process = match &target {
             AdoptTarget::Pid(pid) => Some(self.check_process(peer, *pid)?),
             AdoptTarget::Unit(_) if !Self::is_privileged(peer) => {
@@ -97,7 +106,7 @@ impl Daemon {
             .map_err(|error| refusal(&error))?;
         let descriptor = process.as_ref().map(OwnedFd::try_clone).transpose();
         let descriptor = descriptor.unwrap_or_default();
-        self.manage(peer, id, spec, target.clone(), process);
+        self.manage(peer, id, spec, (target.clone(), memory), process);
         if let Err(error) = self.bring_in(&adoptee, descriptor.as_ref()) {
             self.withdraw(id);
             return Err(error);
@@ -173,7 +182,7 @@ impl Daemon {
         peer: &Peer,
         id: AppId,
         spec: AppSpec,
-        target: AdoptTarget,
+        (target, memory): (AdoptTarget, MemoryPolicy),
         process: Option<OwnedFd>,
     ) {
         let first = match &target {
@@ -197,7 +206,8 @@ impl Daemon {
             spec,
             command: String::new(),
             provenance: Provenance::default(),
-            memory: MemoryPolicy::Keep,
+            memory,
+            partition: Partition::Member,
             adopted: Some(Adoption {
                 target,
                 by: peer.uid,
@@ -209,6 +219,7 @@ impl Daemon {
             planned: None,
             effective: CpuSet::new(),
             set_by_others: None,
+            limited: None,
             told_mismatch: None,
             books: Books::open(self.parts.clock.now_ns()),
             used: None,
@@ -258,14 +269,7 @@ impl Daemon {
             )));
         }
         if !Self::is_privileged(peer) {
-            if tree.len() > LARGEST_TREE {
-                return Err(not_permitted(format!(
-                    "process {pid} has {} descendants, more than the {LARGEST_TREE} that a user may have \
-                     moved at once; start them in a group of your own below one that was delegated to \
-                     you, and adopt that (--cgroup), or ask root",
-                    tree.len() - 1
-                )));
-            }
+            may_move(pid, tree.len())?;
             for member in &tree {
                 self.check_owner(peer, pid, member.pid)?;
             }
@@ -335,11 +339,8 @@ impl Daemon {
                 });
             }
         };
-        if peer.uid != adopted.by && !Self::is_privileged(peer) {
-            return Err(not_permitted(format!(
-                "application {name} was adopted by user {}; only that user and root may release it",
-                adopted.by
-            )));
+        if !Self::is_privileged(peer) {
+            may_release(peer, &name, &adopted)?;
         }
         let trouble = self.forget(id);
         self.membership_changed();
@@ -377,6 +378,31 @@ fn unsaved(flushed: Flushed) -> Option<(String, &'static str)> {
     Some((why, mend))
 }
 
+/// Whether an ordinary user may have a tree of so many processes moved.
+fn may_move(first: u32, processes: usize) -> Result<(), ErrorReply> {
+    if processes <= LARGEST_TREE {
+        return Ok(());
+    }
+    Err(not_permitted(format!(
+        "process {first} has {} descendants, more than the {} that a user may have moved with it at once; \
+         start them in a group of your own below one that was delegated to you, and adopt that (--cgroup), \
+         or ask root",
+        processes - 1,
+        LARGEST_TREE - 1
+    )))
+}
+
+/// Whether an ordinary user may release what was adopted.
+fn may_release(peer: &Peer, name: &AppName, adopted: &Adoption) -> Result<(), ErrorReply> {
+    if peer.uid == adopted.by {
+        return Ok(());
+    }
+    Err(not_permitted(format!(
+        "application {name} was adopted by user {}; only that user and root may release it",
+        adopted.by
+    )))
+}
+
 fn of_host(target: &AdoptTarget) -> enforce::AdoptTarget {
     match target {
         AdoptTarget::Pid(pid) => enforce::AdoptTarget::Pid(*pid),
@@ -410,6 +436,36 @@ mod tests {
         ] {
             let (why, _) = unsaved(flushed).unwrap();
             assert!(why.contains(says), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_user_may_have_so_many_processes_moved_at_once_and_not_one_more() {
+        assert!(may_move(7, LARGEST_TREE).is_ok());
+        let told = may_move(7, LARGEST_TREE + 1).unwrap_err().to_string();
+        assert!(
+            told.contains("has 512 descendants") && told.contains("--cgroup"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn only_who_had_it_adopted_may_release_it() {
+        let adopted = Adoption {
+            target: AdoptTarget::Pid(7),
+            by: 1000,
+        };
+        let name = AppName::new("job").unwrap();
+        let peer = |uid| Peer {
+            pid: 1,
+            uid,
+            groups: [1000].into(),
+        };
+        assert!(may_release(&peer(1000), &name, &adopted).is_ok());
+        // Neither another user nor one who shares a group with him.
+        for uid in [1001, 65534] {
+            let told = may_release(&peer(uid), &name, &adopted).unwrap_err();
+            assert!(told.to_string().contains("adopted by user 1000"), "{told}");
         }
     }
 }

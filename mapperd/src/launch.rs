@@ -13,7 +13,9 @@ use crate::settings::Audience;
 use crate::settling::{self, Provenance};
 use crate::state::{App, Daemon, GATHER, Lease};
 use crate::watch::Watches;
-use mapper_control::schema::{LaunchReply, LaunchRequest, MemoryPolicy, RuntimeChoice, Settled};
+use mapper_control::schema::{
+    LaunchReply, LaunchRequest, MemoryPolicy, OpenSetting, Partition, RuntimeChoice, Settled,
+};
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::chain;
 use mapper_host::cpus::Usable;
@@ -95,6 +97,7 @@ impl Daemon {
         self.permit(peer, &request.open, &mut request.spec)?;
         self.check_memory(peer, request.memory)?;
         self.check_cpus(request.spec.cpus)?;
+        request.partition = self.check_partition(peer, request)?;
         // What was read belongs to the process of the descriptor only if that still lives.
         if has_ended(&process) {
             return Err(no_process(request.pid));
@@ -106,8 +109,44 @@ impl Daemon {
         })
     }
 
+    /// The partition that is to be had. What the user asked for and cannot have is refused; where a rule asks, the
+    /// program starts without.
+    fn check_partition(
+        &self,
+        peer: &Peer,
+        request: &LaunchRequest,
+    ) -> Result<Partition, ErrorReply> {
+        match request.partition {
+            Partition::Member => return Ok(Partition::Member),
+            Partition::Isolated => {}
+            Partition::Unknown => {
+                return Err(ErrorReply::InvalidParameter {
+                    message: "partition: give member or isolated".to_owned(),
+                });
+            }
+        }
+        let may = self.may_isolate(peer).and_then(|()| {
+            let offered = self.parts.enforcer.may_isolate();
+            offered.map_err(|error| ErrorReply::InvalidParameter {
+                message: format!("isolated: {}", chain(&error)),
+            })
+        });
+        match may {
+            Ok(()) => Ok(Partition::Isolated),
+            Err(error) if request.open.contains(&OpenSetting::Partition) => {
+                tracing::info!(
+                    pid = request.pid,
+                    uid = peer.uid,
+                    "not isolated, as a rule says: {error}"
+                );
+                Ok(Partition::Member)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether memory can be had as asked.
-    fn check_memory(&self, peer: &Peer, memory: MemoryPolicy) -> Result<(), ErrorReply> {
+    pub(crate) fn check_memory(&self, peer: &Peer, memory: MemoryPolicy) -> Result<(), ErrorReply> {
         let refused = |why: &str| {
             Err(ErrorReply::InvalidParameter {
                 message: format!("mem {memory}: {why}"),
@@ -151,11 +190,7 @@ impl Daemon {
                 )));
             }
         }
-        if self.apps.len() + self.pending.len() >= APPLICATIONS {
-            return Err(ErrorReply::Unavailable {
-                message: format!("{APPLICATIONS} applications are managed already"),
-            });
-        }
+        has_room(self.apps.len() + self.pending.len())?;
         self.may_launch(peer)
     }
 
@@ -275,6 +310,11 @@ impl Daemon {
             .map_err(|error| ErrorReply::Internal {
                 message: chain(&error),
             })?;
+        if request.partition == Partition::Isolated
+            && let Err(error) = self.parts.enforcer.isolate(id)
+        {
+            tracing::warn!(app = id.0, "not isolated: {}", chain(&error));
+        }
         if let Some(page) = &page {
             page_keeping::keep(id, page.writer.as_fd());
         }
@@ -300,6 +340,7 @@ impl Daemon {
             command: request.command,
             provenance,
             memory: request.memory,
+            partition: request.partition,
             adopted: None,
             uid: peer.uid,
             first_process: self.process(request.pid),
@@ -308,6 +349,7 @@ impl Daemon {
             planned: None,
             effective: CpuSet::new(),
             set_by_others: None,
+            limited: None,
             told_mismatch: None,
             books: Books::open(self.parts.clock.now_ns()),
             used: None,
@@ -383,6 +425,16 @@ impl Daemon {
     }
 }
 
+/// Whether one more can be managed beside so many.
+fn has_room(applications: usize) -> Result<(), ErrorReply> {
+    if applications < APPLICATIONS {
+        return Ok(());
+    }
+    Err(ErrorReply::Unavailable {
+        message: format!("{APPLICATIONS} applications are managed already"),
+    })
+}
+
 /// A descriptor of a process.
 pub(crate) fn process_descriptor(pid: u32) -> Result<OwnedFd, ErrorReply> {
     i32::try_from(pid)
@@ -415,4 +467,17 @@ pub(crate) fn has_ended(process: &OwnedFd) -> bool {
         tv_nsec: 0,
     };
     poll(&mut watched, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_are_managed_at_a_time_and_not_one_more() {
+        assert!(has_room(APPLICATIONS - 1).is_ok());
+        let told = has_room(APPLICATIONS).unwrap_err();
+        assert!(matches!(told, ErrorReply::Unavailable { .. }), "{told}");
+        assert!(told.to_string().contains("1024"), "{told}");
+    }
 }

@@ -157,7 +157,9 @@ pub(crate) fn calibrate(args: &Args, out: Option<&Path>) -> anyhow::Result<()> {
 
 fn usable(reserve: CpuSet, topology: &Topology) -> anyhow::Result<CpuSet> {
     let allowed = own_affinity()?.intersection(topology.cpus());
-    Ok(UsableCpus::system(reserve).read(&allowed)?.cpus)
+    Ok(UsableCpus::system(reserve)
+        .read(&allowed, &CpuSet::new())?
+        .cpus)
 }
 
 /// Other programs make the machine look slower than it is.

@@ -27,6 +27,7 @@ mod args;
 mod config_file;
 mod interval;
 mod launch;
+mod limited;
 mod logging;
 mod machine_file;
 mod message;

@@ -49,6 +49,8 @@ pub(crate) struct ProgramRule {
     /// The runtime interface: "on" or "off".
     #[schemars(with = "Option<String>")]
     pub(crate) runtime: Option<RuntimeChoice>,
+    /// Whether it has its CPUs to itself, if the user may have that and the machine offers it.
+    pub(crate) isolated: Option<bool>,
 }
 
 /// A value that is written as on the command line.
@@ -155,7 +157,9 @@ impl RuleError {
 pub(crate) enum RuleError {
     #[error("program {0}")]
     UnknownName(#[from] UnknownName),
-    #[error("program rule {number}: says nothing; give teams, threads, schedule, qos or runtime")]
+    #[error(
+        "program rule {number}: says nothing; give teams, threads, schedule, qos, runtime or isolated"
+    )]
     Empty { number: usize },
     #[error(
         "program rule {number}: path = {path:?} fits no program; give an absolute path, or one that \
@@ -189,7 +193,8 @@ impl ProgramRules {
                 || rule.threads.is_some()
                 || rule.schedule.is_some()
                 || rule.qos.is_some()
-                || rule.runtime.is_some();
+                || rule.runtime.is_some()
+                || rule.isolated.is_some();
             if !settles {
                 return Err(RuleError::Empty { number });
             }

@@ -105,7 +105,10 @@ impl Daemon {
         changes.later("state_dir", &old.state_dir, &new.state_dir);
 
         let usable_cpus = UsableCpus::system(new.reserve.clone());
-        let usable = usable_cpus.read(&self.parts.enforcer.limit()?)?;
+        let usable = usable_cpus.read(
+            &self.parts.enforcer.limit()?,
+            &self.parts.enforcer.exclusive(),
+        )?;
         ensure!(
             !usable.cpus.is_empty(),
             "reserve {} would leave no CPU to give out",

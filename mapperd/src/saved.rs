@@ -15,7 +15,7 @@ use crate::account::Books;
 use crate::adopt::Adoption;
 use crate::settling::Provenance;
 use anyhow::{Context, bail};
-use mapper_control::schema::MemoryPolicy;
+use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -93,6 +93,9 @@ pub(crate) struct SavedApp {
     /// What is done with its memory when its CPUs move.
     #[serde(default)]
     pub(crate) memory: MemoryPolicy,
+    /// Whether it is to have its CPUs to itself.
+    #[serde(default)]
+    pub(crate) partition: Partition,
     /// What it was before, if it was adopted.
     #[serde(default)]
     pub(crate) adopted: Option<Adoption>,
@@ -313,6 +316,7 @@ mod tests {
             books: Books::default(),
             provenance: Provenance::default(),
             memory: MemoryPolicy::Keep,
+            partition: Partition::Member,
             adopted: None,
             token: Some("00000000000000ab".into()),
         });

@@ -17,8 +17,8 @@
 use crate::message::Peer;
 use crate::program_rules::{ProgramRule, ProgramRules};
 use mapper_control::schema::{
-    BY_DEFAULT, LaunchRequest, LinkedOpenMp, OpenSetting, Program, RuntimeChoice, Settled,
-    TeamsAsked,
+    BY_DEFAULT, LaunchRequest, LinkedOpenMp, OpenSetting, Partition, Program, RuntimeChoice,
+    Settled, TeamsAsked,
 };
 use mapper_model::TeamMode;
 use serde::{Deserialize, Serialize};
@@ -114,6 +114,9 @@ pub(crate) fn settle(
         .filter(|_| open(OpenSetting::Qos))
     {
         request.spec.qos = qos;
+    }
+    if rule.and_then(|rule| rule.isolated) == Some(true) && open(OpenSetting::Partition) {
+        request.partition = Partition::Isolated;
     }
     let interface = match (request.runtime, rule.and_then(|rule| rule.runtime)) {
         (RuntimeChoice::Off, _) if open(OpenSetting::Runtime) => Interface::Missing,
@@ -237,18 +240,20 @@ mod tests {
 
     #[test]
     fn a_rule_settles_what_is_open_and_nothing_else() {
-        let text = "[[program]]\nbuild_id = \"00C0FFEE\"\nqos = 0.5\nthreads = \"all\"\nschedule = \"adaptive\"\nruntime = \"off\"\n";
+        let text = "[[program]]\nbuild_id = \"00C0FFEE\"\nqos = 0.5\nthreads = \"all\"\nschedule = \"adaptive\"\nruntime = \"off\"\nisolated = true\n";
         let mut asked = request(TeamsAsked::Open, TeamMode::Fixed, LinkedOpenMp::Libgomp);
         let none = ProgramRules::default();
         let settled = settle(&rules(text), &none, &peer(), &mut asked).0;
         assert_eq!((settled.threads, settled.schedule), (None, None));
         assert_eq!(asked.spec.qos, Qos::default());
         assert_eq!(asked.runtime, RuntimeChoice::On);
+        assert_eq!(asked.partition, Partition::Member);
         asked.open = [
             OpenSetting::Qos,
             OpenSetting::Threads,
             OpenSetting::Schedule,
             OpenSetting::Runtime,
+            OpenSetting::Partition,
         ]
         .into();
         let settled = settle(&rules(text), &none, &peer(), &mut asked).0;
@@ -256,6 +261,7 @@ mod tests {
         assert_eq!(settled.schedule, Some(Schedule::Adaptive));
         assert_eq!(asked.spec.qos.get(), 0.5);
         assert_eq!(asked.runtime, RuntimeChoice::Off);
+        assert_eq!(asked.partition, Partition::Isolated);
     }
 
     #[test]

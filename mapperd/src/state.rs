@@ -20,6 +20,7 @@
 use crate::account::{Books, Closed};
 use crate::adopt::Adoption;
 use crate::launch::Pending;
+use crate::limited::Limited;
 use crate::message::{Answer, Inbox, Message, Peer, Sender, Served};
 use crate::metrics::Tally;
 use crate::page::{self, Page};
@@ -34,7 +35,7 @@ use crate::settling::Provenance;
 use crate::surroundings::Sleep;
 use crate::tick::Used;
 use crate::watch::Watches;
-use mapper_control::schema::{ExitedRequest, MemoryPolicy, Selection};
+use mapper_control::schema::{ExitedRequest, MemoryPolicy, Partition, Selection};
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_host::chain;
 use mapper_host::clock::Clock;
@@ -95,6 +96,8 @@ pub(crate) struct Daemon {
     pub(crate) started_ns: u64,
     /// CPUs that may be given out, as of the last decision.
     pub(crate) usable: CpuSet,
+    /// CPUs that are online, as of the last decision.
+    pub(crate) online: CpuSet,
     /// How long the machine has slept so far.
     pub(crate) sleep: Sleep,
     /// Reports of applications that have ended.
@@ -117,6 +120,8 @@ pub(crate) struct App {
     pub(crate) provenance: Provenance,
     /// What is done with its memory when its CPUs move.
     pub(crate) memory: MemoryPolicy,
+    /// Whether it is to have its CPUs to itself.
+    pub(crate) partition: Partition,
     /// What it was before, if it was adopted.
     pub(crate) adopted: Option<Adoption>,
     pub(crate) uid: u32,
@@ -129,6 +134,8 @@ pub(crate) struct App {
     pub(crate) effective: CpuSet,
     /// The CPUs that somebody else has set for it, which are left alone.
     pub(crate) set_by_others: Option<CpuSet>,
+    /// The limit around it that keeps it off CPUs that are given out.
+    pub(crate) limited: Option<Limited>,
     /// What was found in force instead of what was planned, when it was last logged.
     pub(crate) told_mismatch: Option<CpuSet>,
     pub(crate) books: Books,
@@ -186,6 +193,7 @@ impl Daemon {
             decisions: 0,
             started_ns,
             usable: CpuSet::new(),
+            online: CpuSet::new(),
             sleep,
             closed: Closed::default(),
             tally: Tally::default(),
@@ -212,6 +220,7 @@ impl Daemon {
         let kept: Vec<String> = kept.map(|(why, cpus)| format!("; {why}: {cpus}")).collect();
         tracing::info!("CPUs to give out: {}{}", usable.cpus, kept.concat());
         daemon.usable = usable.cpus;
+        daemon.online = usable.online;
         Ok(daemon)
     }
 

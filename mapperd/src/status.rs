@@ -1,14 +1,16 @@
 //! Answers to questions about what the daemon does.
 
+use crate::limited;
 use crate::message::{Answer, Peer, Served};
 use crate::state::{App, Daemon};
 use mapper_abi::{ReportFlags, RuntimeReport, Runtimes, TeamsOff};
 use mapper_control::schema::{
-    AppStatus, CurveEntry, DaemonStatus, DecisionEntry, ExplainReply, PoliciesReply, PolicyEntry,
-    PolicyKind, RuntimeState, RuntimeStatus, SocketLayout, Status, StretchedInterval, ToldReason,
-    TopologyStatus,
+    AppStatus, CurveEntry, DaemonStatus, DecisionEntry, ExplainReply, Partition, PartitionStatus,
+    PoliciesReply, PolicyEntry, PolicyKind, RuntimeState, RuntimeStatus, Selection, SocketLayout,
+    Status, StretchedInterval, ToldReason, TopologyStatus,
 };
 use mapper_control::{ErrorReply, PROTOCOL, Reply};
+use mapper_host::enforce::Standing;
 use mapper_model::{CpuSet, Reason, Topology};
 use mapper_pipeline as pipeline;
 
@@ -33,6 +35,7 @@ impl Daemon {
                 mapping: config.mapping.clone(),
                 enforcer: self.parts.enforcer_selection.clone(),
                 counters: self.parts.counters_selection.clone(),
+                isolation: Some(self.isolation()),
             },
             topology: TopologyStatus {
                 cpus: topology.cpus().len(),
@@ -77,6 +80,7 @@ impl Daemon {
             command: app.command.clone(),
             state: match (&app.set_by_others, share) {
                 (Some(_), _) => "set by others".to_owned(),
+                (None, None) if app.limited.is_some() => "limited".to_owned(),
                 (None, Some(share)) => share.state.clone(),
                 (None, None) => String::new(),
             },
@@ -95,6 +99,7 @@ impl Daemon {
             teams_by: app.provenance.teams_by.clone(),
             runtime: runtime_status(app),
             memory: app.memory,
+            partition: self.partition_status(app),
             adopted: app.adopted.as_ref().map(|adopted| adopted.target.clone()),
             reasons: told(reasons),
             sentence: match (&app.set_by_others, &app.planned) {
@@ -103,8 +108,41 @@ impl Daemon {
                      written to its cpuset.cpus"
                 ),
                 (None, Some(planned)) => planned.sentence.clone(),
-                (None, None) => String::new(),
+                (None, None) => app
+                    .limited
+                    .as_ref()
+                    .map_or_else(String::new, limited::sentence),
             },
+        }
+    }
+
+    /// Whether applications can be isolated.
+    fn isolation(&self) -> Selection {
+        match self.parts.enforcer.may_isolate() {
+            Ok(()) => Selection {
+                name: "remote partitions".to_owned(),
+                not_better: Vec::new(),
+            },
+            Err(error) => Selection {
+                name: "none".to_owned(),
+                not_better: vec![mapper_host::chain(&error)],
+            },
+        }
+    }
+
+    /// What has become of an isolation that was asked for, or that an earlier daemon left.
+    fn partition_status(&self, app: &App) -> Option<PartitionStatus> {
+        match self.parts.enforcer.standing(app.id) {
+            Standing::Member if app.partition.is_member() => None,
+            Standing::Member => Some(PartitionStatus::default()),
+            Standing::Isolated => Some(PartitionStatus {
+                in_force: Partition::Isolated,
+                why_not: None,
+            }),
+            Standing::NotIsolated(why) => Some(PartitionStatus {
+                in_force: Partition::Member,
+                why_not: Some(why),
+            }),
         }
     }
 
@@ -132,6 +170,7 @@ impl Daemon {
             teams_by: app.provenance.teams_by.clone(),
             runtime: runtime_status(app),
             stretched: self.stretched(),
+            partition: self.partition_status(app),
             curve: explained
                 .curve
                 .iter()
@@ -263,6 +302,7 @@ fn outline(app: &App) -> AppStatus {
         teams_by: String::new(),
         runtime: RuntimeStatus::default(),
         memory: app.memory,
+        partition: None,
         adopted: None,
         reasons: Vec::new(),
         sentence: String::new(),

@@ -12,6 +12,8 @@
 //! group may write to it, too, but takes nothing from others by that: the group is released to him as he
 //! set it. So is one in which he makes more groups than can be looked through.
 //!
+//! *Limits around one application* are another module's ([`limited`](crate::limited)).
+//!
 //! *Sleep.* Monotonic time stands still while the machine is suspended, and so does everything that
 //! is measured. Still, caches are cold and clocks have changed: the interval in which the machine slept
 //! is no sample. Changes of the wall clock are not noticed, since it is not used.
@@ -38,8 +40,9 @@ impl Daemon {
     pub(crate) fn look_around(&mut self) -> Surroundings {
         let cpus = self.look_at_cpus();
         let others = self.look_for_others();
+        let limits = self.look_for_limits();
         let sleep = self.look_for_sleep();
-        if [cpus, others, sleep].contains(&Surroundings::Changed) {
+        if [cpus, others, limits, sleep].contains(&Surroundings::Changed) {
             Surroundings::Changed
         } else {
             Surroundings::AsBefore
@@ -60,6 +63,7 @@ impl Daemon {
         {
             self.read_topology_again();
         }
+        self.online = usable.online;
         if usable.cpus == self.usable {
             return Surroundings::AsBefore;
         }
@@ -104,7 +108,8 @@ impl Daemon {
                 continue;
             }
             // A newcomer's set is about to be written.
-            if app.planned.is_none() && app.set_by_others.is_none() {
+            let placed = app.planned.is_some() || app.limited.is_some();
+            if !placed && app.set_by_others.is_none() {
                 continue;
             }
             let found = self.parts.enforcer.set_by_others(app.id);
@@ -166,18 +171,36 @@ impl Daemon {
         Surroundings::Changed
     }
 
-    /// What remains to be given out beside those that others have placed; everything, if they hold
-    /// it all.
+    /// What remains to be given out beside those that others have placed, and those that are limited;
+    /// everything, if they hold it all.
     pub(crate) fn left_by_others(&self) -> CpuSet {
         let mut left = self.usable.clone();
         for app in self.apps.iter().filter(|app| app.set_by_others.is_some()) {
             left.remove_all(&app.effective);
+        }
+        for limited in self.apps.iter().filter_map(|app| app.limited.as_ref()) {
+            left.remove_all(&limited.given);
         }
         if left.is_empty() {
             self.usable.clone()
         } else {
             left
         }
+    }
+
+    /// What is left of these CPUs for plans. If every application is to have its CPUs to itself, the last CPU of
+    /// the machine is not for them: the kernel isolates none but where one is left to all others.
+    pub(crate) fn less_housekeeping(&self, mut cpus: CpuSet) -> CpuSet {
+        let mut others = self.apps.iter().filter(|app| app.partition.is_member());
+        if !self.apps.is_empty()
+            && others.next().is_none()
+            && cpus.len() > 1
+            && self.online.is_subset(&cpus)
+            && let Some(first) = cpus.first_cpu()
+        {
+            cpus.remove(first);
+        }
+        cpus
     }
 
     fn look_for_sleep(&mut self) -> Surroundings {

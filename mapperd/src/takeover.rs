@@ -24,7 +24,7 @@ use crate::settling::Provenance;
 use crate::state::{App, Daemon, Lease};
 use crate::watch::Watches;
 use anyhow::Context;
-use mapper_control::schema::MemoryPolicy;
+use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_host::chain;
 use mapper_host::enforce::{EnforcerKind, Former};
 use mapper_host::procfs::ProcFs;
@@ -126,6 +126,9 @@ impl Daemon {
         pages.drop_rest();
         if self.has_work() {
             self.membership_changed();
+        } else if let Err(error) = self.parts.enforcer.refresh() {
+            // There is no decision that would look at what is left.
+            tracing::warn!("processes not looked at: {}", chain(&error));
         }
     }
 
@@ -149,6 +152,11 @@ impl Daemon {
             set_by_others: saved.set_by_others.clone(),
             processes: saved.processes,
         })?;
+        if saved.partition == Partition::Isolated
+            && let Err(error) = enforcer.isolate(id)
+        {
+            tracing::warn!(app = id.0, "not isolated again: {}", chain(&error));
+        }
         // A stop gave all CPUs back; threads' masks have to be set again in any case.
         let again = ending == Ending::Stopping || enforcer.kind() == EnforcerKind::Affinity;
         if again
@@ -185,6 +193,7 @@ impl Daemon {
             command: saved.command,
             provenance: saved.provenance,
             memory: saved.memory,
+            partition: saved.partition,
             adopted: saved.adopted,
             uid: saved.uid,
             first_process: saved.first_process,
@@ -193,6 +202,7 @@ impl Daemon {
             planned: saved.planned,
             effective,
             set_by_others: saved.set_by_others,
+            limited: None,
             told_mismatch: None,
             books: saved.books,
             used: None,
@@ -229,6 +239,7 @@ impl Daemon {
             command: String::new(),
             provenance: Provenance::default(),
             memory: MemoryPolicy::Keep,
+            partition: Partition::Member,
             adopted: None,
             uid,
             first_process: self.process(first),
@@ -284,6 +295,7 @@ impl Daemon {
                 command: app.command.clone(),
                 provenance: app.provenance.clone(),
                 memory: app.memory,
+                partition: app.partition,
                 adopted: app.adopted.clone(),
                 uid: app.uid,
                 first_process: app.first_process,

@@ -44,6 +44,7 @@ impl Daemon {
             recorder.write(&observation, &plan);
         }
         self.write_books(&observation, &floors);
+        self.shrink_limited();
         if self.may_be_enforced(&plan, &observation) {
             self.enforce(&plan);
             // Arrivals and departures are saved when all that belongs to them is done.
@@ -51,6 +52,7 @@ impl Daemon {
                 self.save(Ending::Running);
             }
         }
+        self.place_limited();
         self.tally.decided(started.elapsed());
         let times = Times {
             observe_ns: nanoseconds(observed),
@@ -158,13 +160,16 @@ impl Daemon {
 
     pub(crate) fn read_usable(&self) -> anyhow::Result<Usable> {
         let limit = self.parts.enforcer.limit()?;
-        Ok(self.parts.usable_cpus.read(&limit)?)
+        Ok(self
+            .parts
+            .usable_cpus
+            .read(&limit, &self.parts.enforcer.exclusive())?)
     }
 
     fn observe(&mut self, trigger: Trigger) -> Observation {
         self.decisions += 1;
         let now_ns = self.parts.clock.now_ns();
-        let usable = self.left_by_others();
+        let usable = self.less_housekeeping(self.left_by_others());
         let enforcer = &mut self.parts.enforcer;
         let counters = &mut self.parts.counters;
         let proc = &self.parts.proc;
@@ -173,7 +178,7 @@ impl Daemon {
         let apps = self
             .apps
             .iter_mut()
-            .filter(|app| app.set_by_others.is_none())
+            .filter(|app| app.set_by_others.is_none() && app.limited.is_none())
             .map(|app| {
                 // A newcomer has nothing in force that was decided for it.
                 if app.planned.is_some()

@@ -5,7 +5,7 @@
 mod private_daemon;
 
 use mapper_control::ClientErrorKind;
-use mapper_control::schema::{AdoptRequest, AdoptTarget};
+use mapper_control::schema::{AdoptRequest, AdoptTarget, MemoryPolicy};
 use mapper_host::enforce::masks;
 use mapper_model::{AppName, CpuRange, CpuSet, Qos, ThreadId};
 use private_daemon::{Daemon, Program, all_cpus, cpus_of, eventually, launch};
@@ -227,4 +227,24 @@ fn what_it_has_now_is_written_down_or_it_is_not_adopted() {
     assert_eq!(cpus_of(stranger.child), first_cpu());
     std::fs::remove_dir_all(&file).unwrap();
     daemon.client().adopt(stranger.request()).unwrap();
+}
+
+#[test]
+fn memory_can_follow_only_where_it_can_be_bound_and_a_running_program_keeps_its_policy() {
+    let daemon = Daemon::start();
+    let stranger = Stranger::start();
+    for (memory, says) in [
+        (MemoryPolicy::Local, "--enforcer cgroup"),
+        (MemoryPolicy::Unknown, "give local"),
+    ] {
+        let text = refusal(
+            &daemon,
+            AdoptRequest {
+                memory,
+                ..stranger.request()
+            },
+        );
+        assert!(text.contains(says), "{text}");
+    }
+    assert!(daemon.status().apps.is_empty());
 }

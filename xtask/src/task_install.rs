@@ -129,7 +129,7 @@ enum Folder {
 }
 
 /// Everything that is installed: what, into which folder, under which name, with which mode.
-const FILES: [(Source, Folder, &str, u32); 18] = [
+const FILES: [(Source, Folder, &str, u32); 19] = [
     (
         Source::Built("mapperd"),
         Folder::Prefix,
@@ -214,6 +214,12 @@ const FILES: [(Source, Folder, &str, u32); 18] = [
         Source::Checkout("deploy/adopt.conf"),
         Folder::Prefix,
         "share/mapper/adopt.conf",
+        0o644,
+    ),
+    (
+        Source::Checkout("deploy/partitions.conf"),
+        Folder::Prefix,
+        "share/mapper/partitions.conf",
         0o644,
     ),
     (

@@ -207,6 +207,7 @@ fn launch() -> LaunchRequest {
     let mut spec = AppSpec::named(name("fft"));
     spec.cpus = CpuRange::new(1, Some(4)).unwrap();
     let mut request = LaunchRequest::new(7, ["./fft", "-n"], spec, RuntimeChoice::On);
+    request.partition = Partition::Isolated;
     request.teams_asked = TeamsAsked::Auto;
     request.open = [OpenSetting::Qos, OpenSetting::Threads].into();
     request.program = Some(Program {
@@ -269,6 +270,7 @@ fn status() -> Status {
             mapping: "sam_mph".into(),
             enforcer: selection(),
             counters: selection(),
+            isolation: Some(selection()),
         },
         topology: TopologyStatus {
             cpus: 4,
@@ -313,6 +315,10 @@ fn status() -> Status {
                 notes: vec!["spins".into()],
             },
             memory: MemoryPolicy::Local,
+            partition: Some(PartitionStatus {
+                in_force: Partition::Member,
+                why_not: Some("Linux 6.1".into()),
+            }),
             adopted: Some(AdoptTarget::Unit("fft.service".into())),
             reasons: vec![Reason::Steady.into()],
             sentence: "2 CPUs: steady".into(),
@@ -370,6 +376,7 @@ fn replies() -> BTreeMap<&'static str, Reply> {
                     notes: vec!["static".into()],
                 },
                 stretched: Some(stretched()),
+                partition: Some(PartitionStatus::default()),
                 curve: vec![CurveEntry {
                     cpus: 2,
                     performance: 1.5,

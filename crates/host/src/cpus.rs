@@ -53,14 +53,16 @@ impl UsableCpus {
         }
     }
 
-    /// Reads them now. `allowed` is what the enforcer may give out at most.
+    /// Reads them now. `allowed` is what the enforcer may give out at most, `own` what it has isolated for its
+    /// applications: newer kernels count that among the isolated CPUs.
     ///
     /// # Errors
     /// When the list of online CPUs cannot be read.
-    pub fn read(&self, allowed: &CpuSet) -> Result<Usable, HostError> {
+    pub fn read(&self, allowed: &CpuSet, own: &CpuSet) -> Result<Usable, HostError> {
         let online = read_cpu_list(&self.sysfs.join("online"))?;
         // Absent on kernels without the option.
         let isolated = read_cpu_list(&self.sysfs.join("isolated")).unwrap_or_default();
+        let isolated = isolated.difference(own);
         let may = online.intersection(allowed);
         let isolated = if may.is_subset(&isolated) {
             CpuSet::new()
@@ -113,7 +115,7 @@ mod tests {
     fn usable_is_online_and_allowed_less_isolated_and_reserved() {
         let dir = sysfs("0-7\n", "6-7\n");
         let usable = UsableCpus::at(dir.path(), set("0"))
-            .read(&set("0-3,6-9"))
+            .read(&set("0-3,6-9"), &CpuSet::new())
             .unwrap();
         assert_eq!(usable.cpus, set("1-3"));
         assert_eq!(usable.isolated, set("6-7"));
@@ -125,9 +127,18 @@ mod tests {
     fn isolated_cpus_are_used_by_a_daemon_that_is_confined_to_them() {
         let dir = sysfs("0-7\n", "4-7\n");
         let usable = UsableCpus::at(dir.path(), CpuSet::new())
-            .read(&set("4-5"))
+            .read(&set("4-5"), &CpuSet::new())
             .unwrap();
         assert_eq!(usable.cpus, set("4-5"));
+    }
+
+    #[test]
+    fn what_was_isolated_for_an_application_is_usable() {
+        let dir = sysfs("0-7\n", "2-3,6-7\n");
+        let usable = UsableCpus::at(dir.path(), CpuSet::new())
+            .read(&set("0-7"), &set("2-3"))
+            .unwrap();
+        assert_eq!(usable.cpus, set("0-5"));
     }
 
     #[test]
@@ -135,7 +146,7 @@ mod tests {
         let dir = sysfs("0-1\n", "\n");
         std::fs::remove_file(dir.path().join("isolated")).unwrap();
         let usable = UsableCpus::at(dir.path(), CpuSet::new())
-            .read(&set("0-1"))
+            .read(&set("0-1"), &CpuSet::new())
             .unwrap();
         assert_eq!(usable.cpus, set("0-1"));
     }
@@ -143,7 +154,7 @@ mod tests {
     #[test]
     fn this_machine_has_a_usable_cpu() {
         let usable = UsableCpus::system(CpuSet::new())
-            .read(&own_affinity().unwrap())
+            .read(&own_affinity().unwrap(), &CpuSet::new())
             .unwrap();
         assert!(!usable.cpus.is_empty());
         assert!(usable.cpus.is_subset(&present().unwrap()));

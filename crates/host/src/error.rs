@@ -1,5 +1,6 @@
 //! Errors of kernel I/O: what was tried, on which path, with which value.
 
+use mapper_model::CpuSet;
 use std::error::Error;
 use std::fmt::Write;
 use std::io;
@@ -75,6 +76,16 @@ pub enum HostError {
         #[source]
         source: Box<HostError>,
     },
+    /// A partition does not stand.
+    #[error("CPUs {cpus} are not isolated: {} says {told:?}", path.display())]
+    Partition {
+        /// The file that tells.
+        path: PathBuf,
+        /// What was to be its own.
+        cpus: CpuSet,
+        /// What the kernel says, with its reason.
+        told: String,
+    },
     /// systemd did not do what it was asked to.
     #[error("{action} {unit} through systemd: {why}")]
     Systemd {
@@ -115,6 +126,7 @@ impl HostError {
             Self::Malformed { .. }
             | Self::Missing(_)
             | Self::NotAdoptable { .. }
+            | Self::Partition { .. }
             | Self::Systemd { .. } => None,
         }
     }

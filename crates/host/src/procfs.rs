@@ -9,7 +9,7 @@
 //! Readers work on any directory that looks like `/proc`, so tests use fixtures.
 
 use crate::HostError;
-use mapper_model::{CpuSet, ThreadId};
+use mapper_model::{CpuId, CpuSet, ThreadId};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
@@ -103,6 +103,27 @@ impl ProcFs {
     pub fn stat(&self, pid: u32) -> Result<ProcessStat, HostError> {
         self.read(&format!("{pid}/stat"), |text, path| {
             parse_stat(text).ok_or_else(|| HostError::malformed(path, "expected proc stat", text))
+        })
+    }
+
+    /// Whether a thread wants a CPU now, and on which it is or was last.
+    ///
+    /// # Errors
+    /// When there is no such thread or the file is malformed.
+    pub fn running(&self, thread: ThreadId) -> Result<Running, HostError> {
+        self.read(&format!("{thread}/stat"), |text, path| {
+            let malformed = || HostError::malformed(path, "expected proc stat", text);
+            let stat = parse_stat(text).ok_or_else(malformed)?;
+            if stat.state != 'R' {
+                return Ok(Running::Not);
+            }
+            // The state is field 3 of `proc(5)`, and the first behind the name; the processor is field 39.
+            let name_ends = text.iter().rposition(|b| *b == b')').unwrap_or_default();
+            std::str::from_utf8(&text[name_ends..])
+                .ok()
+                .and_then(|rest| rest.split_ascii_whitespace().nth(37)?.parse().ok())
+                .map(|cpu| Running::On(CpuId(cpu)))
+                .ok_or_else(malformed)
         })
     }
 
@@ -302,6 +323,15 @@ impl ProcFs {
         }
         Ok(())
     }
+}
+
+/// Whether a thread wants a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Running {
+    /// It sleeps, or is stopped.
+    Not,
+    /// It runs on this CPU, or waits for it.
+    On(CpuId),
 }
 
 /// The longest text file that is read whole: descriptions of the largest machines are some MB.

@@ -43,6 +43,7 @@ fn app(id: u64, name: &str, list: &str) -> AppStatus {
         teams_by: "by default".into(),
         runtime: RuntimeStatus::default(),
         memory: MemoryPolicy::Keep,
+        partition: None,
         adopted: None,
         reasons: vec![],
         sentence: String::new(),
@@ -78,6 +79,10 @@ pub(crate) fn idle() -> Status {
                 name: "cgroup v2 cpuset in /sys/fs/cgroup/mapper.slice".into(),
                 not_better: vec![],
             },
+            isolation: Some(Selection {
+                name: "none".into(),
+                not_better: vec!["no isolated CPUs: this kernel knows no remote partitions; use Linux 6.7 or later".into()],
+            }),
             counters: Selection {
                 name: "runtime progress and CPU time".into(),
                 not_better: vec![
@@ -204,6 +209,7 @@ pub(crate) fn explain() -> ExplainReply {
             notes: vec![],
         },
         stretched: Some(stretched()),
+        partition: None,
         curve: vec![
             point(8, 702_000.0, 12_000.0, 4.0),
             point(16, 1_180_000.0, 20_500.0, 2.5),

@@ -297,3 +297,131 @@ pub(crate) fn an_adopted_group_stays_in_its_place_and_gets_its_cpus_back() -> Re
         Ok(())
     })
 }
+
+/// `systemctl set-property` on the slice that an adopted unit is in.
+pub(crate) fn an_adopted_unit_is_kept_within_a_limit_that_is_set_later() -> Result<()> {
+    let _allowed = Allowed::install()?;
+    let service = Service::start("bounded.service", &["Slice=bounded.slice"], WITH_CHILD)?;
+    let group = service.group()?;
+    mapperctl(User::Root, &["adopt", "--unit", service.0])?;
+    let rival = rival()?;
+    ensure_confined(&group, &rival)?;
+    let limit = |cpus: &str| {
+        let property = format!("AllowedCPUs={cpus}");
+        systemctl(&["set-property", "--runtime", "bounded.slice", &property])
+    };
+    limit("0-2")?;
+    let within = kernel::cpu_list("0-2")?;
+    wait_for("the daemon to keep to the limit", || {
+        let told = status_of("bounded")?;
+        ensure!(told["state"] == "limited", "status says {told}");
+        let (promised, given) = (
+            kernel::cpu_list(told["cpus"].as_str().unwrap_or_default())?,
+            kernel::cpu_list(&kernel::read(group.join("cpuset.cpus"))?)?,
+        );
+        for cpus in [&promised, &given, &effective_cpus(&group)?] {
+            ensure!(cpus.is_subset(&within), "it has {cpus}, of {within}");
+            let theirs = rival.cpus()?;
+            ensure!(cpus.is_disjoint(&theirs), "{cpus} and {theirs} overlap");
+        }
+        Ok(())
+    })?;
+    kill_daemon()?;
+    wait_for("the next daemon to keep to it", || {
+        let told = status_of("bounded")?;
+        ensure!(told["state"] == "limited", "status says {told}");
+        Ok(())
+    })?;
+    limit(&online_cpus()?.to_string())?;
+    wait_for("the daemon to see that the limit is gone", || {
+        let told = status_of("bounded")?;
+        ensure!(told["state"] != "limited", "status says {told}");
+        let cpus = ensure_confined(&group, &rival)?;
+        ensure!(cpus.len() > 3, "it still has {cpus}");
+        Ok(())
+    })
+}
+
+pub(crate) fn memory_of_an_adopted_unit_follows_its_cpus_through_systemd() -> Result<()> {
+    let _allowed = Allowed::install()?;
+    let service = Service::start("placed.service", &[], WITH_CHILD)?;
+    let group = service.group()?;
+    let asked = ["adopt", "--unit", service.0, "--mem", "interleave"];
+    let told = refusal(User::Root, &asked)?;
+    ensure!(told.contains("give local or keep"), "root was told {told}");
+    let asked = ["--mem", "local", "--max-cpus", "2"];
+    mapperctl(
+        User::Root,
+        &[&["adopt", "--unit", service.0], &asked[..]].concat(),
+    )?;
+    let mems = |name| kernel::read(group.join(name));
+    let nodes = wait_for("its memory to be bound", || {
+        let nodes = property(service.0, "AllowedMemoryNodes")?;
+        let cpus = effective_cpus(&group)?;
+        let cpu = cpus.first_cpu().context("it has no CPU")?;
+        // The guest has four CPUs to a node, in order.
+        let node = (cpu.0 / 4).to_string();
+        ensure!(nodes.contains(&node), "nodes \"{nodes}\", CPUs {cpus}");
+        ensure!(mems("cpuset.mems")? == nodes, "{}", mems("cpuset.mems")?);
+        Ok(nodes)
+    })?;
+    systemctl(&["daemon-reload"])?;
+    let after = mems("cpuset.mems.effective")?;
+    ensure!(
+        after == nodes,
+        "after daemon-reload it has {after}, not {nodes}"
+    );
+    kill_daemon()?;
+    mapperctl(User::Root, &["release", "placed"])?;
+    wait_for("its nodes to come back", || {
+        let (all, now) = (
+            kernel::read("/sys/devices/system/node/has_memory")?,
+            mems("cpuset.mems.effective")?,
+        );
+        ensure!(now == all, "it has nodes {now}, not {all}");
+        let nodes = property(service.0, "AllowedMemoryNodes")?;
+        ensure!(nodes.is_empty(), "AllowedMemoryNodes is \"{nodes}\"");
+        Ok(())
+    })
+}
+
+pub(crate) fn what_lost_its_state_is_roots_to_release_and_stays_released() -> Result<()> {
+    let _allowed = Allowed::install()?;
+    let service = Service::start("lost.service", &["User=alice"], WITH_CHILD)?;
+    let pid = service.pid()?;
+    mapperctl(User::Alice, &["adopt", "--pid", &pid.to_string()])?;
+    let group = kernel::group_of(pid)?;
+    systemctl(&["stop", UNIT])?;
+    std::fs::remove_file("/var/lib/mapper/state.json").context("lose the state")?;
+    systemctl(&["start", UNIT])?;
+    let name = group.file_name().and_then(|name| name.to_str());
+    let number = name.and_then(|name| name.strip_prefix("app-"));
+    let name = format!("recovered-{}", number.context("its group has no number")?);
+    let told = status_of(&name)?;
+    ensure!(told["adopted"].is_null(), "status says {told}");
+    let refused = refusal(User::Alice, &["release", &name])?;
+    ensure!(refused.contains("root"), "alice was told {refused}");
+    mapperctl(User::Root, &["release", &name])?;
+    let listed = || -> Result<bool> {
+        let status = status()?;
+        let apps = status["apps"].as_array().context("no list")?;
+        Ok(apps.iter().any(|app| app["name"] == name.as_str()))
+    };
+    ensure!(!listed()?, "it is still managed");
+    let cpus = effective_cpus(&group)?;
+    ensure!(cpus == online_cpus()?, "released it has {cpus}");
+    // Nor does the next daemon take it for one that was forgotten.
+    kill_daemon()?;
+    ensure!(!listed()?, "the next daemon manages it again");
+    ensure!(kernel::is_running(pid), "it has ended");
+    // They are not in their unit any more, which would end them.
+    for process in children(pid)?.into_iter().chain([pid]) {
+        kill(Pid::from_raw(process.cast_signed()), Signal::SIGKILL).context("end it")?;
+    }
+    wait_for("its group to be removed", || {
+        // An idle daemon looks when somebody comes.
+        output_of(&mut crate::application::launch(User::Root, &[], &["true"])?)?;
+        ensure!(!group.exists(), "{} is left over", group.display());
+        Ok(())
+    })
+}

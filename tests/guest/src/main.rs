@@ -20,6 +20,7 @@ mod kernel;
 mod launching;
 mod lifecycle;
 mod package;
+mod partitions;
 mod permissions;
 mod service;
 mod soak;
@@ -76,6 +77,13 @@ const TESTS: &[Test] = tests![
     adopting::an_adopted_process_is_moved_with_its_child_and_goes_back,
     adopting::an_adopted_unit_is_confined_through_systemd_and_restored,
     adopting::an_adopted_group_stays_in_its_place_and_gets_its_cpus_back,
+    adopting::an_adopted_unit_is_kept_within_a_limit_that_is_set_later,
+    adopting::memory_of_an_adopted_unit_follows_its_cpus_through_systemd,
+    adopting::what_lost_its_state_is_roots_to_release_and_stays_released,
+    partitions::without_the_drop_in_isolation_is_refused_and_names_it,
+    partitions::an_isolated_application_has_its_cpus_to_itself_until_it_ends,
+    partitions::isolation_outlives_a_crash_and_ends_with_a_stop,
+    partitions::a_partition_that_the_kernel_dissolves_is_told_and_the_program_runs_on,
     lifecycle::daemon_reload_changes_nothing,
     lifecycle::a_stop_gives_all_cpus_back,
     lifecycle::applications_outlive_a_killed_daemon_and_it_comes_back,

@@ -1,6 +1,7 @@
 //! What runs already comes under management, and leaves it.
 
 use crate::PROTOCOL;
+use crate::schema::MemoryPolicy;
 use mapper_model::bounds::OutOfRange;
 use mapper_model::{AppId, AppName, CpuRange, CpuSet, Qos, Weight};
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,8 @@ pub struct AdoptRequest {
     pub weight: Weight,
     /// The CPU counts it can use.
     pub cpus: CpuRange,
+    /// What is done with its memory when its CPUs move.
+    pub memory: MemoryPolicy,
 }
 
 impl AdoptRequest {
@@ -61,6 +64,7 @@ impl AdoptRequest {
             qos: None,
             weight: Weight::default(),
             cpus: CpuRange::default(),
+            memory: MemoryPolicy::default(),
         }
     }
 }
@@ -85,6 +89,8 @@ struct AdoptWire {
     min_cpus: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_cpus: Option<u32>,
+    #[serde(default)]
+    memory: MemoryPolicy,
 }
 
 const fn one() -> u32 {
@@ -134,6 +140,7 @@ impl TryFrom<AdoptWire> for AdoptRequest {
             qos: wire.qos,
             weight: wire.weight,
             cpus: CpuRange::new(wire.min_cpus, wire.max_cpus)?,
+            memory: wire.memory,
         })
     }
 }
@@ -156,6 +163,7 @@ impl From<AdoptRequest> for AdoptWire {
             weight: request.weight,
             min_cpus: request.cpus.min(),
             max_cpus: request.cpus.max(),
+            memory: request.memory,
         }
     }
 }
@@ -217,6 +225,7 @@ mod tests {
                 name: Some(AppName::new("db").unwrap()),
                 qos: Some(Qos::new(0.7).unwrap()),
                 cpus: CpuRange::new(2, Some(6)).unwrap(),
+                memory: MemoryPolicy::Local,
                 ..AdoptRequest::of(target)
             };
             let text = serde_json::to_string(&request).unwrap();

@@ -1,6 +1,8 @@
 //! Why an application has the CPUs it has, at length.
 
-use crate::schema::{PerformanceStatus, RuntimeStatus, StretchedInterval, ToldReason};
+use crate::schema::{
+    PartitionStatus, PerformanceStatus, RuntimeStatus, StretchedInterval, ToldReason,
+};
 use mapper_model::{AppId, AppName, CpuSet, RegionPhase, TeamMode};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +61,9 @@ pub struct ExplainReply {
     /// The present time between two decisions, where it is longer than set.
     #[serde(default)]
     pub stretched: Option<StretchedInterval>,
+    /// What has become of its isolation, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<PartitionStatus>,
     /// What is known of its performance, by ascending CPU count.
     pub curve: Vec<CurveEntry>,
     /// The last decisions, oldest first: up to ten.

@@ -1,7 +1,7 @@
 //! A program is to start, and has ended.
 
 use crate::PROTOCOL;
-use crate::schema::{MemoryPolicy, OpenSetting, Program, Settled, TeamsAsked};
+use crate::schema::{MemoryPolicy, OpenSetting, Partition, Program, Settled, TeamsAsked};
 use mapper_model::bounds::OutOfRange;
 use mapper_model::{AppId, AppName, AppSpec, CpuRange, CpuSet, Qos, Resizing, TeamMode, Weight};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,8 @@ pub struct LaunchRequest {
     pub runtime: RuntimeChoice,
     /// What is done with its memory when its CPUs move.
     pub memory: MemoryPolicy,
+    /// Whether it is to have its CPUs to itself.
+    pub partition: Partition,
     /// Who chose the team mode.
     pub teams_asked: TeamsAsked,
     /// What else the user left open.
@@ -78,6 +80,7 @@ impl LaunchRequest {
             spec,
             runtime,
             memory: MemoryPolicy::default(),
+            partition: Partition::default(),
             teams_asked: TeamsAsked::default(),
             open: BTreeSet::new(),
             program: None,
@@ -127,6 +130,8 @@ struct LaunchWire {
     runtime: RuntimeChoice,
     #[serde(default)]
     memory: MemoryPolicy,
+    #[serde(default, skip_serializing_if = "Partition::is_member")]
+    partition: Partition,
     #[serde(default)]
     teams_asked: TeamsAsked,
     #[serde(default, deserialize_with = "known_settings")]
@@ -166,6 +171,7 @@ impl TryFrom<LaunchWire> for LaunchRequest {
             },
             runtime: wire.runtime,
             memory: wire.memory,
+            partition: wire.partition,
             teams_asked: wire.teams_asked,
             open: wire.open,
             program: wire.program,
@@ -181,6 +187,7 @@ impl From<LaunchRequest> for LaunchWire {
             spec,
             runtime,
             memory,
+            partition,
             teams_asked,
             open,
             program,
@@ -198,6 +205,7 @@ impl From<LaunchRequest> for LaunchWire {
             teams: spec.teams,
             runtime,
             memory,
+            partition,
             teams_asked,
             open,
             program,
@@ -281,7 +289,8 @@ mod tests {
         spec.cpus = CpuRange::new(2, Some(6)).unwrap();
         spec.teams = TeamMode::Follow;
         spec.resizing = Resizing::Never;
-        let request = LaunchRequest::new(12, ["./fft", "-n", "9"], spec, RuntimeChoice::Off);
+        let mut request = LaunchRequest::new(12, ["./fft", "-n", "9"], spec, RuntimeChoice::Off);
+        request.partition = Partition::Isolated;
         assert_eq!(request.command, "./fft -n 9");
         let text = serde_json::to_string(&request).unwrap();
         assert_eq!(

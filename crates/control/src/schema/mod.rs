@@ -12,6 +12,7 @@ mod adopt;
 mod explain;
 mod launch;
 mod memory;
+mod partition;
 mod policies;
 mod program;
 mod reload;
@@ -23,6 +24,7 @@ pub use adopt::{AdoptReply, AdoptRequest, AdoptTarget, ReleaseReply, ReleaseRequ
 pub use explain::{CurveEntry, DecisionEntry, ExplainReply, ExplainRequest};
 pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, RuntimeChoice};
 pub use memory::{MemoryPolicy, NotAMemoryPolicy};
+pub use partition::{Partition, PartitionStatus};
 pub use policies::{PoliciesReply, PolicyEntry, PolicyKind};
 pub use program::{
     BY_DEFAULT, LinkedOpenMp, NotASchedule, NotThreads, OpenSetting, Program, Schedule, Settled,

@@ -148,6 +148,8 @@ pub enum OpenSetting {
     /// `--no-runtime`. Where it is open and the runtime interface is off all the same, the launcher has found
     /// no shim.
     Runtime,
+    /// `--isolated`.
+    Partition,
 }
 
 /// [`Settled::teams_by`] where nobody decided.

@@ -1,6 +1,6 @@
 //! What the daemon does now.
 
-use crate::schema::{AdoptTarget, MemoryPolicy};
+use crate::schema::{AdoptTarget, MemoryPolicy, PartitionStatus};
 use mapper_model::{
     AppId, AppName, Bottleneck, CpuSet, MemoryRate, Performance, PerformanceSource, Qos, Reason,
     TeamMode, Weight,
@@ -46,6 +46,9 @@ pub struct DaemonStatus {
     pub enforcer: Selection,
     /// Where measurements come from.
     pub counters: Selection,
+    /// How applications that ask for it are isolated, or why none can be; absent from a daemon that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Selection>,
 }
 
 /// An interval that is longer than set, so that deciding keeps within its budget.
@@ -168,6 +171,9 @@ pub struct AppStatus {
     /// What is done with its memory when its CPUs move.
     #[serde(default)]
     pub memory: MemoryPolicy,
+    /// What has become of its isolation, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<PartitionStatus>,
     /// What it was before, if it was adopted and not launched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<AdoptTarget>,

@@ -17,9 +17,10 @@ mod adoptee;
 pub mod affinity;
 pub mod cgroup;
 pub mod masks;
+mod standing;
 pub(crate) mod tree;
 
-use crate::HostError;
+use crate::{HostError, Missing};
 use mapper_model::{AppId, AppName, CpuSet, NodeId, ThreadId};
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 pub use adoptee::{AdoptTarget, Adoptee, Departure, ForeignSet, Unfinished, Writer};
 pub use affinity::AffinityEnforcer;
 pub use cgroup::CgroupEnforcer;
+pub use standing::Standing;
 pub use tree::descendants;
 
 /// Confines applications to CPU sets.
@@ -43,6 +45,47 @@ pub trait Enforcer: fmt::Debug {
     /// # Errors
     /// When the kernel does not tell.
     fn limit(&self) -> Result<CpuSet, HostError>;
+
+    /// The CPUs that limits around an application leave to it, read now; `None` where no others stand than those
+    /// that count for all ([`Enforcer::limit`]).
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    fn limit_of(&self, _app: AppId) -> Result<Option<CpuSet>, HostError> {
+        Ok(None)
+    }
+
+    /// Whether an application can be [isolated](Enforcer::isolate) here.
+    ///
+    /// # Errors
+    /// [`HostError::Missing`] says what is missing, and what would mend it.
+    fn may_isolate(&self) -> Result<(), HostError> {
+        Err(HostError::Missing(Missing {
+            what: "isolated CPUs",
+            why: "this daemon confines by thread affinity, which keeps nobody away".to_owned(),
+            mend: "start it with --enforcer cgroup".to_owned(),
+        }))
+    }
+
+    /// From the next [`Enforcer::apply`] on, an application has its CPUs to itself. Where the kernel refuses
+    /// that, now or later, it has the CPUs all the same, and [`Enforcer::standing`] says why.
+    ///
+    /// # Errors
+    /// When it is not known, or this kind cannot isolate.
+    fn isolate(&mut self, _app: AppId) -> Result<(), HostError> {
+        self.may_isolate()
+    }
+
+    /// How its CPUs stand to the rest of the machine, as of the last [`Enforcer::refresh`] or
+    /// [`Enforcer::apply`].
+    fn standing(&self, _app: AppId) -> Standing {
+        Standing::Member
+    }
+
+    /// The CPUs of all isolated applications together. They are part of the [limit](Enforcer::limit).
+    fn exclusive(&self) -> CpuSet {
+        CpuSet::new()
+    }
 
     /// Takes an application in: from here on its processes are followed.
     ///

@@ -14,6 +14,7 @@
 
 use super::files::{MOST_GROUPS, collect_tasks, group_number, groups_below};
 use super::group_dir::{GroupDir, Populated};
+use super::partition::Partition;
 use super::systemd::UnitName;
 use super::{CgroupEnforcer, Group, Memory, name_of};
 use crate::HostError;
@@ -53,6 +54,9 @@ pub(super) struct InPlace {
     pub(super) path: PathBuf,
     /// What was set before; empty: nothing, that is all CPUs.
     pub(super) before: CpuSet,
+    /// The memory nodes that were set before, in the form of a CPU list; empty: nothing, that is all.
+    #[serde(default)]
+    pub(super) nodes_before: CpuSet,
 }
 
 /// The groups that processes were moved from, below the mount.
@@ -167,6 +171,7 @@ impl CgroupEnforcer {
             change: None,
             expected: Vec::new(),
             memory: Memory::Unbound,
+            partition: Partition::Member,
         })
     }
 
@@ -331,13 +336,19 @@ impl CgroupEnforcer {
         dir.may_write("cpuset.cpus")
             .map_err(|error| not_writable(target, error))?;
         self.refuse_narrow(target, &path, &before, &adoptee.usable)?;
+        let nodes_before = dir.read_cpus("cpuset.mems").unwrap_or_default();
         Ok(Group {
             dir,
             written: before.clone(),
-            origin: Origin::InPlace(InPlace { path, before }),
+            origin: Origin::InPlace(InPlace {
+                path,
+                before,
+                nodes_before,
+            }),
             change: None,
             expected: Vec::new(),
             memory: Memory::Unbound,
+            partition: Partition::Member,
         })
     }
 
@@ -416,11 +427,16 @@ impl CgroupEnforcer {
             written,
             origin: Origin::Unit {
                 unit,
-                place: InPlace { path, before },
+                place: InPlace {
+                    path,
+                    before,
+                    nodes_before: state.nodes,
+                },
             },
             change: None,
             expected: Vec::new(),
             memory: Memory::Unbound,
+            partition: Partition::Member,
         })
     }
 

@@ -451,3 +451,54 @@ fn a_group_with_more_groups_below_it_than_can_be_looked_through_is_not_managed()
     assert_eq!(enforcer.too_many_groups(AppId(1)), Some(1_000_000));
     assert_eq!(enforcer.tasks(AppId(1)).processes, [7]);
 }
+
+#[test]
+fn memory_of_an_adopted_group_follows_and_gets_back_the_nodes_it_had() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Other);
+    let file = mount.path().join("jobs/1/cpuset.mems");
+    for (before, after) in [("1-2\n", "1-2"), ("\n", "0-3")] {
+        fs::write(&file, before).unwrap();
+        enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap();
+        let former = Former {
+            app: AppId(1),
+            cpus: CpuSet::new(),
+            launcher: None,
+            set_by_others: None,
+            processes: enforcer.remember(AppId(1)),
+        };
+        let root = mount.path().join("mapper");
+        enforcer = CgroupEnforcer::prepare(&root, mount.path(), Init::Other).unwrap();
+        enforcer.take_over(&former).unwrap();
+        enforcer.bind_memory(AppId(1), &[NodeId(3)]).unwrap();
+        assert_eq!(text(file.clone()), "3");
+        enforcer
+            .release(AppId(1), &CpuSet::first(8), Departure::ForGood)
+            .unwrap();
+        assert_eq!(text(file.clone()), after);
+    }
+    // Who did not ask keeps whatever is there.
+    fs::write(&file, "2\n").unwrap();
+    enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap();
+    enforcer
+        .release(AppId(1), &CpuSet::first(8), Departure::ForGood)
+        .unwrap();
+    assert_eq!(text(file), "2\n");
+}
+
+#[test]
+fn a_limit_around_counts_for_what_stays_in_its_place_alone() {
+    let (mount, mut enforcer) = mount_with_a_job(Init::Other);
+    fake_group(&mount.path().join("jobs"), true);
+    enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap();
+    fs::write(mount.path().join("jobs/cpuset.cpus.effective"), "0-1\n").unwrap();
+    assert_eq!(enforcer.limit_of(AppId(1)).unwrap(), "0-1".parse().ok());
+    enforcer
+        .admit(&Newcomer {
+            app: AppId(2),
+            name: mapper_model::AppName::new("a").unwrap(),
+            first_process: 4711,
+            launcher: 4710,
+        })
+        .unwrap();
+    assert_eq!(enforcer.limit_of(AppId(2)).unwrap(), None);
+}

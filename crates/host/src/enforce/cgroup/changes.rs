@@ -9,7 +9,7 @@
 //! Invariant: one decision waits for systemd no longer than its patience, however many units there are.
 
 use super::Group;
-use super::systemd::{Change, Outstanding, Systemd, UnitName};
+use super::systemd::{Change, Outstanding, Property, Systemd, UnitName};
 use crate::HostError;
 use mapper_model::{AppId, CpuSet};
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ pub(super) fn ask(
     let started = Instant::now();
     let deadline = started + *patience;
     expect(group, cpus);
-    let change = systemd.set(unit, cpus, *patience);
+    let change = systemd.set(unit, Property::Cpus, cpus, *patience);
     let change = change.inspect_err(|_| *patience = patience.saturating_sub(started.elapsed()))?;
     let answer = match change {
         Change::Done => None,

@@ -5,14 +5,21 @@ use super::{DEPTH, PREFIX};
 use crate::HostError;
 use crate::enforce::Tasks;
 use crate::procfs::read_small;
-use mapper_model::ThreadId;
+use mapper_model::{CpuSet, ThreadId};
 use std::path::Path;
 
-/// Gives a group all CPUs of its parent. An empty list would mean just that, but the kernel refuses
-/// it while the group has members (ENOSPC); so every CPU there can be is listed, of which the parent
-/// lets through its own.
-pub(super) fn give_all(group: &GroupDir) -> Result<(), HostError> {
-    group.write("cpuset.cpus", possible_cpus()?.trim_end())
+/// Gives a group all CPUs of its parent but those that are somebody's alone. An empty list would mean just that,
+/// but the kernel refuses it while the group has members (ENOSPC); so every CPU there can be is listed, of which
+/// the parent lets through its own.
+pub(super) fn give_all(group: &GroupDir, exclusive: &CpuSet) -> Result<(), HostError> {
+    let possible = possible_cpus()?;
+    let possible = possible.trim_end();
+    match possible.parse::<CpuSet>() {
+        Ok(all) if !exclusive.is_empty() => {
+            group.write("cpuset.cpus", &all.difference(exclusive).to_string())
+        }
+        _ => group.write("cpuset.cpus", possible),
+    }
 }
 
 /// All CPUs that can ever be online, as a list.

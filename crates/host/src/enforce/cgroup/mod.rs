@@ -27,10 +27,14 @@ mod cpuset;
 mod files;
 mod group_dir;
 mod moving;
+mod partition;
+#[cfg(test)]
+mod partition_tests;
 mod restoring;
 #[cfg(test)]
 mod restoring_tests;
 mod root;
+mod spreading;
 mod systemd;
 #[cfg(test)]
 mod tests;
@@ -41,12 +45,13 @@ use self::adoption::{Init, Origin};
 use self::changes::Asked;
 use self::files::{MOST_GROUPS, collect_tasks, give_all, group_number, groups_below};
 use self::group_dir::{GroupDir, Populated, Removed};
+use self::partition::{Isolation, Partition};
 use self::restoring::Restoring;
 use self::root::{CGROUP2_MAGIC, cgroup2_mount, hand_down_cpuset, missing};
-use self::systemd::Systemd;
+use self::systemd::{Property, Systemd};
 use super::{
-    Adoptee, Departure, Enforcer, EnforcerKind, ForeignSet, Former, Newcomer, Tasks, Unfinished,
-    Writer,
+    Adoptee, Departure, Enforcer, EnforcerKind, ForeignSet, Former, Newcomer, Standing, Tasks,
+    Unfinished, Writer,
 };
 use crate::HostError;
 use crate::procfs::{ProcFs, read_small};
@@ -83,6 +88,8 @@ pub struct CgroupEnforcer {
     restoring: Vec<Restoring>,
     /// Groups of an earlier daemon, or of a released application, that still have members.
     left_over: Vec<AppId>,
+    /// What the groups around the applications' claim as exclusive.
+    claimed: CpuSet,
 }
 
 #[derive(Debug)]
@@ -96,6 +103,16 @@ struct Group {
     /// Every set that systemd was asked for and that the file has not shown yet, the newest last.
     expected: Vec<CpuSet>,
     memory: Memory,
+    partition: Partition,
+}
+
+impl Group {
+    /// Confines it, without a partition.
+    fn set_member(&mut self, cpus: &CpuSet) -> Result<(), HostError> {
+        self.dir.set_cpus(cpus)?;
+        self.written = cpus.clone();
+        Ok(())
+    }
 }
 
 /// Whether `cpuset.mems` of a group was written here.
@@ -170,7 +187,9 @@ impl CgroupEnforcer {
             .filter_map(|name| group_number(name).map(AppId))
             .collect();
         left_over.sort_unstable();
+        let claimed = root.read_cpus(partition::EXCLUSIVE).unwrap_or_default();
         let mut enforcer = Self {
+            claimed,
             root,
             mount: mount.to_owned(),
             proc: ProcFs::system()?,
@@ -193,6 +212,9 @@ impl CgroupEnforcer {
 
     /// Removes left-over groups that have become empty.
     fn remove_left_over(&mut self) {
+        for app in &self.left_over {
+            self.dissolve_left_over(*app);
+        }
         let root = &self.root;
         self.left_over
             .retain(|app| !matches!(root.remove_if_empty(&name_of(*app)), Ok(Removed::Yes)));
@@ -221,7 +243,7 @@ impl CgroupEnforcer {
                         .read(ALL_NODES)
                         .and_then(|nodes| group.dir.set_mems(nodes.trim_end())),
                 };
-                give_all(&group.dir).and(memory)
+                give_all(&group.dir, &self.exclusive_cpus()).and(memory)
             }
         }
     }
@@ -237,7 +259,41 @@ impl Enforcer for CgroupEnforcer {
     }
 
     fn limit(&self) -> Result<CpuSet, HostError> {
-        self.root.read_cpus("cpuset.cpus.effective")
+        let shared = self.root.read_cpus("cpuset.cpus.effective")?;
+        Ok(shared.union(&self.exclusive_cpus()))
+    }
+
+    fn limit_of(&self, app: AppId) -> Result<Option<CpuSet>, HostError> {
+        let Some(place) = self.group(app)?.origin.place() else {
+            return Ok(None);
+        };
+        let (_, around) = self.effective_around(&place.path)?;
+        // What was isolated for others comes back to everybody when those move.
+        Ok(Some(around.union(&self.exclusive_cpus())))
+    }
+
+    fn may_isolate(&self) -> Result<(), HostError> {
+        self.check_isolation()
+    }
+
+    fn isolate(&mut self, app: AppId) -> Result<(), HostError> {
+        let Some(group) = self.groups.get_mut(&app) else {
+            return Err(self.unknown(app));
+        };
+        if let Partition::Member = group.partition {
+            group.partition = Partition::Asked(Isolation::default());
+        }
+        Ok(())
+    }
+
+    fn standing(&self, app: AppId) -> Standing {
+        self.groups
+            .get(&app)
+            .map_or(Standing::Member, |group| group.partition.standing())
+    }
+
+    fn exclusive(&self) -> CpuSet {
+        self.exclusive_cpus()
     }
 
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
@@ -257,6 +313,7 @@ impl Enforcer for CgroupEnforcer {
                 change: None,
                 expected: Vec::new(),
                 memory: Memory::Unbound,
+                partition: Partition::Member,
             },
         );
         Ok(())
@@ -314,6 +371,7 @@ impl Enforcer for CgroupEnforcer {
                 // A unit that has ended would have the CPUs that were meant for then when it starts again.
                 if let Origin::Unit { unit, place } = &origin {
                     let before = place.before.clone();
+                    self.give_nodes_back(unit, place.nodes_before.clone());
                     // It says what it could not do, and goes on with it.
                     let _ = self.give_back(unit, before, Departure::ForGood);
                 }
@@ -341,9 +399,14 @@ impl Enforcer for CgroupEnforcer {
         } else {
             found
         };
+        let partition = match origin.place() {
+            None => Partition::found(&dir),
+            Some(_) => Partition::Member,
+        };
         self.groups.insert(
             former.app,
             Group {
+                partition,
                 dir,
                 written,
                 origin,
@@ -359,6 +422,7 @@ impl Enforcer for CgroupEnforcer {
         self.patience = systemd::PATIENCE;
         self.restore_again(Instant::now());
         self.remove_left_over();
+        self.look_at_partitions();
         Ok(())
     }
 
@@ -367,9 +431,7 @@ impl Enforcer for CgroupEnforcer {
             return Err(self.unknown(app));
         };
         let Origin::Unit { unit, .. } = &group.origin else {
-            group.dir.set_cpus(cpus)?;
-            group.written = cpus.clone();
-            return Ok(());
+            return self.set_group(app, cpus);
         };
         let unit = unit.clone();
         changes::ask(&mut self.systemd, &mut self.patience, group, &unit, cpus)
@@ -388,9 +450,17 @@ impl Enforcer for CgroupEnforcer {
         let Some(group) = self.groups.get_mut(&app) else {
             return Err(self.unknown(app));
         };
-        group.dir.set_mems(&bound.to_string())?;
+        // To be put back whatever comes of it.
         group.memory = Memory::Bound;
-        Ok(())
+        let Origin::Unit { unit, .. } = &group.origin else {
+            return group.dir.set_mems(&bound.to_string());
+        };
+        let started = Instant::now();
+        let property = Property::MemoryNodes;
+        // An answer that comes late changes nothing: it is asked for again when its CPUs change.
+        let change = self.systemd.set(unit, property, &bound, self.patience);
+        self.patience = self.patience.saturating_sub(started.elapsed());
+        change.map(drop)
     }
 
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
@@ -415,6 +485,9 @@ impl Enforcer for CgroupEnforcer {
         if group.change.is_some() || cpus == group.written {
             return None;
         }
+        // In a partition it would be written in vain.
+        self.yield_to_others(app);
+        let group = self.groups.get(&app)?;
         let own = rustix::process::geteuid().as_raw();
         let owner = group.dir.owner_of("cpuset.cpus").ok()?;
         Some(ForeignSet {
@@ -485,9 +558,13 @@ impl Enforcer for CgroupEnforcer {
         _all: &CpuSet,
         departure: Departure,
     ) -> Result<(), HostError> {
-        let Some(group) = self.groups.remove(&app) else {
+        if departure == Departure::DaemonStops {
+            self.dissolve_all();
+        }
+        let Some(mut group) = self.groups.remove(&app) else {
             return Ok(());
         };
+        self.dissolve(&mut group);
         let back = match (&group.origin, departure) {
             (Origin::Moved(homes), Departure::ForGood) => self.put_back(&group.dir, homes),
             (Origin::Launched | Origin::Moved(_), _) => Ok(()),

@@ -7,8 +7,8 @@
 
 use super::adoption::Origin;
 use super::files::possible_cpus;
-use super::systemd::{Change, Outstanding, PATIENCE, Systemd, UnitName};
-use super::{CgroupEnforcer, Group};
+use super::systemd::{Change, Outstanding, PATIENCE, Property, Systemd, UnitName};
+use super::{ALL_NODES, CgroupEnforcer, Group, Memory};
 use crate::HostError;
 use crate::enforce::Departure;
 use mapper_model::CpuSet;
@@ -68,7 +68,7 @@ impl Owed {
         let mut failed = None;
         for cpus in steps {
             let left = deadline.saturating_duration_since(Instant::now());
-            match systemd.set(&self.unit, &cpus, left) {
+            match systemd.set(&self.unit, Property::Cpus, &cpus, left) {
                 Ok(Change::Done) => {}
                 Ok(Change::Late(answer)) => late.push(answer),
                 Err(error) if error.is_gone() => return Asked::Ended,
@@ -146,6 +146,13 @@ impl CgroupEnforcer {
         match &group.origin {
             Origin::Launched | Origin::Moved(_) => Ok(()),
             Origin::InPlace(place) => {
+                if group.memory == Memory::Bound {
+                    let nodes = match place.nodes_before.is_empty() {
+                        true => self.root.read_cpus(ALL_NODES)?,
+                        false => place.nodes_before.clone(),
+                    };
+                    group.dir.set_mems(&nodes.to_string())?;
+                }
                 // The kernel refuses an empty list while anybody is in the group.
                 let before = match place.before.is_empty() {
                     true => possible_cpus()?.trim().parse().unwrap_or_default(),
@@ -153,7 +160,40 @@ impl CgroupEnforcer {
                 };
                 group.dir.set_cpus(&before)
             }
-            Origin::Unit { unit, place } => self.give_back(unit, place.before.clone(), departure),
+            Origin::Unit { unit, place } => {
+                if group.memory == Memory::Bound {
+                    self.give_nodes_back(unit, place.nodes_before.clone());
+                }
+                self.give_back(unit, place.before.clone(), departure)
+            }
+        }
+    }
+
+    /// Asks systemd to give a unit the memory nodes that it had. That it does not is logged: its memory is where it
+    /// was, and the unit runs on.
+    pub(super) fn give_nodes_back(&mut self, unit: &UnitName, before: CpuSet) {
+        // As with CPUs, the kernel refuses an empty list: all nodes come first.
+        let all = self.root.read_cpus(ALL_NODES).ok();
+        let steps = all
+            .filter(|_| before.is_empty())
+            .into_iter()
+            .chain([before]);
+        for nodes in steps {
+            let started = Instant::now();
+            let set = self
+                .systemd
+                .set(unit, Property::MemoryNodes, &nodes, PATIENCE);
+            self.patience = self.patience.saturating_sub(started.elapsed());
+            match set {
+                Err(error) if !error.is_gone() => {
+                    tracing::warn!(
+                        unit = unit.as_str(),
+                        "its memory nodes are not given back: {}",
+                        crate::chain(&error)
+                    );
+                }
+                _ => {}
+            }
         }
     }
 

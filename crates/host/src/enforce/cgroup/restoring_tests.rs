@@ -64,6 +64,7 @@ fn enforcer_of(mount: &tempfile::TempDir, asked: &Asked) -> CgroupEnforcer {
     let root = mount.path().join("mapper");
     let mut enforcer = CgroupEnforcer::prepare(&root, mount.path(), Init::Systemd).unwrap();
     let state = UnitState {
+        nodes: CpuSet::new(),
         group: PATH.to_owned(),
         allowed: "0-3".parse().unwrap(),
     };
@@ -184,6 +185,7 @@ fn a_unit_that_is_adopted_again_had_what_it_has_not_got_back() {
     release(&mut enforcer, 1).unwrap_err();
     // systemd tells what mapper had set, since it has not done anything since.
     let confined = UnitState {
+        nodes: CpuSet::new(),
         group: PATH.to_owned(),
         allowed: "1".parse().unwrap(),
     };

@@ -69,6 +69,33 @@ pub(super) struct UnitState {
     pub(super) group: String,
     /// Its `AllowedCPUs=`; empty if none are set.
     pub(super) allowed: CpuSet,
+    /// Its `AllowedMemoryNodes=`, in the form of a CPU list; empty if none are set.
+    pub(super) nodes: CpuSet,
+}
+
+/// What of a unit's cpuset is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Property {
+    Cpus,
+    /// NUMA nodes, in the form of a CPU list.
+    MemoryNodes,
+}
+
+impl Property {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Cpus => "AllowedCPUs",
+            Self::MemoryNodes => "AllowedMemoryNodes",
+        }
+    }
+
+    /// What is done, for messages.
+    const fn action(self) -> &'static str {
+        match self {
+            Self::Cpus => "set AllowedCPUs of",
+            Self::MemoryNodes => "set AllowedMemoryNodes of",
+        }
+    }
 }
 
 /// A connection to systemd that is made when it is first needed.
@@ -77,7 +104,7 @@ pub(super) struct Systemd(Option<Sender<Job>>);
 
 enum Job {
     Look(UnitName, Sender<Result<UnitState, String>>),
-    Set(UnitName, CpuSet, Sender<Result<(), String>>),
+    Set(UnitName, Property, CpuSet, Sender<Result<(), String>>),
 }
 
 /// An answer that has not come yet.
@@ -115,22 +142,23 @@ impl Systemd {
         }
     }
 
-    /// Sets the CPUs of a unit; an empty set lifts what was set. systemd answers when it has taken the order, and
+    /// Sets the CPUs or memory nodes of a unit; an empty set lifts what was set. systemd answers when it has taken the order, and
     /// writes to the group soon after.
     pub(super) fn set(
         &mut self,
         unit: &UnitName,
+        property: Property,
         cpus: &CpuSet,
         patience: Duration,
     ) -> Result<Change, HostError> {
         let (answer, answered) = channel();
-        self.submit(Job::Set(unit.clone(), cpus.clone(), answer), unit)?;
+        self.submit(Job::Set(unit.clone(), property, cpus.clone(), answer), unit)?;
         match answered.recv_timeout(patience) {
             Ok(Ok(())) => Ok(Change::Done),
-            Ok(Err(why)) => Err(failed("set AllowedCPUs of", unit, why)),
+            Ok(Err(why)) => Err(failed(property.action(), unit, why)),
             Err(RecvTimeoutError::Timeout) => Ok(Change::Late(Outstanding(answered))),
             Err(RecvTimeoutError::Disconnected) => {
-                Err(failed("set AllowedCPUs of", unit, no_answer()))
+                Err(failed(property.action(), unit, no_answer()))
             }
         }
     }
@@ -182,9 +210,9 @@ fn serve(jobs: &Receiver<Job>) {
                 }));
                 let _ = answer.send(told);
             }
-            Job::Set(unit, cpus, answer) => {
+            Job::Set(unit, property, cpus, answer) => {
                 let told = runtime.block_on(with(&mut connection, async |systemd| {
-                    set(systemd, &unit, &cpus).await
+                    set(systemd, &unit, property, &cpus).await
                 }));
                 let _ = answer.send(told);
             }
@@ -245,10 +273,12 @@ async fn look(systemd: &Connection, unit: &UnitName) -> zbus::Result<UnitState> 
         .await?;
     let object: OwnedObjectPath = reply.body().deserialize()?;
     let group: String = property(systemd, &object, unit, "ControlGroup").await?;
-    let allowed: Vec<u8> = property(systemd, &object, unit, "AllowedCPUs").await?;
+    let allowed: Vec<u8> = property(systemd, &object, unit, Property::Cpus.name()).await?;
+    let nodes: Vec<u8> = property(systemd, &object, unit, Property::MemoryNodes.name()).await?;
     Ok(UnitState {
         group: group.trim_start_matches('/').to_owned(),
         allowed: from_bits(&allowed),
+        nodes: from_bits(&nodes),
     })
 }
 
@@ -273,9 +303,14 @@ async fn property<T: TryFrom<OwnedValue>>(
     })
 }
 
-async fn set(systemd: &Connection, unit: &UnitName, cpus: &CpuSet) -> zbus::Result<()> {
+async fn set(
+    systemd: &Connection,
+    unit: &UnitName,
+    property: Property,
+    cpus: &CpuSet,
+) -> zbus::Result<()> {
     let at_run_time_only = true;
-    let properties = vec![("AllowedCPUs", Value::from(to_bits(cpus)))];
+    let properties = vec![(property.name(), Value::from(to_bits(cpus)))];
     systemd
         .call_method(
             Some(SYSTEMD),
@@ -340,7 +375,7 @@ impl Systemd {
                     Job::Look(_, answer) => {
                         let _ = answer.send(Ok(state.clone()));
                     }
-                    Job::Set(unit, cpus, answer) => match script(&unit, &cpus) {
+                    Job::Set(unit, _, cpus, answer) => match script(&unit, &cpus) {
                         Some(told) => {
                             let _ = answer.send(told);
                         }
