@@ -165,14 +165,19 @@ pub(crate) fn an_isolated_application_has_its_cpus_to_itself_until_it_ends() -> 
             );
         }
         ensure!(on.len() == 3, "they are on {on:?}");
-        Ok(pid)
+        Ok(())
     });
-    let launcher = Pid::from_raw(spinners.id().cast_signed());
-    let ended = kill(launcher, Signal::SIGTERM);
+    // The shell ends when the last of them has.
+    let told = status_of("spinners")?;
+    let pid = told["pid"].as_u64().context("no pid")?;
+    let children = kernel::read(format!("/proc/{pid}/task/{pid}/children"))?;
+    for child in children.split_whitespace() {
+        let child = child.parse().context("a child's number")?;
+        kill(Pid::from_raw(child), Signal::SIGKILL).context("end a spinner")?;
+    }
     spinners.wait().context("wait for the spinners")?;
-    ended.context("end the spinners")?;
     spread?;
-    Ok(())
+    wait_for("everything to be given back", ensure_given_back)
 }
 
 pub(crate) fn isolation_outlives_a_crash_and_ends_with_a_stop() -> Result<()> {

@@ -187,9 +187,8 @@ impl CgroupEnforcer {
             .filter_map(|name| group_number(name).map(AppId))
             .collect();
         left_over.sort_unstable();
-        let claimed = root.read_cpus(partition::EXCLUSIVE).unwrap_or_default();
         let mut enforcer = Self {
-            claimed,
+            claimed: CpuSet::new(),
             root,
             mount: mount.to_owned(),
             proc: ProcFs::system()?,
@@ -200,6 +199,7 @@ impl CgroupEnforcer {
             groups: BTreeMap::new(),
             left_over,
         };
+        enforcer.claimed = enforcer.found_claimed();
         enforcer.remove_left_over();
         Ok(enforcer)
     }

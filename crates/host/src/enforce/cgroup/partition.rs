@@ -340,6 +340,15 @@ impl CgroupEnforcer {
         Ok(around)
     }
 
+    /// What any of the groups around claims: an earlier daemon may have been kept from some of them.
+    pub(super) fn found_claimed(&self) -> CpuSet {
+        let mut found = CpuSet::new();
+        for group in self.around().unwrap_or_default() {
+            found.insert_all(&group.read_cpus(EXCLUSIVE).unwrap_or_default());
+        }
+        found
+    }
+
     /// Has the groups around claim exclusive CPUs: these and no others.
     fn claim(&mut self, cpus: &CpuSet) -> Result<(), HostError> {
         if self.claimed == *cpus {
