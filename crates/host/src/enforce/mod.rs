@@ -154,8 +154,8 @@ pub trait Enforcer: fmt::Debug {
     /// while what was told stands.
     fn set_by_others(&mut self, app: AppId) -> Option<ForeignSet>;
 
-    /// How many groups were made below an application's own, if they are more than can be looked through
-    /// at each decision.
+    /// How many groups there are below one that was adopted in its place, if they are more than can be looked
+    /// through at each decision.
     fn too_many_groups(&mut self, app: AppId) -> Option<u64>;
 
     /// Whether something is still to be done for applications that were released. It is gone on with by

@@ -497,7 +497,10 @@ impl Enforcer for CgroupEnforcer {
     }
 
     fn too_many_groups(&mut self, app: AppId) -> Option<u64> {
-        let groups = groups_below(&self.group(app).ok()?.dir);
+        let group = self.group(app).ok()?;
+        // Below a group of ours only root makes others; then the group alone is looked through.
+        group.origin.place()?;
+        let groups = groups_below(&group.dir);
         (groups > MOST_GROUPS).then_some(groups)
     }
 

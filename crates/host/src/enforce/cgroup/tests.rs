@@ -80,6 +80,11 @@ fn tasks_and_cpu_time_are_read_from_the_group_and_those_below() {
     assert_eq!(tasks.processes, [10, 20]);
     assert_eq!(tasks.threads, [ThreadId(30), ThreadId(31)]);
     assert_eq!(enforcer.cpu_time_ns(AppId(1)), Some(1_500_000));
+    // Of more groups than can be looked through none is, and the application is managed further.
+    fs::write(group.join("cgroup.stat"), "nr_descendants 100000\n").unwrap();
+    assert_eq!(enforcer.tasks(AppId(1)).processes, [10, 20]);
+    assert_eq!(enforcer.tasks(AppId(1)).threads, []);
+    assert_eq!(enforcer.too_many_groups(AppId(1)), None);
 }
 
 #[test]
