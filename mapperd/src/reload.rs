@@ -139,6 +139,7 @@ impl Daemon {
         settings.programs = programs;
         if pace_changed {
             self.pacing.set(interval.nanoseconds(), overhead_budget);
+            self.told_interval_ns = None;
         }
         if !self.apps.is_empty() {
             self.decide(Trigger::Membership);
