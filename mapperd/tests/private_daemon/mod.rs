@@ -66,7 +66,11 @@ impl Daemon {
             child: Self::spawn(command, dir.path(), flags),
             dir,
         };
-        eventually("the daemon answers", || daemon.try_client().is_ok());
+        // The kernel lets clients connect before the daemon has looked at what an earlier one left.
+        eventually("the daemon answers", || {
+            let client = daemon.try_client();
+            client.is_ok_and(|mut client| client.status().is_ok())
+        });
         daemon
     }
 
