@@ -36,7 +36,7 @@ pub(crate) enum Question {
     /// The machine and the applications on it, drawn anew again and again (q ends it)
     Top {
         /// Time between two looks, such as 500ms or 2s
-        #[arg(long, default_value = "1s", value_parser = interval)]
+        #[arg(long, default_value = "1s", value_parser = interval, allow_hyphen_values = true)]
         interval: Duration,
     },
     /// One application: its performance by CPU count, its promise, its last decisions
@@ -74,15 +74,22 @@ pub(crate) enum Question {
 fn interval(text: &str) -> Result<Duration, String> {
     let (number, milliseconds) = match text.strip_suffix("ms") {
         Some(number) => (number, 1.0),
-        None => (text.strip_suffix('s').unwrap_or(text), 1000.0),
+        // A number without a unit is refused, as mapperd does: 1 may be meant for either.
+        None => (text.strip_suffix('s').unwrap_or_default(), 1000.0),
     };
     number
+        .trim()
         .parse::<f64>()
         .ok()
         .map(|number| number * milliseconds)
         .filter(|ms| (100.0..=60_000.0).contains(ms))
         .map(|ms| Duration::from_secs_f64(ms / 1000.0))
-        .ok_or_else(|| "give a time from 100ms to 60s".to_owned())
+        .ok_or_else(|| "give a time from 100ms to 60s, with its unit".to_owned())
+}
+
+fn from_one(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| *number >= 1);
+    number.ok_or_else(|| "give a whole number from 1".to_owned())
 }
 
 /// What is to be adopted, and with which promise.
@@ -96,20 +103,20 @@ pub(crate) struct Adopt {
     name: Option<AppName>,
 
     /// Promised share of its performance on a fair share of the CPUs, above 0 and up to 1
-    /// [default: 0.8, or what the administrator allows]
-    #[arg(long)]
+    /// [default: 0.85, or what the administrator allows]
+    #[arg(long, allow_negative_numbers = true)]
     qos: Option<Qos>,
 
     /// Its weight in the fair share
-    #[arg(long, default_value_t = Weight::default())]
+    #[arg(long, default_value_t = Weight::default(), allow_negative_numbers = true)]
     weight: Weight,
 
     /// The fewest CPUs it gets
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = from_one, allow_negative_numbers = true)]
     min_cpus: u32,
 
     /// The most CPUs it can use
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = from_one, allow_negative_numbers = true)]
     max_cpus: Option<u32>,
 
     /// Memory on NUMA machines: `keep` it where it is, or have it follow the CPUs (`local`)
@@ -126,7 +133,7 @@ pub(crate) struct Adopt {
 #[group(required = true, multiple = false)]
 struct Target {
     /// A process, with all its descendants
-    #[arg(long)]
+    #[arg(long, value_parser = from_one, allow_negative_numbers = true)]
     pid: Option<u32>,
 
     /// A control group that is delegated, by its path below /sys/fs/cgroup

@@ -13,7 +13,7 @@ impl Width {
     /// Where nothing else is known.
     const DEFAULT: Self = Self(80);
     /// Tables are not made narrower, and not wider.
-    const RANGE: std::ops::RangeInclusive<usize> = 60..=160;
+    const RANGE: std::ops::RangeInclusive<usize> = 40..=160;
 
     /// A width within reason.
     pub(crate) fn new(columns: usize) -> Self {

@@ -112,7 +112,8 @@ fn applications(apps: &[AppStatus], width: Width) -> String {
         Column::number("FLOOR"),
         Column::word("BOTTLENECK"),
         Column::text("STATE", 8),
-    ]);
+    ])
+    .without_at_need(&["BOTTLENECK", "FAIR", "FLOOR", "ON", "QOS"]);
     for app in apps {
         table.row(
             [

@@ -1,8 +1,9 @@
 //! Aligned columns that fit a terminal.
 //!
 //! Every column is as wide as its widest cell. When that is too much for the terminal, columns that
-//! may shrink do, the widest first, down to their least width; their cells are cut. Below a row may
-//! stand a note, wrapped.
+//! may shrink do, the widest first, down to their least width; their cells are cut. When even that is too
+//! much, columns that can be done without are left out, the first named first. Below a row may stand a
+//! note, wrapped.
 
 use crate::plain_text::{Width, columns, cut, harmless, wrapped};
 use anstyle::Style;
@@ -93,6 +94,8 @@ struct Row {
 pub(crate) struct Table<const N: usize> {
     columns: [Column; N],
     rows: Vec<Row>,
+    /// Titles of columns that can be done without, in the order in which they are left out.
+    dispensable: &'static [&'static str],
 }
 
 impl<const N: usize> Table<N> {
@@ -101,7 +104,14 @@ impl<const N: usize> Table<N> {
         Self {
             columns,
             rows: Vec::new(),
+            dispensable: &[],
         }
+    }
+
+    /// The table with columns that are left out, in this order, where there is no room for them.
+    pub(crate) const fn without_at_need(mut self, titles: &'static [&'static str]) -> Self {
+        self.dispensable = titles;
+        self
     }
 
     /// Adds a row, with notes to stand below it.
@@ -128,40 +138,69 @@ impl<const N: usize> Table<N> {
         out
     }
 
-    fn widths(&self, width: Width) -> [usize; N] {
-        let mut widths = [0; N];
-        for (place, wide) in widths.iter_mut().enumerate() {
-            let cells = self.rows.iter().map(|row| columns(&row.cells[place].text));
-            *wide = cells
-                .max()
-                .unwrap_or(0)
-                .max(columns(self.columns[place].title));
+    /// How wide each column is; `None` for one that is left out.
+    fn widths(&self, width: Width) -> [Option<usize>; N] {
+        let mut widths = self.wanted();
+        let mut dispensable = self.dispensable.iter();
+        loop {
+            let least = |(place, wide): (usize, &Option<usize>)| {
+                wide.map(|wide| {
+                    self.columns[place]
+                        .least
+                        .map_or(wide, |least| least.min(wide))
+                })
+            };
+            let least: Vec<usize> = widths.iter().enumerate().filter_map(least).collect();
+            let Some(title) = (total(&least) > width.columns())
+                .then(|| dispensable.next())
+                .flatten()
+            else {
+                break;
+            };
+            for (place, wide) in widths.iter_mut().enumerate() {
+                if self.columns[place].title == *title {
+                    *wide = None;
+                }
+            }
         }
-        let gaps = GAP * N.saturating_sub(1);
-        while widths.iter().sum::<usize>() + gaps > width.columns() {
+        loop {
+            let shown: Vec<usize> = widths.iter().flatten().copied().collect();
+            if total(&shown) <= width.columns() {
+                break;
+            }
             let may_shrink = |place: &usize| {
                 self.columns[*place]
                     .least
-                    .is_some_and(|least| widths[*place] > least)
+                    .is_some_and(|least| widths[*place].is_some_and(|wide| wide > least))
             };
             let Some(widest) = (0..N).filter(may_shrink).max_by_key(|place| widths[*place]) else {
                 break;
             };
-            widths[widest] -= 1;
+            widths[widest] = widths[widest].map(|wide| wide - 1);
         }
         widths
     }
 
-    fn line(&self, out: &mut String, cells: &[Cell], widths: &[usize; N]) {
+    /// As wide as the widest cell.
+    fn wanted(&self) -> [Option<usize>; N] {
+        std::array::from_fn(|place| {
+            let cells = self.rows.iter().map(|row| columns(&row.cells[place].text));
+            let widest = cells.max().unwrap_or(0);
+            Some(widest.max(columns(self.columns[place].title)))
+        })
+    }
+
+    fn line(&self, out: &mut String, cells: &[Cell], widths: &[Option<usize>; N]) {
         let mut line = String::new();
         for (place, cell) in cells.iter().enumerate() {
-            let text = cut(&cell.text, widths[place]);
-            let blank = widths[place] - columns(&text).min(widths[place]);
+            let Some(wide) = widths[place] else { continue };
+            let text = cut(&cell.text, wide);
+            let blank = wide - columns(&text).min(wide);
             let (before, after) = match self.columns[place].align {
                 Align::Left => (0, blank),
                 Align::Right => (blank, 0),
             };
-            let gap = if place == 0 { 0 } else { GAP };
+            let gap = if line.is_empty() { 0 } else { GAP };
             line.extend(std::iter::repeat_n(' ', gap + before));
             if !text.is_empty() {
                 // Writing to a String cannot fail.
@@ -173,6 +212,11 @@ impl<const N: usize> Table<N> {
         out.push_str(line.trim_end());
         out.push('\n');
     }
+}
+
+/// Columns of these widths with what is between them.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
 #[cfg(test)]

@@ -110,6 +110,41 @@ fn the_status_can_be_read_at_80_columns() {
 }
 
 #[test]
+fn the_status_fits_narrow_terminals() {
+    // `shows` holds every line against the width.
+    for columns in ["40", "50", "60", "70"] {
+        let text = Stage::busy().shows(&["status"], columns);
+        for part in ["NAME", "CPUS", "PERF", "STATE", "md"] {
+            assert!(text.contains(part), "{columns}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_negative_number_is_told_what_is_accepted() {
+    let stage = Stage::without_daemon();
+    for (arguments, says) in [
+        (&["adopt", "--pid", "-5"][..], "from 1"),
+        (&["adopt", "--pid", "5", "--qos", "-1"], "above 0"),
+        (&["adopt", "--pid", "5", "--weight", "-2"], "0.01 to 100"),
+        (&["adopt", "--pid", "5", "--min-cpus", "-1"], "from 1"),
+        (&["adopt", "--pid", "5", "--max-cpus", "-1"], "from 1"),
+        (&["top", "--interval", "-1s"], "100ms to 60s"),
+        (&["top", "--interval", "1"], "with its unit"),
+    ] {
+        let told = stage.fails(arguments);
+        assert!(told.contains(says), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn the_help_tells_the_promise_that_is_made() {
+    let help = Stage::without_daemon().shows(&["adopt", "--help"], "1000");
+    let told = format!("[default: {},", mapper_model::Qos::default());
+    assert!(help.contains(&told), "{help}");
+}
+
+#[test]
 fn the_status_can_be_read_at_120_columns() {
     insta::assert_snapshot!(Stage::busy().shows(&["status"], "120"));
 }
@@ -278,5 +313,45 @@ fn a_terminal_is_used_to_its_width() {
             plain.replace('\r', ""),
             stage.shows(&["status"], &columns.to_string())
         );
+    }
+}
+
+#[test]
+fn top_gives_the_terminal_back_when_a_signal_ends_it() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::sys::termios::{LocalFlags, tcgetattr};
+    use std::os::unix::process::ExitStatusExt;
+    for signal in [Signal::SIGTERM, Signal::SIGHUP] {
+        let stage = Stage::busy();
+        let size = nix::pty::Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        let pty = nix::pty::openpty(&size, None).unwrap();
+        let mut command = stage.command(&["top"]);
+        let mut running = command
+            .stdin(pty.slave.try_clone().unwrap())
+            .stdout(pty.slave.try_clone().unwrap())
+            .spawn()
+            .unwrap();
+        drop(command);
+        let reads_lines = || {
+            let flags = tcgetattr(&pty.slave).unwrap().local_flags;
+            flags.contains(LocalFlags::ICANON | LocalFlags::ECHO)
+        };
+        let mut screen = std::fs::File::from(pty.master);
+        let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+        while !String::from_utf8_lossy(&text).contains("PERF") {
+            let count = screen.read(&mut buffer).unwrap();
+            text.extend_from_slice(&buffer[..count]);
+        }
+        assert!(!reads_lines(), "not raw while it runs");
+        let pid = nix::unistd::Pid::from_raw(running.id().cast_signed());
+        kill(pid, signal).unwrap();
+        let status = running.wait().unwrap();
+        assert_eq!(status.signal(), Some(signal as i32));
+        assert!(reads_lines(), "left raw by {signal}");
     }
 }

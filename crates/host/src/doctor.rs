@@ -90,7 +90,9 @@ impl Default for Places {
 #[must_use]
 pub fn examine() -> Vec<Finding> {
     let places = Places::default();
-    let mut findings = vec![topology(), control_groups(), delegation()];
+    let groups = control_groups();
+    let place = delegation(groups.condition);
+    let mut findings = vec![topology(), groups, place];
     findings.extend(hardware_counters());
     findings.extend([
         paranoid_level(&places),
@@ -164,13 +166,22 @@ fn control_groups() -> Finding {
     }
 }
 
-fn delegation() -> Finding {
+/// `groups` is how control groups are.
+fn delegation(groups: Condition) -> Finding {
     match cgroup::find_root() {
         Ok(root) => Finding::good("place for groups", root.display().to_string()),
         Err(error) => Finding::missing(
             "place for groups",
             chain(&error),
-            "start mapperd as a service (systemctl start mapperd); without a place threads are confined by affinity",
+            // A service gets a place only where there is a tree of control groups to have one in.
+            match groups {
+                Condition::Good => {
+                    "start mapperd as a service (systemctl start mapperd); without a place threads are confined by affinity"
+                }
+                Condition::Limited | Condition::Missing => {
+                    "none without control groups of version 2 with cpuset, see there; threads are confined by affinity"
+                }
+            },
         ),
     }
 }
@@ -338,6 +349,21 @@ fn kernel(places: &Places) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_service_is_advised_only_where_it_would_get_control_groups() {
+        for (groups, advised) in [
+            (Condition::Good, true),
+            (Condition::Limited, false),
+            (Condition::Missing, false),
+        ] {
+            let found = delegation(groups);
+            // On a machine with a place there is nothing to advise.
+            let expected = advised && found.condition == Condition::Missing;
+            let told = found.remedy.contains("systemctl start");
+            assert_eq!(told, expected, "{groups:?}: {found:?}");
+        }
+    }
     use std::fs;
 
     /// A machine with these files.

@@ -17,13 +17,20 @@ use self::screen::{Daemon, Screen};
 use anyhow::{Context, bail};
 use mapper_control::schema::Status;
 use mapper_control::{Client, ClientError};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long the daemon may take for an answer: keys wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often is looked whether a signal wants it to end.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What a key asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,12 +45,44 @@ pub(crate) fn run(socket: &Path, every: Duration) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         bail!("top draws on a terminal, and this is none; use `mapperctl status`");
     }
+    let endings = Endings::hold().context("hold signals back")?;
     let palette = Palette::of_environment();
     let mut terminal = ratatui::try_init().context("prepare the terminal")?;
-    let outcome = watch(&mut terminal, socket, every, palette);
+    let outcome = watch(&mut terminal, socket, every, palette, &endings);
     // Whatever happened: the shell gets its terminal back.
     ratatui::restore();
+    // One that has come ends the process now, as it would have.
+    drop(endings);
     outcome
+}
+
+/// The signals that end a program, held back so that none does before the terminal is as it was.
+struct Endings {
+    before: SigSet,
+    held: SignalFd,
+}
+
+impl Endings {
+    fn hold() -> nix::Result<Self> {
+        let held: SigSet = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT]
+            .into_iter()
+            .collect();
+        let before = held.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let held = SignalFd::with_flags(&held, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self { before, held })
+    }
+
+    /// The one that has come, which stays to be delivered.
+    fn has_come(&self) -> bool {
+        let mut found = [PollFd::new(self.held.as_fd(), PollFlags::POLLIN)];
+        matches!(poll(&mut found, PollTimeout::ZERO), Ok(1..))
+    }
+}
+
+impl Drop for Endings {
+    fn drop(&mut self) {
+        let _ = self.before.thread_set_mask();
+    }
 }
 
 fn watch(
@@ -51,6 +90,7 @@ fn watch(
     socket: &Path,
     every: Duration,
     palette: Palette,
+    endings: &Endings,
 ) -> anyhow::Result<()> {
     let mut line = Line::default();
     let mut skipped = 0usize;
@@ -72,8 +112,14 @@ fn watch(
             terminal
                 .draw(|frame| screen::draw(frame, &screen))
                 .context("draw")?;
+            if endings.has_come() {
+                return Ok(());
+            }
             let left = next.saturating_duration_since(Instant::now());
-            if !event::poll(left).context("wait for a key")? {
+            if !event::poll(left.min(LOOK)).context("wait for a key")? {
+                if left > LOOK {
+                    continue;
+                }
                 break;
             }
             match wish(&event::read().context("read a key")?) {

@@ -10,7 +10,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
-use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
 use std::collections::BTreeMap;
 
 /// Everything that is shown.
@@ -32,6 +32,9 @@ pub(super) enum Daemon<'s> {
     Away(&'s str),
 }
 
+/// Below so many columns not everything fits on a line.
+const NARROW: u16 = 70;
+
 /// Lines that the table needs for its titles and one application.
 const LEAST_TABLE: u16 = 2;
 
@@ -47,11 +50,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
     let marks = marks(&status.apps);
     let map = machine_map::lines(status, &marks, screen.palette, area.width.into());
     // The table gets what it needs to be of use, the map what is left, up to all of it.
-    let fixed = 1 + 1 + 1 + 1;
+    let head_height = if area.width < NARROW { 4 } else { 2 };
+    let fixed = head_height + 1 + 1;
     let room = area.height.saturating_sub(fixed + LEAST_TABLE);
     let map_height = u16::try_from(map.len()).unwrap_or(u16::MAX).min(room);
     let [head, picture, _gap, table, foot] = Layout::vertical([
-        Constraint::Length(2),
+        Constraint::Length(head_height),
         Constraint::Length(map_height),
         Constraint::Length(1),
         Constraint::Fill(1),
@@ -93,7 +97,7 @@ fn heading(frame: &mut Frame<'_>, area: Rect, status: &Status) {
     );
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let text = Text::from(vec![Line::styled(first, bold), Line::raw(second)]);
-    frame.render_widget(Paragraph::new(text), area);
+    frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
 }
 
 /// The picture, cut where there is no room for all of it.
@@ -123,6 +127,9 @@ fn draw_table(
     let titles = [
         "", "NAME", "CPUS", "ON", "FAIR", "QOS", "PERF", "FLOOR", "STATE",
     ];
+    // What the machine's picture and `mapperctl status` tell as well is left out where there is no room.
+    let shown = titles
+        .map(|title| area.width >= NARROW || !matches!(title, "ON" | "FAIR" | "QOS" | "FLOOR"));
     let number = |text: String| Cell::from(Text::from(text).right_aligned());
     let rows = apps.iter().skip(screen.skipped).map(|app| {
         let mark = marks.get(&app.id).copied();
@@ -134,7 +141,7 @@ fn draw_table(
             true => number(format!("{}!", performance(app))).style(screen.palette.alarm()),
             false => number(performance(app)),
         };
-        Row::new([
+        let cells = [
             letter,
             Cell::from(harmless(app.name.as_str())),
             number(app.cpu_count.to_string()),
@@ -144,7 +151,13 @@ fn draw_table(
             performance,
             number(short_or_dash(app.floor)),
             Cell::from(harmless(&state(app))),
-        ])
+        ];
+        Row::new(
+            cells
+                .into_iter()
+                .zip(shown)
+                .filter_map(|(cell, shown)| shown.then_some(cell)),
+        )
     });
     let widths = [
         Constraint::Length(1),
@@ -164,9 +177,16 @@ fn draw_table(
         }
         .style(bold)
     });
-    let table = Table::new(rows, widths)
-        .header(Row::new(header))
-        .column_spacing(1);
+    let header = header
+        .zip(shown)
+        .filter_map(|(cell, shown)| shown.then_some(cell));
+    let widths = widths.into_iter().zip(shown);
+    let table = Table::new(
+        rows,
+        widths.filter_map(|(width, shown)| shown.then_some(width)),
+    )
+    .header(Row::new(header))
+    .column_spacing(1);
     frame.render_widget(table, area);
 }
 
@@ -197,8 +217,9 @@ fn state(app: &AppStatus) -> String {
 fn footer(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
     let line = match screen.daemon {
         Daemon::Answers => Line::raw(format!(
-            "{FREE} free  {NOT_USABLE} not given out  {SHARED} held by several  ! below the floor  \
-             q quit  ↑↓"
+            // The keys first, as the end is cut on a narrow terminal.
+            "q quit  ↑↓ scroll  {FREE} free  {NOT_USABLE} not given out  {SHARED} shared  \
+             ! below the floor"
         )),
         Daemon::Away(why) => Line::styled(
             format!("not up to date, trying again: {}", harmless(why)),
@@ -247,6 +268,16 @@ mod tests {
     fn eighty_columns_show_machine_and_applications() {
         let status = samples::status();
         insta::assert_snapshot!(text(&drawn(&screen(&status), 80, 24)));
+    }
+
+    #[test]
+    fn forty_columns_show_names_performance_and_keys() {
+        let status = samples::status();
+        let told = text(&drawn(&screen(&status), 40, 24));
+        for part in ["md", "PERF", "q quit  ↑↓ scroll"] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        insta::assert_snapshot!(told);
     }
 
     #[test]
