@@ -101,6 +101,7 @@ impl World {
             app: AppId(u64::from(app) + 1),
             spec: AppSpec::named(AppName::from_lossy(&format!("app{app}"))),
             effective: CpuSet::new(),
+            own_mask: None,
             reading: Reading {
                 threads: (0..threads)
                     .map(|thread| ThreadReading {

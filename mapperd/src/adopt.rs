@@ -201,6 +201,8 @@ impl Daemon {
         if let Some(events) = self.parts.enforcer.watch(id) {
             watches.group(id, events, self.parts.sender.clone());
         }
+        let threads = self.parts.enforcer.tasks(id).threads;
+        let own_mask = self.own_mask(&threads);
         self.apps.push(App {
             id,
             spec,
@@ -221,6 +223,7 @@ impl Daemon {
             set_by_others: None,
             limited: None,
             told_mismatch: None,
+            own_mask,
             books: Books::open(self.parts.clock.now_ns()),
             used: None,
             lease: Lease::Ended,

@@ -19,11 +19,12 @@ use mapper_control::schema::{
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::chain;
 use mapper_host::cpus::Usable;
-use mapper_host::enforce::{EnforcerKind, Newcomer};
-use mapper_model::{AppId, AppName, CpuRange, CpuSet};
+use mapper_host::enforce::{EnforcerKind, Newcomer, masks};
+use mapper_model::{AppId, AppName, CpuRange, CpuSet, ThreadId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -34,6 +35,9 @@ const APPLICATIONS: usize = 1024;
 
 /// How long an answer waits at most until the state is written, where it has to be.
 pub(crate) const SAVED_FIRST: Duration = Duration::from_millis(200);
+
+/// How far back the descent of a launcher is looked at.
+const ANCESTORS: usize = 64;
 
 /// A newcomer that waits for others.
 pub(crate) struct Pending {
@@ -303,6 +307,7 @@ impl Daemon {
             first_process: request.pid,
             launcher: peer.pid,
         };
+        let own_mask = self.mask_of_launch(peer.pid, request.pid);
         self.next_app = AppId(id.0 + 1);
         self.parts
             .enforcer
@@ -351,12 +356,51 @@ impl Daemon {
             set_by_others: None,
             limited: None,
             told_mismatch: None,
+            own_mask,
             books: Books::open(self.parts.clock.now_ns()),
             used: None,
             lease: Lease::Held,
             _watches: watches,
         });
         Ok(id)
+    }
+
+    /// The mask that a program was launched with, unless it comes from mapper: what is launched from within a
+    /// managed application has that one's.
+    fn mask_of_launch(&mut self, launcher: u32, first: u32) -> Option<CpuSet> {
+        // Groups have sets of their own, of which the kernel leaves what masks allow.
+        if self.parts.enforcer.kind() != EnforcerKind::Affinity {
+            return None;
+        }
+        let own = self.own_mask(&[ThreadId(first)])?;
+        let enforcer = &mut self.parts.enforcer;
+        let mut managed = BTreeSet::new();
+        for app in &self.apps {
+            managed.extend(enforcer.tasks(app.id).processes);
+        }
+        // The launcher may have been started since the last look, but what started it was not. Orphans of an
+        // application are children of its launcher.
+        let parent = |pid: &u32| self.parts.proc.stat(*pid).ok().map(|stat| stat.parent);
+        let line = std::iter::successors(Some(launcher), parent).take(ANCESTORS);
+        let launched = |pid| self.apps.iter().any(|app| app.launcher.pid == pid);
+        let inherited = line
+            .enumerate()
+            .any(|(nth, pid)| pid != 0 && (managed.contains(&pid) || (nth > 0 && launched(pid))));
+        (!inherited).then_some(own)
+    }
+
+    /// The CPUs that an application's threads may use, if their masks leave out any that are given out.
+    pub(crate) fn own_mask(&self, threads: &[ThreadId]) -> Option<CpuSet> {
+        if self.parts.enforcer.kind() != EnforcerKind::Affinity {
+            return None;
+        }
+        let mut mask = CpuSet::new();
+        // One that has ended has no mask.
+        for of_thread in threads.iter().filter_map(|thread| masks::get(*thread).ok()) {
+            mask.insert_all(&of_thread);
+        }
+        let usable = self.read_usable().ok()?.cpus;
+        (!usable.is_subset(&mask) && !mask.is_disjoint(&usable)).then_some(mask)
     }
 
     /// The answer to a launch, after the decision.

@@ -84,6 +84,9 @@ pub(crate) struct SavedApp {
     /// The set that somebody else had written for it.
     #[serde(default)]
     pub(crate) set_by_others: Option<CpuSet>,
+    /// The CPUs that its owner had confined it to.
+    #[serde(default)]
+    pub(crate) own_mask: Option<CpuSet>,
     /// What it got so far.
     #[serde(default)]
     pub(crate) books: Books,
@@ -313,6 +316,7 @@ mod tests {
             planned: None,
             processes: serde_json::Value::Null,
             set_by_others: None,
+            own_mask: None,
             books: Books::default(),
             provenance: Provenance::default(),
             memory: MemoryPolicy::Keep,

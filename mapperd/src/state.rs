@@ -139,6 +139,8 @@ pub(crate) struct App {
     /// What was found in force instead of what was planned, when it was last logged.
     pub(crate) told_mismatch: Option<CpuSet>,
     pub(crate) books: Books,
+    /// The CPUs that its owner confined it to before it was managed, if fewer than all.
+    pub(crate) own_mask: Option<CpuSet>,
     /// The CPU time it had used when it was last observed.
     pub(crate) used: Option<Used>,
     pub(crate) lease: Lease,
@@ -408,7 +410,7 @@ impl Daemon {
         let now_ns = self.parts.clock.now_ns();
         gone.books.elapsed(now_ns, gone.effective.len());
         self.closed.add(&gone);
-        let everything = self.everything();
+        let everything = gone.own_mask.take().unwrap_or_else(|| self.everything());
         let released = self.parts.enforcer.release(app, &everything, departure);
         let trouble = released.err().map(|error| chain(&error));
         if (gone.adopted.is_some() || gone.is_recovered())
@@ -459,15 +461,16 @@ impl Daemon {
             .iter_mut()
             .filter(|app| app.set_by_others.is_none())
         {
+            let everything = app.own_mask.as_ref().unwrap_or(&everything);
             let released = self
                 .parts
                 .enforcer
-                .release(app.id, &everything, Departure::DaemonStops);
+                .release(app.id, everything, Departure::DaemonStops);
             if let Err(error) = released {
                 tracing::warn!(app = app.id.0, name = %app.spec.name, "release: {}", chain(&error));
             }
             if let Some(page) = &mut app.page {
-                let told = page::allocation(&everything, &app.spec, topology, everything.len());
+                let told = page::allocation(everything, &app.spec, topology, everything.len());
                 page.writer.publish(&told);
             }
         }

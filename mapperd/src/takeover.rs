@@ -204,6 +204,7 @@ impl Daemon {
             set_by_others: saved.set_by_others,
             limited: None,
             told_mismatch: None,
+            own_mask: saved.own_mask,
             books: saved.books,
             used: None,
             lease: Lease::Ended,
@@ -248,6 +249,7 @@ impl Daemon {
             processes: serde_json::Value::Null,
             set_by_others: None,
             token: None,
+            own_mask: None,
             books: Books::open(self.parts.clock.now_ns()),
         }
     }
@@ -303,6 +305,7 @@ impl Daemon {
                 planned: app.planned.clone(),
                 processes: enforcer.remember(app.id),
                 set_by_others: app.set_by_others.clone(),
+                own_mask: app.own_mask.clone(),
                 books: app.books.clone(),
                 token: app
                     .page

@@ -426,3 +426,69 @@ fn who_has_less_than_its_own_lower_limit_is_told_why() {
         );
     }
 }
+
+#[test]
+fn programs_that_their_owner_confined_stay_there_whoever_comes_and_goes() {
+    let daemon = Daemon::start_with(&["--interval", "20ms"]);
+    let cpus: Vec<CpuSet> = all_cpus()
+        .iter()
+        .map(|cpu| [cpu].into_iter().collect())
+        .collect();
+    let [low, .., high] = &cpus[..] else {
+        // With one CPU there is nothing to be confined to.
+        assert_eq!(cpus.len(), 1);
+        return;
+    };
+    let confined = |name: &str, mask: &CpuSet| {
+        let mut program = Program::sleeping();
+        mapper_host::enforce::masks::set(mapper_model::ThreadId(program.child.id()), mask).unwrap();
+        let mut client = daemon.client();
+        let launched = client.launch(program.request(name)).unwrap();
+        assert_eq!(launched.reply.cpus, *mask);
+        program.go();
+        (program, client)
+    };
+    // Against the order in which CPUs are given out.
+    let above = confined("above", high);
+    let below = confined("below", low);
+    let mut guest = launch(&daemon, "guest");
+    let stay = |daemon: &Daemon| {
+        let decisions = daemon.status().daemon.decisions;
+        eventually("some decisions", || {
+            daemon.status().daemon.decisions > decisions + 5
+        });
+        let told = |name: &str| {
+            let status = daemon.status();
+            let app = status
+                .apps
+                .into_iter()
+                .find(|app| app.name.as_str() == name);
+            app.unwrap().cpus
+        };
+        assert_eq!(
+            (above.0.cpus(), told("above")),
+            (high.clone(), high.clone())
+        );
+        assert_eq!((below.0.cpus(), told("below")), (low.clone(), low.clone()));
+    };
+    if all_cpus().len() > 2 {
+        stay(&daemon);
+    }
+    guest.program.kill();
+    guest
+        .client
+        .exited(ExitedRequest {
+            app: guest.launched.reply.app,
+            status: 137,
+        })
+        .unwrap();
+    eventually("the guest is gone", || daemon.status().apps.len() == 2);
+    stay(&daemon);
+    // A stop gives them what they had.
+    let (_, log) = daemon.stop();
+    assert_eq!(
+        (above.0.cpus(), below.0.cpus()),
+        (high.clone(), low.clone()),
+        "{log}"
+    );
+}

@@ -45,6 +45,10 @@ pub struct AppObservation {
     /// The CPUs that are in force for it now, as read back from the kernel; empty before its first
     /// placement.
     pub effective: CpuSet,
+    /// The CPUs that its owner confined it to (`taskset`) before it was managed, if fewer than all; it is
+    /// kept within them as far as that goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_mask: Option<CpuSet>,
     /// The readings.
     #[serde(default)]
     pub reading: Reading,

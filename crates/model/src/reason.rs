@@ -4,7 +4,7 @@
 //! reader needs to follow the decision are in the reason itself, so that a sentence can be made
 //! from it without the state of the policy.
 
-use crate::{AppId, AppName, Bottleneck};
+use crate::{AppId, AppName, Bottleneck, CpuSet};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -159,6 +159,17 @@ pub enum Reason {
     BelowOwnLimit {
         /// Its lower limit.
         min: u32,
+    },
+    /// Its owner confined it before it was managed, and it stays within those CPUs.
+    OwnMask {
+        /// Those CPUs.
+        mask: CpuSet,
+    },
+    /// Its owner confined it before it was managed, and it could not be kept within those CPUs: others that
+    /// are confined to them have them, or it shares.
+    BeyondOwnMask {
+        /// Those CPUs.
+        mask: CpuSet,
     },
     /// It asked never to be resized.
     NeverResized,
@@ -342,6 +353,10 @@ impl Reason {
                 out,
                 "needs {min} by its own account, but what all need is more than there is"
             ),
+            Self::OwnMask { mask } => write!(out, "its own mask is {mask}"),
+            Self::BeyondOwnMask { mask } => {
+                write!(out, "its own mask is {mask}, which others need, too")
+            }
             Self::NeverResized => write!(out, "asked never to be resized"),
             Self::Shares { with, .. } => {
                 let how = match with.saturating_sub(1) {

@@ -374,6 +374,7 @@ mod tests {
             app: AppId(id),
             spec: AppSpec::named(name(id)),
             effective: set(cpus),
+            own_mask: None,
             reading: Reading::default(),
         };
         let plan = Plan {

@@ -3,11 +3,13 @@
 use crate::actions::{self, Move};
 use crate::check::{Severity, check};
 use crate::explain::{AppExplanation, Decision, History};
+use crate::own_masks::{self, Seat, Tenure};
 use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState};
 use mapper_map::{MappingConfig, MappingPolicy};
 use mapper_model::{
-    AppId, AppName, AppObservation, AppView, CpuSet, Explanation, MachineProfile, Observation,
-    Plan, PlannedApp, Profile, Reason, Share, Sharing, Snapshot, Strategy, Topology,
+    Allocation, AppId, AppName, AppObservation, AppView, CpuSet, Explanation, MachineProfile,
+    Observation, Placement, Plan, PlannedApp, Profile, Reason, Share, Sharing, Snapshot, Strategy,
+    Topology,
 };
 use mapper_monitor::{Monitor, MonitorConfig, MonitorState};
 use serde::{Deserialize, Serialize};
@@ -218,20 +220,30 @@ impl Controller {
             let observed = observation.apps.iter().find(|a| a.app == app)?;
             Some(&observed.spec.name)
         };
-        let mut free = usable.clone();
+        let Seated { seats, free } = seated(observation, &allocation, &placement, usable);
         let apps: Vec<PlannedApp> = allocation
             .shares
             .into_iter()
             .zip(placement.apps)
             .zip(&observation.apps)
             .zip(self.monitor.profiles())
-            .map(|(((share, place), observed), profile)| {
-                let share = share.told_of(&observed.spec, profile.activity);
-                free.remove_all(&place.cpus);
+            .zip(seats)
+            .map(|((((share, place), observed), profile), seat)| {
+                let mut share = share.told_of(&observed.spec, profile.activity);
+                if let Some(mask) = seat.mask {
+                    share
+                        .explanation
+                        .reasons
+                        .push(told_of_mask(&seat.cpus, mask));
+                }
+                if seat.cpus != place.cpus {
+                    // Exchanged, whatever the node.
+                    share.by_node = None;
+                }
                 PlannedApp {
                     app: share.app,
                     name: observed.spec.name.clone(),
-                    cpus: place.cpus,
+                    cpus: seat.cpus,
                     strategy: place.strategy,
                     sentence: share.explanation.sentence(&name),
                     share,
@@ -414,6 +426,48 @@ impl Controller {
         self.monitor.restore(state.monitor);
         self.apps = state.apps;
         Ok(())
+    }
+}
+
+/// Where everybody is placed in the end.
+struct Seated<'a> {
+    seats: Vec<Seat<'a>>,
+    free: CpuSet,
+}
+
+/// What was placed, with those that were confined by their owners where these want them.
+fn seated<'a>(
+    observation: &'a Observation,
+    allocation: &Allocation,
+    placement: &Placement,
+    usable: &CpuSet,
+) -> Seated<'a> {
+    let mut free = usable.clone();
+    let placed = allocation.shares.iter().zip(&placement.apps);
+    let mut seats: Vec<Seat<'a>> = placed
+        .zip(&observation.apps)
+        .map(|((share, place), observed)| {
+            free.remove_all(&place.cpus);
+            Seat {
+                cpus: place.cpus.clone(),
+                mask: observed.own_mask.as_ref(),
+                tenure: match share.sharing {
+                    Sharing::Exclusive => Tenure::Exclusive,
+                    Sharing::Slot(_) => Tenure::Shared,
+                },
+            }
+        })
+        .collect();
+    own_masks::keep_within(&mut seats, &mut free);
+    Seated { seats, free }
+}
+
+fn told_of_mask(cpus: &CpuSet, mask: &CpuSet) -> Reason {
+    let mask = mask.clone();
+    if cpus.is_subset(&mask) {
+        Reason::OwnMask { mask }
+    } else {
+        Reason::BeyondOwnMask { mask }
     }
 }
 

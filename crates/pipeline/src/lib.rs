@@ -18,6 +18,7 @@ pub mod actions;
 pub mod check;
 pub mod controller;
 pub mod explain;
+pub mod own_masks;
 pub mod pacing;
 pub mod policies;
 pub mod record;

@@ -206,6 +206,7 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
                 app: app.id,
                 spec: app.spec.clone(),
                 effective: app.effective.clone(),
+                own_mask: None,
                 reading: reading(app, now_ns, numbers),
             })
             .collect();

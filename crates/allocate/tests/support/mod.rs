@@ -255,6 +255,7 @@ impl World {
                     app: app.id,
                     spec: app.spec.clone(),
                     effective: app.held.clone(),
+                    own_mask: None,
                     reading: Reading {
                         threads: threads(app.counted, self.now_ns),
                         reported: Some(ReportedProgress::Work {

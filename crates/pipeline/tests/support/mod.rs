@@ -156,6 +156,7 @@ impl World {
             app: app.id,
             spec: app.spec.clone(),
             effective: app.effective.clone(),
+            own_mask: None,
             reading: Reading {
                 reported: Some(ReportedProgress::Work {
                     done: app.done,
