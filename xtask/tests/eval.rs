@@ -77,11 +77,15 @@ fn an_evaluation_that_is_stopped_reports_what_is_finished_and_goes_on_from_there
 #[test]
 fn what_cannot_be_evaluated_is_told_before_anything_is_computed() {
     let kept = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["--suite", "fig9"], "unknown suite \"fig9\": give all"),
         (
             &["--mix", "SGD", "--machine", "pdp11"],
             "unknown machine \"pdp11\"",
+        ),
+        (
+            &["--suite", "mapper", "--machine", "hsw80"],
+            "--machine hsw80: only with --mix",
         ),
         (&["--mix", "SDG"], "unknown application \"SDG\""),
         (&["--mix", "20 SGD,"], "program 2: nothing there"),

@@ -37,6 +37,9 @@ use std::path::{Path, PathBuf};
 /// The protocol that is used unless another is given: the newest.
 const PROTOCOL: &str = "docs/eval/protocol-v3.toml";
 
+/// The machine of a mix for which none was named.
+const USUAL_MACHINE: &str = "hsw80";
+
 /// Repeats the papers' evaluations in a model of their machines
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -46,9 +49,9 @@ pub(crate) struct Args {
     /// Programs that run together, such as "20 SGD, 20 BSGD", with --live such as md+cg; repeatable
     #[arg(long, value_name = "PROGRAMS")]
     mix: Vec<String>,
-    /// The machine for --mix
-    #[arg(long, value_name = "NAME", default_value = "hsw80")]
-    machine: String,
+    /// The machine for --mix [default: hsw80]
+    #[arg(long, value_name = "NAME")]
+    machine: Option<String>,
     /// Policies to compare, in place of the suite's, with --live beside mapper's own; repeatable or
     /// separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -100,6 +103,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return run_live(args);
     }
     args.live.check_unused()?;
+    if let (Some(machine), []) = (&args.machine, &*args.mix) {
+        bail!("--machine {machine}: only with --mix; each suite has its own machine");
+    }
     let mut catalogue = Catalogue::presets()?;
     let path = args
         .protocol
@@ -145,7 +151,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         } else {
             TeamsName::Fixed
         };
-        let suite = plan::ad_hoc(&args.mix, &args.machine, &policies, teams);
+        let machine = args.machine.as_deref().unwrap_or(USUAL_MACHINE);
+        let suite = plan::ad_hoc(&args.mix, machine, &policies, teams);
         plan.add(&suite, &protocol, &catalogue, &changes)?;
     }
     for setting in &args.set {
