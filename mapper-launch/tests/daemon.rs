@@ -357,7 +357,7 @@ fn what_the_user_leaves_open_is_said_and_settled_by_the_daemon() {
         panic!("a launch");
     };
     assert_eq!(launch.teams_asked, TeamsAsked::Open);
-    assert_eq!(launch.open.len(), 4, "{:?}", launch.open);
+    assert_eq!(launch.open.len(), 5, "{:?}", launch.open);
     let program = launch.program.as_ref().unwrap();
     assert!(program.path.starts_with('/'), "{program:?}");
 }
@@ -392,9 +392,15 @@ fn what_the_user_says_is_not_left_open() {
         })
         .collect();
     assert_eq!(launches[0].teams_asked, TeamsAsked::ByName);
-    assert_eq!(launches[0].open, [OpenSetting::Runtime].into());
+    assert_eq!(
+        launches[0].open,
+        [OpenSetting::Runtime, OpenSetting::Partition].into()
+    );
     // Without the interface teams could not follow.
-    assert_eq!(launches[1].open, [OpenSetting::Qos].into());
+    assert_eq!(
+        launches[1].open,
+        [OpenSetting::Qos, OpenSetting::Partition].into()
+    );
 }
 
 /// The dynamic loader, as gcc names it in programs.
