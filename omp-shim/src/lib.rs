@@ -63,6 +63,7 @@ mod libomp_regions;
 mod libomp_static;
 mod parking;
 mod pass_on;
+mod patience;
 mod progress;
 mod region;
 mod region_table;

@@ -4,28 +4,28 @@
 //! long. A program that owns a CPU for each of its threads pays for that: whenever its threads wait for
 //! each other longer than that, they sleep and are woken, and nobody has used their CPUs meanwhile.
 //!
-//! *Approach.* While there is a CPU for each thread, and nobody takes it away, threads spin [`MOST_PATIENCE`] times
-//! as long, at most as long as libgomp does by itself. The shim looks at that where it has measured a wait
-//! ([`crate::waits`]): with each new allocation, and every [`LOOK_NS`]. That suffices: as long as waits are
-//! so short that none is measured, nobody spins for long. What is changed are libgomp's own counts
-//! ([`crate::spin_counts`]).
+//! *Approach.* While there is a CPU for each thread, threads spin up to [`MOST_PATIENCE`] times as long, at most as
+//! long as libgomp does by itself. How long is learnt from the waits that are measured anyway ([`crate::waits`]),
+//! as for the carriers of virtual teams ([`crate::patience`]): one that is longer than all of it makes it a quarter
+//! as long, one that spinning brought to its end doubles it. So threads whose CPUs are wanted by what mapper does not
+//! manage soon wait as the launcher chose. What is changed are libgomp's own counts ([`crate::spin_counts`]).
 //!
 //! *A CPU for each* is what the page says: CPUs of the allocation, against the threads of all processes that
-//! share the page and against the size of the team. *Nobody takes it away* is what the kernel says: it counts
-//! how often a thread had to leave its CPU while it could have run. Where that happens more often than
-//! [`PREEMPTED_PER_SECOND`], others want these CPUs, whatever the page says (programs that mapper does
-//! not manage, threads that are not OpenMP's), and threads are impatient for [`IMPATIENT_NS`].
+//! share the page and against the size of the team. The shim looks at that where it has measured a wait, with each
+//! new allocation and every [`LOOK_NS`]. That suffices: as long as waits are so short that none is measured, nobody
+//! spins for long.
 //!
 //! *Invariants.* Nothing is done for users who chose the waiting themselves, under `--teams virtual` (where the
 //! shim's own waiting follows the same rule), without a page, or where the counts are not found. A wait that
-//! is not measured costs nothing; one that is, three loads. The first look is the first time that the counts are
-//! changed, so a program begins with 10 µs.
+//! is not measured costs nothing; one that is, some loads. The first wait that is measured is the first time that the
+//! counts are changed, so a program begins with 10 µs.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::attachment;
 use crate::environment;
+use crate::patience::Patience;
 use crate::spin_counts::SpinCounts;
 use crate::virtual_team;
 
@@ -35,15 +35,10 @@ pub(crate) const MOST_PATIENCE: u32 = 100;
 /// Turns after which no thread is patient any longer: what libgomp spins in a program that is alone.
 pub(crate) const MOST_TURNS: u32 = 300_000;
 
+/// How long the launcher's turns take.
+const SHORT_NS: u64 = 10_000;
 /// Longest time between two looks of a program that waits.
 const LOOK_NS: u64 = 10_000_000;
-/// Over how long the kernel's count is judged, at least.
-const WINDOW_NS: u64 = 30_000_000;
-/// How often threads lose their CPU to others, for each CPU, before they are impatient. A CPU that two threads
-/// want changes hands a hundred times a second; the kernel's own threads are seen a few times.
-const PREEMPTED_PER_SECOND: u64 = 40;
-/// For how long threads are impatient then.
-const IMPATIENT_NS: u64 = 300_000_000;
 
 /// Turns that the launcher chose; 0 while no libgomp has been met whose counts are known.
 static TURNS: AtomicU32 = AtomicU32::new(0);
@@ -53,22 +48,15 @@ static MET: [AtomicPtr<SpinCounts>; 16] = [const { AtomicPtr::new(null_mut()) };
 static NEXT_LOOK_NS: AtomicU64 = AtomicU64::new(0);
 /// CPUs at the last look.
 static CPUS: AtomicU32 = AtomicU32::new(0);
-/// What is remembered from look to look, field by field.
-static PAST: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+/// At the last look there was a CPU for each thread.
+static FITS: AtomicBool = AtomicBool::new(false);
+/// What was learnt of spinning.
+static PATIENCE: Patience = Patience::new();
 
-/// How threads wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wait {
-    /// As the launcher chose.
-    Short,
-    /// [`MOST_PATIENCE`] times as long.
-    Patient,
-}
-
-/// Turns of a patient wait.
-fn patient_turns(turns: u32) -> u32 {
+/// Turns of a wait that is so many times as long.
+fn turns_of(turns: u32, times: u32) -> u32 {
     turns
-        .saturating_mul(MOST_PATIENCE)
+        .saturating_mul(times.min(MOST_PATIENCE))
         .min(MOST_TURNS)
         .max(turns)
 }
@@ -101,13 +89,29 @@ fn met() -> impl Iterator<Item = &'static SpinCounts> {
     })
 }
 
-/// A wait was measured, and it is that time now: looks how to wait, if it is time to.
+/// A wait was measured, which took so long, and it is that time now: has threads wait as that teaches.
 #[inline]
-pub(crate) fn look(now_ns: u64) {
+pub(crate) fn waited(waited_ns: u64, now_ns: u64) {
     let turns = TURNS.load(Ordering::Acquire);
-    if turns == 0 {
+    if turns == 0 || virtual_team::is_wanted() {
         return;
     }
+    look(now_ns);
+    let times = match FITS.load(Ordering::Relaxed) {
+        false => 1,
+        true => {
+            learn(&PATIENCE, waited_ns);
+            PATIENCE.times()
+        }
+    };
+    let wanted = turns_of(turns, times);
+    for counts in met() {
+        counts.set(wanted);
+    }
+}
+
+/// Compares CPUs and threads, if it is time to.
+fn look(now_ns: u64) {
     let next_ns = NEXT_LOOK_NS.load(Ordering::Relaxed);
     let cpus = attachment::cpu_count();
     if now_ns < next_ns && cpus == CPUS.load(Ordering::Relaxed) {
@@ -121,199 +125,57 @@ pub(crate) fn look(now_ns: u64) {
             Ordering::Relaxed,
         )
         .is_ok();
-    if is_first && !virtual_team::is_wanted() {
+    if is_first {
+        let threads = attachment::threads().max(attachment::reported_team());
+        FITS.store(cpus != 0 && threads <= cpus, Ordering::Relaxed);
         CPUS.store(cpus, Ordering::Relaxed);
-        look_closely(now_ns, cpus, turns);
     }
 }
 
-#[cold]
-fn look_closely(now_ns: u64, cpus: u32, turns: u32) {
-    let seen = Seen {
-        now_ns,
-        cpus,
-        threads: attachment::threads().max(attachment::reported_team()),
-        preempted: preempted(),
-    };
-    let (past, wait) = Past::load().judge(seen);
-    past.store();
-    let patient = patient_turns(turns);
-    for counts in met() {
-        match wait {
-            Wait::Short => counts.restore(patient),
-            Wait::Patient => counts.lengthen(patient),
-        }
+/// What a wait says that took so long.
+fn learn(patience: &Patience, waited_ns: u64) {
+    let times = u64::from(patience.times().min(MOST_PATIENCE));
+    if waited_ns > SHORT_NS * times {
+        patience.slept(waited_ns);
+    } else if waited_ns > SHORT_NS {
+        patience.rewarded();
     }
-}
-
-/// What one look shows.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    now_ns: u64,
-    /// Of the allocation; 0 when nothing has been decided.
-    cpus: u32,
-    /// Of the application.
-    threads: u32,
-    /// How often threads of this process have lost their CPU to others.
-    preempted: u64,
-}
-
-/// What is remembered from look to look. All zero before the first.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Past {
-    /// Since when preemptions are counted.
-    window_began_ns: u64,
-    /// How many there had been by then.
-    preempted_before: u64,
-    /// Until when threads are impatient.
-    impatient_until_ns: u64,
-}
-
-impl Past {
-    fn load() -> Self {
-        let [window_began_ns, preempted_before, impatient_until_ns] =
-            PAST.each_ref().map(|word| word.load(Ordering::Relaxed));
-        Self {
-            window_began_ns,
-            preempted_before,
-            impatient_until_ns,
-        }
-    }
-
-    fn store(self) {
-        let words = [
-            self.window_began_ns,
-            self.preempted_before,
-            self.impatient_until_ns,
-        ];
-        for (word, value) in PAST.iter().zip(words) {
-            word.store(value, Ordering::Relaxed);
-        }
-    }
-
-    /// How to wait, and what to remember.
-    fn judge(self, seen: Seen) -> (Self, Wait) {
-        let mut past = self;
-        let fits = seen.cpus != 0 && seen.threads <= seen.cpus;
-        let lasted_ns = seen.now_ns.saturating_sub(self.window_began_ns);
-        if !fits || self == Self::default() {
-            // What the program's threads take from one another says nothing about others. Before threads
-            // are patient, they have kept their CPUs for a while.
-            past.begin_window(seen);
-            past.impatient_until_ns = seen.now_ns.saturating_add(WINDOW_NS);
-        } else if lasted_ns >= WINDOW_NS {
-            let times = seen.preempted.saturating_sub(self.preempted_before);
-            if are_wanted(times, lasted_ns, seen.cpus) {
-                past.impatient_until_ns = seen.now_ns.saturating_add(IMPATIENT_NS);
-            }
-            past.begin_window(seen);
-        }
-        match fits && seen.now_ns >= past.impatient_until_ns {
-            true => (past, Wait::Patient),
-            false => (past, Wait::Short),
-        }
-    }
-
-    fn begin_window(&mut self, seen: Seen) {
-        self.window_began_ns = seen.now_ns;
-        self.preempted_before = seen.preempted;
-    }
-}
-
-/// Whether others want the CPUs, judging by how often they took one within that time.
-fn are_wanted(times: u64, lasted_ns: u64, cpus: u32) -> bool {
-    let harmless = u128::from(lasted_ns) * u128::from(PREEMPTED_PER_SECOND) * u128::from(cpus);
-    u128::from(times) * 1_000_000_000 > harmless
-}
-
-/// How often threads of this process had to leave their CPU while they could have run.
-fn preempted() -> u64 {
-    // SAFETY: all-zero bytes are a valid `rusage`, numbers that is.
-    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-    // SAFETY: `usage` is a place for the answer. If the call failed, none would be counted.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-    u64::try_from(usage.ru_nivcsw).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SECOND_NS: u64 = 1_000_000_000;
-
-    /// How threads wait after each of a series of looks, ten milliseconds apart, at that many CPUs, threads
-    /// and preemptions since the look before.
-    fn waits(looks: impl IntoIterator<Item = (u32, u32, u64)>) -> Vec<Wait> {
-        let mut past = Past::default();
-        let (mut now_ns, mut preempted) = (SECOND_NS, 5_000);
-        let one = |(cpus, threads, times)| {
-            now_ns += LOOK_NS;
-            preempted += times;
-            let (next, wait) = past.judge(Seen {
-                now_ns,
-                cpus,
-                threads,
-                preempted,
-            });
-            past = next;
-            wait
-        };
-        looks.into_iter().map(one).collect()
+    fn after(waits_ns: impl IntoIterator<Item = u64>) -> u32 {
+        let patience = Patience::new();
+        waits_ns.into_iter().for_each(|ns| learn(&patience, ns));
+        patience.times().min(MOST_PATIENCE)
     }
 
     #[test]
-    fn threads_are_patient_once_each_has_kept_a_cpu_for_a_while() {
-        let waits = waits([(2, 2, 0); 10]);
-        let (short, patient) = waits.split_at(3);
-        assert!(short.iter().all(|wait| *wait == Wait::Short), "{waits:?}");
-        assert!(
-            patient.iter().all(|wait| *wait == Wait::Patient),
-            "{waits:?}"
-        );
+    fn waits_that_spinning_brings_to_their_end_leave_all_of_it() {
+        assert_eq!(after([500, 9_000, 30_000, 900_000]), MOST_PATIENCE);
     }
 
     #[test]
-    fn threads_are_impatient_as_soon_as_there_are_fewer_cpus() {
-        let waits = waits([[(2, 2, 0); 5], [(1, 2, 9); 5], [(2, 2, 0); 5]].concat());
-        assert_eq!(waits[4], Wait::Patient);
-        assert_eq!(waits[5..10], [Wait::Short; 5]);
-        assert_eq!((waits[10], waits[14]), (Wait::Short, Wait::Patient));
+    fn time_slices_of_others_soon_end_it() {
+        assert_eq!(after([4_000_000; 4]), 1);
+        // And short waits in between do not bring it back.
+        assert_eq!(after([4_000_000, 2_000].repeat(100)), 1);
     }
 
     #[test]
-    fn threads_without_a_decision_are_impatient() {
-        assert_eq!(waits([(0, 1, 0); 20]), [Wait::Short; 20]);
-    }
-
-    #[test]
-    fn threads_whose_cpus_others_want_are_impatient() {
-        // A CPU shared by two changes hands once in ten milliseconds; the program has two such.
-        assert_eq!(waits([(2, 2, 2); 100]), [Wait::Short; 100]);
-        // One who comes later is noticed within two windows, and not forgotten at once.
-        let later = waits(
-            [
-                [(2, 2, 0); 20],
-                [(2, 2, 2); 20],
-                [(2, 2, 0); 20],
-                [(2, 2, 0); 20],
-            ]
-            .concat(),
-        );
-        assert_eq!((later[19], later[26]), (Wait::Patient, Wait::Short));
-        assert_eq!((later[45], later[79]), (Wait::Short, Wait::Patient));
-    }
-
-    #[test]
-    fn what_the_kernel_does_now_and_then_leaves_threads_patient() {
-        // Forty times a second, on eight CPUs.
-        let waits = waits((0..1_000).map(|look| (8, 8, u64::from(look % 5 < 2))));
-        assert!(waits[3..].iter().all(|wait| *wait == Wait::Patient));
+    fn serial_phases_between_waits_that_are_worth_spinning_leave_it() {
+        let round = [5_000_000, 40_000, 40_000, 40_000];
+        assert_eq!(after(round.repeat(100)), MOST_PATIENCE);
     }
 
     #[test]
     fn patience_has_an_end() {
-        assert_eq!(patient_turns(400), 40_000);
-        assert_eq!(patient_turns(3_000), 300_000);
-        assert_eq!(patient_turns(1_000_000), 1_000_000);
+        assert_eq!(turns_of(400, 1), 400);
+        assert_eq!(turns_of(400, 128), 40_000);
+        assert_eq!(turns_of(400, 4), 1_600);
+        assert_eq!(turns_of(3_000, 128), 300_000);
+        assert_eq!(turns_of(1_000_000, 2), 1_000_000);
     }
 }

@@ -32,11 +32,14 @@ pub(crate) struct SpinCounts {
     throttled: Count,
 }
 
-/// A count and what it was before it was ever changed.
+/// A count.
 #[derive(Debug)]
 struct Count {
     word: &'static AtomicU64,
+    /// What it was before it was ever changed.
     first: u64,
+    /// What it was left at.
+    left: AtomicU64,
 }
 
 impl SpinCounts {
@@ -74,6 +77,7 @@ impl SpinCounts {
             // functions can be called.
             word: unsafe { AtomicU64::from_ptr(place as *mut u64) },
             first,
+            left: AtomicU64::new(first),
         };
         Some(Self {
             usual: count(usual_place, usual),
@@ -82,18 +86,14 @@ impl SpinCounts {
     }
 
     /// Has threads that begin to wait from now on spin for so many turns, whether libgomp thinks it has CPUs
-    /// for them or not.
-    pub(crate) fn lengthen(&self, turns: u32) {
-        for count in [&self.usual, &self.throttled] {
-            let _ = count.change(count.first, u64::from(turns));
-        }
-    }
-
-    /// Puts back what [`lengthen`](Self::lengthen) changed.
-    pub(crate) fn restore(&self, turns: u32) {
-        for count in [&self.usual, &self.throttled] {
-            let _ = count.change(u64::from(turns), count.first);
-        }
+    /// for them or not; with the launcher's number all is as it was.
+    pub(crate) fn set(&self, turns: u32) {
+        let turns = u64::from(turns);
+        self.throttled.set(match turns == self.usual.first {
+            true => self.throttled.first,
+            false => turns,
+        });
+        self.usual.set(turns);
     }
 
     /// Whether these are the counts of the same library.
@@ -103,13 +103,20 @@ impl SpinCounts {
 }
 
 impl Count {
-    fn change(&self, from: u64, to: u64) -> Result<u64, u64> {
-        if self.word.load(Ordering::Relaxed) == to {
-            return Ok(to);
+    /// Leaves it alone if somebody else has changed it. Of two threads that set it at once one may be passed over;
+    /// the next wait sets it again.
+    fn set(&self, turns: u64) {
+        let left = self.left.load(Ordering::Relaxed);
+        if left == turns {
+            return;
         }
         // libgomp reads it as a plain variable, at each wait; an aligned word is never seen half written.
-        self.word
-            .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
+        let changed = self
+            .word
+            .compare_exchange(left, turns, Ordering::Relaxed, Ordering::Relaxed);
+        if changed.is_ok() {
+            self.left.store(turns, Ordering::Relaxed);
+        }
     }
 }
 
@@ -152,13 +159,13 @@ mod tests {
         for (variables, turns) in [(&DOWNWARDS, 2_718_281), (&UPWARDS, 3_141_592)] {
             let before = values(variables);
             let counts = find(turns).unwrap();
-            for _ in 0..2 {
-                counts.lengthen(5_000_000);
-                let long = before.map(|value| if value == 0 { 0 } else { 5_000_000 });
-                assert_eq!(values(variables), long);
+            for long in [5_000_000, 7_000_000, 7_000_000] {
+                counts.set(long);
+                let all = before.map(|value| if value == 0 { 0 } else { u64::from(long) });
+                assert_eq!(values(variables), all);
             }
             for _ in 0..2 {
-                counts.restore(5_000_000);
+                counts.set(turns);
                 assert_eq!(values(variables), before);
             }
         }
@@ -168,9 +175,9 @@ mod tests {
     fn what_somebody_else_has_changed_stays() {
         let counts = find(2_236_067).unwrap();
         CHANGED[4].store(7, Ordering::Relaxed);
-        counts.lengthen(5_000_000);
+        counts.set(5_000_000);
         assert_eq!(values(&CHANGED), [7, 5_000_000, 0, 0]);
-        counts.restore(5_000_000);
+        counts.set(2_236_067);
         assert_eq!(values(&CHANGED), [7, THROTTLED, 0, 0]);
     }
 

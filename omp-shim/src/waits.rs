@@ -147,9 +147,9 @@ pub(crate) fn count(thread: &ThreadState, waited_ns: u64) {
 fn count_since(thread: &ThreadState, from_ns: u64) {
     let now_ns = progress::now_ns();
     let random = now_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-    let counted = thread.waits.weigh(now_ns.saturating_sub(from_ns), random);
-    count(thread, counted);
-    libgomp_spin::look(now_ns);
+    let waited_ns = now_ns.saturating_sub(from_ns);
+    count(thread, thread.waits.weigh(waited_ns, random));
+    libgomp_spin::waited(waited_ns, now_ns);
 }
 
 #[cfg(test)]

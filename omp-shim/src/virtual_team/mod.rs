@@ -35,7 +35,6 @@ mod generic_starts;
 mod kernel;
 mod liveness;
 mod member;
-mod patience;
 pub(crate) mod queries;
 pub(crate) mod share;
 mod shared_memory;

@@ -15,8 +15,8 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::kernel;
-use super::patience::Patience;
 use crate::libgomp_spin::{MOST_PATIENCE, MOST_TURNS};
+use crate::patience::Patience;
 use crate::{attachment, progress};
 
 /// Turns of spinning before a thread goes to sleep.
@@ -108,13 +108,16 @@ fn spin_patiently(turns: u32, done: impl Fn() -> bool) -> bool {
             return true;
         }
     }
-    PATIENCE.disappointed();
     done()
 }
 
-/// Sleeps until the word is changed from that value, or for no reason.
+/// Sleeps until the word is changed from that value, or for no reason, after spinning.
 #[cold]
 fn sleep(word: &AtomicU32, value: u32) {
+    if room() != Room::Enough {
+        kernel::futex_wait(word, value);
+        return;
+    }
     let since_ns = progress::now_ns();
     kernel::futex_wait(word, value);
     PATIENCE.slept(progress::now_ns().saturating_sub(since_ns));
@@ -160,7 +163,10 @@ impl Mailbox {
                 self.0
                     .compare_exchange(EMPTY, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
             if fell_asleep == Ok(EMPTY) || fell_asleep == Err(ASLEEP) {
-                sleep(&self.0, ASLEEP);
+                match expected() {
+                    Expected::Soon => sleep(&self.0, ASLEEP),
+                    Expected::Hardly => kernel::futex_wait(&self.0, ASLEEP),
+                }
             }
         }
         self.0.swap(EMPTY, Ordering::AcqRel)

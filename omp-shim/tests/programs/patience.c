@@ -1,31 +1,40 @@
-/* How long threads spin at barriers: usage patience
+/* How long threads spin at barriers: usage patience [compute]
  *
- * For each line it reads: 40 times one thread sleeps for half a millisecond while the other waits for it at
- * a barrier. Prints the microseconds of CPU time that this took: some ten thousand if the thread that waits
- * spins all the time, next to nothing if it sleeps. */
+ * For each line it reads: 100 times one thread is busy while the other waits for it at a barrier: it sleeps for
+ * a tenth of a millisecond or, if asked to, computes for three. Prints the microseconds of CPU time that the
+ * waiting took: some ten thousand if the thread that waits spins all the time, far less if it sleeps. */
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
-static long long cpu_us(void)
+static long long us(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     char line[16];
+    (void)argv;
     while (fgets(line, sizeof line, stdin)) {
-        long long begin = cpu_us();
+        long long begin = us(CLOCK_PROCESS_CPUTIME_ID), busy = 0;
 #pragma omp parallel num_threads(2)
-        for (int i = 0; i < 40; i++) {
+        for (int i = 0; i < 100; i++) {
 #pragma omp master
-            usleep(500);
+            {
+                long long from = us(CLOCK_THREAD_CPUTIME_ID);
+                if (argc == 1)
+                    usleep(100);
+                else
+                    while (us(CLOCK_THREAD_CPUTIME_ID) < from + 3000) {
+                    }
+                busy += us(CLOCK_THREAD_CPUTIME_ID) - from;
+            }
 #pragma omp barrier
         }
-        printf("%lld\n", cpu_us() - begin);
+        printf("%lld\n", us(CLOCK_PROCESS_CPUTIME_ID) - begin - busy);
         fflush(stdout);
     }
     return 0;

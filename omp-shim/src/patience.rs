@@ -4,10 +4,10 @@
 //! spins keeps its own CPU from the very thread that the other carrier waits behind, and each barrier takes a time slice
 //! of somebody else's; if it slept, the kernel would move the other one over at once. The allocation does not tell.
 //!
-//! *Approach.* Spinning that came to its end in vain says that the wait had another cause than the other carriers'
+//! *Approach.* Spinning that came to its end in vain says that the wait had another cause than the other threads'
 //! work, or was a serial phase, in which spinning is of no use either: the next one is a quarter as long. Spinning
-//! that was rewarded doubles it. At the shortest nobody is patient, so nothing more is learnt by spinning; there, many
-//! sleeps in a row that were shorter than patience could have been make one try.
+//! that was rewarded doubles it. At the shortest nothing more is learnt by spinning; there, many sleeps in a row that
+//! spinning could have spared make one try.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,7 +20,7 @@ const SHORT_NS: u64 = 1_000_000;
 
 /// Threads of the process share it; what gets lost where two write at the same time does not matter.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     level: AtomicU32,
     /// Short sleeps in a row at the lowest level.
     short_sleeps: AtomicU32,
@@ -28,7 +28,7 @@ pub(super) struct Patience {
 
 impl Patience {
     /// All of it.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             level: AtomicU32::new(HIGHEST),
             short_sleeps: AtomicU32::new(0),
@@ -36,39 +36,34 @@ impl Patience {
     }
 
     /// How many times as long to spin as without patience.
-    pub(super) fn times(&self) -> u32 {
+    pub(crate) fn times(&self) -> u32 {
         1 << self.level.load(Ordering::Relaxed).min(HIGHEST)
     }
 
     /// Patient spinning came to what it was waiting for.
-    pub(super) fn rewarded(&self) {
+    pub(crate) fn rewarded(&self) {
         let level = self.level.load(Ordering::Relaxed);
         if level < HIGHEST {
             self.level.store(level + 1, Ordering::Relaxed);
         }
     }
 
-    /// Spinning as long as [`Self::times`] says was in vain.
-    pub(super) fn disappointed(&self) {
+    /// Spinning as long as [`Self::times`] says was in vain, and the wait took so long in all.
+    pub(crate) fn slept(&self, nanoseconds: u64) {
         let level = self.level.load(Ordering::Relaxed);
-        self.level.store(level.saturating_sub(2), Ordering::Relaxed);
-        self.short_sleeps.store(0, Ordering::Relaxed);
-    }
-
-    /// A thread slept for so long.
-    pub(super) fn slept(&self, nanoseconds: u64) {
-        if self.level.load(Ordering::Relaxed) > 0 {
+        if level > 0 {
+            self.level.store(level.saturating_sub(2), Ordering::Relaxed);
+            self.short_sleeps.store(0, Ordering::Relaxed);
             return;
         }
         let in_a_row = match nanoseconds < SHORT_NS {
             true => self.short_sleeps.load(Ordering::Relaxed) + 1,
             false => 0,
         };
-        if in_a_row < SLEEPS {
-            self.short_sleeps.store(in_a_row, Ordering::Relaxed);
-        } else {
-            self.short_sleeps.store(0, Ordering::Relaxed);
-            self.level.store(1, Ordering::Relaxed);
+        self.short_sleeps
+            .store(in_a_row % SLEEPS, Ordering::Relaxed);
+        if in_a_row == SLEEPS {
+            self.rewarded();
         }
     }
 }
@@ -77,19 +72,17 @@ impl Patience {
 mod tests {
     use super::*;
 
-    fn after(disappointments: u32) -> Patience {
+    fn after(long_sleeps: u32) -> Patience {
         let patience = Patience::new();
-        (0..disappointments).for_each(|_| patience.disappointed());
+        (0..long_sleeps).for_each(|_| patience.slept(SHORT_NS));
         patience
     }
 
     #[test]
     fn a_few_waits_in_vain_end_it_and_rewards_bring_it_back() {
-        let patience = Patience::new();
-        let all = patience.times();
+        let all = Patience::new().times();
         assert!(all >= 100);
-        patience.disappointed();
-        assert_eq!(patience.times(), all / 4);
+        assert_eq!(after(1).times(), all / 4);
         let patience = after(4);
         assert_eq!(patience.times(), 1);
         for times in [2, 4, 8] {
@@ -104,14 +97,14 @@ mod tests {
     fn a_serial_phase_between_many_short_waits_costs_little_of_it() {
         let patience = Patience::new();
         for _ in 0..1_000 {
-            patience.disappointed();
+            patience.slept(10 * SHORT_NS);
             (0..3).for_each(|_| patience.rewarded());
         }
         assert_eq!(patience.times(), Patience::new().times());
     }
 
     #[test]
-    fn without_it_many_short_sleeps_in_a_row_make_one_try() {
+    fn many_short_sleeps_in_a_row_make_one_try() {
         let patience = after(4);
         for _ in 0..10 {
             (1..SLEEPS).for_each(|_| patience.slept(SHORT_NS - 1));
@@ -120,15 +113,7 @@ mod tests {
         assert_eq!(patience.times(), 1);
         (0..SLEEPS).for_each(|_| patience.slept(10_000));
         assert_eq!(patience.times(), 2);
-        patience.disappointed();
+        patience.slept(SHORT_NS);
         assert_eq!(patience.times(), 1);
-    }
-
-    #[test]
-    fn sleeping_teaches_nothing_as_long_as_spinning_can() {
-        let patience = after(1);
-        let before = patience.times();
-        (0..10 * SLEEPS).for_each(|_| patience.slept(10_000));
-        assert_eq!(patience.times(), before);
     }
 }
