@@ -7,14 +7,16 @@
 //! *Approach.* Spinning that came to its end in vain says that the wait had another cause than the other threads'
 //! work, or was a serial phase, in which spinning is of no use either: the next one is a quarter as long. Spinning
 //! that was rewarded doubles it. At the shortest nothing more is learnt by spinning; there, many sleeps in a row that
-//! spinning could have spared make one try.
+//! spinning could have spared make one try of as much as would have spared them all.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How many times as long as the shortest, as a power of two.
 const HIGHEST: u32 = 7;
 /// Sleeps after which spinning is tried again.
 const SLEEPS: u32 = 64;
+/// How long threads spin at the lowest level, about: what the launcher chose.
+const BASE_NS: u64 = 10_000;
 /// What counts as a short sleep: about as long as the longest spinning.
 const SHORT_NS: u64 = 1_000_000;
 
@@ -24,6 +26,8 @@ pub(crate) struct Patience {
     level: AtomicU32,
     /// Short sleeps in a row at the lowest level.
     short_sleeps: AtomicU32,
+    /// The longest of them.
+    longest_ns: AtomicU64,
 }
 
 impl Patience {
@@ -32,6 +36,7 @@ impl Patience {
         Self {
             level: AtomicU32::new(HIGHEST),
             short_sleeps: AtomicU32::new(0),
+            longest_ns: AtomicU64::new(0),
         }
     }
 
@@ -56,16 +61,28 @@ impl Patience {
             self.short_sleeps.store(0, Ordering::Relaxed);
             return;
         }
-        let in_a_row = match nanoseconds < SHORT_NS {
-            true => self.short_sleeps.load(Ordering::Relaxed) + 1,
-            false => 0,
+        if nanoseconds >= SHORT_NS {
+            self.short_sleeps.store(0, Ordering::Relaxed);
+            return;
+        }
+        let before = self.short_sleeps.load(Ordering::Relaxed);
+        let longest_ns = match before {
+            0 => nanoseconds,
+            _ => nanoseconds.max(self.longest_ns.load(Ordering::Relaxed)),
         };
+        self.longest_ns.store(longest_ns, Ordering::Relaxed);
         self.short_sleeps
-            .store(in_a_row % SLEEPS, Ordering::Relaxed);
-        if in_a_row == SLEEPS {
-            self.rewarded();
+            .store((before + 1) % SLEEPS, Ordering::Relaxed);
+        if before + 1 == SLEEPS {
+            self.level.store(level_for(longest_ns), Ordering::Relaxed);
         }
     }
+}
+
+/// The least level, but for the lowest, at which threads spin for so long.
+fn level_for(nanoseconds: u64) -> u32 {
+    let enough = |level: &u32| BASE_NS << level >= nanoseconds;
+    (1..HIGHEST).find(enough).unwrap_or(HIGHEST)
 }
 
 #[cfg(test)]
@@ -115,5 +132,13 @@ mod tests {
         assert_eq!(patience.times(), 2);
         patience.slept(SHORT_NS);
         assert_eq!(patience.times(), 1);
+        // As much as would have spared the longest of them.
+        patience.slept(150_000);
+        (1..SLEEPS).for_each(|_| patience.slept(20_000));
+        assert_eq!(patience.times(), 16);
+        (0..2).for_each(|_| patience.slept(SHORT_NS));
+        assert_eq!(patience.times(), 1);
+        (0..SLEEPS).for_each(|_| patience.slept(20_000));
+        assert_eq!(patience.times(), 2);
     }
 }
