@@ -160,6 +160,8 @@ impl World {
             let threads = app.reading.threads.len() as f64;
             let running = (cpus / threads).min(1.0);
             let speed = 1.0 / (b.serial * cpus + (1.0 - b.serial));
+            let used_ns = (SECOND_NS as f64 * running * threads) as u64;
+            app.reading.cpu_time_ns = app.reading.cpu_time_ns.map(|before| before + used_ns);
             for thread in &mut app.reading.threads {
                 self.noise = self.noise.wrapping_mul(6_364_136_223_846_793_005) + 1;
                 let scatter = 0.98 + 0.04 * ((self.noise >> 11) as f64 / (1u64 << 53) as f64);
