@@ -13,36 +13,9 @@ use crate::daemon::{
     UNIT, app_groups, apps_group, main_pid, output_of, property, status, status_of, systemctl,
     wait_for_another,
 };
+use crate::drop_in::DropIn;
 use crate::kernel::{self, effective_cpus, online_cpus, wait_for};
 use crate::users::User;
-
-/// The drop-in that lets the daemon adopt, installed until the end of a test.
-pub(crate) struct Allowed;
-
-const DROP_IN: &str = "/run/systemd/system/mapperd.service.d/adopt.conf";
-
-impl Allowed {
-    pub(crate) fn install() -> Result<Self> {
-        let path = Path::new(DROP_IN);
-        let folder = path.parent().context("no folder")?;
-        std::fs::create_dir_all(folder).context("make the folder of the drop-in")?;
-        std::fs::write(path, include_str!("../../../deploy/adopt.conf")).context("write it")?;
-        let allowed = Self;
-        systemctl(&["daemon-reload"])?;
-        systemctl(&["restart", UNIT])?;
-        Ok(allowed)
-    }
-}
-
-impl Drop for Allowed {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(DROP_IN);
-        // Other tests may keep something there.
-        let _ = Path::new(DROP_IN).parent().map(std::fs::remove_dir);
-        let _ = systemctl(&["daemon-reload"]);
-        let _ = systemctl(&["restart", UNIT]);
-    }
-}
 
 /// As the unit is installed nothing is adopted, and what is refused names what would allow it.
 pub(crate) fn without_the_drop_in_adopting_is_refused_and_names_it() -> Result<()> {
@@ -148,7 +121,7 @@ fn ensure_confined(group: &Path, rival: &Application) -> Result<CpuSet> {
 }
 
 pub(crate) fn an_adopted_process_is_moved_with_its_child_and_goes_back() -> Result<()> {
-    let _allowed = Allowed::install()?;
+    let _allowed = DropIn::for_adopting()?;
     let service = Service::start("adopted-pid.service", &["User=alice"], WITH_CHILD)?;
     let pid = service.pid()?;
     let before = kernel::group_of(pid)?;
@@ -196,7 +169,7 @@ pub(crate) fn an_adopted_process_is_moved_with_its_child_and_goes_back() -> Resu
 }
 
 pub(crate) fn an_adopted_unit_is_confined_through_systemd_and_restored() -> Result<()> {
-    let _allowed = Allowed::install()?;
+    let _allowed = DropIn::for_adopting()?;
     let online = online_cpus()?;
     let bounded = format!("AllowedCPUs={online}");
     let bounded = bounded.as_str();
@@ -248,7 +221,7 @@ pub(crate) fn an_adopted_unit_is_confined_through_systemd_and_restored() -> Resu
 }
 
 pub(crate) fn an_adopted_group_stays_in_its_place_and_gets_its_cpus_back() -> Result<()> {
-    let _allowed = Allowed::install()?;
+    let _allowed = DropIn::for_adopting()?;
     let script = "cd /sys/fs/cgroup/system.slice/adopted-group.service; mkdir job idle; \
                   echo 0 >job/cgroup.procs; echo +cpuset >cgroup.subtree_control; \
                   cat cpuset.cpus.effective >job/cpuset.cpus; exec sleep 1000";
@@ -302,7 +275,7 @@ pub(crate) fn an_adopted_group_stays_in_its_place_and_gets_its_cpus_back() -> Re
 
 /// `systemctl set-property` on the slice that an adopted unit is in.
 pub(crate) fn an_adopted_unit_is_kept_within_a_limit_that_is_set_later() -> Result<()> {
-    let _allowed = Allowed::install()?;
+    let _allowed = DropIn::for_adopting()?;
     let service = Service::start("bounded.service", &["Slice=bounded.slice"], WITH_CHILD)?;
     let group = service.group()?;
     mapperctl(User::Root, &["adopt", "--unit", service.0])?;
@@ -345,7 +318,7 @@ pub(crate) fn an_adopted_unit_is_kept_within_a_limit_that_is_set_later() -> Resu
 }
 
 pub(crate) fn memory_of_an_adopted_unit_follows_its_cpus_through_systemd() -> Result<()> {
-    let _allowed = Allowed::install()?;
+    let _allowed = DropIn::for_adopting()?;
     let service = Service::start("placed.service", &[], WITH_CHILD)?;
     let group = service.group()?;
     let asked = ["adopt", "--unit", service.0, "--mem", "interleave"];
@@ -388,7 +361,7 @@ pub(crate) fn memory_of_an_adopted_unit_follows_its_cpus_through_systemd() -> Re
 }
 
 pub(crate) fn what_lost_its_state_is_roots_to_release_and_stays_released() -> Result<()> {
-    let _allowed = Allowed::install()?;
+    let _allowed = DropIn::for_adopting()?;
     let service = Service::start("lost.service", &["User=alice"], WITH_CHILD)?;
     let pid = service.pid()?;
     mapperctl(User::Alice, &["adopt", "--pid", &pid.to_string()])?;

@@ -11,6 +11,7 @@ use crate::daemon::{
     APPS_UNIT, UNIT, app_groups, ensure_running, main_pid, output_of, property, status, status_of,
     systemctl, wait_for_another,
 };
+use crate::drop_in::DropIn;
 use crate::kernel::{self, online_cpus, wait_for};
 use crate::users::User;
 
@@ -300,28 +301,13 @@ pub(crate) fn applications_survive_a_damaged_state() -> Result<()> {
 /// systemd ends a daemon that does not answer its watchdog, and starts it again.
 pub(crate) fn a_daemon_that_hangs_is_restarted() -> Result<()> {
     let pair = pair()?;
-    let folder = "/run/systemd/system/mapperd.service.d";
-    let drop_in = format!("{folder}/watchdog.conf");
-    std::fs::create_dir_all(folder).with_context(|| format!("create {folder}"))?;
-    std::fs::write(&drop_in, "[Service]\nWatchdogSec=3s\n")
-        .with_context(|| format!("write {drop_in}"))?;
-    let outcome = hang_under_short_watchdog(&pair);
-    std::fs::remove_file(&drop_in).with_context(|| format!("remove {drop_in}"))?;
-    // Other tests may keep something there.
-    let _ = std::fs::remove_dir(folder);
-    systemctl(&["daemon-reload"])?;
-    systemctl(&["restart", UNIT])?;
-    outcome?;
-    end_with_exact_status(pair)
-}
-
-fn hang_under_short_watchdog(pair: &[Application; 2]) -> Result<()> {
-    systemctl(&["daemon-reload"])?;
-    systemctl(&["restart", UNIT])?;
+    let drop_in = DropIn::install("watchdog.conf", "[Service]\nWatchdogSec=3s\n")?;
     let daemon = main_pid()?;
     kill(Pid::from_raw(daemon.cast_signed()), Signal::SIGSTOP).context("stop the daemon")?;
     wait_for_another(daemon)?;
-    ensure_both_run(pair)
+    ensure_both_run(&pair)?;
+    drop(drop_in);
+    end_with_exact_status(pair)
 }
 
 pub(crate) fn stopping_the_groups_place_ends_everything() -> Result<()> {

@@ -16,6 +16,7 @@ mod adopting;
 mod application;
 mod confinement;
 mod daemon;
+mod drop_in;
 mod kernel;
 mod launching;
 mod lifecycle;

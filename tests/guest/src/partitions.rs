@@ -11,37 +11,9 @@ use nix::unistd::Pid;
 
 use crate::application::{Application, Runtime, launch};
 use crate::daemon::{UNIT, apps_group, main_pid, status_of, systemctl, wait_for_another};
+use crate::drop_in::DropIn;
 use crate::kernel::{self, cpu_list, effective_cpus, online_cpus, wait_for};
 use crate::users::User;
-
-/// The drop-in that lets the daemon isolate, installed until the end of a test.
-struct Allowed;
-
-const DROP_IN: &str = "/run/systemd/system/mapperd.service.d/partitions.conf";
-
-impl Allowed {
-    fn install() -> Result<Self> {
-        let path = Path::new(DROP_IN);
-        let folder = path.parent().context("no folder")?;
-        std::fs::create_dir_all(folder).context("make the folder of the drop-in")?;
-        std::fs::write(path, include_str!("../../../deploy/partitions.conf"))
-            .context("write it")?;
-        let allowed = Self;
-        systemctl(&["daemon-reload"])?;
-        systemctl(&["restart", UNIT])?;
-        Ok(allowed)
-    }
-}
-
-impl Drop for Allowed {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(DROP_IN);
-        // Other tests may keep something there.
-        let _ = Path::new(DROP_IN).parent().map(std::fs::remove_dir);
-        let _ = systemctl(&["daemon-reload"]);
-        let _ = systemctl(&["restart", UNIT]);
-    }
-}
 
 /// What mapper-launch says when it must refuse.
 fn refusal(user: User) -> Result<String> {
@@ -120,7 +92,7 @@ const SPINNERS: &str =
     "(while :; do :; done) & (while :; do :; done) & (while :; do :; done) & wait";
 
 pub(crate) fn an_isolated_application_has_its_cpus_to_itself_until_it_ends() -> Result<()> {
-    let _allowed = Allowed::install()?;
+    let _allowed = DropIn::for_isolating()?;
     let told = refusal(User::Alice)?;
     ensure!(told.contains("[[access]]"), "alice was told {told}");
     let apart = isolated("apart")?;
@@ -183,7 +155,7 @@ pub(crate) fn an_isolated_application_has_its_cpus_to_itself_until_it_ends() -> 
 }
 
 pub(crate) fn isolation_outlives_a_crash_and_ends_with_a_stop() -> Result<()> {
-    let _allowed = Allowed::install()?;
+    let _allowed = DropIn::for_isolating()?;
     let apart = isolated("apart")?;
     let before = wait_for("a partition", || ensure_isolated(&apart))?;
     let daemon = main_pid()?;
@@ -210,7 +182,7 @@ pub(crate) fn isolation_outlives_a_crash_and_ends_with_a_stop() -> Result<()> {
 
 pub(crate) fn a_partition_that_the_kernel_dissolves_is_told_and_the_program_runs_on() -> Result<()>
 {
-    let _allowed = Allowed::install()?;
+    let _allowed = DropIn::for_isolating()?;
     let apart = isolated("apart")?;
     let cpus = wait_for("a partition", || ensure_isolated(&apart))?;
     // A group beside it that wants the same CPUs.

@@ -21,9 +21,10 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::adopting::{Allowed, Service, WITH_CHILD, kill_daemon, mapperctl};
+use crate::adopting::{Service, WITH_CHILD, kill_daemon, mapperctl};
 use crate::application::launch;
 use crate::daemon::{UNIT, main_pid, status, systemctl};
+use crate::drop_in::DropIn;
 use crate::kernel::{self, wait_for};
 use crate::stress::{Held, held};
 use crate::users::User;
@@ -292,7 +293,7 @@ fn level(memory_kib: &[u64]) -> u64 {
 
 pub(crate) fn nothing_grows_while_programs_are_launched_adopted_and_the_daemon_restarted()
 -> Result<()> {
-    let _allowed = Allowed::install()?;
+    let _allowed = DropIn::for_adopting()?;
     let unit = Service::start("soaked.service", &[], WITH_CHILD)?;
     let length = length()? / (STEADY_ROUNDS + RESTARTED_ROUNDS);
     let mut load = Load::default();
