@@ -71,6 +71,11 @@ pub struct AppModel {
     /// Whether it is an OpenMP program, whose runtime can follow an allocation.
     #[serde(default)]
     pub openmp: bool,
+    /// Equal chunks that each parallel loop is cut into, whatever the team: a team of which the
+    /// count is no divisor waits for those with one chunk more [MAPPER §3.5: granularity and load
+    /// balance stay as they are]. Without it loops divide evenly.
+    #[serde(rename = "chunks", default, skip_serializing_if = "Option::is_none")]
+    pub loop_chunks: Option<u32>,
     /// Phases of the parallel part, in order; none: it is all alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
@@ -199,6 +204,16 @@ impl AppModel {
         behaviour
     }
 
+    /// Threads of a team of this size that compute, averaged over a parallel loop: the others wait
+    /// for the slowest.
+    #[must_use]
+    pub fn computing(&self, team: f64) -> f64 {
+        let Some(chunks) = self.loop_chunks.map(f64::from) else {
+            return team;
+        };
+        chunks / (chunks / team.max(1.0)).ceil()
+    }
+
     /// Checks every number.
     ///
     /// # Errors
@@ -250,6 +265,9 @@ impl AppModel {
             let value = f64::from(self.threads.unwrap_or(0));
             return fail("n", value, "1 to 4096 threads, or leave it out");
         }
+        if self.loop_chunks == Some(0) {
+            return fail("chunks", 0.0, "at least one chunk, or leave it out");
+        }
         if !self.phases.is_empty() {
             let sum: f64 = self.phases.iter().map(|p| p.share).sum();
             if (sum - 1.0).abs() > 1e-6 || self.phases.iter().any(|p| p.share <= 0.0) {
@@ -274,6 +292,21 @@ mod tests {
         assert_eq!(behaviour.sharing_stalls(1.0), 0.0);
         let at = |threads| behaviour.sharing_stalls(threads);
         assert!((at(40.0) / at(20.0) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn who_is_left_without_a_last_chunk_waits() {
+        let mut app = presets::app("conjgrad").unwrap();
+        assert_eq!(app.computing(36.0), 36.0, "loops divide evenly");
+        app.loop_chunks = Some(80);
+        assert_eq!(app.computing(80.0), 80.0);
+        assert_eq!(app.computing(40.0), 40.0);
+        // Three rounds, in the last of which 8 of 36 have a chunk.
+        assert!((app.computing(36.0) - 80.0 / 3.0).abs() < 1e-12);
+        assert_eq!(app.computing(120.0), 80.0, "no chunk for the others");
+        app.loop_chunks = Some(0);
+        let told = app.check("mine").unwrap_err().to_string();
+        assert!(told.contains("chunks is 0"), "{told}");
     }
 
     #[test]

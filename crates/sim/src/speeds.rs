@@ -137,6 +137,7 @@ impl Speeds {
             .collect();
         let mut solution = Solution::default();
         let mut running = Vec::new();
+        let mut computing = Vec::new();
         let rounds = if serves.is_empty() { 1 } else { SERVICE_ROUNDS };
         for round in 0..rounds {
             if round > 0 {
@@ -150,7 +151,13 @@ impl Speeds {
                     runnable[at] = busy.clamp(1e-3, f64::from(program.threads));
                 }
             }
-            let occupancy = self.occupancy(programs, places, &runnable);
+            computing = (0..places.len())
+                .map(|at| match parts[at].parallel {
+                    true => programs[places[at].program].job.app.computing(runnable[at]),
+                    false => runnable[at],
+                })
+                .collect();
+            let occupancy = self.occupancy(programs, places, &computing);
             running = (0..places.len()).map(|at| occupancy.running(at)).collect();
             solution = solve(&self.machine, &self.constants, &behaviours, &occupancy);
         }
@@ -167,6 +174,7 @@ impl Speeds {
                 let seen = Seen {
                     parallel: parts[at].parallel,
                     runnable: runnable[at],
+                    waiting: (runnable[at] - computing[at]).max(0.0),
                     running: running[at],
                     total,
                     threads,
@@ -270,6 +278,13 @@ impl Speeds {
         } else {
             0.0
         };
+        // Who has done his chunks spins until the slowest has done his.
+        let spun = if app.spin {
+            seen.waiting * self.machine.spec.clock_hz
+        } else {
+            0.0
+        };
+        let spinning = spinning + spun * self.constants.spin_ipc;
         let scale = kept.share() * balanced;
         let alone = program.alone.get(place.part).copied();
         // A service does what it is asked for and no more.
@@ -295,7 +310,7 @@ impl Speeds {
         Pace {
             progress,
             events: Events {
-                cycles: speed.cycles_per_s,
+                cycles: speed.cycles_per_s + spun,
                 instructions,
                 misses: speed.misses_per_s * scale,
                 intra_socket: speed.intra_socket_per_s * scale,
@@ -368,6 +383,8 @@ impl Speeds {
 struct Seen {
     parallel: bool,
     runnable: f64,
+    /// Of these, threads that wait for the slowest of an uneven loop.
+    waiting: f64,
     /// Threads that run, on own CPUs and on borrowed ones.
     running: f64,
     total: f64,

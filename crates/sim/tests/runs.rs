@@ -185,3 +185,57 @@ fn a_decision_that_costs_more_than_its_budget_is_taken_less_often_and_nobody_pay
     let moldyn = [&as_asked, &within].map(|outcome| outcome.apps[0].speed);
     assert!(moldyn[1] > 3.0 * moldyn[0], "{moldyn:?}");
 }
+
+#[test]
+fn a_team_that_does_not_divide_the_chunks_loses_a_whole_round() {
+    let mut scenario = scenario("hsw80", &["mandel"]);
+    scenario.teams = Teams::Follow;
+    let speed = |scenario: &Scenario, cpus| {
+        let set = layouts::packed(&scenario.machine, &[cpus]);
+        on(scenario, set).apps[0].speed
+    };
+    let even = speed(&scenario, 36) / speed(&scenario, 40);
+    scenario.jobs[0].app.loop_chunks = Some(80);
+    let uneven = speed(&scenario, 36) / speed(&scenario, 40);
+    assert!((0.89..0.92).contains(&even), "{even}");
+    // Three rounds instead of two, in which idle siblings leave their cores to those that compute.
+    assert!((0.66..0.85).contains(&uneven), "{uneven}");
+}
+
+#[test]
+fn who_spins_at_an_uneven_loop_looks_busy() {
+    use std::cell::RefCell;
+    struct Watching<'a> {
+        fixed: Fixed,
+        seen: &'a RefCell<f64>,
+    }
+    impl Governor for Watching<'_> {
+        fn interval_s(&self) -> f64 {
+            1.0
+        }
+        fn decide(&mut self, observation: &mapper_model::Observation) -> mapper_sim::Decision {
+            let reading = &observation.apps[0].reading;
+            *self.seen.borrow_mut() = reading.cpu_time_ns.unwrap_or(0) as f64;
+            self.fixed.decide(observation)
+        }
+    }
+    let cpu_time = |chunks, spin| {
+        let mut scenario = scenario("hsw80", &["conjgrad"]);
+        scenario.teams = Teams::Follow;
+        scenario.method = Method::For { seconds: 9.0 };
+        scenario.jobs[0].app.serial_share = 0.0;
+        scenario.jobs[0].app.loop_chunks = chunks;
+        scenario.jobs[0].app.spin = spin;
+        let set = layouts::packed(&scenario.machine, &[36]).remove(0);
+        let seen = RefCell::new(0.0);
+        let mut watching = Watching {
+            fixed: Fixed::new(vec![("conjgrad".into(), set)]),
+            seen: &seen,
+        };
+        let _ = run(&scenario, Some(&mut watching as &mut dyn Governor));
+        seen.into_inner()
+    };
+    let even = cpu_time(None, true);
+    assert!((cpu_time(Some(80), true) / even - 1.0).abs() < 0.01);
+    assert!((cpu_time(Some(80), false) / even - 80.0 / 108.0).abs() < 0.01);
+}
