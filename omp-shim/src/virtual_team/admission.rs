@@ -105,6 +105,10 @@ fn obstacle() -> Option<TeamsOff> {
     if binds(c"OMP_PROC_BIND") || binds(c"OMP_PLACES") || binds(c"GOMP_CPU_AFFINITY") {
         return Some(TeamsOff::Binding);
     }
+    // A module that brings its own area for restartable sequences does not import it.
+    if elf::count_defining(&[c"__rseq_abi"]) > 0 {
+        return Some(TeamsOff::ThreadBound);
+    }
     elf::find_import(|name| judge(name.to_bytes()))
 }
 
@@ -177,7 +181,15 @@ fn judge(name: &[u8]) -> Option<TeamsOff> {
     if begins(&["omp_pause_resource", "omp_set_default_device"]) {
         return Some(TeamsOff::Unserved);
     }
-    if begins(&["__asan_", "__hwasan_", "__msan_", "__tsan_"]) {
+    // The last are hooks that the runtime of every sanitizer asks for: so it is known where it is linked
+    // statically, too, and the program imports none of its functions.
+    if begins(&[
+        "__asan_",
+        "__hwasan_",
+        "__msan_",
+        "__tsan_",
+        "__sanitizer_symbolize_",
+    ]) {
         return Some(TeamsOff::Sanitizer);
     }
     let thread_bound = [
@@ -309,6 +321,8 @@ mod tests {
             "GOMP_loop_ull_start",
             "omp_get_thread_num",
             "malloc",
+            // Libraries offer this to whoever runs them under a sanitizer.
+            "__sanitizer_start_switch_fiber",
         ] {
             assert_eq!(of(name), None, "{name}");
         }
@@ -331,6 +345,7 @@ mod tests {
             ("omp_pause_resource_all_", TeamsOff::Unserved),
             ("omp_set_default_device", TeamsOff::Unserved),
             ("__tsan_init", TeamsOff::Sanitizer),
+            ("__sanitizer_symbolize_code", TeamsOff::Sanitizer),
             ("pthread_mutexattr_setprotocol", TeamsOff::ThreadBound),
         ] {
             assert_eq!(of(name), Some(off), "{name}");

@@ -1,10 +1,11 @@
 //! Virtual teams: the program sees the team it expects, whatever the number of CPUs.
 
+use std::path::Path;
 use std::process::{Child, Command};
 
 use mapper_abi::{TeamMode, TeamsOff};
 
-use crate::harness::{Compiler, Program, monotonic_ns, on_one_cpu, one_at_a_time};
+use crate::harness::{Compiler, Managed, Program, monotonic_ns, on_one_cpu, one_at_a_time};
 
 #[test]
 fn every_construct_is_right_whatever_the_number_of_carriers() {
@@ -330,6 +331,47 @@ fn a_library_with_tasks_that_is_loaded_late_ends_virtual_teams() {
         .args(&[library.to_str().unwrap()]);
     assert_eq!(managed.run().output(), "3 20 3 20\n");
     assert_eq!(managed.page.report().teams_off, Some(TeamsOff::Tasks));
+}
+
+/// Why `three_threads.c` compiled with these flags has no virtual teams.
+fn refusal_of(flags: &[&str]) -> Option<TeamsOff> {
+    let program = Program::with_flags(Compiler::Gcc, "three_threads.c", flags);
+    // Some sanitizers need the addresses that a program has without randomisation.
+    let mut managed = Managed::new(Path::new("/usr/bin/setarch"))
+        .threads(3)
+        .virtually(1)
+        .env("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0")
+        .env("LSAN_OPTIONS", "detect_leaks=0")
+        .env("TSAN_OPTIONS", "report_bugs=0")
+        .args(&["-R", program.path.to_str().unwrap()]);
+    let outcome = managed.run();
+    assert!(outcome.status.success(), "{flags:?} {outcome:?}");
+    assert_eq!(outcome.stdout, "9\n", "{flags:?} {outcome:?}");
+    managed.page.report().teams_off
+}
+
+#[test]
+fn a_program_with_a_sanitizer_has_real_teams_however_that_is_linked() {
+    // gcc 12's leak sanitizer does not start when it is linked statically, with or without mapper.
+    for flags in [
+        &["-fsanitize=address"][..],
+        &["-fsanitize=address", "-static-libasan"],
+        &["-fsanitize=thread"],
+        &["-fsanitize=thread", "-static-libtsan"],
+        &["-fsanitize=leak"],
+        &["-fsanitize=undefined"],
+        &["-fsanitize=undefined", "-static-libubsan"],
+    ] {
+        let off = refusal_of(&[&["-fopenmp"], flags].concat());
+        assert_eq!(off, Some(TeamsOff::Sanitizer), "{flags:?}");
+    }
+}
+
+#[test]
+fn a_program_with_its_own_area_for_restartable_sequences_has_real_teams() {
+    assert_eq!(refusal_of(&["-fopenmp", "-rdynamic"]), None);
+    let off = refusal_of(&["-fopenmp", "-rdynamic", "-DOWN_RSEQ"]);
+    assert_eq!(off, Some(TeamsOff::ThreadBound));
 }
 
 #[test]
