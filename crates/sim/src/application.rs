@@ -261,6 +261,35 @@ impl AppModel {
                 return fail(what, value, "0 to 1");
             }
         }
+        if let Some(Service::Latency {
+            arrivals_per_s,
+            demand_s,
+            tail_s,
+        }) = self.service
+        {
+            for (what, value) in [
+                ("service.arrivals_per_s", arrivals_per_s),
+                ("service.demand_s", demand_s),
+                ("service.tail_s", tail_s),
+            ] {
+                if !(value > 0.0 && value.is_finite()) {
+                    return fail(what, value, "a positive number");
+                }
+            }
+        }
+        for phase in &self.phases {
+            for (what, value) in [
+                ("sharing of a phase", phase.sharing),
+                ("misses of a phase", phase.misses),
+            ] {
+                if !(value >= 0.0 && value.is_finite()) {
+                    return fail(what, value, "0 or more");
+                }
+            }
+            if let Some(ipc0) = phase.ipc0.filter(|ipc0| !(*ipc0 > 0.0 && ipc0.is_finite())) {
+                return fail("ipc0 of a phase", ipc0, "a positive number");
+            }
+        }
         if self.threads.is_some_and(|n| n == 0 || n > 4096) {
             let value = f64::from(self.threads.unwrap_or(0));
             return fail("n", value, "1 to 4096 threads, or leave it out");
@@ -284,6 +313,7 @@ impl AppModel {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::presets;
 
     #[test]
@@ -318,5 +348,40 @@ mod tests {
         app.ipc0 = 0.0;
         let told = app.check("mine").unwrap_err().to_string();
         assert!(told.contains("ipc0 is 0"), "{told}");
+    }
+
+    #[test]
+    fn phases_and_services_that_cannot_be_are_refused_with_the_value() {
+        let told = |change: &dyn Fn(&mut AppModel), app: &str| {
+            let mut app = presets::app(app).unwrap();
+            app.check("mine").unwrap();
+            change(&mut app);
+            app.check("mine").unwrap_err().to_string()
+        };
+        for (told, part) in [
+            (
+                told(&|app| app.phases[0].ipc0 = Some(0.0), "ALS"),
+                "ipc0 of a phase is 0",
+            ),
+            (
+                told(&|app| app.phases[0].sharing = -1.0, "ALS"),
+                "sharing of a phase is -1",
+            ),
+            (
+                told(&|app| app.phases[0].misses = f64::NAN, "ALS"),
+                "misses of a phase is NaN",
+            ),
+        ] {
+            assert!(told.contains(part), "{told}");
+        }
+        let told = told(
+            &|app| {
+                if let Some(Service::Latency { demand_s, .. }) = &mut app.service {
+                    *demand_s = 0.0;
+                }
+            },
+            "memcached",
+        );
+        assert!(told.contains("service.demand_s is 0"), "{told}");
     }
 }

@@ -89,6 +89,18 @@ pub enum MachineError {
         /// How many nodes there are.
         nodes: u32,
     },
+    /// A link is there twice.
+    #[error(
+        "machine {machine:?}: a second link between {from} and {to}: give one, with the bandwidth of both"
+    )]
+    LinkTwice {
+        /// The machine.
+        machine: String,
+        /// One end.
+        from: u32,
+        /// The other.
+        to: u32,
+    },
     /// No route of one or two hops.
     #[error(
         "machine {machine:?}: no route of at most two hops from node {from} to {to}: add a link"
@@ -171,7 +183,7 @@ impl Machine {
                 }
             }
         }
-        for link in &spec.links {
+        for (at, link) in spec.links.iter().enumerate() {
             let [from, to] = link.between;
             if from == to || from >= spec.sockets || to >= spec.sockets {
                 let (machine, nodes) = (name.to_owned(), spec.sockets);
@@ -183,6 +195,12 @@ impl Machine {
                 });
             }
             positive(name, "bytes_per_s of a link", link.bytes_per_s)?;
+            let same =
+                |other: &LinkSpec| other.between == [from, to] || other.between == [to, from];
+            if spec.links.iter().take(at).any(same) {
+                let machine = name.to_owned();
+                return Err(MachineError::LinkTwice { machine, from, to });
+            }
             connect(from as usize, to as usize, link.bytes_per_s);
             connect(to as usize, from as usize, link.bytes_per_s);
         }
@@ -382,6 +400,11 @@ mod tests {
             bytes_per_s: 1e9,
         };
         assert!(told(&|s| s.links = vec![link([0, 2])]).contains("below 2"));
+        let twice = told(&|s| s.links = vec![link([0, 1]), link([1, 0])]);
+        assert!(
+            twice.contains("second link between 1 and 0: give one"),
+            "{twice}"
+        );
         assert!(
             told(&|s| {
                 s.sockets = 3;

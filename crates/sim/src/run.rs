@@ -39,6 +39,7 @@ pub fn run(scenario: &Scenario, governor: Option<&mut dyn Governor>) -> Outcome 
         run.pass();
         events += 1;
     }
+    run.outcome.given_up = run.goes_on();
     run.finish()
 }
 
@@ -391,7 +392,8 @@ impl<'a, 'g> Run<'a, 'g> {
                 continue;
             }
             moved = true;
-            self.outcome.rewrites += 1;
+            // Whoever starts is given a set, which rewrites none.
+            self.outcome.rewrites += u64::from(self.live[at].set.is_some());
             self.move_to(at, set);
         }
         if moved {

@@ -127,6 +127,8 @@ pub struct Outcome {
     pub moved_contexts: u64,
     /// Decisions taken.
     pub decisions: u64,
+    /// It was ended before it was done, as too much happens in it for the time that it takes.
+    pub given_up: bool,
     /// CPUs held by each program from a moment on.
     pub timeline: Vec<Sample>,
 }

@@ -19,7 +19,7 @@ pub(super) struct Report<'a> {
     pub(super) tables: &'a [SuiteTable],
     pub(super) targets: &'a [Line],
     pub(super) standings: &'a [Standing],
-    /// Numbers of the model that were changed.
+    /// What was changed on the command line.
     pub(super) settings: &'a [String],
     pub(super) validity: &'a [Finding],
     pub(super) protocol_version: u32,
@@ -42,10 +42,14 @@ pub(super) fn page(report: &Report<'_>) -> String {
         .filter(|l| l.verdict == Verdict::Inside)
         .count();
     let total = judged.count();
+    let headline = if total == 0 {
+        "Policies compared, without published numbers".to_owned()
+    } else {
+        format!("{inside} of {total} published numbers came out inside their band")
+    };
     let _ = write!(
         html,
-        "<header><p class=\"eyebrow\">mapper eval, in the model</p><h1>{inside} of {total} published \
-         numbers came out inside their band</h1><p class=\"soft\">A model of the papers' machines, \
+        "<header><p class=\"eyebrow\">mapper eval, in the model</p><h1>{headline}</h1><p class=\"soft\">A model of the papers' machines, \
          not a measurement. Protocol version {}, sha256 <code>{}</code>{}.</p></header>",
         report.protocol_version,
         report
@@ -66,7 +70,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     if !report.settings.is_empty() {
         let _ = write!(
             html,
-            "<p class=\"caution\">Not the protocol's model, but with {}.</p>",
+            "<p class=\"caution\">Not what the protocol says, but with {}.</p>",
             escaped(&report.settings.join(", "))
         );
     }

@@ -20,6 +20,9 @@ const SPELLINGS: [(&str, &str); 9] = [
     ("in-memory-analytics", "InMemAnalytics"),
 ];
 
+/// Policies that place one program on an otherwise idle machine.
+const ALONE: [&str; 4] = ["varuna", "crust", "best-static", "one-core"];
+
 /// A program of a mix.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Member {
@@ -132,6 +135,31 @@ pub(super) fn check(
             machine.name
         );
     }
+    let sockets = machine.spec.sockets;
+    for member in members {
+        if let Some(node) = member.app.home_node.filter(|node| *node >= sockets) {
+            bail!(
+                "mix {text:?}: {} has its memory on node {node}, but {} has {sockets} nodes: give home_node \
+                 below {sockets}, or leave it out",
+                member.name,
+                machine.name
+            );
+        }
+        if policy == "batch" && member.app.service.is_some() {
+            bail!(
+                "mix {text:?}: under batch each program waits for the one before to end, and {}, a \
+                 service, never does: leave it out, or choose another policy",
+                member.name
+            );
+        }
+    }
+    if ALONE.contains(&policy) && members.len() > 1 {
+        bail!(
+            "mix {text:?} has {} programs, and {policy} is for one alone: leave the others out, or choose \
+             another policy",
+            members.len()
+        );
+    }
     if policy.starts_with("sam") || policy == "best-static" {
         let threads: u32 = members
             .iter()
@@ -200,6 +228,26 @@ mod tests {
         assert!(told("many SGD").contains("\"many\" is no number"));
         assert!(told("20").contains("names no program"));
         assert!(told("20 SDG").contains("unknown application \"SDG\": give one of ALS"));
+    }
+
+    #[test]
+    fn a_mix_that_a_policy_or_machine_cannot_have_is_refused_with_the_mend() {
+        let machine = mapper_sim::presets::machine("ivb40").unwrap();
+        let told = |text: &str, policy: &str, home: Option<u32>| {
+            let mut mix = parse(text, &catalogue()).unwrap();
+            mix[0].app.home_node = home;
+            check(&mix, &machine, policy, "m").unwrap_err().to_string()
+        };
+        for (told, part) in [
+            (told("SGD, ALS", "varuna", None), "varuna is for one alone"),
+            (
+                told("SGD, memcached", "batch", None),
+                "memcached, a service, never does",
+            ),
+            (told("SGD", "linux", Some(2)), "give home_node below 2"),
+        ] {
+            assert!(told.contains(part), "{told}");
+        }
     }
 
     #[test]

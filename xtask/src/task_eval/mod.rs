@@ -184,8 +184,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         tables: &tables,
         constants: protocol.constants,
     })?;
-    let standings = standing::standings(&tables, args.qos.unwrap_or(protocol.qos));
-    let settings: Vec<String> = args.set.iter().map(Setting::to_string).collect();
+    let standings = standing::standings(&tables);
+    let settings = departures(args);
     let evaluation = Evaluation {
         protocol: &protocol,
         protocol_sha256: &protocol.sha256,
@@ -253,7 +253,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if !settings.is_empty() {
         let _ = writeln!(
             text,
-            "with {}: not the protocol's model",
+            "with {}: not what the protocol says",
             settings.join(", ")
         );
     }
@@ -297,6 +297,28 @@ struct Evaluation<'a> {
     standings: &'a [standing::Standing],
     validity: &'a [validity::Finding],
     left_out: usize,
+}
+
+/// Everything on the command line that makes results others than the protocol's.
+fn departures(args: &Args) -> Vec<String> {
+    let mut told: Vec<String> = args.set.iter().map(Setting::to_string).collect();
+    let mut flag = |name: &str, value: Option<String>| {
+        told.extend(value.map(|value| format!("{name} {value}")));
+    };
+    // A mix of the command line is in no protocol, so nothing departs from one by its policies and teams.
+    if !args.suite.is_empty() && !args.policy.is_empty() {
+        flag("--policy", Some(args.policy.join(",")));
+    }
+    flag("--qos", args.qos.map(|qos| qos.to_string()));
+    flag(
+        "--interval",
+        args.interval.map(|seconds| seconds.to_string()),
+    );
+    flag("--seeds", args.seeds.map(|count| count.to_string()));
+    let file = |path: &PathBuf| path.display().to_string();
+    flag("--apps", args.apps.as_ref().map(file));
+    flag("--machines", args.machines.as_ref().map(file));
+    told
 }
 
 fn changes(args: &Args) -> anyhow::Result<Changes> {

@@ -20,6 +20,8 @@ pub(super) struct Plan {
 /// A suite with the keys of its runs.
 pub(super) struct PlannedSuite {
     pub(super) suite: Suite,
+    /// What every program is promised.
+    pub(super) promised: f64,
     pub(super) mixes: Vec<PlannedMix>,
 }
 
@@ -69,6 +71,7 @@ impl Plan {
             .machine(&suite.machine)
             .with_context(|| format!("suite {}", suite.name))?;
         let checked = Machine::new(&suite.machine, machine.clone())?;
+        let promised = changes.qos.or(suite.qos).unwrap_or(protocol.qos);
         let mut mixes = Vec::new();
         for text in &suite.mixes {
             let mut members = mix::parse(text, catalogue)?;
@@ -86,7 +89,7 @@ impl Plan {
                 longest_times: protocol.longest_times,
                 speed_run_s: protocol.speed_run_s,
                 teams: suite.teams,
-                qos: changes.qos.or(suite.qos).unwrap_or(protocol.qos),
+                qos: promised,
                 interval_s: 0.0,
                 overhead_budget: protocol.overhead_budget,
                 ipc_high: suite.ipc_high,
@@ -165,6 +168,7 @@ impl Plan {
         }
         self.suites.push(PlannedSuite {
             suite: suite.clone(),
+            promised,
             mixes,
         });
         Ok(())

@@ -3,7 +3,7 @@
 use super::mix::Member;
 use super::policies::{self, Budget, Kind, Lends, Pace};
 use super::protocol::{MethodName, TeamsName};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use mapper_model::{CpuId, CpuRange, CpuSet, Qos};
 use mapper_pipeline::OverheadBudget;
 use mapper_sim::{
@@ -118,6 +118,13 @@ impl RunSpec {
                 mapper_sim::run(&scenario, governor)
             }
         };
+        if outcome.given_up {
+            bail!(
+                "given up {:.3e} s after its beginning: too much happens for the time that it takes. Give \
+                 standalone_s within a few thousand seconds, and no shorter intervals than matter",
+                outcome.elapsed_s
+            );
+        }
         Ok(self.result(&outcome))
     }
 

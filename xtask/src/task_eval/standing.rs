@@ -102,15 +102,14 @@ pub(super) fn kept_in_all(standings: &[Standing]) -> Option<String> {
     ))
 }
 
-/// The suites in which the own policy was run; `qos` is what is promised where a suite says nothing.
-pub(super) fn standings(tables: &[SuiteTable], qos: f64) -> Vec<Standing> {
+/// The suites in which the own policy was run, each with what it promised.
+pub(super) fn standings(tables: &[SuiteTable]) -> Vec<Standing> {
     let of_interest =
         |policy: &&String| policy.starts_with(OWN) || [PRINTED, CEILING].contains(&policy.as_str());
     tables
         .iter()
         .filter(|table| table.suite.policies.iter().any(|p| p.starts_with(OWN)))
         .map(|table| {
-            let promised = table.suite.qos.unwrap_or(qos);
             let mut policies: Vec<&String> =
                 table.suite.policies.iter().filter(of_interest).collect();
             policies.sort_by_key(|policy| !policy.starts_with(OWN));
@@ -119,7 +118,7 @@ pub(super) fn standings(tables: &[SuiteTable], qos: f64) -> Vec<Standing> {
                     policy: policy.clone(),
                     value: *table.overall.get(policy)?,
                     promises: (policy != CEILING)
-                        .then(|| promises(table, policy, promised))
+                        .then(|| promises(table, policy))
                         .flatten(),
                 })
             };
@@ -131,7 +130,8 @@ pub(super) fn standings(tables: &[SuiteTable], qos: f64) -> Vec<Standing> {
         .collect()
 }
 
-fn promises(table: &SuiteTable, policy: &str, promised: f64) -> Option<Promises> {
+fn promises(table: &SuiteTable, policy: &str) -> Option<Promises> {
+    let promised = table.promised;
     let mut promises = Promises {
         given: 0,
         broken: 0,

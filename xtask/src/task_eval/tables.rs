@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct SuiteTable {
     pub(super) suite: Suite,
+    /// What every program was promised, of its speed under the static fair share.
+    pub(super) promised: f64,
     pub(super) mixes: Vec<MixRow>,
     /// Geometric mean over the mixes that are complete for every policy.
     pub(super) overall: BTreeMap<String, f64>,
@@ -104,6 +106,7 @@ pub(super) fn table(planned: &PlannedSuite, results: &Results) -> SuiteTable {
         .collect();
     SuiteTable {
         suite: suite.clone(),
+        promised: planned.promised,
         mixes,
         overall,
         incomplete: cut.len(),

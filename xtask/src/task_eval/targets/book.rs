@@ -154,6 +154,15 @@ impl Book<'_> {
         )
     }
 
+    /// What the model says without any run belongs to the evaluation of this paper, whose suites
+    /// begin so.
+    pub(super) fn of_paper(&self, begins: &str, value: f64) -> Option<f64> {
+        self.tables
+            .iter()
+            .any(|table| table.suite.name.starts_with(begins))
+            .then_some(value)
+    }
+
     /// Gain of a pair that shares data, from two sockets to one, with this many stall cycles per
     /// event and 1.2e-3 events per cycle [SAM-MPH Fig. 1].
     pub(super) fn pair_gain(&self, stalls_per_event: f64) -> f64 {

@@ -84,7 +84,7 @@ fn nucore_gain(b: &Book<'_>, suite: &str, mix: &str) -> Option<f64> {
 }
 
 fn near_against_far(b: &Book<'_>) -> Option<f64> {
-    b.near_against_far()
+    b.of_paper("nucore-", b.near_against_far()?)
 }
 
 pub(super) const TARGETS: &[Target] = &[

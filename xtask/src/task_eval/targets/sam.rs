@@ -3,6 +3,8 @@
 use super::book::{Book, descending};
 use super::{Target, calibrate, number, validate};
 
+/// How its suites begin.
+const PAPER: &str = "sam-";
 const FIG4: &str = "sam-fig4";
 const FIG5: &str = "sam-fig5";
 const FIG6: &str = "sam-fig6";
@@ -43,14 +45,14 @@ pub(super) const TARGETS: &[Target] = &[
                 1.5,
                 1.35,
                 1.65,
-                |b| Some(b.pair_gain(436.0)),
+                |b| b.of_paper(PAPER, b.pair_gain(436.0)),
             ),
             number(
                 "pair with 677 stalls per event, one socket",
                 2.4,
                 2.16,
                 2.64,
-                |b| Some(b.pair_gain(677.0)),
+                |b| b.of_paper(PAPER, b.pair_gain(677.0)),
             ),
         ],
     ),
@@ -62,7 +64,7 @@ pub(super) const TARGETS: &[Target] = &[
             550.0,
             495.0,
             605.0,
-            |b| Some(b.same_core_from()),
+            |b| b.of_paper(PAPER, b.same_core_from()),
         )],
     ),
     validate(
