@@ -1,4 +1,4 @@
-/* taskloop with grainsize, num_tasks, collapse and unsigned long long. */
+/* taskloop with grainsize, num_tasks and collapse. */
 #include "suite.h"
 enum { N = 120 };
 int main(void)
