@@ -19,7 +19,7 @@
 use core::ffi::c_void;
 use core::mem::offset_of;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::adaptive_schedule::{self, Hall, SharedLoop, Span};
 use crate::runtime::{Family, Runtime};
@@ -44,6 +44,8 @@ pub(crate) struct Crew {
     stride_less_one: i64,
     /// How many CPUs there were when the region began; 0 when that was not decided.
     cpu_count: u32,
+    /// Whether a region of this function has had tasks: `NO_TASKS` or one of the other two.
+    tasks: AtomicU8,
     /// Where its loops are dispensed in growing chunks, if they are.
     pub(crate) hall: Option<&'static Hall>,
     /// The last loop of which a thread has found that there is no more of it.
@@ -51,6 +53,11 @@ pub(crate) struct Crew {
     /// How many of them are parked.
     parked: AtomicU32,
 }
+
+/// Values of `tasks`: none so far; there are, and whoever waits is about to be told; they have been told.
+const NO_TASKS: u8 = 0;
+const TASKS_COME: u8 = 1;
+const TASKS_KNOWN: u8 = 2;
 
 /// What a thread was part of before it entered a region.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +164,7 @@ impl Crew {
     }
 
     /// Makes it the crew of a region that is about to start, writing only what differs: what is not
-    /// written stays in the caches of the other threads.
+    /// written stays in the caches of the other threads. A function that has had tasks will have them again.
     #[inline(always)]
     pub(crate) fn rewrite(&mut self, crew: Self) {
         if !self.differs_in_data_only(&crew) {
@@ -213,6 +220,7 @@ impl Crew {
             first_loop,
             stride_less_one,
             cpu_count: 0,
+            tasks: AtomicU8::new(NO_TASKS),
             hall: None,
             exhausted: AtomicU32::new(0),
             parked: AtomicU32::new(0),
@@ -244,6 +252,22 @@ impl Crew {
     #[inline]
     pub(crate) fn is_outermost(&self) -> bool {
         self.runtime.level(self.family) == 1
+    }
+
+    /// Whether the region may have tasks, which its threads carry out while they wait for one another.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.tasks.load(Ordering::Relaxed) != NO_TASKS
+    }
+
+    /// A thread of the region is about to make a task; `tell` those that wait, who may be the ones to carry it
+    /// out. Where two threads are the first at once both tell: no task is made before somebody has.
+    #[inline]
+    pub(crate) fn note_task(&self, tell: impl FnOnce()) {
+        if self.tasks.load(Ordering::Acquire) != TASKS_KNOWN {
+            self.tasks.store(TASKS_COME, Ordering::Relaxed);
+            tell();
+            self.tasks.store(TASKS_KNOWN, Ordering::Release);
+        }
     }
 
     /// Whether a thread has found that loop or a later one exhausted.
@@ -358,12 +382,12 @@ impl ThreadState {
     /// Outside all regions a thread has no part of a dispensed loop.
     #[inline(always)]
     fn leave_outermost(&self, outer_loop: LoopState) {
+        waits::leave_region(self);
         self.crew.set(None);
         self.loops_begun.set(0);
         self.rank.set(0);
         self.shared_loop.set(None);
         self.leave_region(outer_loop);
-        waits::leave_region(self);
     }
 
     /// Makes the thread part of no crew: for what is not to be taken for the crew's, or because the crew

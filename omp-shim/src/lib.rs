@@ -10,7 +10,7 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `libgomp_regions`, `libgomp_legacy`, `libgomp_loops`, `libomp*`, `settings` | the exported functions |
+//! | `libgomp_regions`, `libgomp_legacy`, `libgomp_loops`, `libgomp_cancel`, `libomp*`, `settings` | the exported functions |
 //! | `region` | what happens at the start and the end of a parallel region |
 //! | `team` | how many threads a region may have: a pure decision |
 //! | `crew` | the threads of a region, as they know of each other |
@@ -20,7 +20,7 @@
 //! | `pass_on` | functions that are answered in virtual teams and passed on elsewhere |
 //! | `adaptive_schedule` | loops whose chunks grow, dispensed by the shim |
 //! | `degree`, `spare`, `region_table` | small regions get fewer threads or carriers; what each region is known for |
-//! | `waits` | time spent at barriers |
+//! | `waits`, `tasks` | time spent at barriers, where it is no work |
 //! | `libgomp_spin`, `spin_counts` | libgomp's threads spin longer where nobody misses their CPUs |
 //! | `progress` | counting chunks and regions |
 //! | `attachment` | the page shared with the daemon: found, mapped, forked, given back |
@@ -52,6 +52,7 @@ mod crew_place;
 mod degree;
 mod elf;
 mod environment;
+mod libgomp_cancel;
 mod libgomp_legacy;
 mod libgomp_loops;
 mod libgomp_regions;
@@ -73,6 +74,7 @@ mod shield;
 mod spare;
 mod spin_counts;
 mod symbols;
+mod tasks;
 mod team;
 mod thread_state;
 mod virtual_team;

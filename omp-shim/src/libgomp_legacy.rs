@@ -23,6 +23,7 @@ use crate::thread_state::{self, note_caller};
 use crate::virtual_team::share::{Loop, Schedule};
 use crate::virtual_team::worksharing::Division;
 use crate::virtual_team::{self, OpenNested, Plan, Region};
+use crate::waits;
 
 /// A region that has begun and not ended yet.
 pub(crate) struct OpenLegacy {
@@ -60,6 +61,8 @@ fn start_region(
         asked,
         ..
     } = *start;
+    // The threads of the pool go to work without a word.
+    waits::work_comes();
     let mut started = region::begin(start);
     let planned =
         virtual_team::is_wanted().then(|| match OpenNested::within(thread, runtime, body) {

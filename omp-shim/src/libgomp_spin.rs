@@ -92,6 +92,17 @@ fn met() -> impl Iterator<Item = &'static SpinCounts> {
 /// A wait was measured, which took so long, and it is that time now: has threads wait as that teaches.
 #[inline]
 pub(crate) fn waited(waited_ns: u64, now_ns: u64) {
+    adapt(now_ns, |patience| learn(patience, waited_ns));
+}
+
+/// A wait has passed from which nothing is to be learnt, and it is that time now.
+pub(crate) fn passed(now_ns: u64) {
+    adapt(now_ns, |_| {});
+}
+
+/// Has threads wait as long as is right now, and `learn` where they may be patient.
+#[inline]
+fn adapt(now_ns: u64, learn: impl FnOnce(&Patience)) {
     let turns = TURNS.load(Ordering::Acquire);
     if turns == 0 || virtual_team::is_wanted() {
         return;
@@ -100,7 +111,7 @@ pub(crate) fn waited(waited_ns: u64, now_ns: u64) {
     let times = match FITS.load(Ordering::Relaxed) {
         false => 1,
         true => {
-            learn(&PATIENCE, waited_ns);
+            learn(&PATIENCE);
             PATIENCE.times()
         }
     };

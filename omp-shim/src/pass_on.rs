@@ -14,7 +14,7 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use crate::runtime::{self, Runtime};
 use crate::symbols::Symbol;
-use crate::thread_state::ThreadState;
+use crate::thread_state::{self, ThreadState};
 use crate::virtual_team::{self, Member};
 
 /// The runtime that the caller means.
@@ -125,3 +125,61 @@ macro_rules! pass_on {
     )*};
 }
 pub(crate) use pass_on;
+
+/// The real function of that number, as the caller of an exported one means it, once `before` has been told.
+#[inline(always)]
+pub(crate) fn real_of_caller(
+    number: usize,
+    before: impl FnOnce(&ThreadState, Symbol),
+) -> *mut c_void {
+    let Some(symbol) = Symbol::ALL.get(number).copied() else {
+        return core::ptr::null_mut();
+    };
+    let thread = thread_state::current();
+    before(thread, symbol);
+    let runtime = runtime_of_caller(thread);
+    let real = runtime.map_or(core::ptr::null_mut(), |runtime| runtime.function(symbol));
+    if real.is_null() {
+        runtime::missing(symbol);
+    }
+    real
+}
+
+/// Exports functions that jump on to the real ones, whatever their arguments. Which those are is said by a function
+/// of the type `unsafe extern "C" fn(usize) -> *mut c_void` that gets the symbol's number.
+macro_rules! jump_on {
+    ($target:ident: $($name:ident)*) => {$(
+        /// Jumps on to the real function of the same name, if it is to be called.
+        ///
+        /// # Safety
+        /// To be called as compilers do.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C-unwind" fn $name() {
+            // All registers that carry arguments are kept; those on the stack stay where they are.
+            core::arch::naked_asm!(
+                $crate::thread_state::note_caller!(),
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "push rcx",
+                "push r8",
+                "push r9",
+                "sub rsp, 8",
+                "mov edi, {number}",
+                "call {target}",
+                "add rsp, 8",
+                "pop r9",
+                "pop r8",
+                "pop rcx",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                "jmp rax",
+                number = const $crate::symbols::Symbol::$name as usize,
+                target = sym $target,
+            )
+        }
+    )*};
+}
+pub(crate) use jump_on;

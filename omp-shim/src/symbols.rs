@@ -90,6 +90,13 @@ symbols! {
         __kmpc_fork_call
         __kmpc_push_num_threads
         __kmpc_barrier
+        __kmpc_cancel_barrier
+        __kmpc_reduce
+        __kmpc_reduce_nowait
+        __kmpc_end_reduce
+        __kmpc_copyprivate
+        __kmpc_omp_task_alloc
+        __kmpc_omp_target_task_alloc
         __kmpc_for_static_init_4
         __kmpc_for_static_init_4u
         __kmpc_for_static_init_8
@@ -151,6 +158,12 @@ symbols! {
         GOMP_scope_start
         GOMP_target
         GOMP_target_ext
+        GOMP_barrier_cancel
+        GOMP_loop_end_cancel
+        GOMP_sections_end_cancel
+        GOMP_task
+        GOMP_taskloop
+        GOMP_taskloop_ull
 
         omp_get_thread_num
         omp_get_thread_num_

@@ -16,12 +16,22 @@
 //! there was a long one among the last [`WATCHFUL`], as in a program that has short and long waits in turn,
 //! none are skipped.
 //!
-//! *Invariants.* A wait that is not measured costs a decrement and a comparison. Only outermost teams
+//! *Tasks.* Both runtimes have threads that wait at a barrier carry out tasks, which is work, and do not say
+//! when. All tasks of a region are done when it has ended, and none before its first one is made ([`crate::tasks`]
+//! hears of that): so a wait of a region that has had a task, or in which one was made meanwhile, is left out.
+//! What is counted is then less than what was waited, which the daemon takes it for anyway: the least.
+//! (Timing the tasks instead would take a word beside the arguments of each, which the runtimes lay out and partly
+//! write; leaving out whole programs for the tasks of a library would cost those that make none.) `taskwait` and the
+//! end of a task group are not counted as waiting at all.
+//!
+//! *Invariants.* No work is counted. A wait that is not measured costs a decrement and a comparison. Only outermost teams
 //! are measured. In a slot that several threads share the sum is right, too, by atomic addition.
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::attachment;
+use crate::crew::Crew;
 use crate::libgomp_spin;
 use crate::progress;
 use crate::thread_state::{self, ThreadState};
@@ -34,6 +44,9 @@ const MOST_SKIPPED: u64 = 127;
 /// Waits after a long one that are all measured.
 const WATCHFUL: u16 = 256;
 
+/// How often it has come up that threads which wait may do work meanwhile.
+static WORK_CAME_UP: AtomicU32 = AtomicU32::new(0);
+
 /// A thread's waits.
 #[derive(Debug)]
 pub(crate) struct Waits {
@@ -45,6 +58,8 @@ pub(crate) struct Waits {
     skipped: Cell<u16>,
     /// When the thread left its part of the last region; 0 when that is not measured.
     left_region_ns: Cell<u64>,
+    /// [`WORK_CAME_UP`] at that time.
+    left_region_work: Cell<u32>,
 }
 
 impl Waits {
@@ -58,6 +73,11 @@ impl Waits {
             }
             None => true,
         }
+    }
+
+    /// What was skipped was no wait.
+    fn skip_another(&self) {
+        self.to_skip.set(self.to_skip.get().saturating_add(1));
     }
 
     /// What a wait of this length counts for; decides which wait is measured next.
@@ -76,6 +96,12 @@ impl Waits {
         self.to_skip.set(skip);
         waited_ns.saturating_add(waited_ns.min(SHORT_NS) * skipped)
     }
+
+    /// This wait was chosen to be measured and may have been work: it stands for none of those skipped, and the
+    /// next one is chosen.
+    fn leave_out(&self) {
+        self.skipped.set(0);
+    }
 }
 
 /// Runs `wait`, which is a barrier.
@@ -87,17 +113,69 @@ pub(crate) fn at_barrier<T>(thread: &ThreadState, wait: impl FnOnce() -> T) -> T
     }
 }
 
+/// Runs `perhaps`, in which the calling thread waits or not: `waited` tells by its result.
+#[inline(always)]
+pub(crate) fn at_barrier_or_not<T>(
+    thread: &ThreadState,
+    perhaps: impl FnOnce() -> T,
+    waited: impl FnOnce(&T) -> bool,
+) -> T {
+    if thread.crew.get().is_none() {
+        return perhaps();
+    }
+    measure(thread, perhaps, waited)
+}
+
 /// Runs `wait`, in which the calling thread waits for others.
 #[inline(always)]
 pub(crate) fn for_others<T>(thread: &ThreadState, wait: impl FnOnce() -> T) -> T {
+    measure(thread, wait, |_| true)
+}
+
+#[inline(always)]
+fn measure<T>(
+    thread: &ThreadState,
+    wait: impl FnOnce() -> T,
+    waited: impl FnOnce(&T) -> bool,
+) -> T {
     if !thread.waits.is_chosen() {
-        return wait();
+        let result = wait();
+        if !waited(&result) {
+            thread_state::current().waits.skip_another();
+        }
+        return result;
     }
+    let work = work_to_come(thread);
     let from_ns = progress::now_ns();
     let result = wait();
-    // The wait may have moved the thread's state to another place.
-    count_since(thread_state::current(), from_ns);
+    if waited(&result) {
+        // The wait may have moved the thread's state to another place.
+        count_since(thread_state::current(), from_ns, work);
+    }
     result
+}
+
+/// [`WORK_CAME_UP`], if threads of the region in which the calling one is have nothing to do so far while they wait.
+#[inline]
+fn work_to_come(thread: &ThreadState) -> Option<u32> {
+    // In this order: of tasks that this number does not tell of, the crew does.
+    let work = WORK_CAME_UP.load(Ordering::Acquire);
+    let none_yet = !thread.crew().is_some_and(Crew::has_tasks);
+    none_yet.then_some(work)
+}
+
+/// The thread is about to make a task.
+#[inline]
+pub(crate) fn task_comes(thread: &ThreadState) {
+    // Without a crew its threads count no waits.
+    if let Some(crew) = thread.crew() {
+        crew.note_task(work_comes);
+    }
+}
+
+/// Threads that wait may have work from now on of which nothing more will be heard.
+pub(crate) fn work_comes() {
+    WORK_CAME_UP.fetch_add(1, Ordering::Release);
 }
 
 /// The thread has done its part of a region.
@@ -111,7 +189,14 @@ pub(crate) fn leave_region(thread: &ThreadState) {
 #[cold]
 #[inline(never)]
 fn note_leaving(thread: &ThreadState) {
-    thread.waits.left_region_ns.set(progress::now_ns());
+    let now_ns = progress::now_ns();
+    match work_to_come(thread) {
+        Some(work) => {
+            thread.waits.left_region_ns.set(now_ns);
+            thread.waits.left_region_work.set(work);
+        }
+        None => leave_out(thread, now_ns),
+    }
 }
 
 /// Whether [`end_region`] has nothing to do.
@@ -125,7 +210,7 @@ pub(crate) fn are_counted(thread: &ThreadState) -> bool {
 pub(crate) fn end_region(thread: &ThreadState) {
     let from_ns = thread.waits.left_region_ns.replace(0);
     if from_ns != 0 {
-        count_since(thread, from_ns);
+        count_since(thread, from_ns, Some(thread.waits.left_region_work.get()));
     }
 }
 
@@ -142,14 +227,24 @@ pub(crate) fn count(thread: &ThreadState, waited_ns: u64) {
     }
 }
 
+/// Counts a wait that has just ended, if none of it was work: `work` is what [`work_to_come`] said when it began.
 #[cold]
 #[inline(never)]
-fn count_since(thread: &ThreadState, from_ns: u64) {
+fn count_since(thread: &ThreadState, from_ns: u64, work: Option<u32>) {
     let now_ns = progress::now_ns();
+    if work != Some(WORK_CAME_UP.load(Ordering::Relaxed)) {
+        return leave_out(thread, now_ns);
+    }
     let random = now_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let waited_ns = now_ns.saturating_sub(from_ns);
     count(thread, thread.waits.weigh(waited_ns, random));
     libgomp_spin::waited(waited_ns, now_ns);
+}
+
+/// Leaves out a wait that may have been work.
+fn leave_out(thread: &ThreadState, now_ns: u64) {
+    thread.waits.leave_out();
+    libgomp_spin::passed(now_ns);
 }
 
 #[cfg(test)]
@@ -162,6 +257,7 @@ mod tests {
             to_skip: Cell::new(0),
             skipped: Cell::new(0),
             left_region_ns: Cell::new(0),
+            left_region_work: Cell::new(0),
         }
     }
 

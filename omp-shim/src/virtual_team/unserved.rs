@@ -12,11 +12,9 @@
 use core::ffi::c_void;
 use std::io::Write as _;
 
-use crate::pass_on::{member_for, runtime_of_caller};
-use crate::runtime;
+use crate::pass_on::{jump_on, member_for, real_of_caller};
 use crate::shield::shielded;
 use crate::symbols::Symbol;
-use crate::thread_state::{self, note_caller};
 
 /// Ends the program: what it called is not served, and came within one and the same virtual region. To
 /// go on would be to get it wrong.
@@ -35,59 +33,16 @@ pub(super) fn refuse(symbol: Symbol) -> ! {
     unsafe { libc::_exit(127) }
 }
 
-/// The real function of that number.
+/// The real function of that number, for who is no member.
 unsafe extern "C" fn target(number: usize) -> *mut c_void {
-    let Some(symbol) = Symbol::ALL.get(number).copied() else {
-        return core::ptr::null_mut();
-    };
-    let thread = thread_state::current();
-    if member_for(thread, symbol).is_some() {
-        refuse(symbol);
-    }
-    let real = runtime_of_caller(thread).map_or(core::ptr::null_mut(), |r| r.function(symbol));
-    if real.is_null() {
-        runtime::missing(symbol);
-    }
-    real
-}
-
-macro_rules! unserved {
-    ($($name:ident)*) => {$(
-        /// Begins a construct by the real function of the same name, or refuses to.
-        ///
-        /// # Safety
-        /// To be called as gcc does.
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        unsafe extern "C-unwind" fn $name() {
-            // All registers that carry arguments are kept; those on the stack stay where they are.
-            core::arch::naked_asm!(
-                note_caller!(),
-                "push rdi",
-                "push rsi",
-                "push rdx",
-                "push rcx",
-                "push r8",
-                "push r9",
-                "sub rsp, 8",
-                "mov edi, {number}",
-                "call {target}",
-                "add rsp, 8",
-                "pop r9",
-                "pop r8",
-                "pop rcx",
-                "pop rdx",
-                "pop rsi",
-                "pop rdi",
-                "jmp rax",
-                number = const Symbol::$name as usize,
-                target = sym target,
-            )
+    real_of_caller(number, |thread, symbol| {
+        if member_for(thread, symbol).is_some() {
+            refuse(symbol);
         }
-    )*};
+    })
 }
 
-unserved! {
+jump_on! { target:
     GOMP_loop_ordered_static_start
     GOMP_loop_ordered_dynamic_start
     GOMP_loop_ordered_guided_start

@@ -212,11 +212,12 @@ pass_on! {
     };
     GOMP_single_copy_start() -> *mut c_void: |thread, real| match member_for(thread, Symbol::GOMP_single_copy_start) {
         Some(member) => copy_start(member),
-        None => real(),
+        // Who takes it waits only when it is done.
+        None => waits::at_barrier_or_not(thread, real, |data| !data.is_null()),
     };
     GOMP_single_copy_end(data: *mut c_void): |thread, real| match member_for(thread, Symbol::GOMP_single_copy_end) {
         Some(member) => copy_end(member, data),
-        None => real(data),
+        None => waits::at_barrier(thread, || real(data)),
     };
     GOMP_sections_start(count: c_uint) -> c_uint: |thread, real| match member_for(thread, Symbol::GOMP_sections_start) {
         Some(member) => {

@@ -3,11 +3,14 @@
  *   barrier   thread 0 works for 100 ms, then all meet at a barrier
  *   loop      the same at the end of a dynamic loop
  *   region    the same at the end of the region
+ *   reduction the same at the end of a loop with a reduction
+ *   tree      the same among six threads, of which the last two are waited for: more than libomp combines by atomics
+ *   copy      thread 1 comes 100 ms late to a `single copyprivate`
  *   balanced  all work for 100 ms, slept rather than computed, so that one CPU suffices
  *   many      100000 barriers with nothing between them
  *   series    40 regions, in each of which all work for 5 ms
  *
- * each in a region of two threads. Prints the nanoseconds that this took. */
+ * each in a region of two threads unless said otherwise. Prints the nanoseconds that this took. */
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +51,33 @@ int main(int argc, char **argv)
     } else if (!strcmp(kind, "region")) {
 #pragma omp parallel num_threads(2)
         if (omp_get_thread_num() == 1) usleep(100000);
+    } else if (!strcmp(kind, "reduction")) {
+        long sum = 0;
+#pragma omp parallel num_threads(2)
+#pragma omp for schedule(static) reduction(+ : sum)
+        for (int i = 0; i < 2; i++) {
+            if (i == 0) usleep(100000);
+            sum += i;
+        }
+        if (sum != 1) return 1;
+    } else if (!strcmp(kind, "tree")) {
+        long sum = 0;
+#pragma omp parallel num_threads(6)
+#pragma omp for schedule(static) reduction(+ : sum)
+        for (int i = 0; i < 6; i++) {
+            if (i >= 4) usleep(25000);
+            sum += i;
+        }
+        if (sum != 15) return 1;
+    } else if (!strcmp(kind, "copy")) {
+        int copied = 0;
+#pragma omp parallel num_threads(2) firstprivate(copied)
+        {
+            if (omp_get_thread_num() == 1) usleep(100000);
+#pragma omp single copyprivate(copied)
+            copied = 7;
+            if (copied != 7) _exit(1);
+        }
     } else if (!strcmp(kind, "balanced")) {
 #pragma omp parallel num_threads(2)
         {

@@ -180,16 +180,37 @@ fn the_daemon_learns_which_runtime_is_in_use_and_how_it_waits() {
 }
 
 /// How long the threads of `waiting.c` should wait, by kind: most of 100 ms, or hardly at all.
-const WAITING_MS: [(&str, std::ops::Range<f64>); 4] = [
+const WAITING_MS: [(&str, std::ops::Range<f64>); 6] = [
     ("barrier", 90.0..1e9),
     ("loop", 90.0..1e9),
     ("region", 90.0..1e9),
+    ("reduction", 90.0..1e9),
+    ("copy", 90.0..1e9),
     ("balanced", 0.0..50.0),
 ];
 
-/// Milliseconds that the threads of `waiting.c` waited.
-fn waited_ms(compiler: Compiler, kind: &str) -> f64 {
-    let program = Program::new(compiler, "waiting.c");
+/// The same where each of six threads has a thread of the system.
+const WAITING_IN_A_TREE_MS: (&str, std::ops::Range<f64>) = ("tree", 90.0..1e9);
+
+/// The same of `waiting_beside_tasks.c`.
+const WAITING_BESIDE_TASKS_MS: [(&str, std::ops::Range<f64>); 11] = [
+    // Of 200 ms of work.
+    ("tasks", 0.0..50.0),
+    ("dependent", 0.0..50.0),
+    ("taskloop", 0.0..50.0),
+    ("ull", 0.0..50.0),
+    ("end", 0.0..50.0),
+    ("nested", 0.0..50.0),
+    // And waiting without a task at hand.
+    ("then", 90.0..150.0),
+    ("again", 81.0..130.0),
+    ("barrier", 90.0..1e9),
+    ("loop", 90.0..1e9),
+    ("sections", 80.0..1e9),
+];
+
+/// Milliseconds that the threads of a program waited.
+fn waited_ms(program: &Program, kind: &str) -> f64 {
     let mut managed = program.managed().args(&[kind]);
     managed.run().output();
     assert!(
@@ -216,9 +237,21 @@ fn once_undisturbed(run: impl FnMut() -> f64, expected: std::ops::Range<f64>, wh
 #[test]
 fn waiting_at_barriers_is_told_apart_from_work() {
     for compiler in COMPILERS {
-        for (kind, expected_ms) in WAITING_MS {
+        let program = Program::new(compiler, "waiting.c");
+        for (kind, expected_ms) in WAITING_MS.into_iter().chain([WAITING_IN_A_TREE_MS]) {
             let what = format!("{compiler:?} {kind}");
-            once_undisturbed(|| waited_ms(compiler, kind), expected_ms, &what);
+            once_undisturbed(|| waited_ms(&program, kind), expected_ms, &what);
+        }
+    }
+}
+
+#[test]
+fn tasks_that_threads_carry_out_at_barriers_are_no_waiting() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "waiting_beside_tasks.c");
+        for (kind, expected_ms) in WAITING_BESIDE_TASKS_MS {
+            let what = format!("{compiler:?} {kind}");
+            once_undisturbed(|| waited_ms(&program, kind), expected_ms, &what);
         }
     }
 }
