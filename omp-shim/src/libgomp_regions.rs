@@ -71,7 +71,8 @@ fn run_region<T: Default>(
     run: impl Fn(c_uint, Body) -> T,
 ) -> T {
     let address = body.function as usize;
-    let crew = Crew::new(address, body.data, runtime, Family::Gomp, beginning);
+    // Only once the region has begun it is certain what the user asked for.
+    let crew = || Crew::new(address, body.data, runtime, Family::Gomp, beginning);
     let mut place = Place::empty();
     let member = |crew: *const Crew| Body {
         function: crew::run_member,
@@ -80,12 +81,11 @@ fn run_region<T: Default>(
     if !virtual_team::is_wanted()
         && let Some(routine) = region::begin_routine(thread, runtime, address, asked)
     {
-        let result = run(asked, member(place.keep(crew)));
+        let result = run(asked, member(place.keep(crew())));
         region::end_routine(thread, routine);
         place.clear();
         return result;
     }
-    let member = member(place.put(crew));
     let start = Start {
         thread,
         runtime,
@@ -94,6 +94,7 @@ fn run_region<T: Default>(
         asked,
     };
     let mut started = region::begin(&start);
+    let member = member(place.put(crew()));
     let result = if virtual_team::is_wanted() {
         run_perhaps_virtual(&start, &mut started.open, body, member, form, run)
     } else {

@@ -98,6 +98,23 @@ fn small_iterations_cost_less_than_half_to_dispense() {
 }
 
 #[test]
+fn the_first_region_has_growing_chunks_already() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "only_region.c");
+        for arguments in [&[][..], &["combined"]] {
+            let mut managed = program
+                .managed()
+                .threads(2)
+                .args(arguments)
+                .env(ADAPTIVE.0, ADAPTIVE.1);
+            managed.page.publish(2, TeamMode::Fixed);
+            let changes: u32 = managed.run().output().trim().parse().unwrap();
+            assert!(changes < 500, "{compiler:?} {arguments:?}: {changes}");
+        }
+    }
+}
+
+#[test]
 fn it_stays_off_where_threads_may_leave_loops_unseen() {
     for compiler in COMPILERS {
         let program = Program::new(compiler, "lastprivate.c");
