@@ -15,7 +15,11 @@ void GOMP_parallel_loop_dynamic_start(body *, void *, unsigned, long, long, long
 void GOMP_parallel_loop_guided_start(body *, void *, unsigned, long, long, long, long);
 void GOMP_parallel_loop_runtime_start(body *, void *, unsigned, long, long, long);
 void GOMP_parallel_end(void);
+bool GOMP_loop_static_start(long, long, long, long, long *, long *);
 bool GOMP_loop_static_next(long *, long *);
+bool GOMP_loop_ull_static_start(bool, unsigned long long, unsigned long long, unsigned long long,
+                                unsigned long long, unsigned long long *, unsigned long long *);
+bool GOMP_loop_ull_static_next(unsigned long long *, unsigned long long *);
 bool GOMP_loop_dynamic_next(long *, long *);
 bool GOMP_loop_guided_next(long *, long *);
 bool GOMP_loop_runtime_next(long *, long *);
@@ -195,6 +199,33 @@ static void generic(struct work *w)
     }
 }
 
+/* Static loops that ask for their chunks, as gcc emits none but the runtime has them: up and down, with a chunk
+ * size and without. */
+static void static_by_chunks(struct work *w)
+{
+    long first, end;
+    for (int chunk = 0; chunk < 5; chunk += 4) {
+        if (GOMP_loop_static_start(0, 2 * N, 2, chunk, &first, &end))
+            do {
+                for (long i = first; i < end; i += 2) count(&w->done[i / 2]);
+            } while (GOMP_loop_static_next(&first, &end));
+        GOMP_loop_end();
+
+        unsigned long long from, to, base = ~0ULL - 3 * N;
+        if (GOMP_loop_ull_static_start(true, base, base + N, 1, chunk, &from, &to))
+            do {
+                for (unsigned long long i = from; i < to; i++) count(&w->done[i - base]);
+            } while (GOMP_loop_ull_static_next(&from, &to));
+        GOMP_loop_end();
+        if (GOMP_loop_ull_static_start(false, base + N, base, -1ULL, chunk, &from, &to))
+            do {
+                for (unsigned long long i = from; i > to; i--) count(&w->done[i - base - 1]);
+            } while (GOMP_loop_ull_static_next(&from, &to));
+        GOMP_loop_end_nowait();
+        GOMP_barrier();
+    }
+}
+
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 1;
@@ -216,6 +247,10 @@ int main(int argc, char **argv)
         generic(&w);
         for (int i = 0; i < N; i++) CHECK(w.done[i] == (i < SECTIONS ? 120 : 80));
     }
+    memset(&w, 0, sizeof w);
+#pragma omp parallel
+    static_by_chunks(&w);
+    for (int i = 0; i < N; i++) CHECK(w.done[i] == 6);
     printf("%s\n", bad ? "wrong" : "right");
     return bad;
 }

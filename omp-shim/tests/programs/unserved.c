@@ -5,6 +5,18 @@
 #define N 30
 static long sum;
 
+#ifdef OLD_TARGET
+#include <stddef.h>
+void GOMP_target(int, void (*)(void *), const void *, size_t, void **, size_t *, unsigned char *);
+
+/* Without a device the runtime calls it with what would be mapped. */
+static void on_the_host(void *mapped)
+{
+    long *found = *(long **)mapped;
+    for (int i = 0; i < N; i++) *found += i;
+}
+#endif
+
 long unserved(void)
 {
 #if defined ORDERED
@@ -42,6 +54,35 @@ long unserved(void)
         sum = found;
     }
 #pragma omp barrier
+#elif defined OLD_TARGET /* as gcc before 7 emitted it */
+#pragma omp barrier
+#pragma omp master
+    {
+        long found = 0;
+        void *mapped[] = {&found};
+        size_t size = sizeof found;
+        unsigned char kind = 3;
+        GOMP_target(-1, on_the_host, 0, 1, mapped, &size, &kind);
+        sum = found;
+    }
+#pragma omp barrier
+#elif defined DOACROSS_ULL
+    static volatile unsigned long long from = ~0ULL - 1000;
+    const unsigned long long first = from, end = first + N;
+#pragma omp for ordered(1) schedule(runtime)
+    for (unsigned long long i = first; i < end; i++) {
+#pragma omp ordered depend(sink : i - 1)
+        sum += (long)(i - first);
+#pragma omp ordered depend(source)
+    }
+#elif defined ORDERED_ULL
+    static volatile unsigned long long from = ~0ULL - 1000;
+    const unsigned long long first = from, end = first + N;
+#pragma omp for ordered schedule(guided)
+    for (unsigned long long i = first; i < end; i++) {
+#pragma omp ordered
+        sum += (long)(i - first);
+    }
 #endif
     return omp_get_thread_num() ? 0 : sum;
 }

@@ -314,6 +314,9 @@ fn what_virtual_teams_do_not_serve_is_refused_in_the_region_that_loads_it() {
         ("DOACROSS", "GOMP_loop_doacross_static_start"),
         ("SCOPE", "GOMP_scope_start"),
         ("TARGET", "GOMP_target_ext"),
+        ("OLD_TARGET", "GOMP_target"),
+        ("ORDERED_ULL", "GOMP_loop_ull_ordered_guided_start"),
+        ("DOACROSS_ULL", "GOMP_loop_ull_doacross_runtime_start"),
     ] {
         let library = program.dir.path().join(format!("lib{construct}.so"));
         let define = format!("-D{construct}");
