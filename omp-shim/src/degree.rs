@@ -7,13 +7,16 @@
 //! virtual teams), it times each region (by its outlined function). As long as its calls are short
 //! (`SMALL`) with as many as the allocation allows, it tries one thread and then, where the runtime changes sizes cheaply,
 //! half as many, half of that, and so on while it helps, for `WINDOW` calls each, and keeps the size
-//! with the least time, if that is a gain of `GAIN_PERCENT`. Now and then it tries again. (libgomp
+//! with the least time, if that is a gain of `GAIN_PERCENT` over the full team both before and after. Now and then it tries again. (libgomp
 //! ends threads when a team is smaller than the one before, unless it is of one thread, and makes
 //! them anew for the next; so there it is all or one.)
 //!
-//! *Calls of very different length.* One function may do large and small work in turn (the levels of a
-//! multigrid method). The means of windows compare like with like only if the work is alike, so a
-//! region of which some calls are long keeps, or gets back, the full team, for longer each time.
+//! *What a smaller team costs that is slower.* A trial is the only way to find out, and no proof: one function
+//! may do large and small work in turn (the levels of a multigrid method), so that the means of two windows compare
+//! unlike things, and the data of a region that is tried with one thread at the same time as its neighbours lies in
+//! one cache, as it does not afterwards. So each call of a smaller team is compared with the full one's mean, in trials
+//! and in use, and a team that falls behind is given up after some calls, in use for longer each time; and trials may
+//! cost the process 1/400 of its time ([`loss`]). A region of which some calls are long keeps the full team.
 //!
 //! *Limits that come and go.* What is known holds for one number of threads that are allowed. Another
 //! number, be it a clause's or of an allocation that does not last, gets a full team that is not timed. All
@@ -32,14 +35,19 @@
 //! *Invariants.* A region that nothing is tried with costs a load, a store and a comparison. What is
 //! known of a region is guarded by a flag that nobody waits for: who finds it taken does without.
 
+mod loss;
 mod trials;
 
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use loss::Budget;
 use trials::Trials;
 pub(crate) use trials::{Activity, Choice, Sizes};
+
+/// What trials may cost the process.
+static BUDGET: Budget = Budget::new();
 
 /// What is known of a region.
 pub(crate) struct Degree {
@@ -114,9 +122,11 @@ impl Degree {
             .unwrap_or(full)
     }
 
-    /// A call with so many threads took so long.
-    pub(crate) fn learn(&self, size: u32, ticks: u64) {
-        self.with(|trials| trials.learn(size, ticks));
+    /// A call with so many threads took from one time to the other.
+    pub(crate) fn learn(&self, size: u32, began: u64, ended: u64) {
+        let ticks = ended.saturating_sub(began);
+        let lost = self.with(|trials| trials.learn(size, ticks, BUDGET.left(ended)));
+        BUDGET.charge(lost.unwrap_or(0));
     }
 
     /// Threads of a call that was timed had to be helped, for they seemed to wait for one another.
@@ -160,7 +170,7 @@ mod tests {
                 }
                 let choice = degree.choose(limit, Sizes::Any);
                 if choice.timed {
-                    degree.learn(choice.size, 1000);
+                    degree.learn(choice.size, 0, 1000);
                     timed_late += u32::from(call > REST / 2);
                     assert_eq!(limit, 8);
                 }
@@ -176,7 +186,7 @@ mod tests {
         let degree = Degree::new();
         for _ in 0..WARM_UP + WINDOW {
             assert_eq!(degree.choose(4, Sizes::Any).size, 4);
-            degree.learn(4, 1000);
+            degree.learn(4, 0, 1000);
         }
         assert_eq!(degree.choose(4, Sizes::Any).size, 1, "the trial of one");
         degree.settle();
@@ -201,8 +211,8 @@ mod tests {
     fn calls_at_rest_count_as_activity() {
         let degree = Degree::new();
         degree.choose(8, Sizes::Any);
-        degree.learn(8, 2 * SMALL);
-        degree.learn(8, 2 * SMALL);
+        degree.learn(8, 0, 2 * SMALL);
+        degree.learn(8, 0, 2 * SMALL);
         degree.activity();
         for _ in 0..10 {
             assert!(degree.is_at_rest(8));

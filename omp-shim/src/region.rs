@@ -320,9 +320,9 @@ fn full(start: &Start<'_>, sharing: SlotSharing) {
 #[inline(never)]
 pub(crate) fn end(thread: &ThreadState, open: &OpenRegion) {
     if let Some(timing) = &open.timing {
-        let ticks = now_ticks().saturating_sub(timing.began);
+        let ended = now_ticks();
         if virtual_team::preemptions() == timing.preemptions {
-            timing.region.degree.learn(timing.size, ticks);
+            timing.region.degree.learn(timing.size, timing.began, ended);
         } else {
             timing.region.degree.settle();
         }

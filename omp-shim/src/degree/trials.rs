@@ -1,17 +1,20 @@
 //! The trials of one region: which sizes of team are tried, when, and what follows from their times.
 //!
 //! Plain data and decisions, so that they can be tested without clocks and threads; what they are for is
-//! said in [`crate::degree`].
+//! said in [`crate::degree`], what ends a trial early in [`super::loss`].
+//!
+//! *A series of trials* times the full team, then smaller ones, and where one of these gains, the full team
+//! again: what made it slow at first, threads that were being made or a CPU lost for a moment, is no
+//! merit of the smaller one.
 //!
 //! *Invariants.* All that is known is about one limit. A size is in use or being tried only if it is at
 //! most that.
 
 use super::Quiet;
+use super::loss::{Lag, Standing};
 
 /// Calls that take longer than this, some 10 ms, are worth every thread.
 pub(super) const SMALL: u64 = 25_000_000;
-/// Calls that take less than this, some 100 µs, are no reason to give a trial up.
-const LOST_CPU: u64 = 250_000;
 /// Among this many calls ...
 const SEEN: u32 = 32;
 /// ... so many long ones are more than a thread that lost its CPU for a moment.
@@ -26,6 +29,8 @@ const GAIN_PERCENT: u64 = 10;
 pub(super) const REST: u32 = 1_000;
 /// How often that is doubled at most, once for each trial that brought nothing new.
 pub(super) const MOST_DOUBLINGS: u32 = 12;
+/// How often it is doubled when a smaller team was in use and given up, for each time before in succession.
+const DOUBLINGS_FOR_GIVING_UP: u32 = 3;
 /// How often it is doubled for a region whose threads had to be helped.
 pub(super) const DOUBLINGS_FOR_HELP: u32 = 6;
 /// Calls in succession with another limit after which all is found out anew.
@@ -67,9 +72,16 @@ pub(super) struct Trials {
     size: u32,
     phase: Phase,
     sizes: Sizes,
+    /// Mean time of the full team: the least of the windows of one series of trials.
     full_mean: u64,
     best: Window,
+    /// A smaller team that gained; the full one is timed once more before it is chosen.
+    candidate: Option<Window>,
+    /// How far the smaller team that is tried or in use is behind the full one.
+    lag: Lag,
     doublings: u32,
+    /// Smaller teams that were given up while they were in use, in succession.
+    given_up: u32,
     /// Calls at rest that were granted and not seen to be used yet.
     quiet: u32,
     /// Another limit, and how often it came in succession.
@@ -105,7 +117,10 @@ impl Trials {
             sizes: Sizes::Any,
             full_mean: 0,
             best: Window { size: 0, mean: 0 },
+            candidate: None,
+            lag: Lag::none(),
             doublings: 0,
+            given_up: 0,
             quiet: 0,
             coming: 0,
             came: 0,
@@ -114,6 +129,12 @@ impl Trials {
             seen: 0,
             long: 0,
         }
+    }
+
+    /// Tries a size.
+    fn try_size(&mut self, size: u32) {
+        self.lag = Lag::none();
+        self.phase = Self::trying(size);
     }
 
     const fn trying(size: u32) -> Phase {
@@ -187,7 +208,12 @@ impl Trials {
             self.phase = Phase::Resting { calls: u32::MAX };
         }
         match &mut self.phase {
-            Phase::Resting { calls: 0 } => self.phase = Self::trying(limit),
+            Phase::Resting { calls: 0 } => {
+                if self.size < limit {
+                    self.given_up = 0;
+                }
+                self.try_size(limit);
+            }
             Phase::Resting { calls } => *calls -= 1,
             Phase::Trying { .. } => {}
         }
@@ -200,24 +226,48 @@ impl Trials {
         }
     }
 
-    pub(super) fn learn(&mut self, size: u32, ticks: u64) {
+    /// A call with so many threads took so long; a trial may lose `affordable` ticks. Returns how many were
+    /// lost.
+    pub(super) fn learn(&mut self, size: u32, ticks: u64, affordable: u64) -> u64 {
         self.spent = self.spent.saturating_add(ticks);
-        let patience = match size < self.limit {
-            true => self.full_mean.saturating_mul(2).max(LOST_CPU),
-            false => SMALL,
+        let lost = match self.phase {
+            Phase::Trying { .. } if size < self.limit => ticks.saturating_sub(self.full_mean),
+            _ => 0,
         };
-        self.seen += 1;
-        if ticks > patience {
-            self.long += 1;
-            if self.long >= LONG {
-                self.mean = ticks;
-                self.decide(self.limit);
+        let goes_on = match size < self.limit {
+            true => self.lag.count(ticks, self.full_mean) == Standing::Holds,
+            false => !self.is_too_long(ticks),
+        };
+        match self.phase {
+            _ if goes_on => self.count_call(size, ticks, affordable),
+            Phase::Trying { .. } if size == self.limit => self.decide(self.limit),
+            Phase::Trying { size: tried, .. } if tried == size => {
+                let mean = u64::MAX;
+                self.conclude(Window { size, mean }, affordable);
             }
-            return;
+            Phase::Resting { .. } if size == self.size => self.give_up(),
+            _ => {}
         }
+        lost
+    }
+
+    /// Whether the region has calls that are worth every thread: more long ones than a thread makes that lost its CPU
+    /// for a moment.
+    fn is_too_long(&mut self, ticks: u64) -> bool {
+        self.seen += 1;
+        if ticks > SMALL {
+            self.long += 1;
+            self.mean = ticks;
+        }
+        let is_too_long = self.long >= LONG;
         if self.seen >= SEEN {
             (self.seen, self.long) = (0, 0);
         }
+        is_too_long
+    }
+
+    /// Counts a call of the size that is tried.
+    fn count_call(&mut self, size: u32, ticks: u64, affordable: u64) {
         let Phase::Trying {
             size: tried,
             calls,
@@ -226,7 +276,7 @@ impl Trials {
         else {
             return;
         };
-        if *tried != size {
+        if *tried != size || (size == self.limit && ticks > SMALL) {
             return;
         }
         *calls += 1;
@@ -235,17 +285,22 @@ impl Trials {
         }
         if *calls == WARM_UP + WINDOW {
             let mean = *sum / u64::from(WINDOW);
-            self.conclude(Window { size, mean });
+            self.conclude(Window { size, mean }, affordable);
         }
     }
 
     /// A size has been tried: try another, or decide.
-    fn conclude(&mut self, window: Window) {
+    fn conclude(&mut self, window: Window, affordable: u64) {
         let Window { size, mean } = window;
-        let better = size == self.limit || mean < self.best.mean;
         if size == self.limit {
+            if let Some(smaller) = self.candidate.take() {
+                self.full_mean = self.full_mean.min(mean);
+                self.decide_between(smaller);
+                return;
+            }
             self.full_mean = mean;
         }
+        let better = size == self.limit || mean < self.best.mean;
         if better {
             self.best = window;
         }
@@ -257,20 +312,50 @@ impl Trials {
             (Sizes::Any, _) => 0,
         };
         // One thread has been tried by then.
-        if next > 1 || (next == 1 && size == self.limit) {
-            self.phase = Self::trying(next);
-            return;
+        let is_new = next > 1 || (next == 1 && size == self.limit);
+        // With a smaller team in use already there is little to lose.
+        let is_affordable =
+            self.size < self.limit || Lag::at_most(self.full_mean, self.limit) <= affordable;
+        if is_new && is_affordable {
+            self.try_size(next);
+        } else if self.gains(self.best) {
+            self.candidate = Some(self.best);
+            self.try_size(self.limit);
+        } else if size == self.limit && is_new {
+            // Later, perhaps; nothing is known yet that would put it off for longer.
+            self.mean = mean;
+            self.phase = Phase::Resting { calls: REST };
+        } else {
+            self.mean = self.full_mean;
+            self.decide(self.limit);
         }
-        let gains =
-            self.best.mean.saturating_mul(100) <= self.full_mean.saturating_mul(100 - GAIN_PERCENT);
-        let (size, mean) = match gains {
-            true => (self.best.size, self.best.mean),
+    }
+
+    /// Whether a smaller team gains enough.
+    fn gains(&self, smaller: Window) -> bool {
+        smaller.size < self.limit
+            && smaller.mean.saturating_mul(100) <= self.full_mean.saturating_mul(100 - GAIN_PERCENT)
+    }
+
+    fn decide_between(&mut self, smaller: Window) {
+        let (size, mean) = match self.gains(smaller) {
+            true => (smaller.size, smaller.mean),
             false => (self.limit, self.full_mean),
         };
         self.mean = mean;
         self.decide(size);
     }
 
+    /// The smaller team in use has become slower than the full one was.
+    fn give_up(&mut self) {
+        self.mean = self.full_mean;
+        self.decide(self.limit);
+        self.doublings = (DOUBLINGS_FOR_GIVING_UP * self.given_up).min(MOST_DOUBLINGS);
+        self.given_up = (self.given_up + 1).min(MOST_DOUBLINGS);
+        self.rest();
+    }
+
+    /// Uses a size until it is time for the next trials.
     fn decide(&mut self, size: u32) {
         self.doublings = match size == self.size {
             true => (self.doublings + 1).min(MOST_DOUBLINGS),
@@ -279,7 +364,13 @@ impl Trials {
             false => 0,
         };
         self.size = size;
+        self.rest();
+    }
+
+    fn rest(&mut self) {
         (self.seen, self.long) = (0, 0);
+        self.candidate = None;
+        self.lag = Lag::none();
         self.phase = Phase::Resting {
             calls: REST << self.doublings,
         };
@@ -289,9 +380,7 @@ impl Trials {
     pub(super) fn settle(&mut self) {
         self.decide(self.limit);
         self.doublings = (self.doublings + DOUBLINGS_FOR_HELP).min(MOST_DOUBLINGS);
-        self.phase = Phase::Resting {
-            calls: REST << self.doublings,
-        };
+        self.rest();
     }
 
     pub(super) fn activity(&mut self) -> Activity {
@@ -303,97 +392,4 @@ impl Trials {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Makes calls of a region whose time depends on the size; returns the sizes used.
-    fn run(trials: &mut Trials, calls: usize, limit: u32, time: impl Fn(u32) -> u64) -> Vec<u32> {
-        (0..calls)
-            .map(|_| {
-                let choice = trials.choose(limit, Sizes::Any);
-                if choice.timed {
-                    trials.learn(choice.size, time(choice.size));
-                }
-                choice.size
-            })
-            .collect()
-    }
-
-    const TRIALS: usize = ((WINDOW + WARM_UP) * 8) as usize;
-
-    #[test]
-    fn a_region_that_is_faster_alone_gets_one_thread() {
-        let mut trials = Trials::new();
-        let sizes = run(&mut trials, TRIALS, 8, |size| 1000 * u64::from(size));
-        assert_eq!((sizes[0], *sizes.last().unwrap()), (8, 1));
-    }
-
-    #[test]
-    fn a_region_gets_the_size_in_between_that_is_fastest() {
-        let mut trials = Trials::new();
-        let time = |size| match size {
-            8 => 5000,
-            4 => 3000,
-            2 => 3500,
-            _ => 6000,
-        };
-        assert_eq!(run(&mut trials, TRIALS, 8, time).last(), Some(&4));
-    }
-
-    #[test]
-    fn where_sizes_are_dear_only_all_and_one_are_tried() {
-        let mut trials = Trials::new();
-        for _ in 0..TRIALS {
-            let choice = trials.choose(8, Sizes::AllOrOne);
-            assert!([1, 8].contains(&choice.size));
-            trials.learn(choice.size, 1000 + u64::from(choice.size));
-        }
-        assert_eq!(trials.size, 8, "less than the gain that is asked for");
-    }
-
-    #[test]
-    fn a_large_region_keeps_its_team_without_a_trial() {
-        let mut trials = Trials::new();
-        let sizes = run(&mut trials, 500, 8, |size| 8 * SMALL / u64::from(size) + 1);
-        assert!(sizes.iter().all(|size| *size == 8));
-        // ... and is hardly looked at.
-        assert!(trials.quiet().calls > 1000);
-    }
-
-    #[test]
-    fn a_region_that_is_long_at_times_gets_its_team_back_soon() {
-        let mut trials = Trials::new();
-        run(&mut trials, TRIALS, 4, |size| 1000 * u64::from(size));
-        assert_eq!(trials.size, 1);
-        for ticks in [3 * SMALL, 1000, 3 * SMALL] {
-            let choice = trials.choose(4, Sizes::Any);
-            assert_eq!(choice.size, 1);
-            trials.learn(choice.size, ticks);
-        }
-        assert_eq!(trials.choose(4, Sizes::Any).size, 4);
-        let sizes = run(&mut trials, 5 * REST as usize, 4, |_| 1000);
-        assert!(sizes.iter().all(|size| *size == 4));
-    }
-
-    #[test]
-    fn another_limit_begins_anew_once_it_lasts() {
-        let mut trials = Trials::new();
-        run(&mut trials, TRIALS, 8, |size| 1000 * u64::from(size));
-        for _ in 1..LASTING {
-            let choice = trials.choose(6, Sizes::Any);
-            assert_eq!((choice.size, choice.timed), (6, false));
-        }
-        assert_eq!(trials.choose(8, Sizes::Any).size, 1, "nothing is forgotten");
-        let sizes = run(&mut trials, TRIALS, 6, |size| 1000 * u64::from(size));
-        assert_eq!((sizes[0], *sizes.last().unwrap()), (6, 1));
-    }
-
-    #[test]
-    fn sizes_are_tried_again_later() {
-        let mut trials = Trials::new();
-        run(&mut trials, TRIALS, 4, |size| 1000 * u64::from(size));
-        let sizes = run(&mut trials, 2 * REST as usize, 4, |_| 1000);
-        assert!(sizes.contains(&4));
-        assert_eq!(trials.size, 4, "it is not faster alone any more");
-    }
-}
+mod tests;
