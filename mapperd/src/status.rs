@@ -450,4 +450,20 @@ mod tests {
         }
         assert!(report_notes(&RuntimeReport::default()).is_empty());
     }
+
+    /// Which program gets which is shown in `tests/runtime_interface.rs`.
+    #[test]
+    fn every_reason_for_other_teams_than_asked_for_has_a_sentence_of_its_own() {
+        let reasons: Vec<TeamsOff> = (0..100).filter_map(TeamsOff::from_raw).collect();
+        assert!(reasons.contains(&TeamsOff::Platform), "{reasons:?}");
+        let mut notes: Vec<&str> = reasons.into_iter().map(teams_note).collect();
+        for note in &notes {
+            let (teams, why) = note.split_once(": ").unwrap();
+            assert!(teams.contains("teams") && !why.is_empty(), "{note}");
+        }
+        let count = notes.len();
+        notes.sort_unstable();
+        notes.dedup();
+        assert_eq!(notes.len(), count);
+    }
 }
