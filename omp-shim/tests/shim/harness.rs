@@ -1,5 +1,6 @@
 //! Compiles a test program and runs it with the shim and a page.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::fd::AsRawFd as _;
@@ -32,14 +33,13 @@ pub(crate) const COMPILERS: [Compiler; 2] = [Compiler::Gcc, Compiler::Clang];
 
 impl Compiler {
     fn command(self, source: &Path) -> String {
-        let cpp = source
-            .extension()
-            .is_some_and(|extension| extension == "cpp");
-        let (variable, default) = match (self, cpp) {
-            (Self::Gcc, false) => ("CC_GCC", "gcc"),
-            (Self::Gcc, true) => ("CXX_GCC", "g++"),
-            (Self::Clang, false) => ("CC_CLANG", "clang"),
-            (Self::Clang, true) => ("CXX_CLANG", "clang++"),
+        let language = source.extension().and_then(OsStr::to_str);
+        let (variable, default) = match (self, language) {
+            (Self::Gcc, Some("cpp")) => ("CXX_GCC", "g++"),
+            (Self::Gcc, Some("f90")) => ("FC_GCC", "gfortran"),
+            (Self::Gcc, _) => ("CC_GCC", "gcc"),
+            (Self::Clang, Some("cpp")) => ("CXX_CLANG", "clang++"),
+            (Self::Clang, _) => ("CC_CLANG", "clang"),
         };
         std::env::var(variable).unwrap_or_else(|_| default.to_owned())
     }
@@ -57,7 +57,7 @@ impl Compiler {
             .args(flags)
             .output()
             .unwrap_or_else(|error| {
-                panic!("run {command}: {error}; install gcc, clang, libomp-dev")
+                panic!("run {command}: {error}; install gcc, g++, gfortran, clang, libomp-dev")
             });
         let message = String::from_utf8_lossy(&result.stderr);
         assert!(

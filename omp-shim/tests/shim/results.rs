@@ -156,6 +156,29 @@ fn all_forms_of_old_and_new_gcc_are_right_in_every_mode() {
 }
 
 #[test]
+fn what_a_fortran_program_asks_and_sets_is_answered_as_without_the_shim() {
+    for flags in [
+        &["-fopenmp"][..],
+        &["-fopenmp", "-fdefault-integer-8"], // with names of their own for 8-byte arguments
+    ] {
+        let program = Program::with_flags(Compiler::Gcc, "queries.f90", flags);
+        assert_eq!(program.run_plainly(&[], &[]).output(), "0\n", "{flags:?}");
+        for cpus in [1, 2, 3, 4] {
+            let mut managed = program.managed().virtually(cpus);
+            assert_eq!(managed.run().output(), "0\n", "virtual {cpus} {flags:?}");
+            let report = managed.page.report();
+            assert_eq!((report.teams_off, report.team_size), (None, cpus));
+            // It has asked for its size by Fortran's functions: that is exact.
+            let followed = program.managed().following(cpus).run();
+            assert_eq!(followed.output(), "0\n", "follow {cpus} {flags:?}");
+            let mut fixed = program.managed();
+            fixed.page.publish(cpus, TeamMode::Fixed);
+            assert_eq!(fixed.run().output(), "0\n", "fixed {cpus} {flags:?}");
+        }
+    }
+}
+
+#[test]
 fn the_child_of_a_worker_of_a_region_has_no_crew() {
     for compiler in COMPILERS {
         let program = Program::new(compiler, "fork_of_worker.c");
