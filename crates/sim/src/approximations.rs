@@ -1,13 +1,15 @@
-//! Approximations of two predictors that NuCore compares itself with [NuCore §7]. They follow the
-//! idea that is told of each, not its code: **Varuna** fits a scaling law to three configurations and
-//! does not know of nodes; **CRUST** gives each node as many cores as their working sets fit into its
-//! cache.
+//! Approximations of what papers compare themselves with. They follow the idea that is told of each,
+//! not its code. Two predict how many cores one program needs [NuCore §7]: **Varuna** fits a scaling
+//! law to three configurations and does not know of nodes; **CRUST** gives each node as many cores as
+//! their working sets fit into its cache. **SCAF** divides the machine among programs by what a serial
+//! run of a section, next to its parallel one, told of each [Cooperative §5, "Comparison With SCAF"].
 
 use crate::governor::{Fixed, Governor};
 use crate::layouts;
 use crate::machine::Machine;
 use crate::run::run;
 use crate::scenario::{Job, Method, Outcome, Scenario};
+use mapper_model::CpuSet;
 
 /// How long each configuration is measured.
 const PROBE_S: f64 = 20.0;
@@ -65,19 +67,90 @@ fn fitting(machine: &Machine, job: &Job) -> u32 {
     (count.clamp(1.0, f64::from(all))) as u32
 }
 
+/// Runs each program on a share in proportion to the coefficient `C` of a speedup `1 + C·ln n`,
+/// through its speeds on one core and on an equal share, as they are when all run together. That
+/// maximises the sum of these speedups. A section keeps its threads until it ends, so nobody takes
+/// the cores of who ends first; the cost of the serial run is left out, which favours it.
+#[must_use]
+pub fn scaf(scenario: &Scenario) -> Outcome {
+    let machine = &scenario.machine;
+    let programs = scenario.jobs.len().max(1) as u32;
+    let share = (machine.contexts() / programs).max(1);
+    let probe = |counts: &[u32]| {
+        let probe = Scenario {
+            method: Method::For { seconds: PROBE_S },
+            timeline: false,
+            ..scenario.clone()
+        };
+        on_sets(&probe, layouts::packed(machine, counts)).apps
+    };
+    let serial = probe(&vec![1; scenario.jobs.len()]);
+    let parallel = probe(&vec![share; scenario.jobs.len()]);
+    let gains = serial.iter().zip(&parallel);
+    let coefficients: Vec<f64> = gains
+        .map(|(one, many)| {
+            let speedup = many.speed / one.speed.max(1e-12);
+            (speedup - 1.0).max(0.0) / f64::from(share.max(2)).ln()
+        })
+        .collect();
+    let counts = in_proportion(&coefficients, machine.contexts());
+    on_sets(scenario, layouts::packed(machine, &counts))
+}
+
+/// Divides cores in proportion, at least one for each, the rest by greatest remainder.
+fn in_proportion(weights: &[f64], cores: u32) -> Vec<u32> {
+    let sum: f64 = weights.iter().sum();
+    let left = cores.saturating_sub(weights.len() as u32);
+    let exact = |weight: f64| {
+        let share = if sum > 0.0 {
+            weight / sum
+        } else {
+            1.0 / weights.len() as f64
+        };
+        share * f64::from(left)
+    };
+    let mut counts: Vec<u32> = weights.iter().map(|w| 1 + exact(*w) as u32).collect();
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|&a, &b| {
+        let remainder = |at: usize| exact(weights[at]).fract();
+        remainder(b).total_cmp(&remainder(a)).then(a.cmp(&b))
+    });
+    let given: u32 = counts.iter().sum();
+    for at in order
+        .into_iter()
+        .cycle()
+        .take(cores.saturating_sub(given) as usize)
+    {
+        counts[at] += 1;
+    }
+    counts
+}
+
+/// Each program on a set that never changes.
+fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
+    let names = scenario.jobs.iter().map(|job| job.name.clone());
+    let mut fixed = Fixed::new(names.zip(sets).collect());
+    run(scenario, Some(&mut fixed as &mut dyn Governor))
+}
+
 /// On so many cores, evenly over the nodes.
 fn on_cores(scenario: &Scenario, count: u32) -> Outcome {
     let set = layouts::spread(&scenario.machine, &[count])
         .pop()
         .unwrap_or_default();
-    let names = scenario.jobs.iter().map(|job| job.name.clone());
-    let mut fixed = Fixed::new(names.map(|name| (name, set.clone())).collect());
-    run(scenario, Some(&mut fixed as &mut dyn Governor))
+    on_sets(scenario, vec![set; scenario.jobs.len()])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cores_are_divided_in_proportion_to_the_last_one() {
+        assert_eq!(in_proportion(&[3.0, 1.0], 10), [7, 3]);
+        assert_eq!(in_proportion(&[0.0, 0.0, 0.0], 8), [3, 3, 2]);
+        assert_eq!(in_proportion(&[1.0, 0.0], 4), [3, 1]);
+    }
 
     #[test]
     fn the_law_finds_the_minimum_of_its_own_curve() {

@@ -42,4 +42,6 @@ pub use occupancy::Occupancy;
 pub use performance::{Solution, Speed, solve};
 pub use queue::MemoryQueue;
 pub use run::run;
-pub use scenario::{AppOutcome, Job, Lending, Method, Outcome, Sample, Scenario, Teams};
+pub use scenario::{
+    AppOutcome, Job, Lending, Method, Outcome, Sample, Scenario, SharingSeen, Teams,
+};

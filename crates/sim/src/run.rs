@@ -11,7 +11,7 @@ use crate::application::Service;
 use crate::counters::{Bank, Events};
 use crate::governor::{Governor, Overhead};
 use crate::noise::Noise;
-use crate::scenario::{AppOutcome, Method, Outcome, Sample, Scenario};
+use crate::scenario::{AppOutcome, Method, Outcome, Sample, Scenario, SharingSeen};
 use crate::service;
 use crate::speeds::{Pace, Place, Program, Speeds};
 use mapper_model::{
@@ -67,6 +67,8 @@ struct Record {
     /// Latencies, each with the time for which it was so.
     latencies: Vec<(f64, f64)>,
     cpu_seconds: f64,
+    /// Everything that happened in it.
+    events: Events,
 }
 
 struct Run<'a, 'g> {
@@ -291,6 +293,7 @@ impl<'a, 'g> Run<'a, 'g> {
             live.bank.count(parallel, &idle, paid_s);
             let record = &mut self.records[live.program];
             record.lived_s += step_s;
+            record.events.add(&pace.events, work_s);
             record.progress_s += progress_s;
             if let Some(p99_s) = pace.p99_s {
                 match record
@@ -392,8 +395,8 @@ impl<'a, 'g> Run<'a, 'g> {
                 continue;
             }
             moved = true;
-            // Whoever starts is given a set, which rewrites none.
-            self.outcome.rewrites += u64::from(self.live[at].set.is_some());
+            // A program that starts anew is given one, too, as on a machine [MAPPER Table 4, FAIR].
+            self.outcome.rewrites += 1;
             self.move_to(at, set);
         }
         if moved {
@@ -462,16 +465,16 @@ impl<'a, 'g> Run<'a, 'g> {
         if !self.scenario.timeline {
             return;
         }
-        let contexts = self.scenario.machine.contexts();
-        let mut cpus = vec![0; self.programs.len()];
+        let all = self.scenario.machine.topology().cpus();
+        let mut sets = vec![CpuSet::default(); self.programs.len()];
         for live in &self.live {
-            cpus[live.program] = live.set.as_ref().map_or(contexts, CpuSet::len);
+            sets[live.program] = live.set.as_ref().unwrap_or(all).clone();
         }
         let at_s = self.now_s;
         match self.outcome.timeline.last_mut() {
-            Some(last) if last.at_s >= at_s - NOW_S => last.cpus = cpus,
-            Some(last) if last.cpus == cpus => {}
-            _ => self.outcome.timeline.push(Sample { at_s, cpus }),
+            Some(last) if last.at_s >= at_s - NOW_S => last.sets = sets,
+            Some(last) if last.sets == sets => {}
+            _ => self.outcome.timeline.push(Sample { at_s, sets }),
         }
     }
 
@@ -494,6 +497,12 @@ impl<'a, 'g> Run<'a, 'g> {
                     begin_s: record.begin_s.unwrap_or(0.0),
                     p99_s,
                     mean_cpus: record.cpu_seconds / lived_s,
+                    sharing: SharingSeen {
+                        intra_socket_per_cycle: record.events.intra_socket
+                            / record.events.cycles.max(1e-12),
+                        inter_socket_per_cycle: record.events.inter_socket
+                            / record.events.cycles.max(1e-12),
+                    },
                 }
             })
             .collect();

@@ -3,7 +3,7 @@
 use crate::application::AppModel;
 use crate::constants::Constants;
 use crate::machine::Machine;
-use mapper_model::{CpuRange, Qos};
+use mapper_model::{CpuRange, CpuSet, Qos};
 
 /// A program to be run.
 #[derive(Clone, PartialEq, Debug)]
@@ -112,6 +112,17 @@ pub struct AppOutcome {
     pub p99_s: Option<f64>,
     /// CPUs held, averaged over time; all of them under plain Linux.
     pub mean_cpus: f64,
+    /// Coherence activity.
+    pub sharing: SharingSeen,
+}
+
+/// Coherence activity of a program's threads [SAM-MPH Fig. 3].
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct SharingSeen {
+    /// Lines that came from another core of the socket, per cycle.
+    pub intra_socket_per_cycle: f64,
+    /// Lines that came from another socket, per cycle.
+    pub inter_socket_per_cycle: f64,
 }
 
 /// What became of a scenario.
@@ -121,7 +132,7 @@ pub struct Outcome {
     pub apps: Vec<AppOutcome>,
     /// How long it took.
     pub elapsed_s: f64,
-    /// CPU sets written, after those that programs started with.
+    /// CPU sets written, after those of the beginning.
     pub rewrites: u64,
     /// Contexts that changed hands by them.
     pub moved_contexts: u64,
@@ -129,7 +140,7 @@ pub struct Outcome {
     pub decisions: u64,
     /// It was ended before it was done, as too much happens in it for the time that it takes.
     pub given_up: bool,
-    /// CPUs held by each program from a moment on.
+    /// The CPUs of each program from a moment on.
     pub timeline: Vec<Sample>,
 }
 
@@ -138,6 +149,6 @@ pub struct Outcome {
 pub struct Sample {
     /// The moment.
     pub at_s: f64,
-    /// By each program; 0 before it starts and after it ended.
-    pub cpus: Vec<u32>,
+    /// By each program; none before it starts and after it ended, all of them under plain Linux.
+    pub sets: Vec<CpuSet>,
 }

@@ -4,15 +4,16 @@ use super::plot;
 use super::policies;
 use super::protocol::Relative;
 use super::standing::{self, Standing};
-use super::tables::SuiteTable;
+use super::tables::{Cell, MixRow, SuiteTable, TIMELINE_S};
 use super::targets::{Line, NOT_RUN, Use, Verdict};
+use super::timeline::{self, Timeline};
 use super::validity::Finding;
 use crate::html_report::{self, escaped};
 use std::fmt::Write as _;
 
 const OWN_STYLE: &str = include_str!("report.css");
-/// What is shown of a timeline.
-const TIMELINE_S: f64 = 120.0;
+/// Suites of so few mixes show which CPUs everybody held, others how many.
+const SHOWS_CPUS: usize = 3;
 
 /// What the page tells.
 pub(super) struct Report<'a> {
@@ -250,14 +251,16 @@ fn suite(html: &mut String, table: &SuiteTable, cpus: u32) {
     }
     html.push_str("</tbody></table></div>");
     if !table.mixes.is_empty() {
-        let _ = write!(html, "<figure>{}</figure>", plot::bars(table));
+        let _ = write!(html, "<figure>{}</figure>", plot::speeds(table));
     }
+    further(html, table);
+    reallocation(html, table);
     timelines(html, table, cpus);
 }
 
-/// Who held how many CPUs when, for the first mix and the one with the most programs.
+/// Who held CPUs when, for the first mix and the one with the most programs.
 fn timelines(html: &mut String, table: &SuiteTable, cpus: u32) {
-    let mut shown: Vec<&super::tables::MixRow> = table.mixes.first().into_iter().collect();
+    let mut shown: Vec<&MixRow> = table.mixes.first().into_iter().collect();
     let largest = table
         .mixes
         .iter()
@@ -267,25 +270,124 @@ fn timelines(html: &mut String, table: &SuiteTable, cpus: u32) {
     {
         shown.push(largest);
     }
+    let (draw, what): (fn(&Timeline<'_>) -> String, _) = if table.mixes.len() <= SHOWS_CPUS {
+        (
+            timeline::by_cpu,
+            "Who held which CPUs (grey: several together)",
+        )
+    } else {
+        (timeline::stacked, "Who held how many CPUs")
+    };
     let mut figures = String::new();
     for row in shown {
+        // Sets that never change say nothing, unless they are what others are seen beside.
+        let changes = |cell: &&Cell| cell.timeline.len() > 1;
+        if !row.policies.values().any(|cell| changes(&cell)) {
+            continue;
+        }
         for policy in &table.suite.policies {
-            let Some(cell) = row.policies.get(policy).filter(|c| c.timeline.len() > 1) else {
+            let by_cpu = table.mixes.len() <= SHOWS_CPUS;
+            let Some(cell) = row
+                .policies
+                .get(policy)
+                .filter(|cell| changes(cell) || (by_cpu && !cell.timeline.is_empty()))
+            else {
                 continue;
             };
             let apps: Vec<String> = cell.apps.iter().map(|a| a.name.clone()).collect();
-            let until_s = cell.elapsed_s.min(TIMELINE_S);
-            let _ = write!(
-                figures,
-                "<figure>{}</figure>",
-                plot::timeline(policy, &apps, &cell.timeline, cpus, until_s)
-            );
+            let svg = draw(&Timeline {
+                title: policy,
+                apps: &apps,
+                held: &cell.timeline,
+                cpus,
+                until_s: cell.elapsed_s.min(TIMELINE_S),
+            });
+            let _ = write!(figures, "<figure>{svg}</figure>");
         }
     }
     if !figures.is_empty() {
+        let open = if table.mixes.len() <= SHOWS_CPUS {
+            " open=\"open\""
+        } else {
+            ""
+        };
         let _ = write!(
             html,
-            "<details><summary>Who held how many CPUs</summary><div class=\"timelines\">{figures}</div></details>"
+            "<details{open}><summary>{what}</summary><div class=\"timelines\">{figures}</div></details>"
+        );
+    }
+}
+
+/// How often CPU sets were written and how many CPUs moved by it [MAPPER Table 4].
+fn reallocation(html: &mut String, table: &SuiteTable) {
+    let suite = &table.suite;
+    let writes = |policy: &&String| {
+        let cells = table
+            .mixes
+            .iter()
+            .filter_map(|row| row.policies.get(*policy));
+        cells.map(|cell| cell.rewrites_per_s).sum::<f64>() > 0.0
+    };
+    let policies: Vec<&String> = suite.policies.iter().filter(writes).collect();
+    if policies.is_empty() {
+        return;
+    }
+    html.push_str(
+        "<details><summary>CPU sets written per second, and CPUs that changed hands</summary>\
+         <div class=\"scroll\"><table><thead><tr><th>mix</th>",
+    );
+    for policy in &policies {
+        let _ = write!(html, "<th>{}, sets</th><th>CPUs</th>", escaped(policy));
+    }
+    html.push_str("</tr></thead><tbody>");
+    for row in &table.mixes {
+        let _ = write!(html, "<tr><td>{}</td>", escaped(&row.mix));
+        for policy in &policies {
+            match row.policies.get(*policy) {
+                Some(cell) => drop(write!(
+                    html,
+                    "<td>{:.2}</td><td>{:.2}</td>",
+                    cell.rewrites_per_s, cell.moves_per_s
+                )),
+                None => html.push_str("<td>–</td><td>–</td>"),
+            }
+        }
+        html.push_str("</tr>");
+    }
+    html.push_str("</tbody></table></div></details>");
+}
+
+/// Figures that some papers draw besides speeds.
+fn further(html: &mut String, table: &SuiteTable) {
+    let suite = &table.suite;
+    let mut figure = |heading: &str, line_at, value: &dyn Fn(&MixRow, &Cell) -> Option<f64>| {
+        let svg = plot::of_cells(table, heading, line_at, value);
+        let _ = write!(html, "<h3>{}</h3><figure>{svg}</figure>", escaped(heading));
+    };
+    if ["nupoco-amd", "nupoco-intel"].contains(&suite.name.as_str()) {
+        figure(
+            "Total time, of that under plain Linux [NuPoCo Fig. 11]",
+            Some(1.0),
+            &|row, cell| Some(cell.elapsed_s / row.policies.get("linux")?.elapsed_s),
+        );
+    }
+    if suite.name == "cooperative-fig4" {
+        figure(
+            "Mean time from start to end of a program, of that under SCAF [Cooperative Fig. 4]",
+            Some(1.0),
+            &|row, cell| Some(cell.turnaround_s? / row.policies.get("scaf")?.turnaround_s?),
+        );
+    }
+    if suite.name == "sam-fig2" {
+        figure(
+            "Lines from other sockets, per 1000 cycles of a thread [SAM-MPH Fig. 3 (A)]",
+            None,
+            &|_, cell| Some(1e3 * cell.apps.first()?.inter_socket_per_cycle),
+        );
+        figure(
+            "Lines from other cores of the socket, per 1000 cycles of a thread [SAM-MPH Fig. 3 (B)]",
+            None,
+            &|_, cell| Some(1e3 * cell.apps.first()?.intra_socket_per_cycle),
         );
     }
 }

@@ -21,7 +21,7 @@ const SPELLINGS: [(&str, &str); 9] = [
 ];
 
 /// Policies that place one program on an otherwise idle machine.
-const ALONE: [&str; 4] = ["varuna", "crust", "best-static", "one-core"];
+const ALONE: [&str; 3] = ["varuna", "crust", "best-static"];
 
 /// A program of a mix.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -21,6 +21,7 @@ mod standing;
 mod summary;
 mod tables;
 mod targets;
+mod timeline;
 mod validity;
 
 use crate::corun::output::tell;
@@ -35,7 +36,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The protocol that is used unless another is given: the newest.
-const PROTOCOL: &str = "docs/eval/protocol-v3.toml";
+const PROTOCOL: &str = "docs/eval/protocol-v4.toml";
 
 /// The machine of a mix for which none was named.
 const USUAL_MACHINE: &str = "hsw80";

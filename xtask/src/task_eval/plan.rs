@@ -129,7 +129,7 @@ impl Plan {
                         timeline: (seed == 1 || policy.pace == policies::Pace::Once)
                             && matches!(
                                 policy.kind,
-                                Kind::Core { .. } | Kind::Next { .. } | Kind::Shipped
+                                Kind::Core { .. } | Kind::Next { .. } | Kind::Shipped | Kind::Linux
                             ),
                         ..base.clone()
                     };

@@ -1,8 +1,8 @@
 //! The SVG plots of the report. Colours come from the style sheet of the page, so that they follow
 //! its light and dark forms; a series has the class `s0`, `s1`, and so on.
 
-use super::tables::{MixRow, SuiteTable};
-use crate::html_report::axis::{Axis, number};
+use super::tables::{Cell, MixRow, SuiteTable};
+use crate::html_report::axis::Axis;
 use crate::html_report::escaped;
 use std::fmt::Write as _;
 
@@ -13,68 +13,175 @@ const BAR: f64 = 7.0;
 const GAP: f64 = 11.0;
 const TOP: f64 = 8.0;
 
-/// A bar for every policy of every mix, with whiskers from its slowest program to its fastest.
-pub(super) fn bars(table: &SuiteTable) -> String {
+/// Rows of bars, one for each series, that share an axis.
+pub(super) struct Bars<'a> {
+    pub(super) title: &'a str,
+    pub(super) rows: Vec<Row>,
+    /// Where an upright line stands, at the value that means "as before".
+    pub(super) line_at: Option<f64>,
+}
+
+/// A row of bars.
+pub(super) struct Row {
+    pub(super) label: String,
+    /// By series; nothing leaves its place free.
+    pub(super) bars: Vec<Option<Bar>>,
+}
+
+/// A bar.
+pub(super) struct Bar {
+    pub(super) value: f64,
+    /// Its whisker's ends, least and most.
+    pub(super) whisker: Option<[f64; 2]>,
+    /// What is told of it where the pointer rests.
+    pub(super) told: String,
+}
+
+/// A bar for every policy of every mix, with whiskers from its slowest program to its fastest, and the
+/// means over all mixes below.
+pub(super) fn speeds(table: &SuiteTable) -> String {
     let policies = &table.suite.policies;
-    let row = policies.len() as f64 * BAR + GAP;
-    let bottom = TOP + row * table.mixes.len() as f64;
-    let values = table.mixes.iter().flat_map(|mix| mix.policies.values());
-    let most = values.map(|cell| cell.value.max(cell.most().min(1.6 * cell.value)));
+    let mut rows: Vec<Row> = table
+        .mixes
+        .iter()
+        .map(|mix| of_mix(mix, policies, &|cell| Some(cell.value), true))
+        .collect();
+    if table.mixes.len() > 1 {
+        rows.push(Row {
+            label: "geometric mean".into(),
+            bars: policies
+                .iter()
+                .map(|policy| {
+                    let value = *table.overall.get(policy)?;
+                    Some(Bar {
+                        value,
+                        whisker: None,
+                        told: format!("{policy}: {value:.3}"),
+                    })
+                })
+                .collect(),
+        });
+    }
+    bars(&Bars {
+        title: &table.suite.title,
+        rows,
+        line_at: Some(1.0),
+    })
+}
+
+/// A bar for every policy of every mix, of something else than its speed.
+pub(super) fn of_cells(
+    table: &SuiteTable,
+    title: &str,
+    line_at: Option<f64>,
+    value: &dyn Fn(&MixRow, &Cell) -> Option<f64>,
+) -> String {
+    let rows = table
+        .mixes
+        .iter()
+        .map(|mix| of_mix(mix, &table.suite.policies, &|cell| value(mix, cell), false));
+    bars(&Bars {
+        title,
+        rows: rows.collect(),
+        line_at,
+    })
+}
+
+fn of_mix(
+    mix: &MixRow,
+    policies: &[String],
+    value: &dyn Fn(&Cell) -> Option<f64>,
+    whiskers: bool,
+) -> Row {
+    let star = if mix.assumed { " *" } else { "" };
+    Row {
+        label: format!("{}{star}", short(&mix.mix)),
+        bars: policies
+            .iter()
+            .map(|policy| {
+                let cell = mix.policies.get(policy)?;
+                let value = value(cell)?;
+                let programs = cell
+                    .apps
+                    .iter()
+                    .map(|a| format!("{} {:.2}", a.name, a.speed));
+                let programs: Vec<String> = programs.collect();
+                Some(Bar {
+                    value,
+                    whisker: (whiskers && cell.apps.len() > 1).then(|| [cell.least(), cell.most()]),
+                    told: if whiskers {
+                        format!("{policy}: {value:.3} ({})", programs.join(", "))
+                    } else {
+                        format!("{policy}: {value:.3}")
+                    },
+                })
+            })
+            .collect(),
+    }
+}
+
+fn bars(plot: &Bars<'_>) -> String {
+    let series = plot
+        .rows
+        .iter()
+        .map(|row| row.bars.len())
+        .max()
+        .unwrap_or(0);
+    let height = series as f64 * BAR + GAP;
+    let bottom = TOP + height * plot.rows.len() as f64;
+    let all = plot.rows.iter().flat_map(|row| row.bars.iter().flatten());
+    let most = all.map(|bar| {
+        let whisker = bar.whisker.map_or(0.0, |[_, most]| most);
+        bar.value.max(whisker.min(1.6 * bar.value))
+    });
     let axis = Axis {
         from: LEFT,
         length: WIDTH - LEFT - RIGHT,
-        most: most.fold(1.0, f64::max) * 1.02,
+        most: most.fold(plot.line_at.unwrap_or(1e-9), f64::max) * 1.02,
     };
     let mut svg = format!(
         "<svg class=\"bars\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" aria-label=\"{}\">",
         bottom + 22.0,
-        escaped(&table.suite.title)
+        escaped(plot.title)
     );
     axis.grid(&mut svg, 8, TOP, bottom);
-    for (at, mix) in table.mixes.iter().enumerate() {
-        one_mix(&mut svg, policies, mix, TOP + row * at as f64, axis);
+    for (at, row) in plot.rows.iter().enumerate() {
+        one_row(&mut svg, row, TOP + height * at as f64, axis);
     }
-    let x = axis.at(1.0);
-    let _ = write!(
-        svg,
-        "<line class=\"axis\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/></svg>"
-    );
+    if let Some(line_at) = plot.line_at {
+        let x = axis.at(line_at);
+        let _ = write!(
+            svg,
+            "<line class=\"axis\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>"
+        );
+    }
+    svg.push_str("</svg>");
     svg
 }
 
-fn one_mix(svg: &mut String, policies: &[String], mix: &MixRow, top: f64, axis: Axis) {
-    let middle = top + (policies.len() as f64 * BAR) / 2.0 + 4.0;
-    let star = if mix.assumed { " *" } else { "" };
+fn one_row(svg: &mut String, row: &Row, top: f64, axis: Axis) {
+    let middle = top + (row.bars.len() as f64 * BAR) / 2.0 + 4.0;
     let _ = write!(
         svg,
-        "<text class=\"label\" x=\"{:.1}\" y=\"{middle:.1}\" text-anchor=\"end\">{}{star}</text>",
+        "<text class=\"label\" x=\"{:.1}\" y=\"{middle:.1}\" text-anchor=\"end\">{}</text>",
         LEFT - 10.0,
-        escaped(&short(&mix.mix))
+        escaped(&row.label)
     );
-    for (series, policy) in policies.iter().enumerate() {
-        let Some(cell) = mix.policies.get(policy) else {
-            continue;
-        };
+    for (series, bar) in row.bars.iter().enumerate() {
+        let Some(bar) = bar else { continue };
         let y = top + series as f64 * BAR;
-        let programs = cell
-            .apps
-            .iter()
-            .map(|a| format!("{} {:.2}", a.name, a.speed));
-        let programs: Vec<String> = programs.collect();
         let _ = write!(
             svg,
-            "<g class=\"s{series}\"><title>{}: {:.3} ({})</title>\
+            "<g class=\"s{series}\"><title>{}</title>\
              <rect class=\"bar\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
-            escaped(policy),
-            cell.value,
-            escaped(&programs.join(", ")),
+            escaped(&bar.told),
             axis.from,
             y,
-            axis.at(cell.value) - axis.from,
+            axis.at(bar.value) - axis.from,
             BAR - 1.0
         );
-        if cell.apps.len() > 1 {
-            let (from, to) = (axis.at(cell.least()), axis.at(cell.most()));
+        if let Some([least, most]) = bar.whisker {
+            let (from, to) = (axis.at(least), axis.at(most));
             let y = y + (BAR - 1.0) / 2.0;
             let _ = write!(
                 svg,
@@ -94,104 +201,13 @@ fn short(mix: &str) -> String {
         .collect();
     let programs = mix.split(", ").count();
     match counts.first() {
-        Some(first) if counts.len() == programs && counts.iter().all(|n| n == first) => {
+        Some(first)
+            if programs > 1 && counts.len() == programs && counts.iter().all(|n| n == first) =>
+        {
             mix.replace(&format!("{first} "), "")
         }
         _ => mix.to_owned(),
     }
-}
-
-const TIMELINE_HEIGHT: f64 = 84.0;
-
-/// The CPUs of every program over time, stacked.
-pub(super) fn timeline(
-    title: &str,
-    apps: &[String],
-    samples: &[(f64, Vec<u32>)],
-    cpus: u32,
-    until_s: f64,
-) -> String {
-    let width = 520.0;
-    let bottom = 18.0 + TIMELINE_HEIGHT;
-    let time = Axis {
-        from: 30.0,
-        length: width - 54.0,
-        most: until_s.max(0.1),
-    };
-    let height = Axis {
-        from: 0.0,
-        length: TIMELINE_HEIGHT,
-        most: f64::from(cpus),
-    };
-    let mut svg = format!(
-        "<svg class=\"timeline\" viewBox=\"0 0 {width} {:.0}\" role=\"img\" aria-label=\"CPUs over time: {}\">\
-         <text class=\"label own\" x=\"{}\" y=\"11\">{}:",
-        bottom + 18.0,
-        escaped(title),
-        time.from,
-        escaped(title)
-    );
-    for (which, app) in apps.iter().enumerate() {
-        let _ = write!(
-            svg,
-            "<tspan class=\"of s{which}\" dx=\"9\">■</tspan><tspan dx=\"3\">{}</tspan>",
-            escaped(app)
-        );
-    }
-    svg.push_str("</text>");
-    for (which, app) in apps.iter().enumerate() {
-        let mut upper = Vec::new();
-        let mut lower = Vec::new();
-        for (at, (from_s, held)) in samples.iter().enumerate() {
-            let to_s = samples
-                .get(at + 1)
-                .map_or(until_s, |next| next.0)
-                .min(until_s);
-            if *from_s > until_s {
-                break;
-            }
-            let under: u32 = held.iter().take(which).sum();
-            let over = under + held.get(which).copied().unwrap_or(0);
-            for at_s in [*from_s, to_s] {
-                let x = time.at(at_s);
-                upper.push((x, bottom - height.at(f64::from(over))));
-                lower.push((x, bottom - height.at(f64::from(under))));
-            }
-        }
-        let mut path = String::new();
-        for (index, (x, y)) in upper.into_iter().chain(lower.into_iter().rev()).enumerate() {
-            let _ = write!(path, "{}{x:.1} {y:.1}", if index == 0 { 'M' } else { 'L' });
-        }
-        if path.is_empty() {
-            path.push_str("M0 0");
-        }
-        let _ = write!(
-            svg,
-            "<path class=\"area s{which}\" d=\"{path}Z\"><title>{}</title></path>",
-            escaped(app)
-        );
-    }
-    for tick in height.ticks(4).into_iter().filter(|tick| *tick > 0.0) {
-        let y = bottom - height.at(tick);
-        let _ = write!(
-            svg,
-            "<text class=\"tick\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            time.from - 5.0,
-            y + 4.0,
-            number(tick)
-        );
-    }
-    for tick in time.ticks(6) {
-        let _ = write!(
-            svg,
-            "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{} s</text>",
-            time.at(tick),
-            bottom + 14.0,
-            number(tick)
-        );
-    }
-    svg.push_str("</svg>");
-    svg
 }
 
 #[cfg(test)]
@@ -203,13 +219,27 @@ mod tests {
         assert_eq!(short("80 canneal, 80 SGD"), "canneal, SGD");
         assert_eq!(short("12 ALS, 14 SGD"), "12 ALS, 14 SGD");
         assert_eq!(short("BT, FT"), "BT, FT");
+        assert_eq!(short("20 ALS"), "20 ALS", "beside 10 ALS");
     }
 
     #[test]
-    fn a_timeline_has_an_area_for_every_program() {
-        let apps = ["a".to_owned(), "b<".to_owned()];
-        let svg = timeline("t", &apps, &[(0.0, vec![4, 4]), (5.0, vec![6, 2])], 8, 10.0);
-        assert_eq!(svg.matches("<path").count(), 2);
-        assert!(svg.contains("b&lt;") && roxmltree::Document::parse(&svg).is_ok());
+    fn a_row_has_a_bar_for_each_series_and_whiskers_where_there_are_ends() {
+        let bar = |value, whisker| Bar {
+            value,
+            whisker,
+            told: "a < b".into(),
+        };
+        let svg = bars(&Bars {
+            title: "t",
+            rows: vec![Row {
+                label: "x, y".into(),
+                bars: vec![Some(bar(0.5, Some([0.4, 0.7]))), None, Some(bar(0.9, None))],
+            }],
+            line_at: Some(1.0),
+        });
+        assert_eq!(svg.matches("class=\"bar\"").count(), 2);
+        assert_eq!(svg.matches("class=\"whisker\"").count(), 1);
+        assert!(svg.contains("class=\"s2\"") && !svg.contains("class=\"s1\""));
+        assert!(roxmltree::Document::parse(&svg).is_ok());
     }
 }

@@ -69,6 +69,8 @@ pub(super) enum Kind {
     },
     /// MAPPER as its authors' code decides.
     Shipped,
+    /// An approximation of SCAF.
+    Scaf,
     /// An approximation of Varuna.
     Varuna,
     /// An approximation of CRUST.
@@ -267,6 +269,7 @@ pub(super) const POLICIES: &[Policy] = &[
         pace: Pace::Allocation,
         kind: Kind::Shipped,
     },
+    baseline("scaf", "SCAF (approximation)", Kind::Scaf),
     baseline("varuna", "Varuna (approximation)", Kind::Varuna),
     baseline("crust", "CRUST (approximation)", Kind::Crust),
     baseline("batch", "Batch", Kind::Batch),

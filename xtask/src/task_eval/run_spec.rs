@@ -46,6 +46,15 @@ pub(super) struct AppResult {
     pub(super) p99_s: Option<f64>,
     pub(super) mean_cpus: f64,
     pub(super) standalone_s: f64,
+    pub(super) intra_socket_per_cycle: f64,
+    pub(super) inter_socket_per_cycle: f64,
+}
+
+/// The CPUs of each program from a moment on.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Held {
+    pub(super) at_s: f64,
+    pub(super) cpus: Vec<CpuSet>,
 }
 
 /// What came of a run.
@@ -55,9 +64,9 @@ pub(super) struct RunResult {
     pub(super) elapsed_s: f64,
     pub(super) rewrites_per_s: f64,
     pub(super) moves_per_s: f64,
-    /// A moment, and CPUs held from then on.
+    /// Who held which CPUs when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) timeline: Vec<(f64, Vec<u32>)>,
+    pub(super) timeline: Vec<Held>,
 }
 
 /// Runs each program on a set that never changes.
@@ -100,6 +109,7 @@ impl RunSpec {
         let outcome = match policy.kind {
             Kind::Oracle => oracle::best_fixed(&scenario),
             Kind::BestStatic => oracle::best_mapping_alone(&scenario),
+            Kind::Scaf => approximations::scaf(&scenario),
             Kind::Varuna => approximations::varuna(&scenario),
             Kind::Crust => approximations::crust(&scenario),
             Kind::OneCore => {
@@ -191,6 +201,8 @@ impl RunSpec {
                     p99_s: app.p99_s,
                     mean_cpus: app.mean_cpus,
                     standalone_s: member.app.standalone_s,
+                    intra_socket_per_cycle: app.sharing.intra_socket_per_cycle,
+                    inter_socket_per_cycle: app.sharing.inter_socket_per_cycle,
                 })
                 .collect(),
             elapsed_s: outcome.elapsed_s,
@@ -199,7 +211,10 @@ impl RunSpec {
             timeline: outcome
                 .timeline
                 .iter()
-                .map(|sample| (sample.at_s, sample.cpus.clone()))
+                .map(|sample| Held {
+                    at_s: sample.at_s,
+                    cpus: sample.sets.clone(),
+                })
                 .collect(),
         }
     }

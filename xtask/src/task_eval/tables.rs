@@ -3,9 +3,12 @@
 use super::execute::Results;
 use super::plan::{PlannedMix, PlannedSuite};
 use super::protocol::{Mean, Relative, Suite};
-use super::run_spec::RunResult;
+use super::run_spec::{Held, RunResult};
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// What is shown of a timeline.
+pub(super) const TIMELINE_S: f64 = 120.0;
 
 /// A suite's results.
 #[derive(Clone, Debug, Serialize)]
@@ -42,8 +45,9 @@ pub(super) struct Cell {
     pub(super) elapsed_s: f64,
     /// Mean time from begin to end of the programs that run once.
     pub(super) turnaround_s: Option<f64>,
-    #[serde(skip)]
-    pub(super) timeline: Vec<(f64, Vec<u32>)>,
+    /// Who held which CPUs when, with the first seed, up to [`TIMELINE_S`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) timeline: Vec<Held>,
 }
 
 /// A program in a mix under a policy.
@@ -58,6 +62,9 @@ pub(super) struct AppCell {
     pub(super) of_fair_seeds: Vec<f64>,
     pub(super) p99_ms: Option<f64>,
     pub(super) mean_cpus: f64,
+    /// Lines from other cores of the socket, and from other sockets, per cycle.
+    pub(super) intra_socket_per_cycle: f64,
+    pub(super) inter_socket_per_cycle: f64,
 }
 
 impl Cell {
@@ -154,6 +161,12 @@ fn cell(suite: &Suite, mix: &PlannedMix, keys: &[String], results: &Results) -> 
                 p99_ms: (!latencies.is_empty())
                     .then(|| 1e3 * latencies.iter().sum::<f64>() / latencies.len() as f64),
                 mean_cpus: average(runs.iter().map(|run| run.apps[at].mean_cpus)),
+                intra_socket_per_cycle: average(
+                    runs.iter().map(|run| run.apps[at].intra_socket_per_cycle),
+                ),
+                inter_socket_per_cycle: average(
+                    runs.iter().map(|run| run.apps[at].inter_socket_per_cycle),
+                ),
             })
         })
         .collect::<Option<_>>()?;
@@ -170,7 +183,12 @@ fn cell(suite: &Suite, mix: &PlannedMix, keys: &[String], results: &Results) -> 
         moves_per_s: average(runs.iter().map(|run| run.moves_per_s)),
         elapsed_s: average(runs.iter().map(|run| run.elapsed_s)),
         turnaround_s: ends.map(|ends| average(ends.into_iter())),
-        timeline: first.timeline.clone(),
+        timeline: first
+            .timeline
+            .iter()
+            .take_while(|held| held.at_s <= TIMELINE_S)
+            .cloned()
+            .collect(),
     })
 }
 

@@ -62,6 +62,17 @@ fn of_max(b: &Book<'_>, suite: &str, policy: &str) -> Option<f64> {
     Some(sum(policy)? / sum("max_speedup")?)
 }
 
+/// Mean time from start to end of a program, of that under SCAF.
+fn over_scaf(b: &Book<'_>, policy: &str) -> Option<f64> {
+    let suite = &["cooperative-fig4"];
+    let (own, scaf) = (b.cells(suite, policy)?, b.cells(suite, "scaf")?);
+    let ratios = own.iter().zip(&scaf);
+    let ratios: Option<Vec<f64>> = ratios
+        .map(|(own, scaf)| Some(own.1.turnaround_s? / scaf.1.turnaround_s?))
+        .collect();
+    geometric(ratios?)
+}
+
 fn nucore_over(b: &Book<'_>, policy: &str) -> Option<f64> {
     let (own, other) = (b.cells(NUCORE, "nucore")?, b.cells(NUCORE, policy)?);
     geometric(own.iter().zip(&other).map(|(a, o)| a.1.value / o.1.value))
@@ -245,6 +256,17 @@ pub(super) const TARGETS: &[Target] = &[
                 )
             }),
         ],
+    ),
+    validate(
+        "CPR-3",
+        "Cooperative Fig. 4",
+        &[holds(
+            "SCAF (approximation) slower than Equal and max speedup",
+            |b| {
+                let slower = |policy| Some(over_scaf(b, policy)? < 1.0);
+                yes(slower("equal")? && slower("max_speedup")?)
+            },
+        )],
     ),
     validate(
         "NC-2",
