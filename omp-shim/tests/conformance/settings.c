@@ -12,22 +12,13 @@ int main(void)
         CHECK(omp_get_dynamic());
         omp_set_max_active_levels(3);
         CHECK(omp_get_max_active_levels() == 3);
-        omp_set_nested(0);
-        CHECK(!omp_get_nested());
-        omp_set_nested(1);
-        CHECK(omp_get_nested());
         CHECK(omp_get_thread_limit() >= 1 && omp_get_num_procs() >= 1);
 #pragma omp parallel
         {
             CHECK(omp_get_dynamic());
             omp_set_num_threads(2);
             CHECK(omp_get_max_threads() == 2);
-            CHECK(omp_get_nested());
-            omp_set_nested(omp_get_thread_num() % 2);
-#pragma omp barrier
-            CHECK(omp_get_nested() == omp_get_thread_num() % 2);
         }
-        CHECK(omp_get_nested());
         omp_set_dynamic(0);
         CHECK(!omp_get_dynamic());
     }

@@ -7,6 +7,7 @@
 mod adaptive;
 mod degree;
 mod exports;
+mod fast_path;
 mod follow;
 mod harness;
 mod inert;
