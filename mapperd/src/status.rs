@@ -357,6 +357,10 @@ fn report_notes(report: &RuntimeReport) -> Vec<String> {
             ReportFlags::PARKING_ENDED,
             "parking ended: iterations of its loops wait for one another, or take very long",
         ),
+        (
+            ReportFlags::STORAGE_SHARED,
+            "threads of its virtual teams share thread-local storage where they take turns, as it cannot tell",
+        ),
     ];
     for (flag, note) in flags {
         if report.flags.contains(flag) {

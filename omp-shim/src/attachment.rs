@@ -26,7 +26,7 @@ use crate::environment;
 use crate::shield::shielded;
 use crate::spare;
 use crate::thread_state::{self, ThreadState};
-use crate::virtual_team;
+use crate::virtual_team::{self, Storage};
 
 /// A page and what goes with it.
 struct Attachment {
@@ -455,6 +455,18 @@ pub(crate) fn report_parking_ended() {
     if let Some(report) = report() {
         let flag = ReportFlags::PARKING_ENDED.bits();
         report.flags.fetch_or(flag, Ordering::Relaxed);
+    }
+}
+
+/// Reports what thread-local storage members of virtual teams have from now on.
+#[cold]
+pub(crate) fn report_storage(storage: Storage) {
+    if let Some(report) = report() {
+        let flag = ReportFlags::STORAGE_SHARED.bits();
+        match storage {
+            Storage::Shared => report.flags.fetch_or(flag, Ordering::Relaxed),
+            Storage::Own => report.flags.fetch_and(!flag, Ordering::Relaxed),
+        };
     }
 }
 

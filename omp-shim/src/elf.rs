@@ -31,6 +31,11 @@ impl Module {
     pub(crate) fn contains(&self, address: usize) -> bool {
         address.wrapping_sub(self.start) < self.len
     }
+
+    /// Whether it is the one that this code is in.
+    pub(crate) fn is_this(&self) -> bool {
+        self.contains(module_containing as *const () as usize)
+    }
 }
 
 /// The module that `address` lies in.
@@ -76,6 +81,47 @@ pub(crate) fn find_import<T>(mut judge: impl FnMut(&CStr) -> Option<T>) -> Optio
         tables.each_import(|name| {
             if found.is_none() {
                 found = judge(name);
+            }
+        });
+        found
+    })
+}
+
+/// Something that tells what a module may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Trace<'a> {
+    /// It has thread-local variables, or refers to those of others.
+    ThreadStorage,
+    /// It takes a function or variable of this name from elsewhere.
+    Import(&'a CStr),
+    /// It has no tables that would tell.
+    Opaque,
+}
+
+/// Shows `judge` the path and the traces of all modules but this one, until it returns something.
+pub(crate) fn find_trace<T>(mut judge: impl FnMut(&CStr, Trace<'_>) -> Option<T>) -> Option<T> {
+    find_module(|view| {
+        if view.span().is_some_and(|span| span.is_this()) {
+            return None;
+        }
+        let path = view.path();
+        if view
+            .headers()
+            .iter()
+            .any(|header| header.p_type == libc::PT_TLS)
+        {
+            return judge(path, Trace::ThreadStorage);
+        }
+        let Some(tables) = view.tables() else {
+            return judge(path, Trace::Opaque);
+        };
+        let mut found = None;
+        tables.each_relocation(|kind, import| {
+            if found.is_none() && THREAD_STORAGE.contains(&kind) {
+                found = judge(path, Trace::ThreadStorage);
+            }
+            if let Some(name) = import.filter(|_| found.is_none()) {
+                found = judge(path, Trace::Import(name));
             }
         });
         found
@@ -204,11 +250,17 @@ impl View<'_> {
 
     fn module(&self) -> Option<Module> {
         let mut module = self.span()?;
-        if !self.info.dlpi_name.is_null() {
-            // SAFETY: the linker's name of the module is a C string.
-            module.path = unsafe { CStr::from_ptr(self.info.dlpi_name) }.to_owned();
-        }
+        self.path().clone_into(&mut module.path);
         Some(module)
+    }
+
+    /// Its path as the linker knows it.
+    fn path(&self) -> &CStr {
+        match self.info.dlpi_name.is_null() {
+            true => c"",
+            // SAFETY: the linker's name of the module is a C string.
+            false => unsafe { CStr::from_ptr(self.info.dlpi_name) },
+        }
     }
 
     fn tables(&self) -> Option<Tables> {
@@ -275,6 +327,9 @@ const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const R_X86_64_GLOB_DAT: u64 = 6;
 const R_X86_64_JUMP_SLOT: u64 = 7;
+/// Relocations by which a module gets at thread-local variables: those for a module's number, an offset
+/// within it, an offset from the thread pointer, and descriptors.
+const THREAD_STORAGE: [u64; 6] = [16, 17, 18, 22, 23, 36];
 const SHN_UNDEF: u16 = 0;
 
 #[derive(Clone, Copy, Default)]
@@ -379,6 +434,15 @@ impl Tables {
     /// Shows `look` the name of every symbol that the module takes from elsewhere, as often as it
     /// refers to it.
     fn each_import(&self, mut look: impl FnMut(&CStr)) {
+        self.each_relocation(|_, import| {
+            if let Some(name) = import {
+                look(name);
+            }
+        });
+    }
+
+    /// Shows `look` the kind of each relocation, and the name of the symbol that it takes from elsewhere, if any.
+    fn each_relocation(&self, mut look: impl FnMut(u64, Option<&CStr>)) {
         for extent in [self.calls, self.data] {
             if extent.start == 0 {
                 continue;
@@ -387,13 +451,10 @@ impl Tables {
                 // SAFETY: the table has this many entries.
                 let relocation = unsafe { &*(extent.start as *const Relocation).add(index) };
                 let number = (relocation.info >> 32) as usize;
-                if number == 0 {
-                    continue;
-                }
                 let symbol = self.symbol(number);
-                if symbol.st_shndx == SHN_UNDEF {
-                    look(self.name(&symbol));
-                }
+                let is_import = number != 0 && symbol.st_shndx == SHN_UNDEF;
+                let import = is_import.then(|| self.name(&symbol));
+                look(relocation.info & 0xffff_ffff, import);
             }
         }
     }

@@ -176,7 +176,7 @@ macro_rules! start {
                     };
                     let bounds = Bounds { first, end };
                     // SAFETY: the places are the caller's.
-                    return unsafe { worksharing::start(thread, member, describe, bounds) };
+                    return unsafe { worksharing::start(member, describe, bounds) };
                 }
                 let runtime = runtime_of_caller(thread, Symbol::$name);
                 let run = real!(

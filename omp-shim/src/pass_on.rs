@@ -93,11 +93,14 @@ macro_rules! pass_on {
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
             unsafe extern "C-unwind" fn answer($($argument: $type),*) $(-> $result)? {
+                #[allow(unused_variables)]
                 let $thread = $crate::thread_state::current();
                 #[allow(unused_variables)]
                 let $real = |$($argument: $type),*| $(-> $result)? {
                     let symbol = $crate::symbols::Symbol::$name;
-                    let Some(runtime) = $crate::pass_on::runtime_of_caller($thread) else {
+                    // A member that has given way may be under another OS thread.
+                    let thread = $crate::thread_state::current();
+                    let Some(runtime) = $crate::pass_on::runtime_of_caller(thread) else {
                         return $crate::pass_on::Nothing::nothing();
                     };
                     let function = runtime.function(symbol);

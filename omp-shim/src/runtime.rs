@@ -170,7 +170,7 @@ impl Runtime {
     }
 
     /// Whether it has what either compiler's code needs, so that no module brings another one.
-    fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         [Family::Gomp, Family::Kmpc]
             .iter()
             .all(|family| !self.function(family.mark()).is_null())

@@ -82,7 +82,7 @@ pub(crate) struct ThreadState {
     pub(crate) loops_begun: Cell<u32>,
     /// It owns the members of virtual teams.
     pub(crate) owns_pool: Cell<bool>,
-    /// The lock of a runtime that it took last and has not given back.
+    /// The lock of a runtime that it took last and has not given back, outside virtual regions.
     pub(crate) held: Cell<Option<&'static RuntimesLock>>,
     /// The member of the virtual team that it is, outside real regions within.
     pub(crate) member: Cell<Option<&'static Member>>,
@@ -130,6 +130,24 @@ pub(crate) fn current() -> &'static ThreadState {
     // which is a valid `ThreadState`: integers, `false`, and `None` for optional references. The
     // reference can not be sent to another thread, since `Cell` is not `Sync`.
     unsafe { &*address }
+}
+
+/// The state of the thread with that thread pointer.
+///
+/// # Safety
+/// It is one, and has not ended. As long as the reference is used, nobody else uses that state.
+pub(crate) unsafe fn of_thread(thread_pointer: usize) -> &'static ThreadState {
+    let offset: usize;
+    // SAFETY: reads a constant; changes nothing but the register.
+    unsafe {
+        core::arch::asm!(
+            "mov {0}, qword ptr [rip + mapper_omp_thread@GOTTPOFF]",
+            out(reg) offset,
+            options(nostack, readonly, preserves_flags),
+        );
+        // SAFETY: the caller vouches for the thread, which has its block there as `current` says.
+        &*(thread_pointer.wrapping_add(offset) as *const ThreadState)
+    }
 }
 
 /// The instructions by which an entry stub notes its return address in the thread's state. They use

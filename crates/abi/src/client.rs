@@ -15,7 +15,8 @@ use rustix::fs::{Mode, OFlags, open};
 use crate::allocation::Allocation;
 use crate::error::PageError;
 use crate::layout::{
-    FLAG_PARKING_ENDED, FLAG_SLOTS_EXHAUSTED, OwnReportBlock, ReportBlock, SLOT_COUNT, ThreadSlot,
+    FLAG_PARKING_ENDED, FLAG_SLOTS_EXHAUSTED, FLAG_STORAGE_SHARED, OwnReportBlock, ReportBlock,
+    SLOT_COUNT, ThreadSlot,
 };
 use crate::mapping::{Access, Mapping};
 use crate::seqlock::Stamped;
@@ -247,7 +248,8 @@ impl ClientPage {
             let report = &self.mapping.report;
             leftovers.teams_off = report.teams_off.load(Ordering::Relaxed);
             leftovers.preemptions = report.preemptions.load(Ordering::Relaxed);
-            leftovers.flags = report.flags.load(Ordering::Relaxed) & FLAG_PARKING_ENDED;
+            leftovers.flags =
+                report.flags.load(Ordering::Relaxed) & (FLAG_PARKING_ENDED | FLAG_STORAGE_SHARED);
         }
         leftovers
     }

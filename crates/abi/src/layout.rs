@@ -48,6 +48,9 @@ pub const FLAG_SLOTS_EXHAUSTED: u32 = 4;
 /// Bit of `flags`: threads without a CPU are not parked any more, for iterations of a loop waited for
 /// one another.
 pub const FLAG_PARKING_ENDED: u32 = 8;
+/// Bit of `flags`: threads of virtual teams that take turns share thread-local storage, as none of the
+/// program's modules can tell.
+pub const FLAG_STORAGE_SHARED: u32 = 16;
 
 /// Value of `teams_off`: the program called `omp_set_num_threads`.
 pub const TEAMS_OFF_SET_NUM_THREADS: u32 = 1;

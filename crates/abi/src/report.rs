@@ -29,6 +29,8 @@ bitflags! {
         const SLOTS_EXHAUSTED = layout::FLAG_SLOTS_EXHAUSTED;
         /// Threads without a CPU are not parked any more: iterations of a loop waited for one another.
         const PARKING_ENDED = layout::FLAG_PARKING_ENDED;
+        /// Threads of virtual teams that take turns share thread-local storage.
+        const STORAGE_SHARED = layout::FLAG_STORAGE_SHARED;
     }
 }
 

@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 
 use mapper_abi::TeamsOff;
 
-use super::{context, kernel};
+use super::{context, kernel, storage};
 use crate::shield::shielded;
 use crate::{attachment, elf, environment, runtime, thread_state};
 
@@ -77,6 +77,7 @@ fn examine() -> bool {
     MODULES_SEEN.store(modules, Ordering::Relaxed);
     let off = match shielded(|| Some(obstacle())) {
         Some(None) => {
+            storage::examine();
             let before =
                 VERDICT.compare_exchange(UNKNOWN, GRANTED, Ordering::AcqRel, Ordering::Acquire);
             return before != Err(REFUSED);

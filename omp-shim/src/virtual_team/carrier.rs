@@ -12,8 +12,13 @@
 //! members, hence needs no help. This is Dekker's algorithm with the expensive fence on the side that
 //! runs rarely.
 //!
-//! A lock that is held while members change is given back by whoever goes on: a member by
-//! [`resumed`], a host's OS thread once it is parked again.
+//! A lock that is held while members change is given back behind the change: by [`landed`], or by
+//! a host's OS thread once it is parked again.
+//!
+//! *Storage.* A block whose members share thread-local storage (see `storage`) runs under the thread pointer of a
+//! lender; a member that runs beside its carrier does so under its own, as all do from then on where one makes a
+//! claim on the storage that it runs under ([`claim_storage`]). So nobody ever runs under the thread pointer of
+//! another member.
 //!
 //! What lending shows is noted as well: a carrier that waits for a member cannot come back before one
 //! that was lent has run, and those that were lent run on to their next stop, while a carrier that
@@ -29,23 +34,26 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
+use super::context::{self, Base, Landing, ThreadPointer};
 use super::member::{BARRIER, Member, State};
 use super::waiting::Lock;
 use super::{kernel, liveness, team};
+use crate::thread_state::{self, LoopState};
 
 /// A block of members and how far they are.
 #[repr(C, align(128))]
 pub(crate) struct Carrier {
     /// Members of the block.
     len: AtomicU32,
-    /// Those waiting at a barrier.
-    waiting: AtomicU32,
+    /// Those that are neither waiting at a barrier nor through with the region.
+    left: AtomicU32,
     /// Those through with the region.
     done: AtomicU32,
     /// Barriers that the block has passed, in units of `BARRIER`.
     barriers_passed: AtomicU32,
-    /// The id of the member that the carrier's OS thread runs.
-    current: AtomicU32,
+    /// Its members run under the thread pointer of `lender`.
+    is_shared: AtomicBool,
+    lender: AtomicUsize,
     /// Goes up each time the carrier comes into the shim.
     visits: AtomicUsize,
     /// The carrier's OS thread is inside the shim, or has no block.
@@ -62,6 +70,15 @@ pub(crate) struct Carrier {
     /// An [`Outcome`], or [`NO_OUTCOME`] while there is nothing to tell. Written under the lock, but for
     /// being cleared by the watcher once it is known.
     outcome: AtomicU32,
+}
+
+/// What other OS threads may do with a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Others {
+    /// Nothing.
+    KeepAway,
+    /// Anything, under the lock.
+    MayTouchIt,
 }
 
 /// What lending a carrier's members has shown.
@@ -84,9 +101,10 @@ impl Carrier {
     pub(super) const fn new() -> Self {
         Self {
             len: AtomicU32::new(0),
-            waiting: AtomicU32::new(0),
+            left: AtomicU32::new(0),
             done: AtomicU32::new(0),
-            current: AtomicU32::new(0),
+            is_shared: AtomicBool::new(false),
+            lender: AtomicUsize::new(0),
             visits: AtomicUsize::new(0),
             busy: AtomicBool::new(true),
             holds_lock: AtomicBool::new(false),
@@ -99,32 +117,60 @@ impl Carrier {
         }
     }
 
-    /// Takes a new block of `len` members, the first of which is about to run.
+    /// Takes a new block of `len` members, who share the storage of `lender` if there is one.
     #[inline]
-    pub(super) fn open(&self, first: u32, len: u32) {
+    pub(super) fn open(&self, len: u32, lender: Option<ThreadPointer>) {
         self.len.store(len, Ordering::Relaxed);
-        self.waiting.store(0, Ordering::Relaxed);
+        self.left.store(len, Ordering::Relaxed);
         self.done.store(0, Ordering::Relaxed);
-        self.current.store(first, Ordering::Relaxed);
+        self.is_shared.store(lender.is_some(), Ordering::Relaxed);
+        if let Some(ThreadPointer(lender)) = lender {
+            self.lender.store(lender, Ordering::Relaxed);
+        }
     }
 
-    /// The carrier's OS thread comes into the shim.
+    /// Whether its members run under the thread pointer of a lender.
     #[inline(always)]
-    fn enter(&self) {
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    fn lender(&self) -> ThreadPointer {
+        ThreadPointer(self.lender.load(Ordering::Relaxed))
+    }
+
+    /// The carrier's OS thread, which runs `member`, comes into the shim.
+    #[inline(always)]
+    fn enter(&self, member: &'static Member) {
+        if self.comes_in() == Others::MayTouchIt {
+            self.take_lock(member);
+        }
+    }
+
+    /// The same but for the lock.
+    #[inline(always)]
+    fn comes_in(&self) -> Others {
         self.busy.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         let visits = self.visits.load(Ordering::Relaxed);
         self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
-        if self.contested.load(Ordering::Relaxed) {
-            self.take_lock();
+        match self.contested.load(Ordering::Relaxed) {
+            true => Others::MayTouchIt,
+            false => Others::KeepAway,
         }
     }
 
     #[cold]
-    fn take_lock(&self) {
+    fn take_lock(&self, member: &'static Member) {
         self.lock.take();
         self.holds_lock.store(true, Ordering::Relaxed);
         self.close_outcome(COMPUTED);
+        // A member on another OS thread may have ended the sharing.
+        if !self.is_shared() && context::thread_pointer() == self.lender() {
+            // SAFETY: `member` runs here, and nobody runs under its own thread pointer. Callers do not go on to
+            // use what is the calling thread's.
+            unsafe { member.move_to_own_storage() };
+        }
     }
 
     /// The first stop since members were lent, under the lock.
@@ -156,8 +202,15 @@ impl Carrier {
 
     #[inline(always)]
     fn is_complete(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) + self.done.load(Ordering::Relaxed)
-            == self.len.load(Ordering::Relaxed)
+        self.left.load(Ordering::Relaxed) == 0
+    }
+
+    /// A member comes to a barrier or is through; returns how many are left who are not.
+    #[inline(always)]
+    fn count_off(&self) -> u32 {
+        let left = self.left.load(Ordering::Relaxed).wrapping_sub(1);
+        self.left.store(left, Ordering::Relaxed);
+        left
     }
 
     #[inline(always)]
@@ -194,17 +247,55 @@ impl Carrier {
             .find(|member| self.could_run(member))
     }
 
-    /// Has `next` run here instead of `member`; returns when `member` is continued.
+    /// Has `next` run here instead of `member`, and go on in the program's code; returns when `member` is
+    /// continued.
     #[inline(always)]
-    fn change(&self, member: &'static Member, next: &'static Member) {
+    fn change(&'static self, member: &'static Member, next: &'static Member) {
         if next.state() == State::UNSTARTED {
             next.make_context();
         }
         next.set(State::RUNNING);
-        self.current.store(next.id, Ordering::Relaxed);
+        self.hand_over(next);
         // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and either
         // nobody else touches the block or this OS thread holds its lock.
-        unsafe { member.switch_to(next) };
+        unsafe { member.switch_to(next, self.base(next), Landing::tell(self)) };
+    }
+
+    /// What `member` is continued under on this carrier.
+    #[inline(always)]
+    fn base(&self, member: &Member) -> Base {
+        match self.is_shared() {
+            true => Base::InForce,
+            false => Base::Of(member.thread_pointer()),
+        }
+    }
+
+    /// Notes in storage that is shared whose turn it is. Storage of a member's own says so always.
+    #[inline(always)]
+    fn hand_over(&self, next: &'static Member) {
+        if self.is_shared() {
+            thread_state::current().member.set(Some(next));
+        }
+    }
+
+    /// Has each member continue in storage of its own from here on. Whoever runs under the lender's thread pointer
+    /// goes on there until it comes into the shim. For the carrier's OS thread inside the shim, or under the
+    /// lock.
+    fn end_sharing(&self, lead: &'static Member) {
+        if !self.is_shared() {
+            return;
+        }
+        // SAFETY: the lender sleeps for ever. Under its thread pointer runs this thread, or one that is in the
+        // program's code, or waits for the lock.
+        let running = unsafe { self.lender().state() }.member.get();
+        for member in self.members(lead) {
+            let runs = running.is_some_and(|running| core::ptr::eq(running, member));
+            if !runs && member.is_suspended() {
+                // SAFETY: it is, and its OS thread is parked or carries others under the lender's.
+                unsafe { member.take_errno_along() };
+            }
+        }
+        self.is_shared.store(false, Ordering::Relaxed);
     }
 
     /// Notes that `member` waits; returns how many barriers the block has passed.
@@ -217,8 +308,12 @@ impl Carrier {
 
     /// All members of the block wait: meets the other blocks, then lets all members go on.
     #[inline]
-    fn pass_barrier(&self, lead: &'static Member) {
-        self.waiting.store(0, Ordering::Relaxed);
+    fn pass_barrier(&self, lead: &'static Member, member: &'static Member) {
+        let through = self.done.load(Ordering::Relaxed);
+        self.left.store(
+            self.len.load(Ordering::Relaxed) - through,
+            Ordering::Relaxed,
+        );
         // Members on other OS threads wait there, if any are left: the program has been given up.
         let on_loan = self.on_loan.load(Ordering::Relaxed) > 0;
         if self.holds_lock.load(Ordering::Relaxed) {
@@ -227,10 +322,10 @@ impl Carrier {
         }
         team::meet_other_blocks();
         if on_loan {
-            self.take_lock();
-            for member in self.members(lead) {
-                if member.host().is_some() {
-                    member.set(State::RUNNING);
+            self.take_lock(member);
+            for other in self.members(lead) {
+                if other.host().is_some() {
+                    other.set(State::RUNNING);
                 }
             }
         }
@@ -244,11 +339,11 @@ impl Carrier {
 
     /// Waits until a member on another OS thread comes to a stop.
     #[cold]
-    fn wait_for_news(&self) {
+    fn wait_for_news(&self, member: &'static Member) {
         let seen = self.news.load(Ordering::Relaxed);
         self.drop_lock();
         kernel::futex_wait(&self.news, seen);
-        self.take_lock();
+        self.take_lock(member);
     }
 
     /// A member that has stopped on another OS thread, under the lock, is back.
@@ -265,72 +360,107 @@ impl Carrier {
     }
 }
 
-/// `member` goes on in the program's code, wherever it does.
-#[inline(always)]
-pub(super) fn resumed(member: &'static Member) {
-    if member.host().is_none() {
-        member.lead().carrier.leave();
-    }
+/// A member that was continued by [`Carrier::change`] is there: whoever left may be continued by others.
+pub(super) extern "C" fn landed(carrier: *const Carrier) {
+    // SAFETY: only `change` has this called, with a carrier, which is never freed.
+    unsafe { &*carrier }.leave();
 }
 
 /// Begins the program's code on the carrier's OS thread.
 #[inline(always)]
 pub(super) fn begin_lead(lead: &'static Member) {
+    let carrier = &lead.carrier;
     lead.set(State::RUNNING);
-    lead.carrier.leave();
+    if carrier.is_shared() {
+        // SAFETY: the lender sleeps for ever, and nobody else uses its storage in this region. What the callers
+        // have of the calling thread's they use again when `finish` has gone back there.
+        unsafe {
+            let thread = carrier.lender().state();
+            thread.member.set(Some(lead));
+            thread.leave_region(LoopState::default());
+            carrier.lender().put_in_force();
+        }
+    }
+    carrier.leave();
 }
 
 /// Waits for all members of the team.
+///
+/// Nearly always the next member of the block waits at the barrier before and goes on. Then nothing is kept on
+/// the stack here, so that the program goes on right behind the switch.
 #[inline]
 pub(super) fn barrier(member: &'static Member) {
-    let lead = member.lead();
-    let carrier = &lead.carrier;
-    if let Some(host) = member.host() {
-        wait_on_host(carrier, member, host);
-        return;
+    let carrier = &member.lead().carrier;
+    if member.host().is_some() {
+        return wait_on_host(member);
     }
-    carrier.enter();
-    carrier.waiting.store(
-        carrier.waiting.load(Ordering::Relaxed) + 1,
-        Ordering::Relaxed,
-    );
-    if carrier.is_complete() {
-        carrier.pass_barrier(lead);
-        member.set(State::RUNNING);
+    if carrier.comes_in() == Others::MayTouchIt {
+        return wait_with_lock(member);
+    }
+    if carrier.count_off() == 0 {
+        return pass_with_all(member);
+    }
+    let passed = carrier.wait(member);
+    let next = member.next();
+    if next.state() != State::waiting(passed.wrapping_sub(BARRIER)) {
+        return run_others(member);
+    }
+    next.set(State::RUNNING);
+    carrier.hand_over(next);
+    // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and nobody else touches the
+    // block.
+    unsafe { member.switch_to(next, carrier.base(next), Landing::clear(&carrier.busy)) };
+}
+
+/// The same where others may touch the block.
+#[cold]
+fn wait_with_lock(member: &'static Member) {
+    let carrier = &member.lead().carrier;
+    carrier.take_lock(member);
+    if carrier.count_off() == 0 {
+        pass_with_all(member);
     } else {
         carrier.wait(member);
-        run_others(carrier, lead, member);
+        run_others(member);
     }
-    resumed(member);
+}
+
+/// The block's last member comes to the barrier.
+#[inline(never)]
+fn pass_with_all(member: &'static Member) {
+    let lead = member.lead();
+    lead.carrier.pass_barrier(lead, member);
+    lead.carrier.leave();
 }
 
 /// Runs other members of the block until `member`, which waits, may go on.
-#[inline]
-fn run_others(carrier: &Carrier, lead: &'static Member, member: &'static Member) {
+#[inline(never)]
+fn run_others(member: &'static Member) {
+    let lead = member.lead();
+    let carrier = &lead.carrier;
     loop {
         if let Some(next) = carrier.pick(lead, member) {
             carrier.change(member, next);
             return;
         }
         if carrier.is_complete() {
-            carrier.pass_barrier(lead);
+            carrier.pass_barrier(lead, member);
             member.set(State::RUNNING);
-            carrier.current.store(member.id, Ordering::Relaxed);
+            carrier.leave();
             return;
         }
-        carrier.wait_for_news();
+        carrier.wait_for_news(member);
     }
 }
 
 /// A member that has run beside its carrier comes to a barrier.
 #[cold]
-fn wait_on_host(carrier: &Carrier, member: &'static Member, host: &'static Member) {
+fn wait_on_host(member: &'static Member) {
+    let Some(host) = member.host() else { return };
+    let carrier = &member.lead().carrier;
     carrier.lock.take();
     carrier.close_outcome(WAITED);
-    carrier.waiting.store(
-        carrier.waiting.load(Ordering::Relaxed) + 1,
-        Ordering::Relaxed,
-    );
+    carrier.count_off();
     let passed = carrier.wait(member);
     if liveness::has_given_up() {
         // It stays where it is.
@@ -344,10 +474,10 @@ fn wait_on_host(carrier: &Carrier, member: &'static Member, host: &'static Membe
     carrier.take_back();
     // SAFETY: `member` runs on the OS thread of `host`, and waits now; the lock is held.
     unsafe { host.send_away(member, carrier) };
-    resumed(member);
 }
 
-/// Lets another member of the block run, if one could; returns whether one did.
+/// Lets another member of the block run, if one could; returns whether one did. What the caller has of the
+/// calling thread's may be another's then.
 #[inline]
 pub(super) fn give_way(member: &'static Member) -> bool {
     if member.host().is_some() {
@@ -355,14 +485,43 @@ pub(super) fn give_way(member: &'static Member) -> bool {
     }
     let lead = member.lead();
     let carrier = &lead.carrier;
-    carrier.enter();
-    let next = carrier.pick(lead, member);
-    if let Some(next) = next {
-        member.set(State::READY);
-        carrier.change(member, next);
+    carrier.enter(member);
+    let Some(next) = carrier.pick(lead, member) else {
+        carrier.leave();
+        return false;
+    };
+    member.set(State::READY);
+    // The chunk that the member is executing.
+    let chunk = thread_state::current().enter_region();
+    carrier.change(member, next);
+    thread_state::current().leave_region(chunk);
+    true
+}
+
+/// The program is about to keep an address within the thread-local storage that is in force: makes that the
+/// storage of `member` itself, which runs here, for the rest of the region. True if it was not known to be.
+pub(super) fn claim_storage(member: &'static Member) -> bool {
+    let lead = member.lead();
+    let carrier = &lead.carrier;
+    let is_own = context::thread_pointer() == member.thread_pointer();
+    if is_own && !carrier.is_shared() {
+        return false;
     }
-    resumed(member);
-    next.is_some()
+    if member.host().is_some() {
+        carrier.lock.take();
+        carrier.end_sharing(lead);
+        carrier.lock.give();
+        return true;
+    }
+    carrier.enter(member);
+    carrier.end_sharing(lead);
+    if context::thread_pointer() != member.thread_pointer() {
+        // SAFETY: it runs here, and nobody runs under its own thread pointer. Nothing of the calling thread's is
+        // used below.
+        unsafe { member.move_to_own_storage() };
+    }
+    carrier.leave();
+    true
 }
 
 /// `member` is through with the region. Returns for leads only, on their own OS thread, when all
@@ -378,7 +537,7 @@ pub(super) fn finish(member: &'static Member) {
         // SAFETY: as in `wait_on_host`.
         unsafe { host.send_away(member, carrier) };
     } else {
-        carrier.enter();
+        carrier.enter(member);
         note_done(carrier, member);
     }
     loop {
@@ -387,27 +546,33 @@ pub(super) fn finish(member: &'static Member) {
             if member.is_lead() {
                 break;
             }
-            carrier.current.store(lead.id, Ordering::Relaxed);
+            carrier.hand_over(lead);
             // SAFETY: the lead is done, hence suspended; it goes on behind its own switch.
-            unsafe { member.switch_to(lead) };
+            unsafe { member.switch_to(lead, carrier.base(lead), Landing::silent()) };
         } else if let Some(next) = carrier.pick(lead, member) {
             carrier.change(member, next);
         } else if carrier.is_complete() {
             // A barrier that not all members reach: the others are done, which must count as coming.
-            carrier.pass_barrier(lead);
+            carrier.pass_barrier(lead, member);
         } else {
-            carrier.wait_for_news();
+            carrier.wait_for_news(member);
         }
     }
     carrier.contested.store(false, Ordering::Relaxed);
     if carrier.holds_lock.load(Ordering::Relaxed) {
         carrier.drop_lock();
     }
+    if carrier.is_shared() {
+        // SAFETY: this is the OS thread of the lead, which goes on in its own storage. Nothing of the lender's is
+        // used any more.
+        unsafe { lead.thread_pointer().put_in_force() };
+    }
 }
 
 #[inline]
 fn note_done(carrier: &Carrier, member: &'static Member) {
     member.set(State::DONE);
+    carrier.count_off();
     carrier
         .done
         .store(carrier.done.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -448,6 +613,10 @@ pub(super) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
             };
             if member.state() == State::UNSTARTED {
                 member.make_context();
+            } else if carrier.is_shared() {
+                // SAFETY: it is suspended, and its OS thread is parked or carries others under the lender's thread
+                // pointer.
+                unsafe { member.take_errno_along() };
             }
             let on_loan = carrier.on_loan.load(Ordering::Relaxed);
             carrier.on_loan.store(on_loan + 1, Ordering::Relaxed);

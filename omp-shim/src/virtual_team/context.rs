@@ -14,8 +14,12 @@
 //! thread-local storage but are the same in all threads of a process, so code compiled with them may
 //! change contexts.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::carrier::Carrier;
+use super::{errno, kernel};
+use crate::thread_state::{self, ThreadState};
 
 /// A suspended flow of control: its stack pointer.
 pub(super) type Saved = AtomicUsize;
@@ -24,26 +28,41 @@ pub(super) type Saved = AtomicUsize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ThreadPointer(pub(super) usize);
 
+/// What of a context lies at its stack pointer while it is suspended: MXCSR, the x87 control word, and
+/// behind them `errno`.
+const FRAME_ERRNO: usize = 8;
+
+/// Saves what a context keeps: its stack pointer goes where rdi says. Then r9 is the offset of `errno`, eax is MXCSR,
+/// r11w the control word.
+macro_rules! leave {
+    () => {
+        "push rbp
+         push rbx
+         push r12
+         push r13
+         push r14
+         push r15
+         sub rsp, 24
+         mov r9, qword ptr [rip + {errno_offset}]
+         stmxcsr dword ptr [rsp]
+         fnstcw word ptr [rsp + 4]
+         mov r10d, dword ptr fs:[r9]
+         mov dword ptr [rsp + 8], r10d
+         mov eax, dword ptr [rsp]
+         movzx r11d, word ptr [rsp + 4]
+         mov qword ptr [rdi], rsp"
+    };
+}
+
 core::arch::global_asm!(
     ".pushsection .text.mapper_virtual_team,\"ax\",@progbits",
-    // mapper_switch(save, to, thread_pointer)
+    // mapper_switch(save, to, thread_pointer, busy, landed): to a context with storage of its own.
     ".balign 64",
     ".hidden mapper_switch",
     ".globl mapper_switch",
     ".type mapper_switch,@function",
     "mapper_switch:",
-    "push rbp",
-    "push rbx",
-    "push r12",
-    "push r13",
-    "push r14",
-    "push r15",
-    "sub rsp, 8",
-    "stmxcsr dword ptr [rsp]",
-    "fnstcw word ptr [rsp + 4]",
-    "mov eax, dword ptr [rsp]",
-    "movzx ecx, word ptr [rsp + 4]",
-    "mov qword ptr [rdi], rsp",
+    leave!(),
     "mov rsp, rsi",
     "wrfsbase rdx",
     // Changing a mode costs more than asking whether it differs. MXCSR holds flags that every
@@ -52,10 +71,14 @@ core::arch::global_asm!(
     "cmp eax, dword ptr [rsp]",
     "jne 3f",
     "4:",
-    "cmp cx, word ptr [rsp + 4]",
+    "cmp r11w, word ptr [rsp + 4]",
     "jne 5f",
     "6:",
-    "add rsp, 8",
+    "test r8, r8",
+    "jnz 7f",
+    "mov byte ptr [rcx], 0",
+    "8:",
+    "add rsp, 24",
     "pop r15",
     "pop r14",
     "pop r13",
@@ -69,32 +92,56 @@ core::arch::global_asm!(
     "5:",
     "fldcw word ptr [rsp + 4]",
     "jmp 6b",
+    // The stack is aligned as before a call, and all that is to be kept lies on it.
+    "7:",
+    "mov rdi, r8",
+    "call {landed}",
+    "jmp 8b",
     ".size mapper_switch,.-mapper_switch",
-    // The same by arch_prctl(ARCH_SET_FS, thread_pointer).
+    // The same to a context that uses the storage in force, whose `errno` becomes its own.
+    ".balign 64",
+    ".hidden mapper_switch_within_storage",
+    ".globl mapper_switch_within_storage",
+    ".type mapper_switch_within_storage,@function",
+    "mapper_switch_within_storage:",
+    leave!(),
+    "mov rsp, rsi",
+    "mov r10d, dword ptr [rsp + 8]",
+    "mov dword ptr fs:[r9], r10d",
+    "cmp eax, dword ptr [rsp]",
+    "jne 3b",
+    "cmp r11w, word ptr [rsp + 4]",
+    "jne 5b",
+    "test r8, r8",
+    "jnz 7b",
+    "mov byte ptr [rcx], 0",
+    "add rsp, 24",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbx",
+    "pop rbp",
+    "ret",
+    ".size mapper_switch_within_storage,.-mapper_switch_within_storage",
+    // As mapper_switch, by arch_prctl(ARCH_SET_FS, thread_pointer).
     ".balign 64",
     ".hidden mapper_switch_by_kernel",
     ".globl mapper_switch_by_kernel",
     ".type mapper_switch_by_kernel,@function",
     "mapper_switch_by_kernel:",
-    "push rbp",
-    "push rbx",
-    "push r12",
-    "push r13",
-    "push r14",
-    "push r15",
-    "sub rsp, 8",
-    "stmxcsr dword ptr [rsp]",
-    "fnstcw word ptr [rsp + 4]",
-    "mov ebx, dword ptr [rsp]",
-    "movzx ebp, word ptr [rsp + 4]",
-    "mov qword ptr [rdi], rsp",
+    leave!(),
     "mov rsp, rsi",
+    "mov ebx, eax",
+    "mov ebp, r11d",
+    "mov r12, rcx",
     "mov rsi, rdx",
     "mov edi, 0x1002",
     "mov eax, 158",
     "syscall",
+    "mov rcx, r12",
     "mov eax, ebx",
-    "mov ecx, ebp",
+    "mov r11d, ebp",
     "jmp 2b",
     ".size mapper_switch_by_kernel,.-mapper_switch_by_kernel",
     // Where a new context begins: its argument is in rbx, what it runs in r12. There is no caller,
@@ -112,23 +159,109 @@ core::arch::global_asm!(
     ".cfi_endproc",
     ".size mapper_context_start,.-mapper_context_start",
     ".popsection",
+    errno_offset = sym ERRNO_OFFSET,
+    landed = sym super::carrier::landed,
 );
 
 unsafe extern "C-unwind" {
-    fn mapper_switch(save: *mut usize, to: usize, thread_pointer: usize);
-    fn mapper_switch_by_kernel(save: *mut usize, to: usize, thread_pointer: usize);
+    fn mapper_switch(
+        save: *mut usize,
+        to: usize,
+        thread_pointer: usize,
+        busy: *mut bool,
+        landed: *const Carrier,
+    );
+    fn mapper_switch_within_storage(
+        save: *mut usize,
+        to: usize,
+        thread_pointer: usize,
+        busy: *mut bool,
+        landed: *const Carrier,
+    );
+    fn mapper_switch_by_kernel(
+        save: *mut usize,
+        to: usize,
+        thread_pointer: usize,
+        busy: *mut bool,
+        landed: *const Carrier,
+    );
     fn mapper_context_start();
 }
 
 /// The thread pointer can be set without the kernel.
 static HAS_FSGSBASE: AtomicBool = AtomicBool::new(false);
 
-/// Finds out how to set the thread pointer; to be called before the first switch.
+/// Where `errno` lies, counted from the thread pointer: the same in all threads, since the C library is there from
+/// the start. Before that is known the thread pointer itself, which is only read then.
+static ERRNO_OFFSET: AtomicUsize = AtomicUsize::new(0);
+
+/// Finds out how to set the thread pointer, and where `errno` is; to be called before the first switch.
 pub(super) fn prepare() {
     const HWCAP2_FSGSBASE: u64 = 2;
     // SAFETY: only asks for a number that the kernel gave at start.
     let capabilities = unsafe { libc::getauxval(libc::AT_HWCAP2) };
     HAS_FSGSBASE.store(capabilities & HWCAP2_FSGSBASE != 0, Ordering::Relaxed);
+    let errno = errno::location() as usize;
+    ERRNO_OFFSET.store(errno.wrapping_sub(thread_pointer().0), Ordering::Relaxed);
+}
+
+/// Whether `errno` of the calling thread is where it is expected.
+pub(super) fn knows_errno() -> bool {
+    core::ptr::eq(thread_pointer().errno(), errno::location())
+}
+
+impl ThreadPointer {
+    /// Where the `errno` of that thread lies.
+    fn errno(self) -> *mut c_int {
+        self.0.wrapping_add(ERRNO_OFFSET.load(Ordering::Relaxed)) as *mut c_int
+    }
+
+    /// Makes the value of `errno` in a context that is suspended that of this thread.
+    ///
+    /// # Safety
+    /// The thread has not ended and nobody runs under its thread pointer but while parked; `context` is suspended.
+    pub(super) unsafe fn take_errno(self, context: usize) {
+        // SAFETY: as the caller promises; every frame has the value there.
+        unsafe {
+            let value = ((context + FRAME_ERRNO) as *const c_int).read();
+            self.errno().write(value);
+        }
+    }
+
+    /// Makes that of the calling thread its own.
+    ///
+    /// # Safety
+    /// As for [`take_errno`](Self::take_errno).
+    pub(super) unsafe fn copy_errno(self) {
+        // SAFETY: as the caller promises; the other one is the calling thread's.
+        unsafe { self.errno().write(thread_pointer().errno().read()) };
+    }
+
+    /// What the shim knows about that thread.
+    ///
+    /// # Safety
+    /// The thread has not ended and is not in the shim; the reference is not kept until it is.
+    pub(super) unsafe fn state(self) -> &'static ThreadState {
+        // SAFETY: as the caller promises.
+        unsafe { thread_state::of_thread(self.0) }
+    }
+
+    /// Has the calling thread go on under this thread pointer, with the value that `errno` has now.
+    ///
+    /// # Safety
+    /// As for [`switch`]. References to what is the calling thread's own must not be used any more.
+    #[inline(never)]
+    pub(super) unsafe fn put_in_force(self) {
+        // SAFETY: as the caller promises; only this function's own code runs in between.
+        unsafe {
+            self.copy_errno();
+            if HAS_FSGSBASE.load(Ordering::Relaxed) {
+                core::arch::asm!("wrfsbase {}", in(reg) self.0, options(nostack));
+            } else {
+                kernel::set_thread_pointer(self.0);
+            }
+        }
+    }
 }
 
 /// The calling thread's thread pointer. The ABI keeps it at `fs:0`.
@@ -145,20 +278,69 @@ pub(super) fn thread_pointer() -> ThreadPointer {
     ThreadPointer(pointer)
 }
 
+/// What storage a context is continued under.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Base {
+    /// What is in force.
+    InForce,
+    /// That of the thread whose context it is.
+    Of(ThreadPointer),
+}
+
+/// What is done once the context that was left can be continued by others.
+#[derive(Clone, Copy)]
+pub(super) struct Landing {
+    busy: *mut bool,
+    carrier: *const Carrier,
+}
+
+impl Landing {
+    /// This is cleared.
+    #[inline(always)]
+    pub(super) fn clear(busy: &AtomicBool) -> Self {
+        Self {
+            busy: busy.as_ptr(),
+            carrier: core::ptr::null(),
+        }
+    }
+
+    /// The carrier is told by [`landed`](super::carrier::landed).
+    #[inline(always)]
+    pub(super) fn tell(carrier: &'static Carrier) -> Self {
+        Self {
+            busy: core::ptr::null_mut(),
+            carrier,
+        }
+    }
+
+    /// Nothing.
+    #[inline(always)]
+    pub(super) fn silent() -> Self {
+        static NOBODYS: AtomicBool = AtomicBool::new(false);
+        Self::clear(&NOBODYS)
+    }
+}
+
 /// Leaves the present context for another; returns when somebody continues it.
 ///
 /// # Safety
 /// `to` was left by `switch` or made by [`fresh`] and not continued since; its stack is not in use.
-/// `thread_pointer` is that of the thread whose context it is, which nobody else runs under, and that
-/// thread has not ended.
+/// A thread pointer is that of the thread whose context it is, which nobody else runs under, and that
+/// thread has not ended. Under the storage in force nobody else runs.
 #[inline(always)]
-pub(super) unsafe fn switch(save: &Saved, to: usize, thread_pointer: ThreadPointer) {
-    if HAS_FSGSBASE.load(Ordering::Relaxed) {
-        // SAFETY: as the caller promises; all registers that the ABI has callees keep are kept.
-        unsafe { mapper_switch(save.as_ptr(), to, thread_pointer.0) };
-    } else {
-        // SAFETY: likewise.
-        unsafe { mapper_switch_by_kernel(save.as_ptr(), to, thread_pointer.0) };
+pub(super) unsafe fn switch(save: &Saved, to: usize, base: Base, landing: Landing) {
+    let Landing { busy, carrier } = landing;
+    // SAFETY: as the caller promises; all registers that the ABI has callees keep are kept.
+    match base {
+        Base::InForce => unsafe {
+            mapper_switch_within_storage(save.as_ptr(), to, 0, busy, carrier);
+        },
+        Base::Of(pointer) if HAS_FSGSBASE.load(Ordering::Relaxed) => unsafe {
+            mapper_switch(save.as_ptr(), to, pointer.0, busy, carrier);
+        },
+        Base::Of(pointer) => unsafe {
+            mapper_switch_by_kernel(save.as_ptr(), to, pointer.0, busy, carrier);
+        },
     }
 }
 
@@ -201,20 +383,25 @@ pub(super) fn set_modes(wanted: Modes) {
 }
 
 /// A context that will call `start(argument)` on the stack that ends at `stack_top`, under these
-/// floating-point modes; `start` must not return.
+/// floating-point modes and with the `errno` of `thread`; `start` must not return.
 ///
 /// # Safety
-/// The 128 bytes below `stack_top` are writable and not in use.
+/// The 128 bytes below `stack_top` are writable and not in use. The thread has not ended.
 pub(super) unsafe fn fresh(
     stack_top: usize,
     Modes(modes): Modes,
+    thread: ThreadPointer,
     start: unsafe extern "C-unwind" fn(*const c_void) -> !,
     argument: *const c_void,
 ) -> usize {
-    // As `mapper_switch` pops them: modes, r15, r14, r13, r12, rbx, rbp, return address. Once these
-    // are gone the stack is aligned to 16, as before a call.
+    // SAFETY: as the caller promises.
+    let errno = unsafe { thread.errno().read() };
+    // As `mapper_switch` pops them: modes, errno, nothing, r15, r14, r13, r12, rbx, rbp, return address. Once
+    // these are gone the stack is aligned to 16, as before a call.
     let frame = [
         modes,
+        u64::from(errno.cast_unsigned()),
+        0,
         0,
         0,
         0,
@@ -227,8 +414,8 @@ pub(super) unsafe fn fresh(
     ];
     let top = stack_top & !63;
     let bottom = top - size_of_val(&frame);
-    // SAFETY: the caller vouches for the place; 80 bytes below a multiple of 64 is a multiple of 8.
-    unsafe { (bottom as *mut [u64; 10]).write(frame) };
+    // SAFETY: the caller vouches for the place; 96 bytes below a multiple of 64 is a multiple of 8.
+    unsafe { (bottom as *mut [u64; 12]).write(frame) };
     bottom
 }
 
@@ -241,6 +428,7 @@ mod tests {
         home: Saved,
         away: Saved,
         turns: Cell<u32>,
+        base: Base,
     }
 
     unsafe extern "C-unwind" fn count(argument: *const c_void) -> ! {
@@ -253,24 +441,25 @@ mod tests {
                 switch(
                     &shared.away,
                     shared.home.load(Ordering::Relaxed),
-                    thread_pointer(),
+                    shared.base,
+                    Landing::silent(),
                 );
             }
         }
     }
 
-    #[test]
-    fn a_context_continues_where_it_was_left() {
-        prepare();
+    fn goes_there_and_back_under(base: Base) {
         let mut stack = vec![0_u64; 8192];
         let top = stack.as_mut_ptr_range().end as usize;
         let shared = PingPong {
             home: Saved::new(0),
             away: Saved::new(0),
             turns: Cell::new(0),
+            base,
         };
+        let argument = (&raw const shared).cast();
         // SAFETY: the stack is large enough and lives until the end of the test.
-        let start = unsafe { fresh(top, modes(), count, (&raw const shared).cast()) };
+        let start = unsafe { fresh(top, modes(), thread_pointer(), count, argument) };
         shared.away.store(start, Ordering::Relaxed);
         for turn in 1..=3 {
             // SAFETY: the other context is either new or waits in `switch`.
@@ -278,10 +467,55 @@ mod tests {
                 switch(
                     &shared.home,
                     shared.away.load(Ordering::Relaxed),
-                    thread_pointer(),
+                    base,
+                    Landing::silent(),
                 );
             }
             assert_eq!(shared.turns.get(), turn);
         }
+    }
+
+    #[test]
+    fn a_context_continues_where_it_was_left() {
+        prepare();
+        goes_there_and_back_under(Base::InForce);
+        goes_there_and_back_under(Base::Of(thread_pointer()));
+    }
+
+    #[test]
+    fn a_context_that_shares_storage_keeps_its_own_errno() {
+        unsafe extern "C-unwind" fn fail(argument: *const c_void) -> ! {
+            // SAFETY: as for `count`.
+            let shared = unsafe { &*argument.cast::<PingPong>() };
+            // SAFETY: it is the calling thread's.
+            unsafe { errno::location().write(7) };
+            let home = shared.home.load(Ordering::Relaxed);
+            // SAFETY: the test's context waits in `switch`.
+            unsafe { switch(&shared.away, home, Base::InForce, Landing::silent()) };
+            std::process::abort()
+        }
+        prepare();
+        assert!(knows_errno());
+        let mut stack = vec![0_u64; 8192];
+        let top = stack.as_mut_ptr_range().end as usize;
+        let shared = PingPong {
+            home: Saved::new(0),
+            away: Saved::new(0),
+            turns: Cell::new(0),
+            base: Base::InForce,
+        };
+        let argument = (&raw const shared).cast();
+        // SAFETY: it is the calling thread's.
+        unsafe { errno::location().write(3) };
+        // SAFETY: the stack is large enough and lives until the end of the test.
+        let start = unsafe { fresh(top, modes(), thread_pointer(), fail, argument) };
+        // SAFETY: the context is new.
+        unsafe { switch(&shared.home, start, Base::InForce, Landing::silent()) };
+        // SAFETY: it is the calling thread's.
+        assert_eq!(unsafe { errno::location().read() }, 3);
+        // SAFETY: the context is suspended, and the thread pointer this thread's.
+        unsafe { thread_pointer().take_errno(shared.away.load(Ordering::Relaxed)) };
+        // SAFETY: it is the calling thread's.
+        assert_eq!(unsafe { errno::location().read() }, 7);
     }
 }

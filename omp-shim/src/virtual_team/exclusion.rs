@@ -21,7 +21,7 @@ use super::waiting::Lock;
 use super::{carrier, kernel};
 use crate::pass_on::{pass_on, runtime_of_caller};
 use crate::symbols::Symbol;
-use crate::thread_state::ThreadState;
+use crate::thread_state::{self, ThreadState};
 use crate::{attachment, virtual_team};
 
 /// A lock that a runtime has one of.
@@ -42,23 +42,50 @@ impl RuntimesLock {
     /// Takes it. It is noted which one it was: the call that gives it back may have been turned into a jump,
     /// whose caller is not known.
     fn enter(&'static self, thread: &ThreadState) {
-        enter(thread, &self.lock);
-        let outer = thread.held.replace(Some(self));
-        let outer = outer.map_or(null_mut(), |outer| core::ptr::from_ref(outer).cast_mut());
-        self.outer.store(outer, Ordering::Relaxed);
+        match thread.member.get() {
+            Some(member) => {
+                // Another OS thread may be under it from here on.
+                enter(thread, &self.lock);
+                let this = core::ptr::from_ref(self).cast_mut();
+                let outer = member.held.swap(this, Ordering::Relaxed);
+                self.outer.store(outer, Ordering::Relaxed);
+            }
+            None => {
+                enter(thread, &self.lock);
+                let outer = thread.held.replace(Some(self));
+                let outer = outer.map_or(null_mut(), |outer| core::ptr::from_ref(outer).cast_mut());
+                self.outer.store(outer, Ordering::Relaxed);
+            }
+        }
     }
 
-    /// Gives back the one that the thread took last; false if there is none.
+    /// Gives back the one that the thread, or the member that it is, took last; false if there is none.
     fn leave(thread: &ThreadState) -> bool {
-        let Some(held) = thread.held.get() else {
+        let held = match thread.member.get() {
+            // SAFETY: null or one of the locks below.
+            Some(member) => unsafe { member.held.load(Ordering::Relaxed).as_ref() },
+            None => thread.held.get(),
+        };
+        let Some(held) = held else {
             return false;
         };
-        // SAFETY: null or one of the locks below.
-        thread
-            .held
-            .set(unsafe { held.outer.load(Ordering::Relaxed).as_ref() });
+        let outer = held.outer.load(Ordering::Relaxed);
+        match thread.member.get() {
+            Some(member) => member.held.store(outer, Ordering::Relaxed),
+            // SAFETY: null or one of the locks below.
+            None => thread.held.set(unsafe { outer.as_ref() }),
+        }
         held.lock.give();
         true
+    }
+}
+
+impl Member {
+    /// What it holds is the thread's from now on, which is not a member any more.
+    pub(super) fn pass_on_held(&self, thread: &ThreadState) {
+        let held = self.held.swap(null_mut(), Ordering::Relaxed);
+        // SAFETY: null or one of the locks below.
+        thread.held.set(unsafe { held.as_ref() });
     }
 }
 
@@ -184,9 +211,10 @@ pass_on! {
 }
 
 /// Asks the real function `test` for the lock.
-fn test(thread: &ThreadState, test: Symbol, lock: *mut c_void) -> bool {
-    let function =
-        runtime_of_caller(thread).map_or(core::ptr::null_mut(), |runtime| runtime.function(test));
+fn test(test: Symbol, lock: *mut c_void) -> bool {
+    // Not what was the calling thread's before it gave way.
+    let function = runtime_of_caller(thread_state::current())
+        .map_or(core::ptr::null_mut(), |runtime| runtime.function(test));
     if function.is_null() {
         return false;
     }
@@ -203,7 +231,7 @@ fn test(thread: &ThreadState, test: Symbol, lock: *mut c_void) -> bool {
 /// Takes a lock by trying, as a member does; by `block` where that is no use.
 fn set(thread: &ThreadState, by: Symbol, lock: *mut c_void, block: impl FnOnce(*mut c_void)) {
     let taken = thread.member.get().is_some_and(|member| {
-        let attempt = || test(thread, by, lock);
+        let attempt = || test(by, lock);
         attempt() || retry(member, attempt)
     });
     if !taken {

@@ -13,7 +13,6 @@ use super::unserved::refuse;
 use super::worksharing::{self, Bounds, Division, next_section};
 use crate::pass_on::{member_for, pass_on};
 use crate::symbols::Symbol;
-use crate::thread_state::ThreadState;
 
 /// Values of the argument for the schedule, besides a bit for monotonic ones.
 const STATIC: c_long = 1;
@@ -72,7 +71,6 @@ unsafe fn enter(member: &'static Member, extras: Extras, describe: impl Fn() -> 
 /// # Safety
 /// The pointers are the caller's arguments.
 unsafe fn start<T: worksharing::Bound>(
-    thread: &ThreadState,
     member: &'static Member,
     describe: impl Fn() -> Loop,
     bounds: Bounds<T>,
@@ -81,7 +79,7 @@ unsafe fn start<T: worksharing::Bound>(
     // SAFETY: as the caller promises.
     unsafe { enter(member, extras, describe) };
     // SAFETY: likewise; if there is a place for one bound there is one for both.
-    bounds.first.is_null() || unsafe { worksharing::first(thread, member, bounds) }
+    bounds.first.is_null() || unsafe { worksharing::first(member, bounds) }
 }
 
 pass_on! {
@@ -103,7 +101,7 @@ pass_on! {
             };
             let extras = Extras { reductions, memory, symbol: Symbol::GOMP_loop_start };
             // SAFETY: the places are the caller's.
-            unsafe { start(thread, member, describe, Bounds { first, end }, extras) }
+            unsafe { start(member, describe, Bounds { first, end }, extras) }
         }
         None => real(from, to, increment, schedule, chunk, first, end, reductions, memory),
     };
@@ -126,7 +124,7 @@ pass_on! {
             };
             let extras = Extras { reductions, memory, symbol: Symbol::GOMP_loop_ull_start };
             // SAFETY: the places are the caller's.
-            unsafe { start(thread, member, describe, Bounds { first, end }, extras) }
+            unsafe { start(member, describe, Bounds { first, end }, extras) }
         }
         None => real(up, from, to, increment, schedule, chunk, first, end, reductions, memory),
     };

@@ -14,6 +14,7 @@ const FUTEX_WAIT_PRIVATE: usize = 128;
 const FUTEX_WAKE_PRIVATE: usize = 129;
 const MEMBARRIER_PRIVATE_EXPEDITED: usize = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
+const ARCH_SET_FS: usize = 0x1002;
 const ARCH_CET_STATUS: usize = 0x5005;
 
 /// A system call of up to four arguments.
@@ -98,6 +99,16 @@ pub(super) fn register_memory_barrier() -> bool {
 pub(super) fn memory_barrier_everywhere() -> bool {
     // SAFETY: takes numbers only.
     unsafe { call(SYS_MEMBARRIER, [MEMBARRIER_PRIVATE_EXPEDITED, 0, 0, 0]) == 0 }
+}
+
+/// Sets the calling thread's thread pointer.
+///
+/// # Safety
+/// It is that of a thread that has not ended, and nobody else runs under it.
+#[inline(always)]
+pub(super) unsafe fn set_thread_pointer(pointer: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { call(SYS_ARCH_PRCTL, [ARCH_SET_FS, pointer, 0, 0]) };
 }
 
 /// Whether the calling thread has a shadow stack, which a change of stacks would have to change too.

@@ -40,7 +40,7 @@ use mapper_abi::TeamsOff;
 
 use super::carrier::{self, Outcome, Visits};
 use super::team::{self, MOST_MEMBERS};
-use super::{kernel, member::Member};
+use super::{kernel, member::Member, quiet_thread};
 use crate::attachment;
 
 /// How often the watcher looks.
@@ -122,7 +122,7 @@ fn give_up_unwatched() {
     attachment::report_teams_off(TeamsOff::TooLarge);
 }
 
-/// Starts the watcher with all signals blocked, so that the program's handlers do not run there.
+/// Starts the watcher.
 fn start() -> bool {
     extern "C" fn run(_: *mut core::ffi::c_void) -> *mut core::ffi::c_void {
         let _ = crate::shield::shielded(|| {
@@ -131,25 +131,7 @@ fn start() -> bool {
         });
         core::ptr::null_mut()
     }
-    let mut all = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    let mut thread = core::mem::MaybeUninit::<libc::pthread_t>::uninit();
-    // SAFETY: the sets are filled before they are read; the thread needs no argument and is detached.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let failed = libc::pthread_create(
-            thread.as_mut_ptr(),
-            core::ptr::null(),
-            run,
-            core::ptr::null_mut(),
-        );
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), core::ptr::null_mut());
-        if failed == 0 {
-            libc::pthread_detach(thread.assume_init());
-        }
-        failed == 0
-    }
+    quiet_thread::start(run, core::ptr::null_mut())
 }
 
 /// In the child of a fork, which has no watcher.

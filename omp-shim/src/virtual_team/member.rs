@@ -21,7 +21,8 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::carrier::Carrier;
-use super::context::{self, Modes, Saved, ThreadPointer};
+use super::context::{self, Base, Landing, Modes, Saved, ThreadPointer};
+use super::exclusion::RuntimesLock;
 use super::share::Share;
 use super::waiting::Mailbox;
 use super::{carrier, team};
@@ -60,6 +61,8 @@ pub(crate) struct Member {
     state: AtomicU32,
     /// The first member of its block.
     lead: AtomicPtr<Member>,
+    /// The one that follows it there, the first after the last.
+    next: AtomicPtr<Member>,
     /// The member whose OS thread runs it beside its carrier; null otherwise.
     host: AtomicPtr<Member>,
     /// Where it goes on, while it does not run.
@@ -79,6 +82,8 @@ pub(crate) struct Member {
     pub(super) trips: AtomicU64,
     /// `single` constructs it has met.
     pub(super) singles_met: AtomicU32,
+    /// The lock of a runtime that it took last and has not given back.
+    pub(super) held: AtomicPtr<RuntimesLock>,
     /// Which of the program's settings its copy in the runtime holds.
     pub(super) settings_seen: AtomicU32,
     /// The runtime in which it does.
@@ -116,6 +121,7 @@ impl Member {
             id,
             state: AtomicU32::new(State::DONE.0),
             lead: AtomicPtr::new(null_mut()),
+            next: AtomicPtr::new(null_mut()),
             host: AtomicPtr::new(null_mut()),
             saved: Saved::new(0),
             thread_pointer: AtomicUsize::new(0),
@@ -126,6 +132,7 @@ impl Member {
             share: AtomicPtr::new(null_mut()),
             trips: AtomicU64::new(0),
             singles_met: AtomicU32::new(0),
+            held: AtomicPtr::new(null_mut()),
             settings_seen: AtomicU32::new(0),
             settings_runtime: AtomicUsize::new(0),
             carried: AtomicU32::new(NEVER),
@@ -160,6 +167,20 @@ impl Member {
     pub(super) fn lead(&self) -> &'static Member {
         // SAFETY: set by `join` before the member runs; members are never freed.
         unsafe { &*self.lead.load(Ordering::Relaxed) }
+    }
+
+    /// The one that follows it in its block.
+    #[inline(always)]
+    pub(super) fn next(&self) -> &'static Member {
+        // SAFETY: as for `lead`.
+        unsafe { &*self.next.load(Ordering::Relaxed) }
+    }
+
+    /// Whether its context lies where it was left, unless its carrier waits for news in it.
+    pub(super) fn is_suspended(&'static self) -> bool {
+        let State(state) = self.state();
+        let waits = state == State::READY.0 || state > State::DONE.0;
+        self.host().is_none() && (waits || (state == State::DONE.0 && self.is_lead()))
     }
 
     #[inline(always)]
@@ -203,12 +224,42 @@ impl Member {
         self.modes.store(context::modes().0, Ordering::Relaxed);
     }
 
-    /// Prepares it for a region, in the block of `lead`.
+    /// The value of `errno` in its suspended context becomes that of its own storage.
+    ///
+    /// # Safety
+    /// It is suspended, and nobody runs under its own thread pointer but while parked.
+    pub(super) unsafe fn take_errno_along(&self) {
+        // SAFETY: as the caller promises; its OS thread never ends.
+        unsafe {
+            self.thread_pointer()
+                .take_errno(self.saved.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Has the calling OS thread, which runs it, go on in its own storage.
+    ///
+    /// # Safety
+    /// Nobody runs there but while parked. References to what is the calling thread's must not be used any
+    /// more.
+    pub(super) unsafe fn move_to_own_storage(&self) {
+        let chunk = thread_state::current().enter_region();
+        // SAFETY: as the caller promises.
+        unsafe { self.thread_pointer().put_in_force() };
+        thread_state::current().leave_region(chunk);
+    }
+
+    /// Prepares it for a region, in the block of `lead`, before `next`.
     #[inline]
-    pub(super) fn join(&self, lead: &'static Member, shares_entered: u64, singles_met: u32) {
+    pub(super) fn join(
+        &self,
+        [lead, next]: [&'static Member; 2],
+        shares_entered: u64,
+        singles_met: u32,
+    ) {
         self.set(State::UNSTARTED);
-        self.lead
-            .store(core::ptr::from_ref(lead).cast_mut(), Ordering::Relaxed);
+        let pointer = |member: &'static Member| core::ptr::from_ref(member).cast_mut();
+        self.lead.store(pointer(lead), Ordering::Relaxed);
+        self.next.store(pointer(next), Ordering::Relaxed);
         self.shares_entered.store(shares_entered, Ordering::Relaxed);
         self.singles_met.store(singles_met, Ordering::Relaxed);
     }
@@ -221,6 +272,7 @@ impl Member {
             context::fresh(
                 self.stack_top.load(Ordering::Relaxed),
                 Modes(self.modes.load(Ordering::Relaxed)),
+                self.thread_pointer(),
                 begin,
                 core::ptr::from_ref(self).cast(),
             )
@@ -231,12 +283,13 @@ impl Member {
     /// Leaves this member's context for that of `other`, which runs next on this OS thread.
     ///
     /// # Safety
-    /// `self` runs here; `other` is suspended, and this OS thread alone has been given it.
+    /// `self` runs here; `other` is suspended, and this OS thread alone has been given it. Under `base` nobody
+    /// else runs.
     #[inline(always)]
-    pub(super) unsafe fn switch_to(&self, other: &Member) {
+    pub(super) unsafe fn switch_to(&self, other: &Member, base: Base, landing: Landing) {
         let to = other.saved.load(Ordering::Relaxed);
         // SAFETY: as the caller promises; the OS thread of `other` never ends.
-        unsafe { context::switch(&self.saved, to, other.thread_pointer()) };
+        unsafe { context::switch(&self.saved, to, base, landing) };
     }
 
     /// Has the OS thread of `self` run `guest` beside its carrier.
@@ -259,7 +312,10 @@ impl Member {
             .store(core::ptr::from_ref(carrier).cast_mut(), Ordering::Relaxed);
         let to = self.parked.load(Ordering::Relaxed);
         // SAFETY: the OS thread left that context when it took the guest in.
-        unsafe { context::switch(&guest.saved, to, self.thread_pointer()) };
+        unsafe {
+            let base = Base::Of(self.thread_pointer());
+            context::switch(&guest.saved, to, base, Landing::silent());
+        }
     }
 
     /// The life of a member's OS thread.
@@ -275,7 +331,10 @@ impl Member {
             let guest = unsafe { &*self.guest.load(Ordering::Relaxed) };
             let to = guest.saved.load(Ordering::Relaxed);
             // SAFETY: likewise.
-            unsafe { context::switch(&self.parked, to, guest.thread_pointer()) };
+            unsafe {
+                let base = Base::Of(guest.thread_pointer());
+                context::switch(&self.parked, to, base, Landing::silent());
+            }
             // SAFETY: set in `send_away` to a carrier whose lock this OS thread holds.
             unsafe { &*self.locked.load(Ordering::Relaxed) }.give_lock();
         }
@@ -286,9 +345,12 @@ impl Member {
 unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
     // SAFETY: `make_context` passes the member.
     let member = unsafe { &*member.cast::<Member>() };
-    carrier::resumed(member);
     team::run_body(member);
     member.keep_modes();
+    if context::thread_pointer() != member.thread_pointer() {
+        // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
+        unsafe { member.thread_pointer().copy_errno() };
+    }
     carrier::finish(member);
     // Only leads come back from `finish`, and they begin on their carrier's own stack.
     std::process::abort()

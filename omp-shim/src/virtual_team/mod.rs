@@ -27,17 +27,21 @@
 //! another.
 
 mod admission;
+mod blindness;
 mod carrier;
 mod context;
 pub(crate) mod control_variables;
+mod errno;
 pub(crate) mod exclusion;
 mod generic_starts;
 mod kernel;
 mod liveness;
 mod member;
 pub(crate) mod queries;
+mod quiet_thread;
 pub(crate) mod share;
 mod shared_memory;
+mod storage;
 mod team;
 mod unserved;
 mod waiting;
@@ -49,6 +53,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use liveness::{Preemptions, preemptions};
 pub(crate) use member::Member;
+pub(crate) use storage::Storage;
 use team::Life;
 pub(crate) use team::{Region, after_fork_in_child, begin, count_parked, end, owner_ends};
 
@@ -85,6 +90,8 @@ pub(crate) struct Plan {
     pub(crate) size: u32,
     /// CPUs.
     pub(crate) blocks: u32,
+    /// What thread-local storage its members have.
+    pub(crate) storage: Storage,
 }
 
 /// Whether the thread is in a virtual region, or in a real one of the same runtime within.
@@ -152,7 +159,12 @@ pub(crate) fn plan(start: &Start<'_>, open: &mut OpenRegion) -> Option<Plan> {
         true => size,
         false => blocks,
     };
-    Some(Plan { size, blocks })
+    let storage = storage::of_region(runtime, size, blocks);
+    Some(Plan {
+        size,
+        blocks,
+        storage,
+    })
 }
 
 /// Runs a virtual region that [`plan`] has planned.

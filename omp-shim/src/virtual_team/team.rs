@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 
 use super::member::{CARRY, Member, start_thread};
 use super::share::{Entry, Loop, RING, Share};
+use super::storage::{self, Storage};
 use super::waiting::{self, Countdown, Expected, Rendezvous};
 use super::{Plan, carrier, context, control_variables, kernel, liveness, share};
 use crate::libgomp_regions::{Body, Outlined};
@@ -38,6 +39,8 @@ static FUNCTION: AtomicUsize = AtomicUsize::new(0);
 static DATA: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static SIZE: AtomicU32 = AtomicU32::new(0);
 static BLOCKS: AtomicU32 = AtomicU32::new(0);
+/// Members share the storage of lenders.
+static IS_SHARED: AtomicBool = AtomicBool::new(false);
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(null_mut());
 /// Constructs entered and `single`s met in the regions before.
 static SHARES_BEFORE: AtomicU64 = AtomicU64::new(0);
@@ -201,11 +204,16 @@ fn make_members(size: u32) -> bool {
 /// Begins a region: from here on the calling thread is member 0.
 #[inline]
 pub(crate) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Region) {
-    let Plan { size, blocks } = region.plan;
+    let Plan {
+        size,
+        blocks,
+        storage,
+    } = region.plan;
     FUNCTION.store(region.body.function as usize, Ordering::Relaxed);
     DATA.store(region.body.data, Ordering::Relaxed);
     SIZE.store(size, Ordering::Relaxed);
     BLOCKS.store(blocks, Ordering::Relaxed);
+    IS_SHARED.store(storage == Storage::Shared, Ordering::Relaxed);
     waiting::expect(blocks);
     let regions = REGIONS.load(Ordering::Relaxed).wrapping_add(1);
     REGIONS.store(regions, Ordering::Relaxed);
@@ -224,7 +232,7 @@ pub(crate) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Re
         }
     }
     ORDERED.store(regions, Ordering::Relaxed);
-    open_block(lead, first_of(1, size, blocks));
+    open_block(lead, 0, first_of(1, size, blocks));
     if size > blocks {
         liveness::watch();
     }
@@ -254,15 +262,17 @@ pub(crate) fn end(thread: &ThreadState) {
     }
 }
 
-/// Prepares the block from `lead` up to, and without, member `end`.
+/// Prepares the block with that number, from `lead` up to, and without, member `end`.
 #[inline]
-fn open_block(lead: &'static Member, end: u32) {
+fn open_block(lead: &'static Member, block: u32, end: u32) {
     let combined = IS_COMBINED.load(Ordering::Relaxed);
     let before = SHARES_BEFORE.load(Ordering::Relaxed);
     let singles = SINGLES_BEFORE.load(Ordering::Relaxed);
     let len = end - lead.id;
-    for member in members(lead.id, len) {
-        member.join(lead, before, singles);
+    let mut next = lead;
+    for member in members(lead.id, len).iter().rev() {
+        member.join([lead, next], before, singles);
+        next = member;
         if combined {
             let share = core::ptr::from_ref(place(before)).cast_mut();
             member.share.store(share, Ordering::Relaxed);
@@ -270,18 +280,24 @@ fn open_block(lead: &'static Member, end: u32) {
             member.shares_entered.store(before + 1, Ordering::Relaxed);
         }
     }
-    lead.carrier.open(lead.id, len);
+    let is_shared = len > 1 && IS_SHARED.load(Ordering::Relaxed);
+    let lender = if is_shared {
+        storage::lender(block)
+    } else {
+        None
+    };
+    lead.carrier.open(len, lender);
 }
 
 /// Carries the block of which the calling OS thread is the lead.
 pub(super) fn carry(lead: &'static Member) {
     let (size, blocks) = (SIZE.load(Ordering::Relaxed), BLOCKS.load(Ordering::Relaxed));
-    let end = (1..=blocks)
-        .map(|block| first_of(block, size, blocks))
-        .find(|first| *first > lead.id)
-        .unwrap_or(size);
+    let (block, end) = (0..blocks)
+        .map(|block| (block, first_of(block + 1, size, blocks)))
+        .find(|(_, end)| *end > lead.id)
+        .unwrap_or((blocks - 1, size));
     count_wait_for_region(lead);
-    open_block(lead, end);
+    open_block(lead, block, end);
     carrier::begin_lead(lead);
     run_body(lead);
     carrier::finish(lead);
@@ -327,8 +343,7 @@ pub(crate) fn count_parked(thread: &ThreadState, now_ns: u64) {
         return;
     }
     let since_ns = PARKED_UNTIL_NS.swap(now_ns, Ordering::Relaxed);
-    let parked = STARTED
-        .load(Ordering::Relaxed)
+    let parked = (STARTED.load(Ordering::Relaxed) + storage::lenders())
         .saturating_sub(BLOCKS.load(Ordering::Relaxed));
     if since_ns != 0 && parked > 0 {
         waits::count(thread, u64::from(parked) * now_ns.saturating_sub(since_ns));
@@ -337,7 +352,10 @@ pub(crate) fn count_parked(thread: &ThreadState, now_ns: u64) {
 
 /// Runs the region's function for one member.
 pub(super) fn run_body(member: &'static Member) {
-    control_variables::adopt(member);
+    // Where storage is shared nobody can have changed settings: none of the functions that do is called.
+    if !member.lead().carrier.is_shared() {
+        control_variables::adopt(member);
+    }
     let function = FUNCTION.load(Ordering::Relaxed);
     // SAFETY: the address is that of a region's outlined function, stored by `begin`.
     let function = unsafe { core::mem::transmute::<usize, Outlined>(function) };
@@ -469,6 +487,10 @@ pub(crate) fn after_fork_in_child(thread: &ThreadState) {
         share.vacate((index as u64).wrapping_sub(RING as u64));
     }
     thread.owns_pool.set(false);
+    storage::after_fork_in_child();
+    if let Some(member) = thread.member.get() {
+        member.pass_on_held(thread);
+    }
     // The others of its team, whose stacks the child has a copy of, must not run there.
     // Within a real region of such a member it stays in that one, which is the runtime's.
     thread.member.set(None);

@@ -13,7 +13,7 @@ use super::{carrier, team};
 use crate::pass_on::{member_for, pass_on};
 use crate::progress;
 use crate::symbols::Symbol;
-use crate::thread_state::ThreadState;
+use crate::thread_state::{self, ThreadState};
 use crate::waits;
 
 /// Values of `omp_sched_t`, as `omp_get_schedule` returns them.
@@ -139,14 +139,13 @@ pub(crate) unsafe fn next<T: Bound>(
 /// The bounds can be written.
 #[inline]
 pub(crate) unsafe fn start<T: Bound>(
-    thread: &ThreadState,
     member: &'static Member,
     describe: impl Fn() -> Loop,
     bounds: Bounds<T>,
 ) -> bool {
     team::enter_share(member, describe);
     // SAFETY: as the caller promises.
-    unsafe { first(thread, member, bounds) }
+    unsafe { first(member, bounds) }
 }
 
 /// The first chunk for `member` of a loop that it has entered.
@@ -154,11 +153,9 @@ pub(crate) unsafe fn start<T: Bound>(
 /// # Safety
 /// The bounds can be written.
 #[inline]
-pub(super) unsafe fn first<T: Bound>(
-    thread: &ThreadState,
-    member: &'static Member,
-    bounds: Bounds<T>,
-) -> bool {
+pub(super) unsafe fn first<T: Bound>(member: &'static Member, bounds: Bounds<T>) -> bool {
+    // The thread that entered may have given way meanwhile.
+    let thread = thread_state::current();
     // SAFETY: as the caller promises.
     unsafe { hand_out(thread, team::next_chunk(member), bounds) }
 }
@@ -257,7 +254,7 @@ pass_on! {
         Some(member) => {
             let describe = || Loop::signed(from, to, increment, Schedule::Static, chunk);
             // SAFETY: the places are the caller's.
-            unsafe { start(thread, member, describe, Bounds { first, end }) }
+            unsafe { start(member, describe, Bounds { first, end }) }
         }
         None => real(from, to, increment, chunk, first, end),
     };
@@ -274,7 +271,7 @@ pass_on! {
             let division = static_division(chunk as i64);
             let describe = || unsigned(up, [from, to], increment, division);
             // SAFETY: the places are the caller's.
-            unsafe { start(thread, member, describe, Bounds { first, end }) }
+            unsafe { start(member, describe, Bounds { first, end }) }
         }
         None => real(up, from, to, increment, chunk, first, end),
     };
