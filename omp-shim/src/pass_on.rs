@@ -33,6 +33,14 @@ pub(crate) fn member_for(thread: &ThreadState, symbol: Symbol) -> Option<&'stati
     is_for_team(thread, symbol).then_some(member)
 }
 
+/// The same where a glance tells: there is one runtime, and no region of another one or of clang's form
+/// within.
+#[inline(always)]
+pub(crate) fn member_at_a_glance(thread: &ThreadState) -> Option<&'static Member> {
+    let member = thread.member.get()?;
+    (runtime::is_sole() && thread.crew.get().is_none()).then_some(member)
+}
+
 /// Whether a call of `symbol` by the thread, which is in a virtual region, would have reached the
 /// runtime of that region, and not a region of clang's form within.
 #[inline(always)]
@@ -81,9 +89,10 @@ nothing! {
     *mut c_void = core::ptr::null_mut();
 }
 
-/// Exports functions. The expression gets the calling thread's state and the real function.
+/// Exports functions. The expression gets the calling thread's state and the real function. One in brackets,
+/// in front, gets the member at whose first glance it is clear what to do.
 macro_rules! pass_on {
-    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?:
+    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $([$member:ident => $quick:expr])?:
         |$thread:ident, $real:ident| $answer:expr;)*) => {$(
         /// Answers for members of virtual teams, else calls the real function of the same name.
         ///
@@ -92,6 +101,7 @@ macro_rules! pass_on {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
+            #[inline(never)]
             unsafe extern "C-unwind" fn answer($($argument: $type),*) $(-> $result)? {
                 #[allow(unused_variables)]
                 let $thread = $crate::thread_state::current();
@@ -119,13 +129,30 @@ macro_rules! pass_on {
                 };
                 $answer
             }
+            $crate::pass_on::pass_on!(@first answer($($argument: $type),*) $(-> $result)?
+                $(, $member => $quick)?);
             core::arch::naked_asm!(
                 $crate::thread_state::note_caller!(),
                 "jmp {answer}",
-                answer = sym answer
+                answer = sym first
             )
         }
     )*};
+    (@first $answer:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?) => {
+        use $answer as first;
+    };
+    (@first $answer:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?,
+        $member:ident => $quick:expr) => {
+        // What else there is to look at must not have this one save registers.
+        unsafe extern "C-unwind" fn first($($argument: $type),*) $(-> $result)? {
+            let thread = $crate::thread_state::current();
+            match $crate::pass_on::member_at_a_glance(thread) {
+                Some($member) => $quick,
+                // SAFETY: the arguments are the caller's.
+                None => unsafe { $answer($($argument),*) },
+            }
+        }
+    };
 }
 pub(crate) use pass_on;
 

@@ -388,7 +388,7 @@ pub(super) fn begin_lead(lead: &'static Member) {
 ///
 /// Nearly always the next member of the block waits at the barrier before and goes on. Then nothing is kept on
 /// the stack here, so that the program goes on right behind the switch.
-#[inline]
+#[inline(always)]
 pub(super) fn barrier(member: &'static Member) {
     let carrier = &member.lead().carrier;
     if member.host().is_some() {
@@ -406,10 +406,15 @@ pub(super) fn barrier(member: &'static Member) {
         return run_others(member);
     }
     next.set(State::RUNNING);
-    carrier.hand_over(next);
+    let base = if carrier.is_shared() {
+        thread_state::current().member.set(Some(next));
+        Base::InForce
+    } else {
+        Base::Of(next.thread_pointer())
+    };
     // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and nobody else touches the
     // block.
-    unsafe { member.switch_to(next, carrier.base(next), Landing::clear(&carrier.busy)) };
+    unsafe { member.switch_to(next, base, Landing::clear(&carrier.busy)) };
 }
 
 /// The same where others may touch the block.
@@ -540,6 +545,41 @@ pub(super) fn finish(member: &'static Member) {
         carrier.enter(member);
         note_done(carrier, member);
     }
+    run_rest(member);
+}
+
+/// `member`, which is no lead, is through with the region. Where storage is shared, and the next of its block has not
+/// begun, that one may begin right here, on the stack of `member`: it is returned. Otherwise this does not
+/// return.
+#[inline]
+pub(super) fn succeed(member: &'static Member) -> &'static Member {
+    let carrier = &member.lead().carrier;
+    if member.host().is_some() {
+        finish(member);
+    } else {
+        if carrier.comes_in() == Others::MayTouchIt {
+            carrier.take_lock(member);
+        }
+        note_done(carrier, member);
+        let next = member.next();
+        if carrier.is_shared() && next.state() == State::UNSTARTED {
+            next.set(State::RUNNING);
+            carrier.hand_over(next);
+            next.take_turn();
+            carrier.leave();
+            return next;
+        }
+        run_rest(member);
+    }
+    // Only leads come back from there, and they begin on their carrier's own stack.
+    std::process::abort()
+}
+
+/// Runs the other members of the block from the context of `member`, which is through, on the carrier's OS thread
+/// inside the shim. Returns for leads only, when all members are through.
+fn run_rest(member: &'static Member) {
+    let lead = member.lead();
+    let carrier = &lead.carrier;
     loop {
         // Here on the carrier's OS thread, with the lock if the block is contested.
         if carrier.are_all_done() {

@@ -237,6 +237,15 @@ impl ThreadPointer {
         unsafe { self.errno().write(thread_pointer().errno().read()) };
     }
 
+    /// Makes its own that of the calling thread.
+    ///
+    /// # Safety
+    /// As for [`take_errno`](Self::take_errno).
+    pub(super) unsafe fn lend_errno(self) {
+        // SAFETY: as the caller promises; the other one is the calling thread's.
+        unsafe { thread_pointer().errno().write(self.errno().read()) };
+    }
+
     /// What the shim knows about that thread.
     ///
     /// # Safety

@@ -248,6 +248,13 @@ impl Member {
         thread_state::current().leave_region(chunk);
     }
 
+    /// Has the calling OS thread go on as this member, which begins a region in storage that is not its own.
+    pub(super) fn take_turn(&self) {
+        context::set_modes(Modes(self.modes.load(Ordering::Relaxed)));
+        // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
+        unsafe { self.thread_pointer().lend_errno() };
+    }
+
     /// Prepares it for a region, in the block of `lead`, before `next`.
     #[inline]
     pub(super) fn join(
@@ -344,16 +351,16 @@ impl Member {
 /// Where a member begins a region, on its own stack.
 unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
     // SAFETY: `make_context` passes the member.
-    let member = unsafe { &*member.cast::<Member>() };
-    team::run_body(member);
-    member.keep_modes();
-    if context::thread_pointer() != member.thread_pointer() {
-        // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
-        unsafe { member.thread_pointer().copy_errno() };
+    let mut member = unsafe { &*member.cast::<Member>() };
+    loop {
+        team::run_body(member);
+        member.keep_modes();
+        if context::thread_pointer() != member.thread_pointer() {
+            // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
+            unsafe { member.thread_pointer().copy_errno() };
+        }
+        member = carrier::succeed(member);
     }
-    carrier::finish(member);
-    // Only leads come back from `finish`, and they begin on their carrier's own stack.
-    std::process::abort()
 }
 
 extern "C" fn os_thread(member: *mut c_void) -> *mut c_void {

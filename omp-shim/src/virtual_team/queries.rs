@@ -74,13 +74,14 @@ fn size_at(hidden: Hidden, level: c_int, deeper: impl FnOnce(c_int) -> c_int) ->
 }
 
 macro_rules! queries {
-    ($($name:ident $fortran:ident: |$thread:ident, $symbol:ident, $real:ident| $answer:expr;)*) => {$(
+    ($($name:ident $fortran:ident $([$member:ident => $quick:expr])?:
+        |$thread:ident, $symbol:ident, $real:ident| $answer:expr;)*) => {$(
         pass_on! {
-            $name() -> c_int: |$thread, $real| {
+            $name() -> c_int $([$member => $quick])?: |$thread, $real| {
                 let $symbol = Symbol::$name;
                 $answer
             };
-            $fortran() -> c_int: |$thread, $real| {
+            $fortran() -> c_int $([$member => $quick])?: |$thread, $real| {
                 let $symbol = Symbol::$fortran;
                 $answer
             };
@@ -89,11 +90,11 @@ macro_rules! queries {
 }
 
 queries! {
-    omp_get_thread_num omp_get_thread_num_: |thread, symbol, real| match member_for(thread, symbol) {
+    omp_get_thread_num omp_get_thread_num_ [member => member.id as c_int]: |thread, symbol, real| match member_for(thread, symbol) {
         Some(member) => member.id as c_int,
         None => real(),
     };
-    omp_get_num_threads omp_get_num_threads_: |thread, symbol, real| match member_for(thread, symbol) {
+    omp_get_num_threads omp_get_num_threads_ [_member => team::size() as c_int]: |thread, symbol, real| match member_for(thread, symbol) {
         Some(_) => team::size() as c_int,
         None => real().max(1),
     };

@@ -199,7 +199,7 @@ fn copy_end(member: &'static Member, data: *mut c_void) {
 }
 
 pass_on! {
-    GOMP_barrier(): |thread, real| match member_for(thread, Symbol::GOMP_barrier) {
+    GOMP_barrier() [member => carrier::barrier(member)]: |thread, real| match member_for(thread, Symbol::GOMP_barrier) {
         Some(member) => carrier::barrier(member),
         None => waits::at_barrier(thread, real),
     };
