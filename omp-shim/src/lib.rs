@@ -34,7 +34,8 @@
 //! nothing against it. Without a page, or with one that is not believed, every call passes through.
 //!
 //! *Invariants.* The library has no constructor of its own: a program that never calls OpenMP runs
-//! no instruction of it. For the same reason the page is looked for at the first OpenMP call, not at
+//! no instruction of it but those that `dlopen`, `sched_yield` and `__errno_location` take on their way to the
+//! C library's. For the same reason the page is looked for at the first OpenMP call, not at
 //! start; what that needs (the environment, `/proc`) is still there then. Once a thread has made its
 //! first call, there is neither allocation nor lock nor system call on its way through the shim (the
 //! clock is read in the vDSO). No panic leaves an exported function: what could panic runs under

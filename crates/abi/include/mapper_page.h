@@ -48,6 +48,10 @@
 // one another.
 #define MAPPER_FLAG_PARKING_ENDED 8
 
+// Bit of `flags`: threads of virtual teams that take turns share thread-local storage, as none of the
+// program's modules can tell.
+#define MAPPER_FLAG_STORAGE_SHARED 16
+
 // Value of `teams_off`: the program called `omp_set_num_threads`.
 #define MAPPER_TEAMS_OFF_SET_NUM_THREADS 1
 

@@ -77,11 +77,17 @@ fn main() {
         }
     }
     println!();
-    if wanted("virtual barrier") {
-        paired::on_one_cpu("barrier", 5000, Some(30.0));
-    }
-    if wanted("virtual region") {
-        paired::on_one_cpu("region", 500, None);
+    // What a program gets that cannot tell, as this one, and what all others get.
+    for storage in ["shared", "own"] {
+        for threads in [2, 8] {
+            if wanted("virtual barrier") {
+                let limit = (threads == 2).then_some(30.0);
+                paired::on_one_cpu(("barrier", 5000), threads, storage, limit);
+            }
+            if wanted("virtual region") {
+                paired::on_one_cpu(("region", 500), threads, storage, None);
+            }
+        }
     }
     if wanted("page read") {
         latency::page_read();

@@ -322,12 +322,19 @@ pub(crate) fn heading() {
     println!("  {:>8}", "wanted");
 }
 
-/// Times a construct of a virtual team of two on one CPU, which the plain runtime does not have.
-pub(crate) fn on_one_cpu(construct: &str, batch: u32, limit: Option<f64>) -> Verdict {
+/// Times a construct of a virtual team on one CPU, which the plain runtime does not have. `storage` is a value of
+/// `MAPPER_THREAD_STORAGE`.
+pub(crate) fn on_one_cpu(
+    (construct, batch): (&str, u32),
+    threads: u32,
+    storage: &str,
+    limit: Option<f64>,
+) -> Verdict {
     let program = Program::new(Compiler::Gcc, "../../benches/cost/cost.c");
     let mut times = Vec::new();
     for _ in 0..SETS {
-        let managed = program.managed().threads(2).virtually(1);
+        let managed = program.managed().threads(threads).virtually(1);
+        let managed = managed.env("MAPPER_THREAD_STORAGE", storage);
         let mut server = Server::start(managed.command, Some(managed.page), &[0]);
         times.extend((0..ROUNDS).map(|_| server.time(construct, batch).each_ns));
     }
@@ -335,7 +342,7 @@ pub(crate) fn on_one_cpu(construct: &str, batch: u32, limit: Option<f64>) -> Ver
     let median = median(&times);
     let verdict = Verdict::of(median, limit);
     println!(
-        "virtual {construct}, 2 on 1 CPU: median {median:.1} ns, fastest batch {least:.1} ns{}  {verdict}",
+        "virtual {construct}, {threads} on 1 CPU, {storage} storage: median {median:.1} ns, fastest batch {least:.1} ns{}  {verdict}",
         limit.map_or(String::new(), |limit| format!(", wanted <= {limit} ns")),
     );
     verdict

@@ -22,7 +22,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 
 use mapper_abi::TeamsOff;
 
-use super::{context, kernel, storage};
+use super::storage::{self, Storage};
+use super::{kernel, thread_pointer};
 use crate::shield::shielded;
 use crate::{attachment, elf, environment, runtime, thread_state};
 
@@ -87,12 +88,13 @@ fn examine() -> bool {
     };
     VERDICT.store(REFUSED, Ordering::Relaxed);
     attachment::report_teams_off(off);
+    attachment::report_storage(Storage::Own);
     false
 }
 
 /// What speaks against virtual teams.
 fn obstacle() -> Option<TeamsOff> {
-    context::prepare();
+    thread_pointer::prepare();
     if kernel::has_shadow_stack() || !kernel::register_memory_barrier() {
         return Some(TeamsOff::Platform);
     }

@@ -20,11 +20,6 @@
 //! claim on the storage that it runs under ([`claim_storage`]). So nobody ever runs under the thread pointer of
 //! another member.
 //!
-//! What lending shows is noted as well: a carrier that waits for a member cannot come back before one
-//! that was lent has run, and those that were lent run on to their next stop, while a carrier that
-//! computes is ahead of them by the time after which it was helped. So whether a lent member came to a
-//! stop first ([`Outcome`]) tells one from the other, whatever the clock says.
-//!
 //! Once the program has been given up (see `liveness`) members stay on the OS threads that they were
 //! lent to until the region ends.
 //!
@@ -32,10 +27,16 @@
 //! is complete when every member waits or is done; what follows from that is done by the carrier's
 //! OS thread alone.
 
+mod lending;
+
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
-use super::context::{self, Base, Landing, ThreadPointer};
+use lending::{COMPUTED, NO_OUTCOME, OPEN, WAITED};
+pub(super) use lending::{Outcome, Visits, lend_members, look_at, outcome};
+
+use super::context::{Base, Landing};
 use super::member::{BARRIER, Member, State};
+use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Lock;
 use super::{kernel, liveness, team};
 use crate::thread_state::{self, LoopState};
@@ -80,22 +81,6 @@ enum Others {
     /// Anything, under the lock.
     MayTouchIt,
 }
-
-/// What lending a carrier's members has shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Outcome {
-    /// Nothing yet: neither the carrier nor one of the members has come to a stop.
-    Open,
-    /// A member did first: the carrier may well have waited for it.
-    Waited,
-    /// The carrier did first.
-    Computed,
-}
-
-const NO_OUTCOME: u32 = 0;
-const OPEN: u32 = 1;
-const WAITED: u32 = 2;
-const COMPUTED: u32 = 3;
 
 impl Carrier {
     pub(super) const fn new() -> Self {
@@ -166,7 +151,7 @@ impl Carrier {
         self.holds_lock.store(true, Ordering::Relaxed);
         self.close_outcome(COMPUTED);
         // A member on another OS thread may have ended the sharing.
-        if !self.is_shared() && context::thread_pointer() == self.lender() {
+        if !self.is_shared() && thread_pointer::current() == self.lender() {
             // SAFETY: `member` runs here, and nobody runs under its own thread pointer. Callers do not go on to
             // use what is the calling thread's.
             unsafe { member.move_to_own_storage() };
@@ -508,7 +493,7 @@ pub(super) fn give_way(member: &'static Member) -> bool {
 pub(super) fn claim_storage(member: &'static Member) -> bool {
     let lead = member.lead();
     let carrier = &lead.carrier;
-    let is_own = context::thread_pointer() == member.thread_pointer();
+    let is_own = thread_pointer::current() == member.thread_pointer();
     if is_own && !carrier.is_shared() {
         return false;
     }
@@ -520,7 +505,7 @@ pub(super) fn claim_storage(member: &'static Member) -> bool {
     }
     carrier.enter(member);
     carrier.end_sharing(lead);
-    if context::thread_pointer() != member.thread_pointer() {
+    if thread_pointer::current() != member.thread_pointer() {
         // SAFETY: it runs here, and nobody runs under its own thread pointer. Nothing of the calling thread's is
         // used below.
         unsafe { member.move_to_own_storage() };
@@ -616,84 +601,4 @@ fn note_done(carrier: &Carrier, member: &'static Member) {
     carrier
         .done
         .store(carrier.done.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-}
-
-/// What an outsider sees of a carrier.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Visits(usize);
-
-/// How often the carrier has been in the shim, or nothing while it is there or has no choice of
-/// members.
-pub(super) fn look_at(lead: &'static Member) -> Option<Visits> {
-    let carrier = &lead.carrier;
-    let idle = carrier.busy.load(Ordering::Acquire) || carrier.len.load(Ordering::Relaxed) < 2;
-    (!idle).then(|| Visits(carrier.visits.load(Ordering::Relaxed)))
-}
-
-/// Has all members that could run do so on OS threads of their own, if the carrier is still where
-/// `seen` says; returns how many there were. For one thread at a time.
-pub(super) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
-    let carrier = &lead.carrier;
-    if !carrier.contested.swap(true, Ordering::SeqCst) {
-        kernel::memory_barrier_everywhere();
-        if carrier.busy.load(Ordering::Acquire) {
-            carrier.contested.store(false, Ordering::Relaxed);
-            return 0;
-        }
-    }
-    carrier.lock.take();
-    let mut lent = 0;
-    let is_stuck =
-        !carrier.busy.load(Ordering::Acquire) && carrier.visits.load(Ordering::Relaxed) == seen.0;
-    if is_stuck {
-        let members = carrier.members(lead);
-        for member in members.iter().filter(|member| carrier.could_run(member)) {
-            let Some(host) = free_host(members, member) else {
-                continue;
-            };
-            if member.state() == State::UNSTARTED {
-                member.make_context();
-            } else if carrier.is_shared() {
-                // SAFETY: it is suspended, and its OS thread is parked or carries others under the lender's thread
-                // pointer.
-                unsafe { member.take_errno_along() };
-            }
-            let on_loan = carrier.on_loan.load(Ordering::Relaxed);
-            carrier.on_loan.store(on_loan + 1, Ordering::Relaxed);
-            host.receive(member);
-            lent += 1;
-        }
-    }
-    // One that is known and has not been asked for stands for these members, too.
-    if lent > 0 && carrier.outcome.load(Ordering::Relaxed) == NO_OUTCOME {
-        carrier.outcome.store(OPEN, Ordering::Relaxed);
-    }
-    carrier.lock.give();
-    lent
-}
-
-/// An OS thread of the block that neither carries nor hosts: that of `member`, if it can be. The lead's
-/// carries; another may host a member that has stayed there since the program was given up.
-fn free_host(members: &'static [Member], member: &'static Member) -> Option<&'static Member> {
-    let is_free = |host: &&'static Member| {
-        let is_host = |other: &Member| other.host().is_some_and(|it| core::ptr::eq(it, *host));
-        !host.is_lead() && !members.iter().any(is_host)
-    };
-    Some(member)
-        .filter(is_free)
-        .or_else(|| members.iter().find(is_free))
-}
-
-/// What lending members of that carrier has shown, after [`lend_members`] did; told once. For the thread
-/// that lends them.
-pub(super) fn outcome(lead: &'static Member) -> Outcome {
-    let cell = &lead.carrier.outcome;
-    let outcome = match cell.load(Ordering::Relaxed) {
-        WAITED => Outcome::Waited,
-        COMPUTED => Outcome::Computed,
-        _ => return Outcome::Open,
-    };
-    // Nobody writes to it but after the next lending, which is this thread's.
-    cell.store(NO_OUTCOME, Ordering::Relaxed);
-    outcome
 }

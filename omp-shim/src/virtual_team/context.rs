@@ -1,5 +1,5 @@
 //! Leaving one flow of control and continuing another: stack, callee-saved registers, floating-point
-//! modes and the thread pointer.
+//! modes, `errno` and the thread pointer.
 //!
 //! *Problem.* A logical thread of a virtual team has a stack and thread-local storage of its own, and
 //! runs now on this OS thread, now on that one.
@@ -7,30 +7,25 @@
 //! *Approach.* What the System V ABI lets a function destroy need not be kept, since the change
 //! happens inside one. The rest goes onto the stack that is left; a suspended context is its stack
 //! pointer. The thread pointer is the base of `fs`: set by one instruction where the kernel allows it
-//! (Linux 5.9 on CPUs with FSGSBASE), else by a system call.
+//! (Linux 5.9 on CPUs with FSGSBASE), else by a system call. Where storage is shared it stays, and the value of
+//! `errno` is changed instead, which each context keeps on its stack.
+//!
+//! *What others may do.* The context that was left can be continued by others only once its stack is not in use any
+//! more, which whoever goes on has to say: a [`Landing`].
 //!
 //! *Invariants.* A context is continued at most once each time it was left, and only after the store
 //! of its stack pointer is visible to whoever continues it. Stack-protector and pointer guards lie in
 //! thread-local storage but are the same in all threads of a process, so code compiled with them may
 //! change contexts.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::carrier::Carrier;
-use super::{errno, kernel};
-use crate::thread_state::{self, ThreadState};
+use super::thread_pointer::{ERRNO_OFFSET, HAS_FSGSBASE, ThreadPointer};
 
 /// A suspended flow of control: its stack pointer.
 pub(super) type Saved = AtomicUsize;
-
-/// A thread pointer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct ThreadPointer(pub(super) usize);
-
-/// What of a context lies at its stack pointer while it is suspended: MXCSR, the x87 control word, and
-/// behind them `errno`.
-const FRAME_ERRNO: usize = 8;
 
 /// Saves what a context keeps: its stack pointer goes where rdi says. Then r9 is the offset of `errno`, eax is MXCSR,
 /// r11w the control word.
@@ -188,105 +183,6 @@ unsafe extern "C-unwind" {
     fn mapper_context_start();
 }
 
-/// The thread pointer can be set without the kernel.
-static HAS_FSGSBASE: AtomicBool = AtomicBool::new(false);
-
-/// Where `errno` lies, counted from the thread pointer: the same in all threads, since the C library is there from
-/// the start. Before that is known the thread pointer itself, which is only read then.
-static ERRNO_OFFSET: AtomicUsize = AtomicUsize::new(0);
-
-/// Finds out how to set the thread pointer, and where `errno` is; to be called before the first switch.
-pub(super) fn prepare() {
-    const HWCAP2_FSGSBASE: u64 = 2;
-    // SAFETY: only asks for a number that the kernel gave at start.
-    let capabilities = unsafe { libc::getauxval(libc::AT_HWCAP2) };
-    HAS_FSGSBASE.store(capabilities & HWCAP2_FSGSBASE != 0, Ordering::Relaxed);
-    let errno = errno::location() as usize;
-    ERRNO_OFFSET.store(errno.wrapping_sub(thread_pointer().0), Ordering::Relaxed);
-}
-
-/// Whether `errno` of the calling thread is where it is expected.
-pub(super) fn knows_errno() -> bool {
-    core::ptr::eq(thread_pointer().errno(), errno::location())
-}
-
-impl ThreadPointer {
-    /// Where the `errno` of that thread lies.
-    fn errno(self) -> *mut c_int {
-        self.0.wrapping_add(ERRNO_OFFSET.load(Ordering::Relaxed)) as *mut c_int
-    }
-
-    /// Makes the value of `errno` in a context that is suspended that of this thread.
-    ///
-    /// # Safety
-    /// The thread has not ended and nobody runs under its thread pointer but while parked; `context` is suspended.
-    pub(super) unsafe fn take_errno(self, context: usize) {
-        // SAFETY: as the caller promises; every frame has the value there.
-        unsafe {
-            let value = ((context + FRAME_ERRNO) as *const c_int).read();
-            self.errno().write(value);
-        }
-    }
-
-    /// Makes that of the calling thread its own.
-    ///
-    /// # Safety
-    /// As for [`take_errno`](Self::take_errno).
-    pub(super) unsafe fn copy_errno(self) {
-        // SAFETY: as the caller promises; the other one is the calling thread's.
-        unsafe { self.errno().write(thread_pointer().errno().read()) };
-    }
-
-    /// Makes its own that of the calling thread.
-    ///
-    /// # Safety
-    /// As for [`take_errno`](Self::take_errno).
-    pub(super) unsafe fn lend_errno(self) {
-        // SAFETY: as the caller promises; the other one is the calling thread's.
-        unsafe { thread_pointer().errno().write(self.errno().read()) };
-    }
-
-    /// What the shim knows about that thread.
-    ///
-    /// # Safety
-    /// The thread has not ended and is not in the shim; the reference is not kept until it is.
-    pub(super) unsafe fn state(self) -> &'static ThreadState {
-        // SAFETY: as the caller promises.
-        unsafe { thread_state::of_thread(self.0) }
-    }
-
-    /// Has the calling thread go on under this thread pointer, with the value that `errno` has now.
-    ///
-    /// # Safety
-    /// As for [`switch`]. References to what is the calling thread's own must not be used any more.
-    #[inline(never)]
-    pub(super) unsafe fn put_in_force(self) {
-        // SAFETY: as the caller promises; only this function's own code runs in between.
-        unsafe {
-            self.copy_errno();
-            if HAS_FSGSBASE.load(Ordering::Relaxed) {
-                core::arch::asm!("wrfsbase {}", in(reg) self.0, options(nostack));
-            } else {
-                kernel::set_thread_pointer(self.0);
-            }
-        }
-    }
-}
-
-/// The calling thread's thread pointer. The ABI keeps it at `fs:0`.
-pub(super) fn thread_pointer() -> ThreadPointer {
-    let pointer: usize;
-    // SAFETY: reads a word that every thread has.
-    unsafe {
-        core::arch::asm!(
-            "mov {}, qword ptr fs:[0]",
-            out(reg) pointer,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    ThreadPointer(pointer)
-}
-
 /// What storage a context is continued under.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Base {
@@ -339,14 +235,16 @@ impl Landing {
 #[inline(always)]
 pub(super) unsafe fn switch(save: &Saved, to: usize, base: Base, landing: Landing) {
     let Landing { busy, carrier } = landing;
-    // SAFETY: as the caller promises; all registers that the ABI has callees keep are kept.
     match base {
+        // SAFETY: as the caller promises; all registers that the ABI has callees keep are kept.
         Base::InForce => unsafe {
             mapper_switch_within_storage(save.as_ptr(), to, 0, busy, carrier);
         },
+        // SAFETY: likewise.
         Base::Of(pointer) if HAS_FSGSBASE.load(Ordering::Relaxed) => unsafe {
             mapper_switch(save.as_ptr(), to, pointer.0, busy, carrier);
         },
+        // SAFETY: likewise.
         Base::Of(pointer) => unsafe {
             mapper_switch_by_kernel(save.as_ptr(), to, pointer.0, busy, carrier);
         },
@@ -431,6 +329,8 @@ pub(super) unsafe fn fresh(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::virtual_team::errno;
+    use crate::virtual_team::thread_pointer::{current, knows_errno, prepare};
     use core::cell::Cell;
 
     struct PingPong {
@@ -468,7 +368,7 @@ mod tests {
         };
         let argument = (&raw const shared).cast();
         // SAFETY: the stack is large enough and lives until the end of the test.
-        let start = unsafe { fresh(top, modes(), thread_pointer(), count, argument) };
+        let start = unsafe { fresh(top, modes(), current(), count, argument) };
         shared.away.store(start, Ordering::Relaxed);
         for turn in 1..=3 {
             // SAFETY: the other context is either new or waits in `switch`.
@@ -488,7 +388,7 @@ mod tests {
     fn a_context_continues_where_it_was_left() {
         prepare();
         goes_there_and_back_under(Base::InForce);
-        goes_there_and_back_under(Base::Of(thread_pointer()));
+        goes_there_and_back_under(Base::Of(current()));
     }
 
     #[test]
@@ -517,13 +417,13 @@ mod tests {
         // SAFETY: it is the calling thread's.
         unsafe { errno::location().write(3) };
         // SAFETY: the stack is large enough and lives until the end of the test.
-        let start = unsafe { fresh(top, modes(), thread_pointer(), fail, argument) };
+        let start = unsafe { fresh(top, modes(), current(), fail, argument) };
         // SAFETY: the context is new.
         unsafe { switch(&shared.home, start, Base::InForce, Landing::silent()) };
         // SAFETY: it is the calling thread's.
         assert_eq!(unsafe { errno::location().read() }, 3);
         // SAFETY: the context is suspended, and the thread pointer this thread's.
-        unsafe { thread_pointer().take_errno(shared.away.load(Ordering::Relaxed)) };
+        unsafe { current().take_errno(shared.away.load(Ordering::Relaxed)) };
         // SAFETY: it is the calling thread's.
         assert_eq!(unsafe { errno::location().read() }, 7);
     }

@@ -11,6 +11,9 @@
 //! `pthread_getattr_np` tells the truth about its stack. With as many CPUs as members every member is
 //! a lead, and the team is an ordinary one.
 //!
+//! *Shared storage.* Where the program cannot tell (see `storage`) the members of a block run under the thread
+//! pointer of a lender instead, and one that begins when another is through does so on that one's stack.
+//!
 //! *Invariants.* Member 0 is the thread that begins the regions; its OS thread is never parked. The
 //! other OS threads are made when first needed and never end. A member runs in one place at a time:
 //! on its carrier, or on its host.
@@ -21,9 +24,10 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::carrier::Carrier;
-use super::context::{self, Base, Landing, Modes, Saved, ThreadPointer};
+use super::context::{self, Base, Landing, Modes, Saved};
 use super::exclusion::RuntimesLock;
 use super::share::Share;
+use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Mailbox;
 use super::{carrier, team};
 use crate::attachment;
@@ -207,7 +211,7 @@ impl Member {
 
     /// The calling thread becomes the member's OS thread.
     pub(super) fn adopt_this_thread(&self) {
-        let ThreadPointer(pointer) = context::thread_pointer();
+        let ThreadPointer(pointer) = thread_pointer::current();
         self.thread_pointer.store(pointer, Ordering::Relaxed);
         // SAFETY: takes nothing and cannot fail.
         let number = unsafe { libc::gettid() };
@@ -355,7 +359,7 @@ unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
     loop {
         team::run_body(member);
         member.keep_modes();
-        if context::thread_pointer() != member.thread_pointer() {
+        if thread_pointer::current() != member.thread_pointer() {
             // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
             unsafe { member.thread_pointer().copy_errno() };
         }

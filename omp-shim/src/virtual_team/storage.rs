@@ -1,6 +1,6 @@
 //! Thread-local storage: whether members have each their own, or share that of a lender.
 //!
-//! *Problem.* To change the thread pointer takes half of the time of a change of members. Most
+//! *Problem.* To change the thread pointer takes more than half of the time of a change of members. Most
 //! programs of loops and barriers could not tell if it stayed the same: nothing that they use there outlives
 //! the call of a library's function.
 //!
@@ -18,9 +18,9 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use super::context::{self, ThreadPointer};
 use super::member::Member;
 use super::team::MOST_MEMBERS;
+use super::thread_pointer::{self, ThreadPointer};
 use super::{blindness, kernel, quiet_thread};
 use crate::runtime::{self, Runtime};
 use crate::shield::shielded;
@@ -54,8 +54,9 @@ pub(super) fn examine() {
     let wants_own = environment::text(c"MAPPER_THREAD_STORAGE") == Some("own");
     let sees = || elf::find_trace(|file, trace| blindness::is_sighted(file, trace).then_some(()));
     // A look that fails has seen nothing.
-    let is_blind =
-        !wants_own && context::knows_errno() && shielded(|| Some(sees().is_none())) == Some(true);
+    let is_blind = !wants_own
+        && thread_pointer::knows_errno()
+        && shielded(|| Some(sees().is_none())) == Some(true);
     VERDICT.store(if is_blind { MAY_SHARE } else { OWN }, Ordering::Relaxed);
     attachment::report_storage(if is_blind {
         Storage::Shared
@@ -120,8 +121,8 @@ fn start_lender(place: &'static AtomicUsize) -> bool {
         let place = unsafe { &*place.cast::<AtomicUsize>() };
         // While it is itself, so that the slot in which its borrowers count bears its number.
         let _ = attachment::slot(thread_state::current());
-        let pointer = match context::knows_errno() {
-            true => context::thread_pointer().0,
+        let pointer = match thread_pointer::knows_errno() {
+            true => thread_pointer::current().0,
             false => UNFIT,
         };
         place.store(pointer, Ordering::Release);
@@ -143,7 +144,7 @@ fn start_lender(place: &'static AtomicUsize) -> bool {
 /// Whether a call for the place of `errno` is one of the program's, which may keep it. `caller` is the address
 /// that the call returns to.
 pub(super) fn is_claim(member: &'static Member, caller: usize) -> bool {
-    let is_own = context::thread_pointer() == member.thread_pointer();
+    let is_own = thread_pointer::current() == member.thread_pointer();
     if is_own && !member.lead().carrier.is_shared() {
         return false;
     }

@@ -15,7 +15,7 @@ use super::member::{CARRY, Member, start_thread};
 use super::share::{Entry, Loop, RING, Share};
 use super::storage::{self, Storage};
 use super::waiting::{self, Countdown, Expected, Rendezvous};
-use super::{Plan, carrier, context, control_variables, kernel, liveness, share};
+use super::{Plan, carrier, control_variables, kernel, liveness, share, thread_pointer};
 use crate::libgomp_regions::{Body, Outlined};
 use crate::runtime::Runtime;
 use crate::thread_state::{self, ThreadState};
@@ -179,7 +179,7 @@ fn make_members(size: u32) -> bool {
             // Memory that is not written takes none.
             let room = Box::leak(Box::<[Member]>::new_uninit_slice(MOST_MEMBERS as usize));
             MEMBERS.store(room.as_mut_ptr().cast(), Ordering::Release);
-            context::prepare();
+            thread_pointer::prepare();
         }
         let stack_bytes = control_variables::stack_bytes();
         for id in STARTED.load(Ordering::Relaxed)..size {
@@ -336,7 +336,8 @@ fn count_wait_for_region(lead: &Member) {
     }
 }
 
-/// Counts the waiting of the OS threads that carry nothing, which cannot do so themselves. For the pool's
+/// Counts the waiting of the OS threads that carry nothing, which cannot do so themselves. Lenders are among them,
+/// as they are among the threads that the daemon knows of. For the pool's
 /// owner, now and then.
 pub(crate) fn count_parked(thread: &ThreadState, now_ns: u64) {
     if !thread.owns_pool.get() {

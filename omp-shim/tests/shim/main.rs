@@ -17,4 +17,5 @@ mod parking;
 mod patience;
 mod progress;
 mod results;
+mod storage;
 mod virtual_teams;
