@@ -9,6 +9,9 @@
 //! the iterations; threads whose queue is empty take from the others. To the runtime the loop is one
 //! without iterations, which every thread begins and finds empty, so that its books are in order.
 //!
+//! *Virtual teams* dispense their loops themselves and have them dealt out here ([`SharedLoop`]), by the same rule
+//! (`virtual_team::share`).
+//!
 //! *The last iteration* is handed out alone, when all queues are empty: compilers take the thread that
 //! got it for the one with the final values of `lastprivate` variables, so it must not get another
 //! chunk afterwards.
@@ -18,7 +21,9 @@
 //! [`crate::parking`] holds here, too. Ordered loops and those of nested regions are left alone. With
 //! cancellation enabled (`OMP_CANCELLATION`) threads may leave a loop unseen, so it stays off.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::ffi::{c_int, c_uint, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::attachment;
 use crate::crew::Crew;
@@ -40,7 +45,14 @@ static ALL_HALLS: [Hall; HALLS] = [const { Hall::new() }; HALLS];
 
 /// Has loops dispensed so from now on.
 pub(crate) fn turn_on() {
-    ON.store(true, Ordering::Relaxed);
+    find_getcpu();
+    ON.store(true, Ordering::Release);
+}
+
+/// Whether loops are dispensed so.
+#[inline(always)]
+pub(crate) fn is_on() -> bool {
+    ON.load(Ordering::Acquire)
 }
 
 /// The loops of one region.
@@ -61,7 +73,7 @@ impl Hall {
     /// A hall for a region that starts, if loops are to be dispensed so and one is free.
     #[inline(always)]
     pub(crate) fn claim() -> Option<&'static Self> {
-        if ON.load(Ordering::Relaxed) {
+        if is_on() {
             return Self::claim_free();
         }
         None
@@ -73,12 +85,6 @@ impl Hall {
         ALL_HALLS
             .iter()
             .find(|hall| !hall.taken.swap(true, Ordering::Acquire))
-    }
-
-    /// Whether regions that start get one.
-    #[inline(always)]
-    pub(crate) fn are_wanted() -> bool {
-        ON.load(Ordering::Relaxed)
     }
 
     /// Gives it back when the region has ended, and with it all threads have left.
@@ -268,7 +274,7 @@ fn cap(cores: u64, remaining: u64) -> u64 {
 }
 
 impl SharedLoop {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             state: AtomicU64::new(FREE),
             left: AtomicU32::new(0),
@@ -281,6 +287,16 @@ impl SharedLoop {
             nodes: AtomicU64::new(0),
             queues: [const { Queue::new() }; NODES],
         }
+    }
+
+    /// Deals the iterations out to the nodes of the program's CPUs; `team` is how many threads there are to take
+    /// them, where the number of CPUs has not been decided.
+    pub(crate) fn deal(&self, span: Span, team: u32) {
+        let cpus = match attachment::cpu_count() {
+            0 => team,
+            cpus => cpus,
+        };
+        self.fill(span, cpus.into(), attachment::node_mask());
     }
 
     /// Deals the iterations out to these nodes.
@@ -319,6 +335,12 @@ impl SharedLoop {
             increment: self.increment.load(Ordering::Relaxed) as i64,
             count: self.count.load(Ordering::Relaxed),
         }
+    }
+
+    /// A chunk for the thread with number `rank`, which is the calling one, from the queue of the node it runs on
+    /// first.
+    pub(crate) fn take_here(&self, rank: u32) -> Option<Chunk> {
+        self.take(rank, place_of_this_cpu(self.nodes.load(Ordering::Relaxed)))
     }
 
     /// A chunk for the thread with number `rank` on that node, from the node's own queue first.
@@ -393,11 +415,7 @@ fn prepare(crew: &Crew, shared: &SharedLoop, number: u64, span: impl FnOnce() ->
                 .compare_exchange(FREE, BEING_MADE, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         if won && let Some(span) = span.take() {
-            let cpus = match attachment::cpu_count() {
-                0 => crew.runtime.max_threads(crew.family),
-                cpus => cpus,
-            };
-            shared.fill(span(), cpus.into(), attachment::node_mask());
+            shared.deal(span(), crew.runtime.max_threads(crew.family));
             shared.state.store(number, Ordering::Release);
             return;
         }
@@ -407,8 +425,7 @@ fn prepare(crew: &Crew, shared: &SharedLoop, number: u64, span: impl FnOnce() ->
 
 /// The thread's next chunk of the loop it is in.
 pub(crate) fn next(thread: &ThreadState, shared: &'static SharedLoop) -> Option<Chunk> {
-    let node = place_of_this_cpu(shared.nodes.load(Ordering::Relaxed));
-    let chunk = shared.take(thread.rank.get(), node);
+    let chunk = shared.take_here(thread.rank.get());
     if chunk.is_none() {
         thread.shared_loop.set(None);
         leave(thread, shared);
@@ -421,18 +438,31 @@ fn place_of_this_cpu(node_mask: u64) -> usize {
     if node_mask.count_ones() <= 1 {
         return 0;
     }
-    let (mut cpu, mut node) = (0_u32, 0_u32);
-    // SAFETY: the call fills in the two numbers and takes a null pointer for the third.
-    unsafe {
-        libc::syscall(
-            libc::SYS_getcpu,
-            &raw mut cpu,
-            &raw mut node,
-            core::ptr::null::<u32>(),
-        );
-    }
+    let node = node_of_this_cpu().unwrap_or(0);
     let bit = 1_u64.checked_shl(node).unwrap_or(0);
     (node_mask & bit.wrapping_sub(1)).count_ones() as usize % NODES
+}
+
+type GetCpu = unsafe extern "C" fn(*mut c_uint, *mut c_uint) -> c_int;
+
+/// The C library's `getcpu`, which asks the vDSO; null where there is none (glibc before 2.29).
+static GETCPU: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+fn find_getcpu() {
+    // SAFETY: the handle is a special one, the name a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"getcpu".as_ptr()) };
+    GETCPU.store(found, Ordering::Relaxed);
+}
+
+/// The NUMA node that the calling thread runs on, where that can be known without a system call.
+fn node_of_this_cpu() -> Option<u32> {
+    let getcpu = GETCPU.load(Ordering::Relaxed);
+    // SAFETY: the C library's function of that name has this type; null becomes `None`.
+    let getcpu = unsafe { core::mem::transmute::<*mut c_void, Option<GetCpu>>(getcpu) }?;
+    let (mut cpu, mut node) = (0, 0);
+    // SAFETY: it fills in the two numbers.
+    let failed = unsafe { getcpu(&raw mut cpu, &raw mut node) } != 0;
+    (!failed).then_some(node)
 }
 
 /// The thread needs the loop no more; the last one to say so frees its place.
@@ -515,6 +545,20 @@ mod tests {
                 assert!(done.iter().all(|times| times.load(Ordering::Relaxed) == 1));
             }
         }
+    }
+
+    #[test]
+    fn the_node_is_the_one_that_the_kernel_names() {
+        find_getcpu();
+        let by_call = || {
+            let (mut cpu, mut node) = (0_u32, 0_u32);
+            let nowhere = core::ptr::null::<u32>();
+            // SAFETY: the call fills in the two numbers and takes a null pointer for the third.
+            unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, &raw mut node, nowhere) };
+            node
+        };
+        // The thread may move in between.
+        assert!((0..100).any(|_| node_of_this_cpu() == Some(by_call())));
     }
 
     #[test]

@@ -172,7 +172,7 @@ macro_rules! start {
                 if let Some(member) = member_for(thread, Symbol::$name) {
                     let describe = || {
                         let division = division!($schedule, $($chunk)?);
-                        describe!(division, $($before,)? from, to, increment)
+                        describe!(division, $($before,)? from, to, increment).as_wanted()
                     };
                     let bounds = Bounds { first, end };
                     // SAFETY: the places are the caller's.

@@ -297,9 +297,10 @@ macro_rules! loop_regions {
             let beginning = parking::combined_loop(runtime, Dispensed::$kind, increment);
             let form = || {
                 let division = division!($schedule, runtime, $($chunk)?);
-                Form::Within(Loop::signed(
+                let work = Loop::signed(
                     start, end, increment, division.schedule, division.chunk
-                ))
+                );
+                Form::Within(work.as_wanted())
             };
             let runs = if increment > 0 { start < end } else { start > end };
             let span = || Span::until(start, end, increment, runs);

@@ -18,7 +18,7 @@
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, offset_of, size_of};
 
-use crate::adaptive_schedule::Hall;
+use crate::adaptive_schedule::{self, Hall};
 use crate::attachment;
 use crate::crew::{Beginning, Crew, Outer};
 use crate::crew_place::{Place, Ready};
@@ -157,7 +157,7 @@ unsafe extern "C-unwind" fn fork_begin(
     };
     if let Some(runtime) = runtime::of_known_caller(thread, location as usize)
         && !thread.clause_announced.get()
-        && !Hall::are_wanted()
+        && !adaptive_schedule::is_on()
         && let Some(ready) = Ready::like(&crew_of(thread, runtime, body))
         && let Some(routine) = region::resume_routine(thread, runtime, ready.known())
     {

@@ -22,6 +22,8 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use super::shared_memory::Memory;
+use super::team;
+use crate::adaptive_schedule::{self, SharedLoop, Span};
 
 /// How iterations are divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +35,8 @@ pub(crate) enum Schedule {
     Dynamic,
     /// Chunks that shrink with what is left.
     Guided,
+    /// Chunks that grow while they take little time ([`crate::adaptive_schedule`]).
+    Adaptive,
 }
 
 /// A loop to be divided.
@@ -60,6 +64,26 @@ impl Loop {
         Self {
             memory_bytes,
             ..self
+        }
+    }
+
+    /// The same in growing chunks, if it is one that hands chunks to whoever asks and the user wants such.
+    pub(crate) fn as_wanted(self) -> Self {
+        let schedule = match self.schedule {
+            Schedule::Dynamic | Schedule::Guided if adaptive_schedule::is_on() => {
+                Schedule::Adaptive
+            }
+            schedule => schedule,
+        };
+        Self { schedule, ..self }
+    }
+
+    fn span(&self) -> Span {
+        Span {
+            from: self.start,
+            to: self.end,
+            increment: self.step,
+            count: self.count,
         }
     }
 
@@ -164,6 +188,8 @@ pub(super) struct Share {
     chunk: AtomicU64,
     memory: Memory,
     next: OwnLine,
+    /// What is left of the loop, if its chunks grow.
+    growing: SharedLoop,
 }
 
 /// The next iteration to hand out; all threads write here, so it has a cache line to itself.
@@ -204,6 +230,7 @@ impl Share {
             chunk: AtomicU64::new(0),
             memory: Memory::new(),
             next: OwnLine(AtomicU64::new(0)),
+            growing: SharedLoop::new(),
         }
     }
 
@@ -242,6 +269,9 @@ impl Share {
         self.chunk.store(work.chunk, Ordering::Relaxed);
         self.next.0.store(0, Ordering::Relaxed);
         self.memory.provide(work.memory_bytes);
+        if work.schedule == Schedule::Adaptive {
+            self.growing.deal(work.span(), team::size());
+        }
     }
 
     /// The memory that the threads in the construct share; null if it has none.
@@ -273,6 +303,8 @@ impl Share {
             take_dynamic(&self.next.0, count, chunk)?
         } else if schedule == Schedule::Guided as u32 {
             take_guided(&self.next.0, count, chunk, asker.team)?
+        } else if schedule == Schedule::Adaptive as u32 {
+            return self.take_growing(asker.id);
         } else {
             static_part(count, chunk, asker)?
         };
@@ -287,6 +319,18 @@ impl Share {
                 value(last)
             },
             iterations: last - first,
+        })
+    }
+}
+
+impl Share {
+    #[cold]
+    fn take_growing(&self, id: u32) -> Option<Chunk> {
+        let chunk = self.growing.take_here(id)?;
+        Some(Chunk {
+            first: chunk.first,
+            end: chunk.end,
+            iterations: chunk.count,
         })
     }
 }
@@ -385,7 +429,8 @@ mod tests {
 
     #[test]
     fn every_schedule_hands_out_every_iteration_once() {
-        for schedule in [Schedule::Static, Schedule::Dynamic, Schedule::Guided] {
+        use Schedule::{Adaptive, Dynamic, Guided, Static};
+        for schedule in [Static, Dynamic, Guided, Adaptive] {
             for chunk in [0, 1, 3, 100] {
                 for (start, end, step) in
                     [(0, 37, 1), (5, 40, 3), (40, 3, -4), (3, 3, 1), (9, 2, 2)]

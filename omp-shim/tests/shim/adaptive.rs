@@ -2,7 +2,7 @@
 
 use mapper_abi::TeamMode;
 
-use crate::harness::{COMPILERS, Program};
+use crate::harness::{COMPILERS, Compiler, Program};
 
 const ADAPTIVE: (&str, &str) = ("MAPPER_SCHEDULE", "adaptive");
 
@@ -110,6 +110,42 @@ fn the_first_region_has_growing_chunks_already() {
             managed.page.publish(2, TeamMode::Fixed);
             let changes: u32 = managed.run().output().trim().parse().unwrap();
             assert!(changes < 500, "{compiler:?} {arguments:?}: {changes}");
+        }
+    }
+}
+
+#[test]
+fn virtual_teams_have_growing_chunks_too() {
+    let program = Program::new(Compiler::Gcc, "only_region.c");
+    for cpus in [1, 2] {
+        for arguments in [&[][..], &["combined"]] {
+            let managed = program.managed().threads(4).virtually(cpus).args(arguments);
+            let mut managed = managed.env(ADAPTIVE.0, ADAPTIVE.1);
+            let changes: u32 = managed.run().output().trim().parse().unwrap();
+            let report = managed.page.report();
+            assert_eq!((report.teams_off, report.team_size), (None, cpus));
+            assert!(changes < 500, "{cpus} {arguments:?}: {changes}");
+        }
+    }
+}
+
+#[test]
+fn virtual_teams_give_the_results_of_a_plain_run_in_growing_chunks() {
+    for source in ["lastprivate.c", "short_loops.c", "constructs.c"] {
+        let program = Program::new(Compiler::Gcc, source);
+        for schedule in ["dynamic", "guided,3", "static"] {
+            let environment = [("OMP_NUM_THREADS", "4"), ("OMP_SCHEDULE", schedule)];
+            let plain = program.run_plainly(&[], &environment);
+            for cpus in [1, 2, 4] {
+                let managed = program.managed().threads(4).virtually(cpus);
+                let managed = managed.env("OMP_SCHEDULE", schedule);
+                let outcome = managed.env(ADAPTIVE.0, ADAPTIVE.1).run();
+                assert_eq!(
+                    outcome.output(),
+                    plain.output(),
+                    "{source} {schedule} {cpus}"
+                );
+            }
         }
     }
 }
