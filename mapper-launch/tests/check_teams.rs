@@ -1,13 +1,17 @@
 //! `--check-teams` finds out which modes a program tolerates, and `--teams auto` uses it.
 //!
-//! The programs here are shell scripts that behave differently by what they find in their
+//! Most programs here are shell scripts that behave differently by what they find in their
 //! environment, so that nothing depends on an OpenMP runtime. They say themselves in the page that
-//! they have used one, as the shim would; a library that does nothing plays the shim.
+//! they have used one, as the shim would; a library that does nothing plays the shim. Those in C are
+//! checked with the shim itself.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot go on shall panic
 
 mod support;
 
+use mapper_control::Request;
+use mapper_control::fake::Seen;
+use mapper_model::TeamMode;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -117,6 +121,72 @@ fn auto_uses_the_fastest_safe_mode_of_this_very_program() {
     bench.script("echo done # changed");
     let said = launched().stderr;
     assert!(said.contains("has not been checked"), "{said}");
+}
+
+/// The modes in which a program was asked for at the daemon.
+fn modes_asked_for(stage: &Stage) -> Vec<TeamMode> {
+    let seen = stage.daemon().seen();
+    let mode = |seen: &Seen| match seen {
+        Seen::Call(Request::Launch(launch)) => Some(launch.spec.teams),
+        _ => None,
+    };
+    seen.iter().filter_map(mode).collect()
+}
+
+/// Checks a program of gcc's with the shim itself; returns what was said, and what a launch with
+/// `--teams auto` printed.
+fn checked_and_launched(bench: &Bench, source: &str) -> (String, String) {
+    let program = support::compiled(source, source.trim_end_matches(".c"), &["-fopenmp"]);
+    let with_shim = || {
+        let mut launch = bench.stage.bare(LAUNCHER);
+        launch
+            .env("XDG_STATE_HOME", bench.folder.path())
+            // Also where the machine has one CPU.
+            .env("OMP_NUM_THREADS", "2")
+            .arg("--shim")
+            .arg(support::real_shim());
+        launch
+    };
+    let outcome = run(with_shim().args(["--check-teams", "--"]).arg(&program));
+    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    let mut launch = with_shim();
+    launch
+        .args(["--teams", "auto", "--socket"])
+        .arg(bench.stage.socket());
+    let launched = run(launch.arg("--").arg(&program));
+    assert_eq!(told(launched.status), "exit 0", "{}", launched.stderr);
+    assert_eq!(launched.stderr, "");
+    (outcome.stdout, launched.stdout)
+}
+
+#[test]
+fn a_program_that_stores_its_team_size_is_not_safe_to_follow_and_auto_keeps_off_that() {
+    let bench = Bench::new();
+    let (said, printed) = checked_and_launched(&bench, "stored_team.c");
+    let line = "follow   not safe: prints something else on one CPU";
+    assert!(said.contains(line), "{said}");
+    assert!(said.contains("fixed    safe"), "{said}");
+    assert!(said.contains("virtual  safe"), "{said}");
+    // By time alone it would be the best: it leaves out work.
+    assert_ne!(modes_asked_for(&bench.stage), [TeamMode::Follow], "{said}");
+    assert_eq!(printed, "right\n");
+}
+
+#[test]
+fn virtual_teams_are_not_for_a_program_with_tasks() {
+    let bench = Bench::new();
+    let (said, printed) = checked_and_launched(&bench, "with_tasks.c");
+    let line = said.lines().find(|line| line.starts_with("virtual"));
+    let line = line.unwrap_or_default();
+    assert!(
+        line.starts_with("virtual  not for this program ("),
+        "{said}"
+    );
+    assert!(line.contains("tasks"), "{said}");
+    assert!(said.contains("fixed    safe"), "{said}");
+    assert!(said.contains("follow   safe"), "{said}");
+    assert_ne!(modes_asked_for(&bench.stage), [TeamMode::Virtual], "{said}");
+    assert_eq!(printed, "400\n");
 }
 
 #[test]

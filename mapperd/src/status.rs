@@ -3,7 +3,7 @@
 use crate::limited;
 use crate::message::{Answer, Peer, Served};
 use crate::state::{App, Daemon};
-use mapper_abi::{ReportFlags, RuntimeReport, Runtimes, TeamsOff};
+use mapper_abi::{ReportFlags, RuntimeReport, Runtimes};
 use mapper_control::schema::{
     AppStatus, CurveEntry, DaemonStatus, DecisionEntry, ExplainReply, Partition, PartitionStatus,
     PoliciesReply, PolicyEntry, PolicyKind, RuntimeState, RuntimeStatus, Selection, SocketLayout,
@@ -368,7 +368,7 @@ fn report_notes(report: &RuntimeReport) -> Vec<String> {
         }
     }
     if let Some(off) = report.teams_off {
-        notes.push(teams_note(off).to_owned());
+        notes.push(off.to_string());
     }
     match report.preemptions {
         0 => {}
@@ -378,49 +378,6 @@ fn report_notes(report: &RuntimeReport) -> Vec<String> {
         )),
     }
     notes
-}
-
-/// Why the teams of an application are not what was asked for.
-const fn teams_note(off: TeamsOff) -> &'static str {
-    match off {
-        TeamsOff::SetNumThreads => "teams do not follow: it calls omp_set_num_threads",
-        TeamsOff::SetDynamic => "teams do not follow: it calls omp_set_dynamic(0)",
-        TeamsOff::Clause => "teams do not follow: it gives its regions a num_threads clause",
-        TeamsOff::Ordered => "teams are not virtual: it has ordered or doacross loops",
-        TeamsOff::Tasks => "teams are not virtual: it has tasks",
-        TeamsOff::TaskReduction => "teams are not virtual: it has reductions over tasks",
-        TeamsOff::Cancellation => "teams are not virtual: it cancels constructs",
-        TeamsOff::Offloading => "teams are not virtual: it has teams or target regions",
-        TeamsOff::Sanitizer => "teams are not virtual: it was compiled with a sanitizer",
-        TeamsOff::ThreadBound => {
-            "teams are not virtual: it uses robust or priority-inheriting mutexes, or restartable \
-             sequences, which belong to the kernel's threads"
-        }
-        TeamsOff::Binding => {
-            "teams are not virtual: OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY binds its threads"
-        }
-        TeamsOff::NestedSizes => {
-            "teams are not virtual: OMP_NUM_THREADS gives sizes for nested teams"
-        }
-        TeamsOff::Platform => {
-            "teams are not virtual: the kernel lacks membarrier, or the program has a shadow stack"
-        }
-        TeamsOff::Unserved => {
-            "teams are not virtual: it calls functions of libgomp that virtual teams do not serve"
-        }
-        TeamsOff::Dynamic => {
-            "teams are not virtual: OMP_DYNAMIC or omp_set_dynamic lets the runtime choose their sizes; \
-             use --teams follow"
-        }
-        TeamsOff::TooLarge => {
-            "some teams are not virtual: they have more than 512 threads, or than OMP_THREAD_LIMIT allows, \
-             or than the system lets the program have"
-        }
-        TeamsOff::Stalled => {
-            "teams are not virtual any more: its threads wait for one another without OpenMP, or sleep or \
-             have very unequal work between its constructs"
-        }
-    }
 }
 
 fn told(reasons: &[Reason]) -> Vec<ToldReason> {
@@ -434,6 +391,7 @@ fn count(sets: &[CpuSet]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mapper_abi::TeamsOff;
 
     #[test]
     fn what_ended_for_good_is_told() {
@@ -453,21 +411,5 @@ mod tests {
             assert!(note.starts_with(word), "{note}");
         }
         assert!(report_notes(&RuntimeReport::default()).is_empty());
-    }
-
-    /// Which program gets which is shown in `tests/runtime_interface.rs`.
-    #[test]
-    fn every_reason_for_other_teams_than_asked_for_has_a_sentence_of_its_own() {
-        let reasons: Vec<TeamsOff> = (0..100).filter_map(TeamsOff::from_raw).collect();
-        assert!(reasons.contains(&TeamsOff::Platform), "{reasons:?}");
-        let mut notes: Vec<&str> = reasons.into_iter().map(teams_note).collect();
-        for note in &notes {
-            let (teams, why) = note.split_once(": ").unwrap();
-            assert!(teams.contains("teams") && !why.is_empty(), "{note}");
-        }
-        let count = notes.len();
-        notes.sort_unstable();
-        notes.dedup();
-        assert_eq!(notes.len(), count);
     }
 }

@@ -1,5 +1,7 @@
 //! What an application says about itself as a whole, as plain bounded values.
 
+use core::fmt;
+
 use bitflags::bitflags;
 
 use crate::allocation::Generation;
@@ -102,6 +104,52 @@ impl TeamsOff {
     }
 }
 
+/// In a sentence for people.
+impl fmt::Display for TeamsOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sentence = match self {
+            Self::SetNumThreads => "teams do not follow: it calls omp_set_num_threads",
+            Self::SetDynamic => "teams do not follow: it calls omp_set_dynamic(0)",
+            Self::Clause => "teams do not follow: it gives its regions a num_threads clause",
+            Self::Ordered => "teams are not virtual: it has ordered or doacross loops",
+            Self::Tasks => "teams are not virtual: it has tasks",
+            Self::TaskReduction => "teams are not virtual: it has reductions over tasks",
+            Self::Cancellation => "teams are not virtual: it cancels constructs",
+            Self::Offloading => "teams are not virtual: it has teams or target regions",
+            Self::Sanitizer => "teams are not virtual: it was compiled with a sanitizer",
+            Self::ThreadBound => {
+                "teams are not virtual: it uses robust or priority-inheriting mutexes, or restartable \
+                 sequences, which belong to the kernel's threads"
+            }
+            Self::Binding => {
+                "teams are not virtual: OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY binds its threads"
+            }
+            Self::NestedSizes => {
+                "teams are not virtual: OMP_NUM_THREADS gives sizes for nested teams"
+            }
+            Self::Platform => {
+                "teams are not virtual: the kernel lacks membarrier, or the program has a shadow stack"
+            }
+            Self::Unserved => {
+                "teams are not virtual: it calls functions of libgomp that virtual teams do not serve"
+            }
+            Self::Dynamic => {
+                "teams are not virtual: OMP_DYNAMIC or omp_set_dynamic lets the runtime choose their sizes; \
+                 use --teams follow"
+            }
+            Self::TooLarge => {
+                "some teams are not virtual: they have more than 512 threads, or than OMP_THREAD_LIMIT allows, \
+                 or than the system lets the program have"
+            }
+            Self::Stalled => {
+                "teams are not virtual any more: its threads wait for one another without OpenMP, or sleep or \
+                 have very unequal work between its constructs"
+            }
+        };
+        f.write_str(sentence)
+    }
+}
+
 /// What an application says about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RuntimeReport {
@@ -130,5 +178,26 @@ impl RuntimeReport {
     #[must_use]
     pub const fn attached(&self) -> bool {
         !self.runtimes.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which program gets which is shown in `mapperd/tests/runtime_interface.rs`.
+    #[test]
+    fn every_reason_for_other_teams_than_asked_for_has_a_sentence_of_its_own() {
+        let reasons: Vec<TeamsOff> = (0..100).filter_map(TeamsOff::from_raw).collect();
+        assert!(reasons.contains(&TeamsOff::Platform), "{reasons:?}");
+        let mut notes: Vec<String> = reasons.iter().map(TeamsOff::to_string).collect();
+        for note in &notes {
+            let (teams, why) = note.split_once(": ").unwrap();
+            assert!(teams.contains("teams") && !why.is_empty(), "{note}");
+        }
+        let count = notes.len();
+        notes.sort_unstable();
+        notes.dedup();
+        assert_eq!(notes.len(), count);
     }
 }

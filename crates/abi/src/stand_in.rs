@@ -108,7 +108,7 @@ impl StandIn {
     pub fn real_teams_because(&self) -> Option<String> {
         let report = self.report();
         match report.teams_off {
-            Some(why) => Some(format!("{why:?}")),
+            Some(why) => Some(why.to_string()),
             None if self.mode == TeamMode::Virtual && report.runtimes == Runtimes::LIBOMP => {
                 Some("its OpenMP runtime is not libgomp".to_owned())
             }

@@ -273,8 +273,16 @@ pub(crate) fn shim() -> &'static Path {
     BUILT.get_or_init(|| compiled("shim.c", "shim.so", &["-shared", "-fPIC"]))
 }
 
+/// The shim itself, which cargo puts beside the tests.
+pub(crate) fn real_shim() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let shim = test.with_file_name("libmapper_omp.so");
+    assert!(shim.exists(), "{} is missing", shim.display());
+    shim
+}
+
 /// Compiles a program with the C compiler that rustc links with.
-fn compiled(source: &str, name: &str, flags: &[&str]) -> PathBuf {
+pub(crate) fn compiled(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
