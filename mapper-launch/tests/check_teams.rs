@@ -166,7 +166,6 @@ fn a_program_that_stores_its_team_size_is_not_safe_to_follow_and_auto_keeps_off_
     let line = "follow   not safe: prints something else on one CPU";
     assert!(said.contains(line), "{said}");
     assert!(said.contains("fixed    safe"), "{said}");
-    assert!(said.contains("virtual  safe"), "{said}");
     // By time alone it would be the best: it leaves out work.
     assert_ne!(modes_asked_for(&bench.stage), [TeamMode::Follow], "{said}");
     assert_eq!(printed, "right\n");

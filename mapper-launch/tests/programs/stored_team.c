@@ -3,7 +3,7 @@
 #include <omp.h>
 #include <stdio.h>
 
-#define ROUNDS 40
+#define ROUNDS 400
 #define MOST 1024
 
 static double work(int turns)
@@ -21,7 +21,7 @@ int main(void)
     for (int round = 1; round <= ROUNDS; round++) {
 #pragma omp parallel
         {
-            work(2000000 / team);
+            work(200000 / team);
             done[omp_get_thread_num()] = round;
         }
         for (int i = 0; i < team; i++) wrong += done[i] != round;

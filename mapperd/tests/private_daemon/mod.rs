@@ -7,6 +7,8 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub(crate) mod launcher;
+
 use mapper_control::schema::{LaunchRequest, RuntimeChoice, Status};
 use mapper_control::{Client, ClientError, Launched};
 use mapper_model::{AppName, AppSpec, CpuSet, ThreadId};

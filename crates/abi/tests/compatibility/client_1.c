@@ -1,5 +1,6 @@
 /* An application's runtime as of the first page: knows nothing of what was added since. Reads the
- * allocation, counts in a slot, says which runtime it is, and prints what it was told. */
+ * allocation, counts in a slot, says which runtime it is, and prints what it was told.
+ * Stays as long as its input. */
 #define _GNU_SOURCE
 #include "mapper_page_1.h"
 #include <fcntl.h>
@@ -44,5 +45,8 @@ int main(void)
     __atomic_store_n(&page->report.applied_sequence, before, __ATOMIC_RELAXED);
     __atomic_store_n(&page->report.team_size, cpus, __ATOMIC_RELAXED);
     printf("%u cpus, mode %u, mask %llx\n", cpus, mode, (unsigned long long)mask);
+    fflush(stdout);
+    while (getchar() != EOF)
+        ;
     return 0;
 }

@@ -1,0 +1,35 @@
+/* Says to mapper what each line of input wants, and answers with the CPUs that it has.
+ *
+ *     declare LEAST MOST
+ *     serial N            N more serial phases, or fewer
+ *     work AMOUNT         says so much work done
+ *     wait SECONDS        first waits for another allocation than the one it last told of */
+#include <mapper.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(void)
+{
+    char line[100], word[100];
+    struct mapper_allocation now = {0, 0, 0};
+    if (!mapper_get_allocation(&now)) return 1;
+    while (fgets(line, sizeof line, stdin)) {
+        double one = 0, other = 0;
+        word[0] = 0;
+        sscanf(line, "%99s %lf %lf", word, &one, &other);
+        if (!strcmp(word, "declare")) {
+            mapper_declare_cpus((uint32_t)one, (uint32_t)other);
+        } else if (!strcmp(word, "serial")) {
+            for (; one > 0; one--) mapper_serial_begin();
+            for (; one < 0; one++) mapper_serial_end();
+        } else if (!strcmp(word, "work")) {
+            mapper_work_done(one);
+        } else if (!strcmp(word, "wait")) {
+            if (mapper_wait(now.generation, one, &now) != 1) return 2;
+        }
+        if (strcmp(word, "wait")) mapper_get_allocation(&now);
+        printf("%u\n", now.cpu_count);
+        fflush(stdout);
+    }
+    return 0;
+}
