@@ -36,6 +36,12 @@ pub(super) fn mean_ratio(b: &Book<'_>, suites: &[&str]) -> Option<f64> {
     geometric(ratios(b, suites)?)
 }
 
+/// CPUs on which a program alone is fastest.
+fn best_count(b: &Book<'_>, app: &str) -> Option<f64> {
+    let cell = b.cell("mapper-alone", app, "oracle")?;
+    Some(cell.apps.first()?.mean_cpus)
+}
+
 /// What Table 4 counts.
 #[derive(Clone, Copy)]
 enum Changes {
@@ -93,6 +99,18 @@ pub(super) const TARGETS: &[Target] = &[
                 0.068,
                 |b| b.mix_gain("mapper-alone", "ALS", "oracle", "linux"),
             ),
+            number("SVD alone, best count", 20.0, 15.0, 25.0, |b| {
+                best_count(b, "SVD")
+            }),
+            number("SGD alone, best count", 20.0, 15.0, 25.0, |b| {
+                best_count(b, "SGD")
+            }),
+            number("BSGD alone, best count", 20.0, 15.0, 25.0, |b| {
+                best_count(b, "BSGD")
+            }),
+            number("ALS alone, best count", 20.0, 15.0, 25.0, |b| {
+                best_count(b, "ALS")
+            }),
         ],
     ),
     calibrate(

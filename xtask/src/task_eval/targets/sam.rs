@@ -1,7 +1,7 @@
 //! SAM-MPH's published numbers [SAM-MPH §3, §5].
 
-use super::book::{Book, descending};
-use super::{Target, calibrate, number, validate};
+use super::book::{Book, descending, yes};
+use super::{Target, calibrate, holds, number, validate};
 
 /// How its suites begin.
 const PAPER: &str = "sam-";
@@ -70,13 +70,14 @@ pub(super) const TARGETS: &[Target] = &[
     validate(
         "SM-4",
         "SAM-MPH §5.2",
-        &[number(
-            "one program on 80 CPUs, over Linux",
-            0.57,
-            0.35,
-            0.8,
-            |b| b.gain(FIG4, "sam_mph", "linux"),
-        )],
+        &[
+            number("one program on 80 CPUs, over Linux", 0.57, 0.35, 0.8, |b| {
+                b.gain(FIG4, "sam_mph", "linux")
+            }),
+            holds("at least the best fixed mapping, on average", |b| {
+                yes(b.overall(FIG4, "sam_mph")? >= 1.0)
+            }),
+        ],
     ),
     validate(
         "SM-5",
