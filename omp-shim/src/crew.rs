@@ -426,6 +426,7 @@ impl ThreadState {
             false => 0,
         };
         self.rank.set(rank);
+        self.passes_since_us.set(0);
     }
 }
 

@@ -55,6 +55,18 @@ pub(crate) fn launchers_spin_turns() -> Option<u32> {
     text(c"MAPPER_SPIN_TURNS")?.parse().ok()
 }
 
+/// Whether libgomp's threads sleep as soon as they wait, by the variables that it reads.
+pub(crate) fn libgomp_sleeps_at_once() -> bool {
+    sleeps_at_once(text(c"GOMP_SPINCOUNT"), text(c"OMP_WAIT_POLICY"))
+}
+
+fn sleeps_at_once(spin_count: Option<&str>, wait_policy: Option<&str>) -> bool {
+    match spin_count {
+        Some(count) => leading_number(count) == Some(0),
+        None => wait_policy.is_some_and(|policy| policy.trim().eq_ignore_ascii_case("passive")),
+    }
+}
+
 /// Which of the runtimes may spin for long at a barrier, judging by the environment.
 pub(crate) fn spinning_runtimes() -> Runtimes {
     spinning(WaitSettings {
@@ -153,6 +165,14 @@ mod tests {
             block_time: Some("0"),
         };
         assert_eq!(spinning(settings), Runtimes::empty());
+    }
+
+    #[test]
+    fn threads_sleep_at_once_without_turns_or_by_the_policy() {
+        assert!(sleeps_at_once(Some("0"), Some("active")));
+        assert!(sleeps_at_once(None, Some(" PASSIVE")));
+        assert!(!sleeps_at_once(Some("1"), Some("passive")));
+        assert!(!sleeps_at_once(None, None));
     }
 
     #[test]

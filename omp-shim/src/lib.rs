@@ -15,7 +15,7 @@
 //! | `team` | how many threads a region may have: a pure decision |
 //! | `crew` | the threads of a region, as they know of each other |
 //! | `crew_place` | where that knowledge lies, so that it need not travel between caches |
-//! | `parking` | threads without a CPU leave dispensed loops to the others |
+//! | `parking`, `loop_length` | threads without a CPU leave dispensed loops to the others, unless the loops are short |
 //! | `virtual_team` | regions whose logical threads share as many OS threads as there are CPUs |
 //! | `pass_on` | functions that are answered in virtual teams and passed on elsewhere |
 //! | `adaptive_schedule` | loops whose chunks grow, dispensed by the shim |
@@ -63,6 +63,7 @@ mod libomp_barrier;
 mod libomp_dispatch;
 mod libomp_regions;
 mod libomp_static;
+mod loop_length;
 mod parking;
 mod pass_on;
 mod patience;

@@ -11,6 +11,8 @@
 //! that of a conforming run, whatever the runtime and the kind of the loop, and nothing has to be
 //! known of the runtime's work shares. Thread 0 never parks.
 //!
+//! *Short loops* are not worth it where threads sleep at the loop's end without ado ([`crate::loop_length`]).
+//!
 //! *Waking.* Sleepers of all teams share one bell in the page ([`mapper_abi::doorbell`]). The daemon
 //! rings it with each allocation, a thread that finds a loop exhausted rings it when members of its
 //! crew are parked. A thread that was woken for nothing goes back to sleep.
@@ -29,7 +31,8 @@ use core::time::Duration;
 use mapper_abi::doorbell::{self, WaitEnd};
 
 use crate::attachment;
-use crate::crew::Beginning;
+use crate::crew::{Beginning, Crew};
+use crate::loop_length::{self, Excess, LoopLength};
 use crate::progress;
 use crate::runtime::{Family, Runtime};
 use crate::thread_state::ThreadState;
@@ -42,6 +45,8 @@ const PATIENCE_TIMES: u32 = 3;
 
 /// How often none had.
 static STALLED: AtomicU32 = AtomicU32::new(0);
+/// How long the program's loops last.
+static LOOPS: LoopLength = LoopLength::new();
 
 /// Whether a loop's iterations are dispensed in chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,13 +146,20 @@ fn park(thread: &ThreadState) {
         return;
     }
     let number = thread.loops_begun.get();
+    if passes(thread, crew) {
+        return;
+    }
     // Seen when half of the patience is over: what was completed just before is counted by then.
     let mut done_before = None;
     let parked_ns = progress::now_ns();
     crew.park();
     loop {
         let heard = doorbell::listen(bell);
-        if !is_excess(thread) || crew.is_exhausted(number) {
+        if crew.is_exhausted(number) {
+            LOOPS.note(progress::now_ns().saturating_sub(parked_ns));
+            break;
+        }
+        if !is_excess(thread) {
             break;
         }
         if doorbell::wait(bell, heard, PATIENCE / 2) == WaitEnd::TimedOut {
@@ -163,4 +175,19 @@ fn park(thread: &ThreadState) {
     }
     crew.unpark();
     waits::count(thread, progress::now_ns().saturating_sub(parked_ns));
+}
+
+/// Whether the thread goes on without a CPU of its own, as loops are short.
+fn passes(thread: &ThreadState, crew: &Crew) -> bool {
+    // libomp's threads do not sleep at once by the same variables.
+    if crew.family != Family::Gomp || !loop_length::waiting_is_sleep() {
+        return false;
+    }
+    match LOOPS.decide(thread.passes_since_us.get(), progress::now_ns()) {
+        Excess::PassesSince(since_us) => {
+            thread.passes_since_us.set(since_us);
+            true
+        }
+        Excess::Parks => false,
+    }
 }

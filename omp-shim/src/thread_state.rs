@@ -53,6 +53,9 @@ pub(crate) struct ThreadState {
     /// The thread's number in its team while it is in a dispensed loop; else 0, the number of the
     /// thread that is never parked.
     pub(crate) rank: Cell<u32>,
+    /// Since when it takes chunks of that loop without a CPU of its own ([`crate::loop_length`]); 0 if it
+    /// does not.
+    pub(crate) passes_since_us: Cell<u32>,
     /// The innermost region begun by a legacy `GOMP_parallel_*start` and not ended yet.
     pub(crate) open_legacy: Cell<Option<NonNull<OpenLegacy>>>,
     /// `omp_get_max_threads()` before the thread's first outermost region.

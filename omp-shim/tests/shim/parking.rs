@@ -167,3 +167,44 @@ fn short_loops_are_right(compiler: Compiler) {
         }
     }
 }
+
+/// What threads for which there is no CPU did in short loops, and in a long one after them; nothing when the machine
+/// was so busy that no thread of the program got on for long, which ends parking.
+fn done_by_excess_threads(spin_count: &str) -> Option<[u64; 2]> {
+    let program = Program::new(Compiler::Gcc, "long_after_short.c");
+    let managed = program.managed().threads(4);
+    let mut managed = managed.env("GOMP_SPINCOUNT", spin_count);
+    managed.page.publish(1, mapper_abi::TeamMode::Fixed);
+    let outcome = managed.run();
+    let flags = managed.page.report().flags;
+    let words: Vec<&str> = outcome.output().split_whitespace().collect();
+    let ["short", short, "long", long, "left", "out", "0"] = words[..] else {
+        panic!("{words:?}");
+    };
+    let done = [short, long].map(|count| count.parse().unwrap());
+    (!flags.contains(ReportFlags::PARKING_ENDED)).then_some(done)
+}
+
+/// The same of the first of some runs that tells it.
+fn done_by_excess_threads_that_park(spin_count: &str) -> [u64; 2] {
+    (0..8)
+        .find_map(|_| done_by_excess_threads(spin_count))
+        .expect("parking was ended in each of eight runs")
+}
+
+/// Of the iterations counted of either, some hundredths. Nobody sleeps for longer than 200 ms without a chunk, and on a
+/// busy machine the loops take long.
+const FEW: [u64; 2] = [320, 1_000];
+
+#[test]
+fn nobody_parks_in_short_loops_where_waiting_is_sleep_until_one_is_long() {
+    let [short, long] = done_by_excess_threads_that_park("0");
+    assert!(short > 0, "they parked in short loops");
+    assert!(long < FEW[1], "{long} late iterations of a long loop");
+}
+
+#[test]
+fn excess_threads_park_in_short_loops_too_where_waiting_is_spinning() {
+    let [short, long] = done_by_excess_threads_that_park("300");
+    assert!(short < FEW[0] && long < FEW[1], "{short} {long}");
+}
