@@ -11,6 +11,7 @@
 //! | `KMP_BLOCKTIME` | [`BLOCK_TIME`] | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
 //! | `LD_PRELOAD` | the shim, before the user's | there is no page |
+//! | `OMP_TOOL_LIBRARIES` | the shim, for copies of libomp that it does not come before | set by the user, or there is no page |
 //! | `MAPPER_SCHEDULE` | `--schedule`, or what a rule of the operator says | nothing is said |
 //! | `MAPPER_SPIN_TURNS` | the same as `GOMP_SPINCOUNT`, for the shim, which may let threads spin longer that nobody else misses | there is no page, or `GOMP_SPINCOUNT` is not set here, or to 0 |
 //! | `MAPPER_PAGE`, `MAPPER_TOKEN`, `MAPPER_TEAMS` | for the shim | there is no page |
@@ -177,6 +178,9 @@ pub(crate) fn assignments(
     if let Some(runtime) = &granted.runtime {
         let preload = shim::preload(&runtime.shim, users.get("LD_PRELOAD"));
         set.push(Assignment::new("LD_PRELOAD", preload));
+        if unset(&["OMP_TOOL_LIBRARIES"]) {
+            set.push(Assignment::new("OMP_TOOL_LIBRARIES", &runtime.shim));
+        }
         set.push(Assignment::new("MAPPER_PAGE", &runtime.page));
         set.push(Assignment::new("MAPPER_TOKEN", &runtime.token));
         set.push(Assignment::new("MAPPER_TEAMS", wishes.teams.as_str()));
@@ -318,7 +322,13 @@ mod tests {
         granted.runtime = None;
         assert_eq!(threads(wishes(TeamMode::Follow, ""), &granted, &[]), "3");
         let environment = set(wishes(TeamMode::Follow, ""), &granted, &users(&[]));
-        for name in ["LD_PRELOAD", "MAPPER_PAGE", "MAPPER_TOKEN", "MAPPER_TEAMS"] {
+        for name in [
+            "LD_PRELOAD",
+            "OMP_TOOL_LIBRARIES",
+            "MAPPER_PAGE",
+            "MAPPER_TOKEN",
+            "MAPPER_TEAMS",
+        ] {
             assert_eq!(environment.get(name), None);
         }
         // Waiting matters all the same.
@@ -327,7 +337,12 @@ mod tests {
 
     #[test]
     fn what_the_user_set_stays() {
-        let entries = ["OMP_NUM_THREADS=7", "GOMP_SPINCOUNT=9", "KMP_BLOCKTIME=200"];
+        let entries = [
+            "OMP_NUM_THREADS=7",
+            "GOMP_SPINCOUNT=9",
+            "KMP_BLOCKTIME=200",
+            "OMP_TOOL_LIBRARIES=/u/tool.so",
+        ];
         let environment = set(wishes(TeamMode::Fixed, ""), &granted(), &users(&entries));
         for entry in entries {
             let (name, value) = entry.split_once('=').unwrap();
@@ -423,6 +438,7 @@ mod tests {
                 "MAPPER_SPIN_TURNS=400",
                 "KMP_BLOCKTIME=1",
                 "KMP_AFFINITY=disabled",
+                "OMP_TOOL_LIBRARIES=/l/s.so",
                 "MAPPER_PAGE=/proc/7/fd/5",
                 "MAPPER_TOKEN=00ff",
                 "MAPPER_TEAMS=follow",

@@ -354,6 +354,11 @@ fn report_notes(report: &RuntimeReport) -> Vec<String> {
             "it has more threads than slots, so that some share one",
         ),
         (
+            ReportFlags::OBSERVED,
+            "a libomp that is linked in statically, or that a library keeps to itself, is observed by OMPT: \
+             progress and waiting",
+        ),
+        (
             ReportFlags::PARKING_ENDED,
             "parking ended: iterations of its loops wait for one another, or take very long",
         ),
@@ -392,6 +397,20 @@ fn count(sets: &[CpuSet]) -> u32 {
 mod tests {
     use super::*;
     use mapper_abi::TeamsOff;
+
+    #[test]
+    fn how_a_runtime_is_heard_that_cannot_be_come_before_is_told() {
+        let report = RuntimeReport {
+            runtimes: Runtimes::LIBOMP,
+            flags: ReportFlags::OBSERVED | ReportFlags::WAIT_MEASURED,
+            teams_off: Some(TeamsOff::Observed),
+            ..RuntimeReport::default()
+        };
+        let notes = report_notes(&report);
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].contains("observed by OMPT"), "{notes:?}");
+        assert!(notes[1].contains("no way to set their size"), "{notes:?}");
+    }
 
     #[test]
     fn what_ended_for_good_is_told() {

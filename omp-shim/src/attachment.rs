@@ -442,6 +442,15 @@ pub(crate) fn report_runtime(runtimes: Runtimes) {
     }
 }
 
+/// Reports that a copy of libomp is heard by OMPT alone.
+#[cold]
+pub(crate) fn report_observed() {
+    if let Some(report) = report() {
+        let flag = ReportFlags::OBSERVED.bits();
+        report.flags.fetch_or(flag, Ordering::Relaxed);
+    }
+}
+
 /// Reports how many CPUs regions do not need.
 pub(crate) fn report_spare(cpus: u32) {
     if let Some(report) = report() {

@@ -73,6 +73,44 @@ pub(crate) fn bound_addresses(address: usize, wanted: impl Fn(&CStr) -> bool) ->
     .unwrap_or_default()
 }
 
+/// Whether the module at `address` defines `name` for others to use.
+pub(crate) fn defines(address: usize, name: &CStr) -> bool {
+    find_module(|view| {
+        view.span().filter(|span| span.contains(address))?;
+        Some(view.tables().is_some_and(|tables| tables.defines(name)))
+    })
+    .unwrap_or(false)
+}
+
+/// Where a call of `name` by the module at `address` goes, if it goes by the linker.
+pub(crate) fn binding(address: usize, name: &CStr) -> Option<usize> {
+    find_module(|view| {
+        view.span().filter(|span| span.contains(address))?;
+        view.tables()?.binding(name)
+    })
+}
+
+/// Where the calls of a function by one module go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Call {
+    /// The calling module, without its path.
+    pub(crate) caller: Module,
+    /// An address in the module that is called; in the caller, where the linker has not filled it in yet.
+    pub(crate) target: usize,
+}
+
+/// The calls of `name` by all modules but this one.
+pub(crate) fn calls_of_others(module: &Module, name: &CStr) -> Vec<Call> {
+    let mut calls = Vec::new();
+    find_module(|view| {
+        let caller = view.span().filter(|span| span.start != module.start)?;
+        let target = view.tables()?.binding(name)?;
+        calls.push(Call { caller, target });
+        None::<()>
+    });
+    calls
+}
+
 /// Shows `judge` the names of all functions that loaded modules import, until it returns something.
 pub(crate) fn find_import<T>(mut judge: impl FnMut(&CStr) -> Option<T>) -> Option<T> {
     find_module(|view| {
@@ -429,6 +467,17 @@ impl Tables {
                 }
             }
         }
+    }
+
+    /// The present target of a function that is called by way of the linker.
+    fn binding(&self, name: &CStr) -> Option<usize> {
+        let mut bound = None;
+        self.each_binding(|called, target| {
+            if called == name {
+                bound = Some(target);
+            }
+        });
+        bound
     }
 
     /// Shows `look` the name of every symbol that the module takes from elsewhere, as often as it

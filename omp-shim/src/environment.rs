@@ -50,6 +50,12 @@ pub(crate) fn wants_adaptive_loops() -> bool {
     text(c"MAPPER_SCHEDULE") == Some("adaptive") && !cancellation
 }
 
+/// The size of an outermost team by the environment; nothing where that does not say.
+pub(crate) fn default_team() -> Option<u32> {
+    let first = text(c"OMP_NUM_THREADS")?.split(',').next()?;
+    first.trim().parse().ok()
+}
+
 /// The turns of libgomp's waiting loop that the launcher chose; nothing where the user did.
 pub(crate) fn launchers_spin_turns() -> Option<u32> {
     text(c"MAPPER_SPIN_TURNS")?.parse().ok()

@@ -11,6 +11,7 @@
 //! | module | job |
 //! |---|---|
 //! | `libgomp_regions`, `libgomp_legacy`, `libgomp_loops`, `libgomp_cancel`, `libomp*`, `settings` | the exported functions |
+//! | `ompt_tool`, `ompt_reach`, `ompt_events`, `ompt_team`, `ompt_abi` | copies of libomp that call no exported function |
 //! | `region` | what happens at the start and the end of a parallel region |
 //! | `team` | how many threads a region may have: a pure decision |
 //! | `crew` | the threads of a region, as they know of each other |
@@ -64,6 +65,11 @@ mod libomp_dispatch;
 mod libomp_regions;
 mod libomp_static;
 mod loop_length;
+mod ompt_abi;
+mod ompt_events;
+mod ompt_reach;
+mod ompt_team;
+mod ompt_tool;
 mod parking;
 mod pass_on;
 mod patience;

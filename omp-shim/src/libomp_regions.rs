@@ -12,8 +12,9 @@
 //!
 //! *Teams.* libomp has no argument for the size of a team; compilers announce a `num_threads` clause
 //! by `__kmpc_push_num_threads` just before. The shim announces its own size in the same way, unless
-//! the compiler did. (OMPT, where a runtime has it, would bring nothing more: its callback at the
-//! start of a region comes at the same moment, and costs every region a second call.)
+//! the compiler did. (OMPT would bring nothing more here: its callback at the start of a region comes at the
+//! same moment, and costs every region a second call. It serves copies whose calls do not come by:
+//! [`crate::ompt_tool`].)
 
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, offset_of, size_of};

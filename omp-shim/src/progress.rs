@@ -45,6 +45,17 @@ pub(crate) fn loop_done(thread: &ThreadState) {
     }
 }
 
+/// The thread has done so many iterations of a loop, and is done with the loop.
+pub(crate) fn iterations_done(thread: &ThreadState, iterations: u64) {
+    if let Some(claim) = attachment::slot(thread) {
+        claim.add(&claim.slot.iterations, iterations);
+        claim
+            .slot
+            .last_progress_ns
+            .store(coarse_now_ns(), Ordering::Relaxed);
+    }
+}
+
 /// Whether [`region_done`] will only count.
 #[inline(always)]
 pub(crate) fn skips_stamp(thread: &ThreadState) -> bool {

@@ -253,6 +253,13 @@ impl Scope {
         unsafe { core::mem::transmute::<*mut c_void, Option<Query>>(function) }
     }
 
+    /// The program and what was loaded with it.
+    fn of_program() -> Option<Self> {
+        // SAFETY: null names the program, which is loaded.
+        let handle = unsafe { libc::dlopen(core::ptr::null(), libc::RTLD_LAZY) };
+        (!handle.is_null()).then_some(Self::Library(handle))
+    }
+
     fn of_library(module: &Module) -> Option<Self> {
         if module.path.is_empty() {
             return None;
@@ -262,6 +269,22 @@ impl Scope {
         let handle = unsafe { libc::dlopen(module.path.as_ptr(), flags) };
         (!handle.is_null()).then_some(Self::Library(handle))
     }
+}
+
+/// A function that `module` itself offers, null if it has none; the module stays loaded for good.
+pub(crate) fn function_within(module: &Module, name: &CStr) -> *mut c_void {
+    // Of the program the global scope tells, in which it comes first.
+    let scope = Scope::of_library(module).or_else(Scope::of_program);
+    let function = scope.map_or(null_mut(), |scope| scope.find(name));
+    match module.contains(function as usize) {
+        true => function,
+        false => null_mut(),
+    }
+}
+
+/// Has a library stay loaded for good.
+pub(crate) fn keep_loaded(module: &Module) {
+    let _ = Scope::of_library(module);
 }
 
 /// The runtime for all callers, while that is certain.

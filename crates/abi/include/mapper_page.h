@@ -52,6 +52,10 @@
 // program's modules can tell.
 #define MAPPER_FLAG_STORAGE_SHARED 16
 
+// Bit of `flags`: a copy of libomp is linked in so that the shim is told what it does, by OMPT, and cannot
+// come between.
+#define MAPPER_FLAG_OBSERVED 32
+
 // Value of `teams_off`: the program called `omp_set_num_threads`.
 #define MAPPER_TEAMS_OFF_SET_NUM_THREADS 1
 
@@ -103,6 +107,10 @@
 
 // Value of `teams_off`: some teams are not virtual, being larger than virtual teams can be.
 #define MAPPER_TEAMS_OFF_TOO_LARGE 17
+
+// Value of `teams_off`: teams do not follow, for the shim is only told of them (`FLAG_OBSERVED`) and finds no
+// way to set their size.
+#define MAPPER_TEAMS_OFF_OBSERVED 18
 
 // Value of `progress_kind`: the application reports work done.
 #define MAPPER_PROGRESS_WORK 1

@@ -51,6 +51,9 @@ pub const FLAG_PARKING_ENDED: u32 = 8;
 /// Bit of `flags`: threads of virtual teams that take turns share thread-local storage, as none of the
 /// program's modules can tell.
 pub const FLAG_STORAGE_SHARED: u32 = 16;
+/// Bit of `flags`: a copy of libomp is linked in so that the shim is told what it does, by OMPT, and cannot
+/// come between.
+pub const FLAG_OBSERVED: u32 = 32;
 
 /// Value of `teams_off`: the program called `omp_set_num_threads`.
 pub const TEAMS_OFF_SET_NUM_THREADS: u32 = 1;
@@ -87,6 +90,9 @@ pub const TEAMS_OFF_STALLED: u32 = 15;
 pub const TEAMS_OFF_DYNAMIC: u32 = 16;
 /// Value of `teams_off`: some teams are not virtual, being larger than virtual teams can be.
 pub const TEAMS_OFF_TOO_LARGE: u32 = 17;
+/// Value of `teams_off`: teams do not follow, for the shim is only told of them (`FLAG_OBSERVED`) and finds no
+/// way to set their size.
+pub const TEAMS_OFF_OBSERVED: u32 = 18;
 
 /// Value of `progress_kind`: the application reports work done.
 pub const PROGRESS_WORK: u32 = 1;

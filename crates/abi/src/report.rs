@@ -33,6 +33,9 @@ bitflags! {
         const PARKING_ENDED = layout::FLAG_PARKING_ENDED;
         /// Threads of virtual teams that take turns share thread-local storage.
         const STORAGE_SHARED = layout::FLAG_STORAGE_SHARED;
+        /// A copy of libomp is linked in so that the shim is told what it does, by OMPT, and cannot come
+        /// between.
+        const OBSERVED = layout::FLAG_OBSERVED;
     }
 }
 
@@ -75,6 +78,8 @@ pub enum TeamsOff {
     Dynamic = layout::TEAMS_OFF_DYNAMIC,
     /// A team is larger than virtual teams, or the program's threads, can be.
     TooLarge = layout::TEAMS_OFF_TOO_LARGE,
+    /// The shim is only told of the teams, and finds no way to set their size.
+    Observed = layout::TEAMS_OFF_OBSERVED,
 }
 
 impl TeamsOff {
@@ -99,6 +104,7 @@ impl TeamsOff {
             layout::TEAMS_OFF_STALLED => Some(Self::Stalled),
             layout::TEAMS_OFF_DYNAMIC => Some(Self::Dynamic),
             layout::TEAMS_OFF_TOO_LARGE => Some(Self::TooLarge),
+            layout::TEAMS_OFF_OBSERVED => Some(Self::Observed),
             _ => None,
         }
     }
@@ -111,6 +117,9 @@ impl fmt::Display for TeamsOff {
             Self::SetNumThreads => "teams do not follow: it calls omp_set_num_threads",
             Self::SetDynamic => "teams do not follow: it calls omp_set_dynamic(0)",
             Self::Clause => "teams do not follow: it gives its regions a num_threads clause",
+            Self::Observed => {
+                "teams do not follow: the libomp that is observed offers no way to set their size"
+            }
             Self::Ordered => "teams are not virtual: it has ordered or doacross loops",
             Self::Tasks => "teams are not virtual: it has tasks",
             Self::TaskReduction => "teams are not virtual: it has reductions over tasks",

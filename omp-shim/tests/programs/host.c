@@ -1,5 +1,7 @@
 /* Loads the library guest.c, whose path GUEST holds, before its first region or, if LATE is set, after it,
- * and calls it outside and within regions of its own. A program, or a library itself. */
+ * and calls it outside and within regions of its own; with DEEP so that it prefers its own libraries. A
+ * program, or a library itself. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <omp.h>
 #include <stdio.h>
@@ -21,7 +23,7 @@ static int team(void)
 
 static int load(const char *path)
 {
-    void *library = dlopen(path, RTLD_NOW);
+    void *library = dlopen(path, RTLD_NOW | (getenv("DEEP") ? RTLD_DEEPBIND : 0));
     if (!library) {
         fprintf(stderr, "%s\n", dlerror());
         return 0;

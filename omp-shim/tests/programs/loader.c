@@ -1,7 +1,9 @@
 /* Loads libraries while it runs and calls them.
  *
- * Arguments: local:PATH:FUNCTION and global:PATH:FUNCTION load a library and remember its function
- * (none if it is empty); call:N calls the N-th remembered function. */
+ * Arguments: local:PATH:FUNCTION, global:PATH:FUNCTION and deep:PATH:FUNCTION (which prefers its own
+ * libraries) load a library and remember its function (none if it is empty); call:N calls the N-th
+ * remembered function. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,9 @@ int main(int argc, char **argv)
             printf("%ld\n", functions[atoi(path)](10));
             continue;
         }
-        void *handle = dlopen(path, RTLD_LAZY | (strcmp(kind, "global") ? RTLD_LOCAL : RTLD_GLOBAL));
+        int scope = strcmp(kind, "global") ? RTLD_LOCAL : RTLD_GLOBAL;
+        if (!strcmp(kind, "deep")) scope |= RTLD_DEEPBIND;
+        void *handle = dlopen(path, RTLD_LAZY | scope);
         if (!handle) {
             fprintf(stderr, "%s\n", dlerror());
             return 1;

@@ -11,7 +11,9 @@
  *   loop         a combined dynamic loop
  *   sections     a combined sections construct
  *   thread       a region begun by a new thread, then a second one by the same
- *   max          omp_get_max_threads(), no region */
+ *   max          omp_get_max_threads(), no region
+ *
+ * With ONLY_REGIONS it has no call of omp_set_dynamic. */
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -26,6 +28,12 @@ void omp_set_dynamic_8_(const long long *);
 /* libomp has no 8-byte forms; the program must link with it all the same. */
 #pragma weak omp_set_num_threads_8_
 #pragma weak omp_set_dynamic_8_
+
+#ifdef ONLY_REGIONS
+#define omp_set_dynamic(n) abort()
+#define omp_set_dynamic_(n) abort()
+#define omp_set_dynamic_8_(n) abort()
+#endif
 
 static int region(void)
 {

@@ -240,6 +240,7 @@ impl Managed {
         let mut command = clean_command(path);
         command
             .env("LD_PRELOAD", shim())
+            .env("OMP_TOOL_LIBRARIES", shim())
             .env("MAPPER_PAGE", page.path())
             .env("MAPPER_TOKEN", page.writer.token().to_string())
             .env("MAPPER_DEBUG", "1");

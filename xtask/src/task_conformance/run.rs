@@ -130,6 +130,7 @@ impl Runner<'_> {
         let mut command = self.command();
         command
             .env("LD_PRELOAD", &self.machine.shim)
+            .env("OMP_TOOL_LIBRARIES", &self.machine.shim)
             .envs(daemon.environment());
         if self.machine.schedule == LoopSchedule::Adaptive {
             command.env("MAPPER_SCHEDULE", "adaptive");

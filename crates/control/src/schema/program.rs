@@ -70,7 +70,7 @@ pub enum LinkedOpenMp {
     Libomp,
     /// libgomp is part of the program itself, where nothing can come between.
     StaticLibgomp,
-    /// clang's runtime is part of the program itself.
+    /// clang's runtime is part of the program itself. What it does may be heard by OMPT.
     StaticLibomp,
     /// None is found, and the program is linked statically, so that nothing can be preloaded.
     StaticProgram,
@@ -80,13 +80,16 @@ pub enum LinkedOpenMp {
 }
 
 impl LinkedOpenMp {
-    /// Why the runtime interface cannot reach the program at `path`, if so.
+    /// Why the runtime interface cannot reach the program at `path`, if so; what it reports all the same tells
+    /// otherwise.
     #[must_use]
     pub fn unreachable_because(self, path: &str) -> Option<String> {
         let linked = match self {
             Self::NotAtStart | Self::Libgomp | Self::Libomp | Self::Unknown => return None,
             Self::StaticLibgomp => format!("libgomp is linked statically into {path}"),
-            Self::StaticLibomp => format!("libomp is linked statically into {path}"),
+            Self::StaticLibomp => {
+                format!("libomp is linked statically into {path}, and has not been heard by OMPT")
+            }
             Self::StaticProgram => {
                 return Some(format!(
                     "{path} is linked statically; mapper moves CPUs only, but for programs that it starts"
@@ -110,8 +113,11 @@ impl LinkedOpenMp {
             (Self::Libomp, TeamMode::Virtual) => {
                 Err("its OpenMP runtime is libomp, whose teams cannot be virtual")
             }
-            (Self::StaticLibgomp | Self::StaticLibomp, _) => {
+            (Self::StaticLibgomp, _) => {
                 Err("its OpenMP runtime is linked statically, so that nothing can come between")
+            }
+            (Self::StaticLibomp, _) => {
+                Err("its OpenMP runtime is linked statically, and can be observed only")
             }
         }
     }
@@ -305,6 +311,15 @@ mod tests {
         );
         assert!(linked.serves(TeamMode::Follow).is_err());
         assert!(linked.serves(TeamMode::Fixed).is_ok());
+        let why = LinkedOpenMp::StaticLibomp
+            .unreachable_because("/p")
+            .unwrap();
+        assert_eq!(
+            why,
+            "libomp is linked statically into /p, and has not been heard by OMPT; mapper moves CPUs only"
+        );
+        let why = LinkedOpenMp::StaticLibomp.serves(TeamMode::Follow);
+        assert!(why.is_err_and(|why| why.contains("observed")));
         assert!(LinkedOpenMp::Libomp.serves(TeamMode::Virtual).is_err());
         assert!(LinkedOpenMp::Libomp.serves(TeamMode::Follow).is_ok());
         assert!(LinkedOpenMp::NotAtStart.serves(TeamMode::Virtual).is_ok());
