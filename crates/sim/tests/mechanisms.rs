@@ -1,0 +1,259 @@
+//! Each mechanism of the model by itself, on loads so light or so simple that its effect can be
+//! worked out by hand.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should say where"
+)]
+
+use mapper_model::{AppId, CpuId, CpuRange, CpuSet, Observation, Qos};
+use mapper_pipeline::{Controller, PipelineConfig};
+use mapper_sim::application::Behaviour;
+use mapper_sim::machine::{LINE_BYTES, LinkSpec};
+use mapper_sim::{
+    AppModel, Constants, Controlled, Decision, Fixed, Governor, Job, Lending, Machine, Method,
+    Occupancy, Outcome, Overhead, Scenario, Teams, layouts, presets, run, solve,
+};
+
+/// One instruction a cycle, and nothing else.
+fn computing() -> AppModel {
+    let mut app = presets::app("swaptions").unwrap();
+    app.ipc0 = 1.0;
+    app.smt_slowdown = 0.6;
+    app.misses_per_kilo = [0.0, 0.0];
+    app.working_set_mb = 0.0;
+    app.shared_set_mb = 0.0;
+    app.sharing_stalls = 0.0;
+    app.serial_share = 0.0;
+    app.standalone_s = 10.0;
+    app.phases.clear();
+    app.check("computing").unwrap();
+    app
+}
+
+/// The same with a miss so rarely that nothing queues, always to the memory of node 0.
+fn missing() -> AppModel {
+    let mut app = computing();
+    app.misses_per_kilo = [0.01, 0.01];
+    app.overlapping_misses = 2.0;
+    app.home_node = Some(0);
+    app
+}
+
+/// Nanoseconds of an instruction of one thread, with threads on these contexts.
+fn instruction_ns(machine: &Machine, app: &Behaviour, contexts: &[u32]) -> f64 {
+    under(&Constants::default(), machine, app, contexts)
+}
+
+fn under(constants: &Constants, machine: &Machine, app: &Behaviour, contexts: &[u32]) -> f64 {
+    let set: CpuSet = contexts.iter().copied().map(CpuId).collect();
+    let mut occupancy = Occupancy::idle(machine, 1);
+    occupancy.spread(0, contexts.len() as f64, &set);
+    let solution = solve(machine, constants, &[*app], &occupancy);
+    1e9 * contexts.len() as f64 / solution.apps[0].instructions_per_s
+}
+
+fn close(found: f64, expected: f64, within: f64) {
+    assert!(
+        (found / expected - 1.0).abs() < within,
+        "{found} instead of {expected}"
+    );
+}
+
+#[test]
+fn two_threads_of_a_core_do_together_what_the_loss_to_a_busy_sibling_leaves() {
+    let machine = presets::machine("hsw80").unwrap();
+    let app = computing().behaviour();
+    let alone = instruction_ns(&machine, &app, &[0]);
+    let second = machine.contexts() / 2;
+    let both = instruction_ns(&machine, &app, &[0, second]);
+    // Nobody stalls, so the sibling is always busy: 1.6 cycles, 1.25 times the throughput.
+    close(both / alone, 1.6, 1e-6);
+    close(2.0 * alone / both, 1.25, 1e-6);
+}
+
+#[test]
+fn a_stalled_sibling_costs_only_while_it_computes() {
+    let machine = presets::machine("hsw80").unwrap();
+    let mut app = missing();
+    app.misses_per_kilo = [1.0, 1.0];
+    let app = app.behaviour();
+    let clock = machine.spec.clock_hz;
+    let alone = instruction_ns(&machine, &app, &[0]) * clock / 1e9;
+    let both = instruction_ns(&machine, &app, &[0, machine.contexts() / 2]) * clock / 1e9;
+    // c = m + 1 + 0.6·a, where a = (1 + 0.6·a)/c is how much of the time the sibling computes.
+    let memory = alone - 1.0;
+    let mut active = 0.7;
+    for _ in 0..100 {
+        let core = 1.0 + 0.6 * active;
+        active = core / (memory + core);
+    }
+    close(both, memory + 1.0 + 0.6 * active, 1e-3);
+}
+
+#[test]
+fn each_hop_adds_its_latency_and_the_link_it_passes() {
+    let machine = presets::machine("opt48").unwrap();
+    let app = missing().behaviour();
+    let spec = &machine.spec;
+    let hop_ns = |socket: u32| {
+        let context = socket * spec.cores_per_socket;
+        let far = instruction_ns(&machine, &app, &[context]);
+        let near = instruction_ns(&machine, &app, &[0]);
+        // Per miss: one of 100,000 instructions, two under way at a time.
+        (far - near) * 1e5 * 2.0
+    };
+    let link_ns = |bytes_per_s: f64| 1e9 * LINE_BYTES / bytes_per_s;
+    let hop_alone_ns = 1e9 * spec.remote_latency_s;
+    // Node 0 to 1 is a wide link, to 2 a narrow one; to 3 it goes over 1, the lowest between.
+    close(hop_ns(1), hop_alone_ns + link_ns(8.5e9), 1e-3);
+    close(hop_ns(2), hop_alone_ns + link_ns(5.5e9), 1e-3);
+    assert_eq!(machine.route(0, 3).hops(), 2);
+    close(
+        hop_ns(3),
+        2.0 * hop_alone_ns + link_ns(8.5e9) + link_ns(5.5e9),
+        1e-3,
+    );
+}
+
+#[test]
+fn a_saturated_memory_gives_its_bandwidth_less_the_loss_of_many_streams() {
+    let mut spec = presets::machine("opt48").unwrap().spec;
+    spec.sockets = 1;
+    spec.cores_per_socket = 24;
+    spec.links = Vec::<LinkSpec>::new();
+    let machine = Machine::new("one node", spec).unwrap();
+    let mut app = missing();
+    app.misses_per_kilo = [100.0, 100.0];
+    let app = app.behaviour();
+    let all: Vec<u32> = (0..24).collect();
+    let bytes_per_s = |row_buffer_loss: f64| {
+        let constants = Constants {
+            row_buffer_loss,
+            ..Constants::default()
+        };
+        let rate = 24.0 * 1e9 / under(&constants, &machine, &app, &all);
+        rate * 0.1 * LINE_BYTES
+    };
+    // All 24 threads wait for it, so nearly all of its time is used.
+    close(bytes_per_s(0.0), machine.spec.memory_bytes_per_s, 0.04);
+    // 23 threads beyond the first: the whole quarter is lost.
+    close(bytes_per_s(0.25) / bytes_per_s(0.0), 0.75, 0.01);
+}
+
+fn scenario(machine: &str, apps: &[AppModel]) -> Scenario {
+    let jobs = apps.iter().enumerate().map(|(number, app)| Job {
+        name: format!("p{number}"),
+        app: app.clone(),
+        threads: None,
+        qos: Qos::default(),
+        cpus: CpuRange::default(),
+        arrives_s: 0.0,
+    });
+    Scenario {
+        machine: presets::machine(machine).unwrap(),
+        constants: Constants::default(),
+        jobs: jobs.collect(),
+        method: Method::For { seconds: 20.0 },
+        teams: Teams::Follow,
+        seed: 7,
+        lending: Lending::Never,
+        longest_step_s: None,
+        timeline: false,
+    }
+}
+
+/// Gives its only program one of two sets in turn.
+struct Alternating {
+    sets: [CpuSet; 2],
+    next: usize,
+}
+
+impl Governor for Alternating {
+    fn interval_s(&self) -> f64 {
+        0.1
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Decision {
+        let set = self.sets[self.next].clone();
+        self.next = 1 - self.next;
+        let apps = observation.apps.iter().map(|app| app.app);
+        Decision {
+            sets: apps.map(|app: AppId| (app, set.clone())).collect(),
+        }
+    }
+}
+
+fn alternating(scenario: &Scenario, sets: [CpuSet; 2]) -> Outcome {
+    let mut governor = Alternating { sets, next: 0 };
+    run(scenario, Some(&mut governor as &mut dyn Governor))
+}
+
+fn fixed(scenario: &Scenario, set: &CpuSet) -> Outcome {
+    let mut governor = Fixed::new(vec![("p0".into(), set.clone())]);
+    run(scenario, Some(&mut governor as &mut dyn Governor))
+}
+
+#[test]
+fn writing_a_set_and_moving_cores_cost_what_the_constants_say() {
+    let mut app = computing();
+    app.openmp = true;
+    let scenario = scenario("hsw80", &[app]);
+    let sets = [layouts::packed(&scenario.machine, &[10, 10])].concat();
+    let [one, other]: [CpuSet; 2] = sets.try_into().unwrap();
+    let machine = &scenario.machine;
+    let socket = |set: &CpuSet| {
+        let sockets = machine.topology().sockets();
+        sockets.iter().position(|cpus| cpus.overlap(set) > 0)
+    };
+    assert_eq!(socket(&one), socket(&other), "all on one socket");
+    let still = fixed(&scenario, &one).apps[0].speed;
+    let moving = alternating(&scenario, [one, other]).apps[0].speed;
+    let constants = scenario.constants;
+    // Ten times a second all threads move to other cores of the socket.
+    let lost = 10.0 * (constants.cpuset_s + constants.move_core_s);
+    close(moving / still, 1.0 - lost, 2e-3);
+}
+
+#[test]
+fn moving_to_another_socket_costs_the_cache_as_well() {
+    let mut app = presets::app("SGD").unwrap();
+    app.serial_share = 0.0;
+    app.openmp = true;
+    let scenario = scenario("hsw80", &[app]);
+    let sockets = scenario.machine.topology().sockets();
+    let part = |socket: usize, from: usize| -> CpuSet {
+        sockets[socket].iter().skip(from).take(5).collect()
+    };
+    let within = alternating(&scenario, [part(0, 0), part(0, 5)]).apps[0].speed;
+    let across = alternating(&scenario, [part(0, 0), part(1, 0)]).apps[0].speed;
+    assert!(across < 0.99 * within, "{across} against {within}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_to_the_last_bit_and_another_one_does_not() {
+    let apps = ["SGD", "canneal"].map(|name| presets::app(name).unwrap());
+    let once = |seed: u64| {
+        let mut scenario = scenario("hsw80", &apps);
+        scenario.seed = seed;
+        scenario.timeline = true;
+        scenario.method = Method::For { seconds: 60.0 };
+        let topology = scenario.machine.topology().clone();
+        let controller = Controller::new(PipelineConfig::default(), topology).unwrap();
+        let mut governor = Controlled::new(controller, 1.0, Overhead::default());
+        run(&scenario, Some(&mut governor as &mut dyn Governor))
+    };
+    assert_eq!(once(1), once(1));
+    assert_ne!(once(1), once(2));
+}
+
+#[test]
+fn a_run_without_end_in_sight_is_given_up_and_says_so() {
+    let mut app = computing();
+    app.standalone_s = 1e9;
+    app.serial_share = 0.5;
+    let mut scenario = scenario("ivb40", &[app]);
+    scenario.method = Method::EachOnce;
+    scenario.constants.cycle_s = 1.0;
+    assert!(run(&scenario, None).given_up);
+}
