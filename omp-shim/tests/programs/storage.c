@@ -141,6 +141,35 @@ static void waiting(void)
     }
 }
 
+/* errno that was set before others waited, as each thread sees it when it is helped out. */
+static void messages_while_waiting(void)
+{
+    static int round = 3000;
+    round++;
+#pragma omp parallel
+    {
+        char text[100];
+        int odd = omp_get_thread_num() % 2;
+        CHECK(!fopen(odd ? "/" : "/nowhere/at/all", "w"));
+#pragma omp barrier
+        wait_for_next(round);
+        snprintf(text, sizeof text, "%m");
+        CHECK(!strcmp(text, odd ? "Is a directory" : "No such file or directory"));
+    }
+}
+
+/* The first to ask for its place does so when the others have set it and come to a stop. */
+static void behind_a_barrier(void)
+{
+#pragma omp parallel
+    {
+        int odd = omp_get_thread_num() % 2;
+        CHECK(!fopen(odd ? "/" : "/nowhere/at/all", "w"));
+#pragma omp barrier
+        CHECK(errno == (odd ? EISDIR : ENOENT));
+    }
+}
+
 /* The place of errno, kept for the whole of a region. */
 static void place(int waits)
 {
@@ -218,6 +247,8 @@ int main(void)
         else if (!strcmp(line, "brief")) brief();
         else if (!strcmp(line, "messages")) messages();
         else if (!strcmp(line, "waiting")) waiting();
+        else if (!strcmp(line, "messages while waiting")) messages_while_waiting();
+        else if (!strcmp(line, "behind a barrier")) behind_a_barrier();
         else if (!strcmp(line, "place")) place(0);
         else if (!strcmp(line, "place while waiting")) place(1);
         else if (!strcmp(line, "place later")) place_later();

@@ -67,16 +67,18 @@ fn the_user_can_have_storage_of_each_threads_own() {
 #[test]
 fn a_program_that_asks_for_errno_within_a_region_has_its_own_storage_from_there_on() {
     let program = program(None);
-    for (threads, cpus) in [(2, 1), (4, 1), (8, 3)] {
-        let mut dialogue = start(&program, threads, cpus);
-        does(&mut dialogue, "messages");
-        assert!(is_shared(&dialogue), "{threads} on {cpus}");
-        does(&mut dialogue, "place");
-        assert!(!is_shared(&dialogue), "{threads} on {cpus}");
-        for what in ["messages", "barriers", "brief", "modes", "place"] {
-            does(&mut dialogue, what);
+    for claim in ["place", "behind a barrier"] {
+        for (threads, cpus) in [(2, 1), (4, 1), (8, 3)] {
+            let mut dialogue = start(&program, threads, cpus);
+            does(&mut dialogue, "messages");
+            assert!(is_shared(&dialogue), "{threads} on {cpus}");
+            does(&mut dialogue, claim);
+            assert!(!is_shared(&dialogue), "{claim}: {threads} on {cpus}");
+            for what in ["messages", "barriers", "brief", "modes", claim] {
+                does(&mut dialogue, what);
+            }
+            dialogue.finish();
         }
-        dialogue.finish();
     }
 }
 
@@ -86,7 +88,7 @@ fn members_that_share_storage_are_helped_out_like_others() {
     let _turn = one_at_a_time();
     for (threads, cpus) in [(2, 1), (4, 1), (5, 2)] {
         let mut dialogue = start(&program, threads, cpus);
-        for what in ["waiting", "barriers", "waiting", "messages"] {
+        for what in ["waiting", "barriers", "messages while waiting", "messages"] {
             does(&mut dialogue, what);
         }
         assert!(is_shared(&dialogue), "{threads} on {cpus}");
