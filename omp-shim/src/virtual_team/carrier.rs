@@ -216,11 +216,10 @@ impl Carrier {
     /// The next member after `from`, in turn, that could run: usually the very next.
     #[inline]
     fn pick(&self, lead: &'static Member, from: &'static Member) -> Option<&'static Member> {
-        let members = self.members(lead);
-        let place = (from.id - lead.id) as usize + 1;
-        match members.get(place).or(members.first()) {
-            Some(next) if self.could_run(next) => Some(next),
-            _ => self.search(members, place),
+        let next = from.next();
+        match self.could_run(next) {
+            true => Some(next),
+            false => self.search(self.members(lead), (from.id - lead.id) as usize + 1),
         }
     }
 
@@ -241,9 +240,13 @@ impl Carrier {
         }
         next.set(State::RUNNING);
         self.hand_over(next);
+        let landing = match self.holds_lock.load(Ordering::Relaxed) {
+            true => Landing::tell(self),
+            false => Landing::clear(&self.busy),
+        };
         // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and either
         // nobody else touches the block or this OS thread holds its lock.
-        unsafe { member.switch_to(next, self.base(next), Landing::tell(self)) };
+        unsafe { member.switch_to(next, self.base(next), landing) };
     }
 
     /// What `member` is continued under on this carrier.
