@@ -39,10 +39,29 @@
 //! C library's. For the same reason the page is looked for at the first OpenMP call, not at
 //! start; what that needs (the environment, `/proc`) is still there then. Once a thread has made its
 //! first call, there is neither allocation nor lock nor system call on its way through the shim (the
-//! clock is read in the vDSO). No panic leaves an exported function: what could panic runs under
-//! [`shield::shielded`], the rest is arithmetic that cannot. C++ exceptions and cancellation pass
+//! clock is read in the vDSO). No panic leaves an exported function (see below). C++ exceptions and cancellation pass
 //! through, since the exported functions are `extern "C-unwind"`. The values that the program can
 //! ask for (`omp_get_max_threads` and its like) are never altered.
+//!
+//! *Panics.* What allocates, parses or reads `/proc` (attaching, looking for runtimes, judging modules, making
+//! members, the watcher) runs under [`shield::shielded`]. The rest cannot be put under it, since the
+//! program's code runs further up on the same stack, and to catch what that throws would end the process. So
+//! it has to do without anything that panics: indexing, unwrapping and panicking macros are errors here, see
+//! the lints below; divisors are constants or at least one by construction; overflow wraps in release
+//! builds. Callbacks of the C library that are `extern "C"` end the process should they panic all the same.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::get_unwrap,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used,
+    )
+)]
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("libmapper_omp supports x86_64 Linux only: its entry stubs are written in assembly");

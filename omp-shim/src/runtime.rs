@@ -65,6 +65,14 @@ impl Family {
         }
     }
 
+    /// Its entry where there is one for each family, in the order of their numbers.
+    fn entry<T>(self, [gomp, kmpc]: &mut [T; 2]) -> &mut T {
+        match self {
+            Self::Gomp => gomp,
+            Self::Kmpc => kmpc,
+        }
+    }
+
     /// The runtime it is the native interface of.
     pub(crate) const fn runtimes(self) -> Runtimes {
         match self {
@@ -202,14 +210,15 @@ impl Runtime {
                 libgomp_spin::meet(mark as usize);
             }
             if let Some(library) = library {
-                runtime.levels[family as usize] = library.query(Symbol::omp_get_level);
-                runtime.max_threads[family as usize] = library.query(Symbol::omp_get_max_threads);
-                runtime.thread_nums[family as usize] = library.query(Symbol::omp_get_thread_num);
-                runtime.team_sizes[family as usize] = library.query(Symbol::omp_get_num_threads);
+                let query = |name| library.query(name);
+                *family.entry(&mut runtime.levels) = query(Symbol::omp_get_level);
+                *family.entry(&mut runtime.max_threads) = query(Symbol::omp_get_max_threads);
+                *family.entry(&mut runtime.thread_nums) = query(Symbol::omp_get_thread_num);
+                *family.entry(&mut runtime.team_sizes) = query(Symbol::omp_get_num_threads);
                 let schedule = library.find(Symbol::omp_get_schedule.name());
                 // SAFETY: a function of that name has this type in every runtime; null becomes
                 // `None`.
-                runtime.schedules[family as usize] =
+                *family.entry(&mut runtime.schedules) =
                     unsafe { core::mem::transmute::<*mut c_void, Option<ScheduleQuery>>(schedule) };
             }
             if family == Family::Kmpc {

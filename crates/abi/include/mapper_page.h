@@ -112,6 +112,9 @@
 // way to set their size.
 #define MAPPER_TEAMS_OFF_OBSERVED 18
 
+// Value of `teams_off`: virtual teams were given up, for the thread that watches over them failed.
+#define MAPPER_TEAMS_OFF_UNWATCHED 19
+
 // Value of `progress_kind`: the application reports work done.
 #define MAPPER_PROGRESS_WORK 1
 

@@ -93,6 +93,8 @@ pub const TEAMS_OFF_TOO_LARGE: u32 = 17;
 /// Value of `teams_off`: teams do not follow, for the shim is only told of them (`FLAG_OBSERVED`) and finds no
 /// way to set their size.
 pub const TEAMS_OFF_OBSERVED: u32 = 18;
+/// Value of `teams_off`: virtual teams were given up, for the thread that watches over them failed.
+pub const TEAMS_OFF_UNWATCHED: u32 = 19;
 
 /// Value of `progress_kind`: the application reports work done.
 pub const PROGRESS_WORK: u32 = 1;

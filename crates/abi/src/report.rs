@@ -80,6 +80,8 @@ pub enum TeamsOff {
     TooLarge = layout::TEAMS_OFF_TOO_LARGE,
     /// The shim is only told of the teams, and finds no way to set their size.
     Observed = layout::TEAMS_OFF_OBSERVED,
+    /// The shim's thread that watches over virtual teams failed; they were given up.
+    Unwatched = layout::TEAMS_OFF_UNWATCHED,
 }
 
 impl TeamsOff {
@@ -105,6 +107,7 @@ impl TeamsOff {
             layout::TEAMS_OFF_DYNAMIC => Some(Self::Dynamic),
             layout::TEAMS_OFF_TOO_LARGE => Some(Self::TooLarge),
             layout::TEAMS_OFF_OBSERVED => Some(Self::Observed),
+            layout::TEAMS_OFF_UNWATCHED => Some(Self::Unwatched),
             _ => None,
         }
     }
@@ -149,6 +152,10 @@ impl fmt::Display for TeamsOff {
             Self::TooLarge => {
                 "some teams are not virtual: they have more than 512 threads, or than OMP_THREAD_LIMIT allows, \
                  or than the system lets the program have"
+            }
+            Self::Unwatched => {
+                "teams are not virtual any more: mapper's thread in the program that watches over them failed, \
+                 which is a mistake of mapper's; please report what the program wrote to its standard error"
             }
             Self::Stalled => {
                 "teams are not virtual any more: its threads wait for one another without OpenMP, or sleep or \

@@ -30,6 +30,9 @@
 //! is forgiven: half a second in ten. A carrier that computes and is helped after some time has used at
 //! most half of the time when it comes back, of which a tenth is what is forgiven.
 //!
+//! *Should the watcher panic,* there is no net until it watches again: the program gets real teams for
+//! good, and a watcher that begins anew sees the region that runs through.
+//!
 //! *Invariants.* The watcher alone takes members away from carriers. It sleeps without waking while
 //! no virtual region runs.
 
@@ -59,6 +62,8 @@ const FORGIVEN: u32 = 20;
 const COMPUTING_COUNTS: u32 = 10;
 /// The watcher goes to sleep after so many looks at which no virtual region ran.
 const IDLE_LOOKS: u32 = 40;
+/// How often the watcher begins at most: each panic costs the program a message.
+const WATCHES: u32 = 3;
 
 /// What the watcher does.
 static WATCHER: AtomicU32 = AtomicU32::new(ABSENT);
@@ -122,13 +127,30 @@ fn give_up_unwatched() {
     attachment::report_teams_off(TeamsOff::TooLarge);
 }
 
+/// What the watcher was about to do is not known: the program gets as many OS threads as logical ones.
+fn give_up_after_panic() {
+    GAVE_UP.store(true, Ordering::Relaxed);
+    attachment::report_teams_off(TeamsOff::Unwatched);
+}
+
+/// Watches, and again each time that `watch` panics, with virtual teams given up.
+fn watch_anew(mut watch: impl FnMut(), give_up: impl Fn()) {
+    for _ in 0..WATCHES {
+        let watched = crate::shield::shielded(|| {
+            watch();
+            Some(())
+        });
+        if watched.is_some() {
+            return;
+        }
+        give_up();
+    }
+}
+
 /// Starts the watcher.
 fn start() -> bool {
     extern "C" fn run(_: *mut core::ffi::c_void) -> *mut core::ffi::c_void {
-        let _ = crate::shield::shielded(|| {
-            look_for_ever();
-            None::<()>
-        });
+        watch_anew(look_for_ever, give_up_after_panic);
         core::ptr::null_mut()
     }
     quiet_thread::start(run, core::ptr::null_mut())
@@ -383,6 +405,26 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_watcher_that_panics_gives_virtual_teams_up_and_watches_on() {
+        for (panics, watches, given_up) in [
+            (0, 1, 0),
+            (1, 2, 1),
+            (2, 3, 2),
+            (u32::MAX, WATCHES, WATCHES),
+        ] {
+            let (begun, up) = (AtomicU32::new(0), AtomicU32::new(0));
+            let watch = || {
+                let before = begun.fetch_add(1, Ordering::Relaxed);
+                assert!(before >= panics, "a panic on purpose");
+            };
+            watch_anew(watch, || {
+                up.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!((begun.into_inner(), up.into_inner()), (watches, given_up));
+        }
+    }
 
     /// Has a program watched every `interval` whose carriers are away for `away` if nobody helps,
     /// with this outcome if somebody does; when helped they are back after `helped`. Returns after how

@@ -58,6 +58,7 @@ static RUNS: AtomicBool = AtomicBool::new(false);
 
 static BLOCKS_LEFT: Countdown = Countdown::new();
 static MEETING: Rendezvous = Rendezvous::new();
+#[allow(clippy::indexing_slicing, reason = "worked out by the compiler")]
 static SHARES: [Share; RING] = {
     let mut shares = [const { Share::new(0) }; RING];
     let mut index = 0;
@@ -381,6 +382,10 @@ pub(super) fn meet_other_blocks() {
 }
 
 #[inline(always)]
+#[allow(
+    clippy::indexing_slicing,
+    reason = "a remainder is less than what was divided by"
+)]
 fn place(sequence: u64) -> &'static Share {
     &SHARES[sequence as usize % RING]
 }
