@@ -192,7 +192,9 @@ pub(crate) fn assignments(
 }
 
 /// Whether the threads of a team may ever have a CPU each, so that spinning can pay. Under `follow` and
-/// `virtual` the shim sees to that; other teams keep their size.
+/// `virtual` the shim sees to that; other teams keep their size. (Whether a program can have virtual teams is not known
+/// before it runs. One that can not, and has more threads than CPUs, spins the 100 turns that libgomp itself allows such
+/// teams.)
 fn can_have_a_cpu_each(
     wishes: TeamWishes,
     granted: &Granted,

@@ -339,6 +339,12 @@ pub(crate) fn team_limit() -> u32 {
     limit()
 }
 
+/// Reads the allocation if it has changed, so that what is reported next is about it. Not under `fixed`.
+#[inline]
+pub(crate) fn note_allocation() {
+    let _ = limit();
+}
+
 /// How many OS threads the allocation allows a virtual team.
 #[inline]
 pub(crate) fn carrier_limit() -> u32 {

@@ -45,9 +45,16 @@ pub(crate) fn text(name: &CStr) -> Option<&'static str> {
 /// Whether dynamic loops are to have chunks that grow. Not with cancellation: a thread that leaves a
 /// loop early would not be seen to.
 pub(crate) fn wants_adaptive_loops() -> bool {
-    let cancellation =
-        text(c"OMP_CANCELLATION").is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
-    text(c"MAPPER_SCHEDULE") == Some("adaptive") && !cancellation
+    text(c"MAPPER_SCHEDULE") == Some("adaptive") && !may_cancel(text(c"OMP_CANCELLATION"))
+}
+
+/// Whether a runtime may take this value of `OMP_CANCELLATION` for yes: libgomp knows one word for it, libomp many and
+/// their abbreviations. What is not surely no is yes.
+fn may_cancel(value: Option<&str>) -> bool {
+    value.is_some_and(|value| {
+        let value = value.trim().to_ascii_lowercase();
+        !["", "false", "0", "off", "no"].contains(&value.as_str())
+    })
 }
 
 /// The size of an outermost team by the environment; nothing where that does not say.
@@ -137,6 +144,24 @@ fn leading_number(value: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cancellation_is_off_only_if_that_is_said_in_words_that_are_known() {
+        for no in [
+            None,
+            Some(""),
+            Some("false"),
+            Some(" FALSE "),
+            Some("0"),
+            Some("off"),
+            Some("no"),
+        ] {
+            assert!(!may_cancel(no), "{no:?}");
+        }
+        for yes in ["true", "TRUE", "1", "yes", "on", ".true.", "t", "what"] {
+            assert!(may_cancel(Some(yes)), "{yes}");
+        }
+    }
 
     #[test]
     fn by_default_both_runtimes_spin() {

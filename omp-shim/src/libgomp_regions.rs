@@ -78,7 +78,7 @@ fn run_region<T: Default>(
         function: crew::run_member,
         data: crew.cast_mut().cast(),
     };
-    if !virtual_team::is_wanted()
+    if !virtual_team::are_possible()
         && let Some(routine) = region::begin_routine(thread, runtime, address, asked)
     {
         let result = run(asked, member(place.keep(crew())));

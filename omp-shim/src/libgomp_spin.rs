@@ -15,8 +15,8 @@
 //! new allocation and every [`LOOK_NS`]. That suffices: as long as waits are so short that none is measured, nobody
 //! spins for long.
 //!
-//! *Invariants.* Nothing is done for users who chose the waiting themselves, under `--teams virtual` (where the
-//! shim's own waiting follows the same rule), without a page, or where the counts are not found. A wait that
+//! *Invariants.* Nothing is done for users who chose the waiting themselves, for programs that have virtual teams (in
+//! which the shim's own waiting follows the same rule), without a page, or where the counts are not found. A wait that
 //! is not measured costs nothing; one that is, some loads. The first wait that is measured is the first time that the
 //! counts are changed, so a program begins with 10 µs.
 
@@ -104,7 +104,7 @@ pub(crate) fn passed(now_ns: u64) {
 #[inline]
 fn adapt(now_ns: u64, learn: impl FnOnce(&Patience)) {
     let turns = TURNS.load(Ordering::Acquire);
-    if turns == 0 || virtual_team::is_wanted() {
+    if turns == 0 || virtual_team::are_possible() {
         return;
     }
     look(now_ns);

@@ -302,17 +302,29 @@ fn full(start: &Start<'_>, sharing: SlotSharing) {
         family,
         ..
     } = *start;
-    if family == Family::Gomp && virtual_team::is_wanted() {
+    if family == Family::Gomp && virtual_team::are_possible() {
         return;
     }
+    // Where the limit is not asked for, nobody else looks which allocation the report is about.
+    attachment::note_allocation();
     let initial_max = thread.initial_max_threads.get();
     if attachment::is_news(initial_max) {
-        if exactness(thread).is_none() && runtime.level(family) == 0 {
-            attachment::report_team(initial_max);
+        if runtime.level(family) == 0 {
+            report_real_team(thread);
         }
     } else if attachment::team_limit() >= initial_max && sharing == SlotSharing::Own {
         thread.settled_sequence.set(attachment::sequence());
         thread.settled_runtime.set(Some(runtime));
+    }
+}
+
+/// Reports the team that the outermost regions of a thread have if nobody changes it, unless the program sees to
+/// that itself.
+#[cold]
+pub(crate) fn report_real_team(thread: &ThreadState) {
+    if exactness(thread).is_none() {
+        attachment::note_allocation();
+        attachment::report_team(thread.initial_max_threads.get());
     }
 }
 

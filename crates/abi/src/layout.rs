@@ -39,7 +39,7 @@ pub const RUNTIME_LIBGOMP: u32 = 1;
 pub const RUNTIME_LIBOMP: u32 = 2;
 
 /// Bit of `flags`: barriers may spin for long, because nothing in the environment told the runtime
-/// otherwise; the program must not be given fewer CPUs than it has threads.
+/// otherwise; the program suffers when it is given fewer CPUs than it has threads. It is told, not kept from it.
 pub const FLAG_WAITS_SPIN: u32 = 1;
 /// Bit of `flags`: `wait_ns` in the slots is measured.
 pub const FLAG_WAIT_MEASURED: u32 = 2;

@@ -40,16 +40,19 @@ pub(crate) enum Setting {
     Follow,
     /// Under `virtual`, on as many CPUs as it has threads.
     Virtual,
+    /// The same of a program that virtual teams refuse.
+    Refused,
 }
 
 impl Setting {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Control,
         Self::Inert,
         Self::Fixed,
         Self::Shrunk,
         Self::Follow,
         Self::Virtual,
+        Self::Refused,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -60,6 +63,7 @@ impl Setting {
             Self::Shrunk => "shrunk",
             Self::Follow => "follow",
             Self::Virtual => "virtual",
+            Self::Refused => "refused",
         }
     }
 }
@@ -82,7 +86,12 @@ impl Subject {
     fn settings(&self) -> &'static [Setting] {
         match self.threads {
             1 => &Setting::ALL,
-            _ => &[Setting::Control, Setting::Inert, Setting::Fixed],
+            _ => &[
+                Setting::Control,
+                Setting::Inert,
+                Setting::Fixed,
+                Setting::Refused,
+            ],
         }
     }
 }
@@ -171,15 +180,24 @@ fn server(program: &Program, subject: &Subject, setting: Option<Setting>) -> Ser
             let mut managed = program.managed();
             match setting {
                 Setting::Inert => managed = managed.env("MAPPER_PAGE", "").env("MAPPER_DEBUG", "0"),
-                Setting::Shrunk => managed.page.publish(1, TeamMode::Fixed),
+                Setting::Shrunk => {
+                    managed.page.publish(1, TeamMode::Fixed);
+                }
                 Setting::Follow => managed = managed.following(subject.threads),
-                Setting::Virtual => managed = managed.virtually(subject.threads),
-                _ => managed.page.publish(subject.threads, TeamMode::Fixed),
+                Setting::Virtual | Setting::Refused => managed = managed.virtually(subject.threads),
+                _ => {
+                    managed.page.publish(subject.threads, TeamMode::Fixed);
+                }
             }
             (managed.command, Some(managed.page))
         }
     };
-    command.env("OMP_NUM_THREADS", threads);
+    // A list of sizes for nested teams is one of the reasons for refusing virtual ones.
+    let nested = match setting {
+        Some(Setting::Refused) => ",1",
+        _ => "",
+    };
+    command.env("OMP_NUM_THREADS", threads + nested);
     // As the launcher has them.
     command
         .env("GOMP_SPINCOUNT", "3000")

@@ -35,7 +35,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-fn quantile(values: &[f64], part: f64) -> f64 {
+/// The value, of at least one, that this part of them does not exceed.
+pub(crate) fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted[((sorted.len() - 1) as f64 * part).round() as usize]

@@ -25,7 +25,7 @@ use mapper_abi::TeamsOff;
 use super::storage::{self, Storage};
 use super::{kernel, thread_pointer};
 use crate::shield::shielded;
-use crate::{attachment, elf, environment, runtime, thread_state};
+use crate::{attachment, elf, environment, region, runtime, thread_state};
 
 /// What is known.
 static VERDICT: AtomicU32 = AtomicU32::new(UNKNOWN);
@@ -89,6 +89,8 @@ fn examine() -> bool {
     VERDICT.store(REFUSED, Ordering::Relaxed);
     attachment::report_teams_off(off);
     attachment::report_storage(Storage::Own);
+    // At once: this region may be the program's only one.
+    region::report_real_team(thread_state::current());
     false
 }
 

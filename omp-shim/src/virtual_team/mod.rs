@@ -84,6 +84,13 @@ pub(crate) fn is_wanted() -> bool {
     WANTED.load(Ordering::Relaxed)
 }
 
+/// Whether regions of this process may still be virtual: the user asked for it, and nothing has been found that
+/// speaks against it. Where something has been, all regions are the runtime's, as under `fixed`.
+#[inline(always)]
+pub(crate) fn are_possible() -> bool {
+    is_wanted() && !admission::is_refused()
+}
+
 /// How a region would run virtually.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {

@@ -9,7 +9,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mapper_abi::{Allocation, CpuMask, PageReader, PageWriter, Progress, RuntimeReport, TeamMode};
+use mapper_abi::{
+    Allocation, CpuMask, Generation, PageReader, PageWriter, Progress, RuntimeReport, TeamMode,
+};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 
@@ -213,7 +215,7 @@ impl Page {
         self.publish(cpu_count, TeamMode::Follow);
     }
 
-    pub(crate) fn publish(&mut self, cpu_count: u32, team_mode: TeamMode) {
+    pub(crate) fn publish(&mut self, cpu_count: u32, team_mode: TeamMode) -> Generation {
         let cpus = CpuMask::from_cpus(0..cpu_count).unwrap();
         let allocation = Allocation {
             cpu_count,
@@ -222,7 +224,7 @@ impl Page {
             node_mask: 1,
             max_team: 0,
         };
-        self.writer.publish(&allocation);
+        self.writer.publish(&allocation)
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -342,6 +344,20 @@ impl Dialogue {
     pub(crate) fn ask(&mut self, line: &str) -> String {
         self.say(line);
         self.hear()
+    }
+
+    /// When thread `thread` of `parking.c` ran again, for which there has been a CPU since `since_ns`; waits until it
+    /// does.
+    pub(crate) fn resumed_ns(&mut self, thread: u32, since_ns: u64) -> u64 {
+        let deadline = Instant::now() + LONGEST_RUN;
+        loop {
+            let resumed_ns = self.ask(&format!("resumed {thread}")).parse().unwrap();
+            if resumed_ns >= since_ns {
+                return resumed_ns;
+            }
+            assert!(Instant::now() < deadline, "thread {thread} stays parked");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// The size of the team of the region that `line` asks for.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mapper_abi::ReportFlags;
 
-use crate::harness::{COMPILERS, Compiler, Dialogue, Program};
+use crate::harness::{COMPILERS, Compiler, Dialogue, Program, monotonic_ns};
 
 /// Loops of libgomp by the names that the program has for them.
 const LIBGOMP_LOOPS: [&str; 6] = [
@@ -74,6 +74,30 @@ fn excess_threads_park_and_come_back_in_libgomp() {
 fn excess_threads_park_and_come_back_in_libomp() {
     let kinds = [&LIBGOMP_LOOPS[..], &["int", "unsigned"]].concat();
     excess_threads_follow_the_allocation(Compiler::Clang, &kinds);
+}
+
+#[test]
+fn a_parked_thread_for_which_there_is_a_cpu_again_runs_within_200_us() {
+    const TURNS: usize = 8;
+    for compiler in COMPILERS {
+        let context = format!("{compiler:?}");
+        let mut program = looping(compiler, "dynamic", 20, 2);
+        let turn = |_| {
+            until_work(&mut program, "0 1", &context);
+            program.page.publish(1, mapper_abi::TeamMode::Fixed);
+            until_work(&mut program, "0", &context);
+            // The program takes only longer pauses for having been parked.
+            std::thread::sleep(Duration::from_millis(40));
+            let grown_ns = monotonic_ns();
+            program.page.publish(2, mapper_abi::TeamMode::Fixed);
+            program.resumed_ns(1, grown_ns) - grown_ns
+        };
+        let mut times_ns: Vec<u64> = (0..TURNS).map(turn).collect();
+        times_ns.sort_unstable();
+        // Other programs have the CPUs at times.
+        assert!(times_ns[TURNS / 4] < 200_000, "{compiler:?}: {times_ns:?}");
+        stop(program, &context);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use mapper_abi::TeamMode;
+use mapper_abi::{TeamMode, TeamsOff};
 
 use crate::harness::{Compiler, Dialogue, Managed, Program, on_one_cpu};
 
@@ -55,6 +55,24 @@ fn threads_spin_for_long_only_while_each_has_a_cpu() {
         dialogue.page.publish(1, TeamMode::Fixed);
         assert!(does_not_spin(&mut dialogue));
     }
+    dialogue.finish();
+}
+
+#[test]
+fn threads_of_a_program_that_can_not_have_virtual_teams_spin_as_those_of_fixed_teams() {
+    let program = Program::new(Compiler::Gcc, "patience.c");
+    // A list of sizes refuses them.
+    let managed = managed(&program, 2)
+        .virtually(2)
+        .env("OMP_NUM_THREADS", "2,1");
+    let mut dialogue = managed.start();
+    assert!(comes_to_spin(&mut dialogue));
+    assert_eq!(
+        dialogue.page.report().teams_off,
+        Some(TeamsOff::NestedSizes)
+    );
+    dialogue.page.publish(1, TeamMode::Virtual);
+    assert!(does_not_spin(&mut dialogue));
     dialogue.finish();
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command};
 
-use mapper_abi::{TeamMode, TeamsOff};
+use mapper_abi::{Generation, TeamMode, TeamsOff};
 
 use crate::harness::{Compiler, Managed, Program, monotonic_ns, on_one_cpu, one_at_a_time};
 
@@ -315,7 +315,39 @@ fn a_program_with_tasks_keeps_real_teams_and_the_page_says_why() {
     let program = Program::new(Compiler::Gcc, "tasks.c");
     let mut managed = program.managed().threads(3).virtually(1);
     assert_eq!(managed.run().output(), "20 tasks\n");
-    assert_eq!(managed.page.report().teams_off, Some(TeamsOff::Tasks));
+    let report = managed.page.report();
+    assert_eq!(report.teams_off, Some(TeamsOff::Tasks));
+    // And which allocation it has seen, and the team that it has.
+    assert_eq!(
+        (report.applied, report.team_size),
+        (Generation::from_number(1), 3)
+    );
+}
+
+#[test]
+fn a_program_with_real_teams_says_of_each_allocation_that_it_has_seen_it() {
+    // A list of sizes refuses virtual teams.
+    for (compiler, sizes) in [(Compiler::Gcc, "2,1"), (Compiler::Clang, "2")] {
+        let program = Program::new(compiler, "teams.c");
+        let mut dialogue = program
+            .managed()
+            .virtually(2)
+            .env("OMP_NUM_THREADS", sizes)
+            .start();
+        for cpus in [2, 1, 3] {
+            let published = dialogue.page.publish(cpus, TeamMode::Virtual);
+            // The first region after it may still find out that there are no virtual teams.
+            assert_eq!(dialogue.team(""), 2, "{compiler:?}");
+            dialogue.team("");
+            let report = dialogue.page.report();
+            assert_eq!(
+                (report.applied, report.team_size),
+                (published, 2),
+                "{compiler:?}"
+            );
+        }
+        dialogue.finish();
+    }
 }
 
 #[test]
