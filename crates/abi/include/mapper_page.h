@@ -35,7 +35,7 @@
 #define MAPPER_RUNTIME_LIBOMP 2
 
 // Bit of `flags`: barriers may spin for long, because nothing in the environment told the runtime
-// otherwise; the program must not be given fewer CPUs than it has threads.
+// otherwise; the program suffers when it is given fewer CPUs than it has threads. It is told, not kept from it.
 #define MAPPER_FLAG_WAITS_SPIN 1
 
 // Bit of `flags`: `wait_ns` in the slots is measured.
