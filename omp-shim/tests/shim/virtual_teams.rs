@@ -31,6 +31,23 @@ fn clauses_of_several_sizes_are_not_news_each_time() {
     assert_eq!(managed.page.report().team_size, 3);
 }
 
+/// Whether two of three runs are as they should be, with what all came to; a third is made if it decides.
+fn in_two_of_three<T>(
+    run: impl Fn() -> T,
+    is_right: impl Fn(&T) -> bool,
+) -> Result<Vec<T>, Vec<T>> {
+    let mut runs = vec![run(), run()];
+    let right = |runs: &[T]| runs.iter().filter(|run| is_right(run)).count();
+    if right(&runs) == 1 {
+        runs.push(run());
+    }
+    if right(&runs) >= 2 {
+        Ok(runs)
+    } else {
+        Err(runs)
+    }
+}
+
 /// Runs `waiting_by_hand.c` on one CPU; returns why teams are not virtual at its end.
 fn wait_by_hand(arguments: &[&str], threads: u32) -> Option<TeamsOff> {
     let program = Program::new(Compiler::Gcc, "waiting_by_hand.c");
@@ -68,9 +85,11 @@ fn a_program_that_waits_by_hand_again_and_again_is_sent_back_to_real_teams() {
             for form in [&[how, "40"][..], &[how, "40", "within one region"]] {
                 // Who stops first after a wait is a matter of nanoseconds, or of who has a CPU; where it is
                 // the carrier, it seems to have computed. On a busy machine that may be so in one run.
-                let mut runs = core::iter::repeat_with(|| wait_by_hand(form, threads)).take(4);
-                let is_sent_back = runs.any(|off| off == Some(TeamsOff::Stalled));
-                assert!(is_sent_back, "{form:?} {threads}");
+                let runs = in_two_of_three(
+                    || wait_by_hand(form, threads),
+                    |off| *off == Some(TeamsOff::Stalled),
+                );
+                assert!(runs.is_ok(), "{form:?} {threads}: {runs:?}");
             }
         }
     }
@@ -204,12 +223,12 @@ fn on_a_busy_machine_too_a_program_that_waits_by_hand_is_through_or_has_real_tea
     let _busy = [Busy::start(), Busy::start()];
     for how in ["flag", "doze", "lock", "section", "condition"] {
         for form in [&[how, "20"][..], &[how, "20", "within one region"]] {
-            // Other tests may keep the watcher and this thread from a CPU, but not each time.
-            let mut times = core::iter::repeat_with(|| waited_ns(&program, form)).take(3);
-            assert!(
-                times.any(|waited_ns| waited_ns < 1_000_000_000),
-                "{form:?}: more than a second in each of three runs"
+            // Other tests may keep the watcher and this thread from a CPU, but not most times.
+            let times = in_two_of_three(
+                || waited_ns(&program, form),
+                |waited_ns| *waited_ns < 1_000_000_000,
             );
+            assert!(times.is_ok(), "{form:?}: ns waited: {times:?}");
         }
     }
 }
