@@ -16,6 +16,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use super::trials::{WARM_UP, WINDOW};
+
 /// Calls of the full team, as time, that a smaller one may lose.
 const TOLERATED: u64 = 4;
 /// Most of them that one call counts for.
@@ -64,13 +66,20 @@ impl Lag {
         }
     }
 
-    /// What a trial of one thread instead of `limit` may lose until it is ended, if the calls are alike.
-    pub(super) fn at_most(full_mean: u64, limit: u32) -> u64 {
-        let one_call = full_mean.saturating_mul(u64::from(limit.saturating_sub(1)));
+    /// What a trial of one thread instead of `limit` may lose until it is ended, if the calls are alike; not less
+    /// than one call of the full team takes.
+    ///
+    /// One thread takes at most as long as all have taken together in the full team's shortest call,
+    /// `full_least`. The others may have been longer because threads waited for CPUs, which one does not.
+    pub(super) fn at_most(full_mean: u64, full_least: u64, limit: u32) -> u64 {
+        let alone = full_least.saturating_mul(u64::from(limit));
+        let one_call = alone.saturating_sub(full_mean);
         let calls = TOLERATED.div_ceil(MOST_AT_ONCE);
-        one_call
+        let until_given_up = one_call
             .saturating_mul(calls)
-            .max(full_mean.saturating_mul(TOLERATED))
+            .max(full_mean.saturating_mul(TOLERATED));
+        let in_all = one_call.saturating_mul(u64::from(WARM_UP + WINDOW));
+        until_given_up.min(in_all).max(full_mean)
     }
 }
 
@@ -161,9 +170,16 @@ mod tests {
                     break;
                 }
             }
-            let foreseen = Lag::at_most(full_mean, limit);
+            let foreseen = Lag::at_most(full_mean, full_mean, limit);
             assert!(lost <= foreseen + full_mean, "{limit}: {lost} {foreseen}");
         }
+    }
+
+    #[test]
+    fn a_team_that_waits_for_cpus_is_cheaply_tried_with_one_thread() {
+        // 4 threads that work for 100 each, and wait for 9,900 on the average.
+        assert_eq!(Lag::at_most(10_000, 100, 4), 10_000);
+        assert!(Lag::at_most(10_000, 10_000, 4) >= 40_000);
     }
 
     #[test]

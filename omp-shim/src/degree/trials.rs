@@ -74,6 +74,8 @@ pub(super) struct Trials {
     sizes: Sizes,
     /// Mean time of the full team: the least of the windows of one series of trials.
     full_mean: u64,
+    /// The shortest call of its last window.
+    full_least: u64,
     best: Window,
     /// A smaller team that gained; the full one is timed once more before it is chosen.
     candidate: Option<Window>,
@@ -97,8 +99,15 @@ pub(super) struct Trials {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    Resting { calls: u32 },
-    Trying { size: u32, calls: u32, ticks: u64 },
+    Resting {
+        calls: u32,
+    },
+    Trying {
+        size: u32,
+        calls: u32,
+        ticks: u64,
+        least: u64,
+    },
 }
 
 /// The outcome of trying a size.
@@ -116,6 +125,7 @@ impl Trials {
             phase: Phase::Resting { calls: 0 },
             sizes: Sizes::Any,
             full_mean: 0,
+            full_least: 0,
             best: Window { size: 0, mean: 0 },
             candidate: None,
             lag: Lag::none(),
@@ -142,6 +152,7 @@ impl Trials {
             size,
             calls: 0,
             ticks: 0,
+            least: u64::MAX,
         }
     }
 
@@ -272,6 +283,7 @@ impl Trials {
             size: tried,
             calls,
             ticks: sum,
+            least,
         } = &mut self.phase
         else {
             return;
@@ -282,9 +294,13 @@ impl Trials {
         *calls += 1;
         if *calls > WARM_UP {
             *sum += ticks;
+            *least = ticks.min(*least);
         }
         if *calls == WARM_UP + WINDOW {
             let mean = *sum / u64::from(WINDOW);
+            if size == self.limit {
+                self.full_least = *least;
+            }
             self.conclude(Window { size, mean }, affordable);
         }
     }
@@ -314,8 +330,8 @@ impl Trials {
         // One thread has been tried by then.
         let is_new = next > 1 || (next == 1 && size == self.limit);
         // With a smaller team in use already there is little to lose.
-        let is_affordable =
-            self.size < self.limit || Lag::at_most(self.full_mean, self.limit) <= affordable;
+        let is_affordable = self.size < self.limit
+            || Lag::at_most(self.full_mean, self.full_least, self.limit) <= affordable;
         if is_new && is_affordable {
             self.try_size(next);
         } else if self.gains(self.best) {
