@@ -15,7 +15,8 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static unsigned active, busy, most_busy; /* how many may work, do, and ever did since a change */
+static unsigned active, changes; /* how many may work; how often that has changed */
+static unsigned busy, most_busy; /* how many are at a piece begun since then, and ever were */
 static long pieces_left;
 
 static void piece_of_work(void)
@@ -34,6 +35,7 @@ static void *work(void *argument)
             pthread_cond_wait(&changed, &mutex);
             continue;
         }
+        unsigned begun = changes;
         pieces_left--;
         busy++;
         most_busy = busy > most_busy ? busy : most_busy;
@@ -41,7 +43,8 @@ static void *work(void *argument)
         piece_of_work();
         mapper_work_done(1);
         pthread_mutex_lock(&mutex);
-        busy--;
+        if (begun == changes)
+            busy--;
     }
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&mutex);
@@ -52,7 +55,8 @@ static void let_work(unsigned count)
 {
     pthread_mutex_lock(&mutex);
     active = count;
-    most_busy = busy;
+    changes++;
+    busy = most_busy = 0;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&mutex);
     printf("%u threads\n", count);

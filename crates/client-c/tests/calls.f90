@@ -2,8 +2,8 @@ program calls
   use mapper
   use, intrinsic :: iso_c_binding, only: c_double, c_int32_t, c_int64_t, c_loc, c_size_t
   implicit none
-  type(mapper_allocation) :: allocation
-  integer :: there, named
+  type(mapper_allocation) :: allocation, next
+  integer :: there, named, changed
   integer(c_int64_t), target :: cpus(16)
   allocation = mapper_allocation(0, 0, 0)
   there = mapper_get_allocation(allocation)
@@ -14,5 +14,9 @@ program calls
   call mapper_serial_begin()
   call mapper_serial_end()
   there = there + mapper_wait(mapper_generation(), 0.001_c_double, allocation)
-  print *, mapper_is_managed(), mapper_cpu_count(), allocation%cpu_count, allocation%node_mask, named
+  next = mapper_allocation(0, 0, 0)
+  ! Of no allocation, so that the present one is another.
+  changed = mapper_wait(mapper_generation() - 1, 20.0_c_double, next)
+  print *, mapper_is_managed(), mapper_cpu_count(), allocation%cpu_count, allocation%node_mask, named, &
+    changed, next%cpu_count
 end program calls
