@@ -93,8 +93,8 @@ fn a_program_that_says_what_it_has_done_is_judged_by_that() {
     let performance = app(&daemon).performance;
     let source = performance.map(|performance| performance.source);
     assert_ne!(source, Some(PerformanceSource::Reported));
+    program.ask("work");
     eventually("its work is its performance", || {
-        program.ask("work 100");
         app(&daemon).performance.is_some_and(|performance| {
             performance.source == PerformanceSource::Reported && performance.value > 0.0
         })

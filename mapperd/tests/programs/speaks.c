@@ -2,11 +2,22 @@
  *
  *     declare LEAST MOST
  *     serial N            N more serial phases, or fewer
- *     work AMOUNT         says so much work done
+ *     work                works from now on, and says so after each piece
  *     wait SECONDS        first waits for another allocation than the one it last told of */
 #include <mapper.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+
+static void *work(void *unused)
+{
+    for (;;) {
+        volatile double x = 1;
+        for (int i = 0; i < 100000; i++) x = x * 0.999 + 0.001;
+        mapper_work_done(1);
+    }
+    return unused;
+}
 
 int main(void)
 {
@@ -23,7 +34,8 @@ int main(void)
             for (; one > 0; one--) mapper_serial_begin();
             for (; one < 0; one++) mapper_serial_end();
         } else if (!strcmp(word, "work")) {
-            mapper_work_done(one);
+            pthread_t worker;
+            if (pthread_create(&worker, NULL, work, NULL)) return 3;
         } else if (!strcmp(word, "wait")) {
             if (mapper_wait(now.generation, one, &now) != 1) return 2;
         }
