@@ -310,3 +310,117 @@ pub(crate) fn supported(
     }
     Ok(modes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::LoopSchedule;
+    use super::*;
+    use crate::workspace;
+    use std::process::Command;
+
+    const ALL: [Teams; 3] = [Teams::Fixed, Teams::Follow, Teams::Virtual];
+
+    /// What comes of a program of this text with a shim that breaks `follow` and, made with
+    /// `-DHANGS`, `virtual`.
+    fn judged(text: &str, shim_flags: &[&str], modes: &[Teams], runs: u32) -> Case {
+        let scratch = tempfile::tempdir().unwrap();
+        let shim = scratch.path().join("shim.so");
+        let here = workspace::root().join("xtask/src/task_conformance");
+        let made = Command::new("gcc")
+            .args(["-shared", "-fPIC", "-Wall", "-Werror"])
+            .args(shim_flags)
+            .arg("-I")
+            .arg(workspace::root().join("crates/abi/include"))
+            .arg(here.join("breaking_shim.c"))
+            .arg("-o")
+            .arg(&shim)
+            .status()
+            .unwrap();
+        assert!(made.success());
+        std::fs::write(scratch.path().join("program.c"), text).unwrap();
+        let judge = Judge {
+            machine: Machine::of_this_process(shim, LoopSchedule::AsWritten).unwrap(),
+            teams: modes
+                .iter()
+                .map(|&teams| Mode {
+                    teams,
+                    support: Support::Supported,
+                })
+                .collect(),
+            runs,
+            time_limit: Duration::from_secs(2),
+            scratch: scratch.path(),
+        };
+        let program = Program::new(scratch.path(), Path::new("program.c"), "gcc");
+        judge.judge(&program, 0).unwrap()
+    }
+
+    fn verdicts(case: Case) -> Vec<Verdict> {
+        assert_eq!(case.plain, Plain::Passed);
+        let managed = case.managed.into_iter();
+        managed.map(|managed| managed.verdict).collect()
+    }
+
+    #[test]
+    fn a_mode_in_which_a_sound_program_fails_is_broken_and_no_other_is() {
+        let found = verdicts(judged("int main(void) { return 0; }", &[], &ALL, 1));
+        let [fixed, follow, virtually] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(*fixed, Verdict::Passed);
+        assert!(
+            matches!(follow, Verdict::Broken { how, .. } if how == "exit status 3"),
+            "{follow:?}"
+        );
+        assert!(
+            matches!(virtually, Verdict::RealTeams { why } if why.contains("tasks")),
+            "{virtually:?}"
+        );
+    }
+
+    #[test]
+    fn a_mode_in_which_a_program_hangs_is_broken() {
+        let text = "int main(void) { return 0; }";
+        let found = verdicts(judged(text, &["-DHANGS"], &[Teams::Virtual], 1));
+        assert!(
+            matches!(&found[..], [Verdict::Broken { how, .. }] if how.starts_with("hung")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_program_that_needs_exact_teams_is_not_broken_by_follow() {
+        let text = "#include <stdlib.h>\nint main(void) { return getenv(\"OMP_DYNAMIC\") != 0; }";
+        let found = verdicts(judged(text, &[], &[Teams::Follow], 1));
+        assert!(
+            matches!(&found[..], [Verdict::NeedsExactTeams { how }] if how == "exit status 3"),
+            "{found:?}"
+        );
+    }
+
+    /// Its first run passes, and makes a file by which all others fail.
+    #[test]
+    fn a_program_that_fails_plainly_now_and_then_is_not_blamed_on_mapper() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "#include <fcntl.h>\nint main(void) {{ return open(\"{}/mark\", O_CREAT | O_EXCL, 0600) < 0; }}",
+            folder.path().display()
+        );
+        let found = verdicts(judged(&text, &[], &[Teams::Fixed], 1));
+        assert!(
+            matches!(&found[..], [Verdict::WrongPlainlyToo { how, .. }] if how == "exit status 1"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_program_that_fails_without_mapper_is_tried_in_no_mode() {
+        let case = judged("int main(void) { return 4; }", &[], &ALL, 1);
+        assert!(
+            matches!(&case.plain, Plain::Failed { how, .. } if how == "exit status 4"),
+            "{:?}",
+            case.plain
+        );
+        assert!(case.managed.is_empty());
+    }
+}

@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// The short form that is part of `cargo xtask test`: the own suite, one run of each kind.
 pub(crate) fn check_own_suite() -> anyhow::Result<Report> {
-    check(&Args {
+    let report = check(&Args {
         dir: None,
         cc: vec!["gcc".to_owned(), "clang".to_owned()],
         teams: vec![Teams::Fixed, Teams::Follow, Teams::Virtual],
@@ -158,7 +158,25 @@ pub(crate) fn check_own_suite() -> anyhow::Result<Report> {
         runs: 1,
         time_limit: 20,
         shim: None,
-    })
+    })?;
+    enough_were_virtual(&report)?;
+    Ok(report)
+}
+
+/// Programs of the own suite that gcc compiles and that must have run right with virtual teams: as many as
+/// the suite was to have at least. Some forty have constructs that such teams do not serve.
+const LEAST_VIRTUAL: usize = 60;
+
+/// A program that is refused virtual teams is right with real ones. If all were, nothing would be wrong, and
+/// nothing tested.
+fn enough_were_virtual(report: &Report) -> anyhow::Result<()> {
+    let count = report.passed("gcc", Teams::Virtual);
+    anyhow::ensure!(
+        count >= LEAST_VIRTUAL,
+        "only {count} programs of gcc's ran right with virtual teams, of at least {LEAST_VIRTUAL}; see why by \
+         `cargo xtask conformance --cc gcc --teams virtual --json FILE`\n{report}"
+    );
+    Ok(())
 }
 
 fn check(args: &Args) -> anyhow::Result<Report> {
@@ -269,4 +287,35 @@ fn judge_all(
     let mut judged = judged.into_inner().unwrap_or_else(PoisonError::into_inner);
     judged.sort_by_key(|(index, _)| *index);
     judged.into_iter().map(|(_, case)| case).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judge::{Managed, Plain, Verdict};
+    use super::*;
+
+    #[test]
+    fn a_suite_of_which_most_got_real_teams_has_not_tested_virtual_ones() {
+        let suite = |virtually: usize| {
+            let case = |index| Case {
+                program: format!("{index}.c"),
+                compiler: "gcc".to_owned(),
+                plain: Plain::Passed,
+                managed: vec![Managed {
+                    teams: Teams::Virtual,
+                    verdict: match index < virtually {
+                        true => Verdict::Passed,
+                        false => Verdict::RealTeams {
+                            why: "tasks".to_owned(),
+                        },
+                    },
+                }],
+            };
+            let cases = (0..2 * LEAST_VIRTUAL).map(case).collect();
+            Report::new(None, LoopSchedule::AsWritten, Vec::new(), cases)
+        };
+        assert!(enough_were_virtual(&suite(LEAST_VIRTUAL)).is_ok());
+        let error = enough_were_virtual(&suite(LEAST_VIRTUAL - 1)).unwrap_err();
+        assert!(error.to_string().starts_with("only 59 programs"), "{error}");
+    }
 }

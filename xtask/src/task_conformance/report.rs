@@ -74,6 +74,11 @@ impl Report {
         managed.map(|managed| &managed.verdict)
     }
 
+    /// How many programs of a compiler were right in every run in a mode, and had it.
+    pub(crate) fn passed(&self, compiler: &str, teams: Teams) -> usize {
+        self.row(compiler, teams).passed
+    }
+
     fn row(&self, compiler: &str, teams: Teams) -> Row {
         let mut row = Row::default();
         for case in self.of(compiler) {
