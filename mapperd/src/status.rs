@@ -413,6 +413,17 @@ mod tests {
     }
 
     #[test]
+    fn it_is_told_where_threads_share_storage() {
+        let report = RuntimeReport {
+            flags: ReportFlags::STORAGE_SHARED,
+            ..RuntimeReport::default()
+        };
+        let notes = report_notes(&report);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("share thread-local storage"), "{notes:?}");
+    }
+
+    #[test]
     fn what_ended_for_good_is_told() {
         let report = RuntimeReport {
             flags: ReportFlags::PARKING_ENDED | ReportFlags::WAIT_MEASURED,

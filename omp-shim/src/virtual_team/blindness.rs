@@ -10,7 +10,7 @@
 //! What else it can do to threads it does by functions that it imports: each of those listed here has done
 //! with thread-local storage when it returns, and calls nothing of the program's. (`errno` is the
 //! exception, which the shim has an eye on itself. `__ctype_b_loc` and its like return places that hold the same in
-//! every thread as long as none sets a locale of its own.) The libraries below are not looked into: they have
+//! every thread as long as none sets a locale of its own.) The libraries below, told by the names of their files, are not looked into: they have
 //! thread-local variables, and no constructs in which threads change.
 //!
 //! *What is left out on purpose.* `omp_set_*`, since the runtime keeps settings for each thread; nested

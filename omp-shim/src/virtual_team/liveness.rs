@@ -153,7 +153,8 @@ fn start() -> bool {
         watch_anew(look_for_ever, give_up_after_panic);
         core::ptr::null_mut()
     }
-    quiet_thread::start(run, core::ptr::null_mut())
+    // SAFETY: it does not look at its argument.
+    unsafe { quiet_thread::start(run, core::ptr::null_mut()) }
 }
 
 /// In the child of a fork, which has no watcher.

@@ -132,7 +132,8 @@ fn start_lender(place: &'static AtomicUsize) -> bool {
     }
     place.store(STARTING, Ordering::Relaxed);
     let argument = core::ptr::from_ref(place).cast_mut().cast();
-    if !quiet_thread::start(lend, argument) {
+    // SAFETY: the place is a static one.
+    if !unsafe { quiet_thread::start(lend, argument) } {
         return false;
     }
     while place.load(Ordering::Acquire) == STARTING {
