@@ -72,6 +72,29 @@ pub struct MemoryModel {
     pub node_gb_per_s: Option<f64>,
     /// Part of a node's own demand that its memory keeps for it, β of NuCore [NuCore §6.5].
     pub local_reserve: f64,
+    /// On which CPUs an application is profiled.
+    #[serde(skip_serializing_if = "ProfiledOn::is_fair_share")]
+    pub profiled_on: ProfiledOn,
+}
+
+/// On which CPUs an application is before a model decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ProfiledOn {
+    /// On its fair share, which costs it nothing. A memory that is full then already hides how much
+    /// a core would ask for.
+    #[default]
+    FairShare,
+    /// On one CPU of each node, as published for NuCore [NuCore §5.2]: what a core asks for when
+    /// nothing is full. Everybody is slow for that long, at each new phase.
+    OneCpuOfEachNode,
+}
+
+impl ProfiledOn {
+    fn is_fair_share(&self) -> bool {
+        *self == Self::FairShare
+    }
 }
 
 impl Default for MemoryModel {
@@ -82,6 +105,7 @@ impl Default for MemoryModel {
             local_share: None,
             node_gb_per_s: None,
             local_reserve: 0.25,
+            profiled_on: ProfiledOn::FairShare,
         }
     }
 }

@@ -41,6 +41,6 @@ pub mod scalability;
 pub mod section;
 pub mod shares;
 
-pub use config::{Acceptance, AllocationConfig};
+pub use config::{Acceptance, AllocationConfig, ProfiledOn};
 pub use policy::{AllocationPolicy, PolicyState, RestoreError};
 pub use registry::{POLICIES, PolicyEntry, UnknownPolicy, find};

@@ -9,16 +9,19 @@
 //!
 //! Demands: one core asks for the bandwidth that was measured; c cores of a node for c times that.
 //! The paper predicts the table with DraMon, and profiles reads and writes between nodes with one
-//! core per node; counters for that are rare, so data are taken to be private to each node
-//! [readings, NuCore, issue 9]. In the program each application is held to as many cores as bring
+//! core per node ([`ProfiledOn::OneCpuOfEachNode`](crate::config::ProfiledOn)). Where the processor
+//! tells what the CPUs of each node asked for, and how much of it their own, the program knows on
+//! which nodes the data are ([`Locality`]) and takes all of it as reads; where it does not, data are
+//! taken to be private to each node [readings, NuCore, issue 9]. In the program each application is held to as many cores as bring
 //! its weighted part of the bandwidth, else the tie rule would give the first one everything.
 
+use crate::model_driven::locality::Locality;
 use crate::model_driven::nodes::{Division, NodeCapacity, Surplus};
 use crate::model_driven::{Inputs, ModelDriven, Planner, SERIAL};
 use crate::section::Section;
 use crate::shares::{self, Claim};
 use mapper_predict::nucore::{
-    Demand, DramCharge, EffortLimit, Machine, MachineSpec, NuCoreError, Program, Solution,
+    Demand, DramCharge, EffortLimit, Machine, MachineSpec, NuCoreError, Pair, Program, Solution,
 };
 use std::collections::BTreeMap;
 
@@ -58,13 +61,21 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, NuCoreError> {
     let alpha = inputs.memory.node_gb_per_s;
     let largest = inputs.nodes.iter().map(|n| n.cpus).max().unwrap_or(0);
     let demand = |i: usize| inputs.memory.gb_per_s(&inputs.candidates[i].measured);
+    // What a node would be asked for at most, were the application on all CPUs.
+    let most_asked = |i: usize| match Asked::of(inputs, i) {
+        Some(asked) => (asked
+            .of_nodes(inputs.nodes.iter().map(|node| node.cpus))
+            .into_iter())
+        .fold(0.0, f64::max),
+        None => demand(i) * f64::from(largest),
+    };
     let parts: Vec<Part> = inputs
         .candidates
         .iter()
         .enumerate()
         .map(|(i, candidate)| match candidate.section {
             Section::Serial => Part::Serial,
-            Section::Parallel if demand(i) * f64::from(largest) > alpha => Part::ShortOfBandwidth,
+            Section::Parallel if most_asked(i) > alpha => Part::ShortOfBandwidth,
             Section::Parallel => Part::Computes,
         })
         .collect();
@@ -186,11 +197,21 @@ fn solve(
     alpha: f64,
 ) -> Result<Solution, NuCoreError> {
     let nodes = capacity.len();
+    let asked: Vec<Option<Asked>> = short.iter().map(|&i| Asked::of(inputs, i)).collect();
+    let links = if asked.iter().any(Option::is_some) {
+        let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| Pair::new(from, to)));
+        pairs
+            .filter(|pair| pair.from != pair.to)
+            .map(|pair| (pair, inputs.memory.link_gb_per_s()))
+            .collect()
+    } else {
+        BTreeMap::new()
+    };
     let machine = Machine::new(MachineSpec {
         name: "this machine".to_owned(),
         nodes,
         cores: capacity.to_vec(),
-        physical: BTreeMap::new(),
+        physical: links,
         alpha: vec![alpha; nodes],
         beta: vec![inputs.memory.local_reserve; nodes],
         ..MachineSpec::default()
@@ -200,23 +221,103 @@ fn solve(
     let mut open = all - short.len() as u32;
     let demands: Vec<Demand> = short
         .iter()
-        .map(|&i| {
+        .zip(&asked)
+        .map(|(&i, asked)| {
             let candidate = &inputs.candidates[i];
             let each = inputs.memory.gb_per_s(&candidate.measured);
             // Cores that bring its part of the bandwidth, one at least for everybody.
-            let part = alpha * nodes as f64 * candidate.weight / weights;
-            let cores = ((part / each).floor() as u32).min(candidate.fair).max(1);
+            let (within_reach, most) = match asked {
+                Some(asked) => {
+                    let all = asked.of_nodes(capacity.iter().copied()).into_iter();
+                    let within_reach = all.map(|gb_per_s| gb_per_s.min(alpha)).sum();
+                    (within_reach, asked.most_of_a_core())
+                }
+                None => (alpha * nodes as f64, each),
+            };
+            let part: f64 = within_reach * candidate.weight / weights;
+            let cores = ((part / most).floor() as u32).min(candidate.fair).max(1);
             let beyond_one = (cores - 1).min(open);
             open -= beyond_one;
-            Demand {
-                local: capacity
-                    .iter()
-                    .map(|&cores| (0..=cores).map(|c| f64::from(c) * each).collect())
-                    .collect(),
-                least_cores: 1 + beyond_one,
-                ..Demand::default()
+            let least_cores = 1 + beyond_one;
+            match asked {
+                Some(asked) => asked.demand(capacity, least_cores),
+                None => private(each, capacity, least_cores),
             }
         })
         .collect();
     Program::new(&machine, &demands, DramCharge::default())?.solve(EFFORT)
+}
+
+/// The demand of an application with data private to each node.
+fn private(each: f64, capacity: &[u32], least_cores: u32) -> Demand {
+    Demand {
+        local: capacity.iter().map(|&cores| local(each, cores)).collect(),
+        least_cores,
+        ..Demand::default()
+    }
+}
+
+/// What up to `cores` cores ask of their own node, each for the same.
+fn local(each: f64, cores: u32) -> Vec<f64> {
+    (0..=cores).map(|c| f64::from(c) * each).collect()
+}
+
+/// What a core of an application asks for, where it is known of whom.
+struct Asked {
+    /// By node of the core, then by node of the data, in GB/s.
+    by_core: Vec<Vec<f64>>,
+}
+
+impl Asked {
+    fn of(inputs: &Inputs<'_>, candidate: usize) -> Option<Self> {
+        let measured = &inputs.candidates[candidate].measured;
+        let locality: &Locality = measured.locality.as_ref()?;
+        let each = inputs.memory.gb_per_s(measured);
+        let nodes: Vec<_> = inputs.nodes.iter().map(|node| node.id).collect();
+        let of = |from: usize| {
+            let asks = each * locality.intensity(nodes[from]);
+            let shares = locality.shares(from, &nodes).into_iter();
+            shares.map(|share| share * asks).collect()
+        };
+        Some(Self {
+            by_core: (0..nodes.len()).map(of).collect(),
+        })
+    }
+
+    /// What the core that asks for most asks for.
+    fn most_of_a_core(&self) -> f64 {
+        let all = self.by_core.iter().map(|asks| asks.iter().sum());
+        all.fold(0.0, f64::max)
+    }
+
+    /// What each node would be asked for by so many cores on each.
+    fn of_nodes(&self, cores: impl Iterator<Item = u32>) -> Vec<f64> {
+        let mut all = vec![0.0; self.by_core.len()];
+        for (asks, cores) in self.by_core.iter().zip(cores) {
+            for (sum, gb_per_s) in all.iter_mut().zip(asks) {
+                *sum += gb_per_s * f64::from(cores);
+            }
+        }
+        all
+    }
+
+    fn demand(&self, capacity: &[u32], least_cores: u32) -> Demand {
+        let mut reads = BTreeMap::new();
+        for (core, asks) in self.by_core.iter().enumerate() {
+            for (data, &gb_per_s) in asks.iter().enumerate() {
+                if data != core && gb_per_s > 0.0 {
+                    reads.insert(Pair::new(data, core), gb_per_s);
+                }
+            }
+        }
+        let own = |node: usize| self.by_core[node][node];
+        Demand {
+            local: (capacity.iter().enumerate())
+                .map(|(node, &cores)| local(own(node), cores))
+                .collect(),
+            reads,
+            least_cores,
+            ..Demand::default()
+        }
+    }
 }

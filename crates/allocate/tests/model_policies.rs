@@ -2,8 +2,8 @@
 
 mod support;
 
-use mapper_allocate::AllocationConfig;
 use mapper_allocate::config::MemoryModel;
+use mapper_allocate::{AllocationConfig, ProfiledOn};
 use mapper_model::{CpuRange, NodeShare, Reason};
 use support::{Counted, World, linear, machine};
 
@@ -128,6 +128,65 @@ fn nucore_feeds_memories_with_the_fewest_cores_and_leaves_the_rest_to_computing(
     world.intervals(2);
     assert_eq!(world.counts(), [16]);
     assert_eq!(world.last.free, 16);
+}
+
+#[test]
+fn nucore_gives_data_on_one_node_the_cores_of_that_node() {
+    let config = AllocationConfig {
+        memory: MemoryModel {
+            node_gb_per_s: Some(20.0),
+            ..MemoryModel::default()
+        },
+        ..AllocationConfig::default()
+    };
+    let mut world = World::with("nucore", machine(4, 8, 1), &config);
+    // 3 GB/s a core on average, 4 where the data are: five cores there ask for all that it has.
+    world.arrive_counted(0.025, 8);
+    world.apps[0].home = Some(2);
+    world.intervals(8);
+    assert_eq!(nodes(&world, 0), [(2, 5)], "{:?}", world.sentences());
+}
+
+#[test]
+fn on_one_cpu_of_each_node_a_profile_is_taken_and_then_left() {
+    let config = AllocationConfig {
+        memory: MemoryModel {
+            node_gb_per_s: Some(20.0),
+            profiled_on: ProfiledOn::OneCpuOfEachNode,
+            ..MemoryModel::default()
+        },
+        ..AllocationConfig::default()
+    };
+    let mut world = World::with("nucore", machine(4, 8, 1), &config);
+    world.arrive_counted(0.05, 8);
+    assert_eq!(nodes(&world, 0), [(0, 1), (1, 1), (2, 1), (3, 1)]);
+    assert_eq!(world.states(), ["profiling"]);
+    world.intervals(6);
+    assert_eq!(world.states(), ["planned"]);
+    assert_eq!(world.counts(), [16], "{:?}", world.sentences());
+    assert_eq!(
+        world.intervals(200),
+        0,
+        "nothing is measured again without a new phase"
+    );
+}
+
+#[test]
+fn who_cannot_have_a_cpu_of_each_node_is_profiled_on_its_fair_share() {
+    let config = AllocationConfig {
+        memory: MemoryModel {
+            profiled_on: ProfiledOn::OneCpuOfEachNode,
+            ..MemoryModel::default()
+        },
+        ..AllocationConfig::default()
+    };
+    let mut world = World::with("nucore", machine(4, 2, 1), &config);
+    for _ in 0..3 {
+        world.arrive_counted(0.0001, 8);
+    }
+    assert_eq!(world.counts().iter().sum::<u32>(), 8);
+    world.intervals(8);
+    assert_eq!(world.states(), ["planned"; 3], "{:?}", world.sentences());
 }
 
 #[test]

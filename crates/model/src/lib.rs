@@ -38,13 +38,13 @@ pub use curve::{CurvePoint, PerformanceCurve};
 pub use ids::{AppId, CacheId, CoreId, CpuId, NodeId, SocketId, ThreadId};
 pub use machine_profile::MachineProfile;
 pub use observation::{
-    AppObservation, CounterValue, Counters, Event, MemoryTraffic, Observation, Reading,
-    ReportedProgress, RuntimeProgress, ThreadReading, Trigger,
+    AppObservation, CounterValue, Counters, Event, MemoryTraffic, NodeTraffic, Observation,
+    Reading, ReportedProgress, RuntimeProgress, ThreadReading, Trigger,
 };
 pub use placement::{AppPlacement, Placement, Strategy};
 pub use plan::{Action, Plan, PlannedApp};
 pub use profile::{
-    Bottleneck, MemoryRate, Performance, PerformanceSource, PhaseChange, Profile, Rates,
+    Bottleneck, MemoryRate, NodeRate, Performance, PerformanceSource, PhaseChange, Profile, Rates,
     RegionPhase, SharingClass,
 };
 pub use reason::{Explanation, Reason};

@@ -4,7 +4,7 @@
 //! differences and scales them. Anything may be missing, and whatever comes from an application's
 //! shared page may be nonsense; readers bound it and the monitor distrusts it again.
 
-use crate::{AppId, AppSpec, CpuSet, ThreadId};
+use crate::{AppId, AppSpec, CpuSet, NodeId, ThreadId};
 use serde::{Deserialize, Serialize};
 
 /// Why a decision is asked for.
@@ -72,6 +72,9 @@ pub struct Reading {
     /// Bytes that went between its caches and memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryTraffic>,
+    /// The same of the CPUs of each node, in ascending order; empty where that is not counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_by_node: Vec<NodeTraffic>,
     /// How many threads were running or runnable at the time of the reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runnable_threads: Option<u32>,
@@ -89,6 +92,15 @@ pub struct MemoryTraffic {
     /// With the node of the CPU alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_bytes: Option<u64>,
+}
+
+/// Bytes between the last-level caches of one node and memory so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeTraffic {
+    /// The node whose CPUs asked.
+    pub node: NodeId,
+    /// What they asked for.
+    pub traffic: MemoryTraffic,
 }
 
 /// Cumulative readings of one thread.

@@ -1,6 +1,6 @@
 //! What the monitor concludes from the readings of one application.
 
-use crate::{Activity, AppId, PerformanceCurve};
+use crate::{Activity, AppId, NodeId, PerformanceCurve};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -135,6 +135,15 @@ pub struct MemoryRate {
     pub local_bytes_per_s: Option<f64>,
 }
 
+/// Memory traffic of the CPUs of one node.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodeRate {
+    /// The node.
+    pub node: NodeId,
+    /// What its CPUs asked for.
+    pub rate: MemoryRate,
+}
+
 /// Whether the application behaves differently from before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -207,6 +216,9 @@ pub struct Profile {
     /// Its memory traffic in the last interval, where the processor counts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryRate>,
+    /// The same of the CPUs of each node, in ascending order; empty where that is not counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_by_node: Vec<NodeRate>,
     /// Whether it did anything in the last interval.
     #[serde(default)]
     pub activity: Activity,
@@ -240,6 +252,7 @@ impl Profile {
             spun: None,
             utilisation: None,
             memory: None,
+            memory_by_node: Vec::new(),
             activity: Activity::Active,
             spare_cpus: None,
             runnable_threads: None,

@@ -10,9 +10,9 @@ use crate::region_phase::{self, Evidence, RegionPhases, Shift};
 use crate::source::{Continuity, Selection, SourceSelector};
 use crate::waiting::{self, SleepCredit, ThreadTime};
 use mapper_model::{
-    Activity, AppId, AppObservation, CpuSet, MachineProfile, MemoryTraffic, Performance,
-    PerformanceCurve, PhaseChange, Profile, Reading, RuntimeProgress, ThreadReading, Topology,
-    Trigger,
+    Activity, AppId, AppObservation, CpuSet, MachineProfile, MemoryTraffic, NodeTraffic,
+    Performance, PerformanceCurve, PhaseChange, Profile, Reading, RuntimeProgress, ThreadReading,
+    Topology, Trigger,
 };
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,9 @@ struct Pair {
     /// Memory traffic so far.
     #[serde(default)]
     memory: Option<MemoryTraffic>,
+    /// The same by node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    memory_by_node: Vec<NodeTraffic>,
     /// Time waited at barriers so far, where the runtime tells.
     #[serde(default)]
     waited_ns: Option<u64>,
@@ -205,6 +208,8 @@ impl AppMonitor {
             .memory
             .zip(reading.memory)
             .map(|(before, now)| rates::memory_between(before, now, elapsed_ns));
+        self.profile.memory_by_node =
+            rates::by_node_between(&pair.memory_by_node, &reading.memory_by_node, elapsed_ns);
         if self.profile.activity == Activity::Idle {
             self.pause(reading, moment.now_ns, cpus);
             return;
@@ -488,6 +493,7 @@ impl AppMonitor {
             threads: Vec::new(),
             cpu_time_ns: None,
             memory: None,
+            memory_by_node: Vec::new(),
             waited_ns: None,
             runtime_threads: 0,
             completed: 0,
@@ -497,6 +503,7 @@ impl AppMonitor {
         pair.cpus = None;
         pair.cpu_time_ns = reading.cpu_time_ns;
         pair.memory = reading.memory;
+        pair.memory_by_node.clone_from(&reading.memory_by_node);
         pair.waited_ns = reading.runtime.and_then(|runtime| runtime.wait_ns);
         pair.completed = reading.runtime.as_ref().map_or(0, completed);
         pair.runtime_threads = reading.runtime.map_or(0, |runtime| runtime.threads);

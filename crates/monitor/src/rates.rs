@@ -14,7 +14,9 @@
 //! Invariant: every rate is finite and not negative, and `None` when no thread offered the event.
 
 use crate::history::SharingSample;
-use mapper_model::{CounterValue, Event, MemoryRate, MemoryTraffic, Rates, ThreadReading};
+use mapper_model::{
+    CounterValue, Event, MemoryRate, MemoryTraffic, NodeRate, NodeTraffic, Rates, ThreadReading,
+};
 
 /// The rates of an interval, and what the history is to learn from it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -109,6 +111,23 @@ pub fn memory_between(before: MemoryTraffic, after: MemoryTraffic, elapsed_ns: u
         total_bytes_per_s: per_second(before.total_bytes, after.total_bytes),
         local_bytes_per_s: per_second(before.local_bytes, after.local_bytes),
     }
+}
+
+/// The same for each node of which both readings tell.
+#[must_use]
+pub fn by_node_between(
+    before: &[NodeTraffic],
+    after: &[NodeTraffic],
+    elapsed_ns: u64,
+) -> Vec<NodeRate> {
+    let of = |after: &NodeTraffic| {
+        let before = before.iter().find(|before| before.node == after.node)?;
+        Some(NodeRate {
+            node: after.node,
+            rate: memory_between(before.traffic, after.traffic, elapsed_ns),
+        })
+    };
+    after.iter().filter_map(of).collect()
 }
 
 /// The rates between two readings of the same application. `before` and `after` are in ascending
@@ -248,7 +267,7 @@ impl Active {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mapper_model::{Counters, ThreadId};
+    use mapper_model::{Counters, NodeId, ThreadId};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -408,5 +427,20 @@ mod tests {
         assert_eq!(back.local_bytes_per_s, Some(0.0));
         let at_once = memory_between(traffic(Some(1), None), traffic(Some(2), None), 0);
         assert_eq!(at_once, MemoryRate::default());
+    }
+
+    #[test]
+    fn traffic_of_a_node_is_told_where_both_readings_have_it() {
+        let of = |node, total| NodeTraffic {
+            node: NodeId(node),
+            traffic: MemoryTraffic {
+                total_bytes: Some(total),
+                local_bytes: None,
+            },
+        };
+        let rates = by_node_between(&[of(0, 5), of(2, 10)], &[of(1, 7), of(2, 30)], SECOND);
+        assert_eq!(rates.len(), 1);
+        assert_eq!(rates[0].node, NodeId(2));
+        assert_eq!(rates[0].rate.total_bytes_per_s, Some(20.0));
     }
 }

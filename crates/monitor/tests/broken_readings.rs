@@ -92,6 +92,7 @@ fn reading() -> impl Strategy<Value = Reading> {
             reported,
             cpu_time_ns,
             memory: None,
+            memory_by_node: Vec::new(),
             runnable_threads: None,
             spare_cpus: None,
         })

@@ -162,6 +162,17 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
+    /// Share of the misses on a socket that a node serves, of so many nodes.
+    #[must_use]
+    pub fn share_of_misses(&self, nodes: usize, socket: usize, node: usize) -> f64 {
+        match self.home_node {
+            _ if nodes == 1 => 1.0,
+            Some(home) => f64::from(u8::from(home.min(nodes - 1) == node)),
+            None if node == socket => self.local_share,
+            None => (1.0 - self.local_share) / (nodes - 1) as f64,
+        }
+    }
+
     /// Stall cycles per instruction when this many threads share and all others are remote.
     #[must_use]
     pub fn sharing_stalls(&self, threads: f64) -> f64 {

@@ -7,7 +7,10 @@
 
 use crate::constants::Constants;
 use crate::noise::Noise;
-use mapper_model::{CounterValue, Counters, Event, Reading, ThreadId, ThreadReading};
+use mapper_model::{
+    CounterValue, Counters, Event, MemoryTraffic, NodeId, NodeTraffic, Reading, ThreadId,
+    ThreadReading,
+};
 
 /// Events of an application since the last reading, by kind.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -43,6 +46,15 @@ impl Events {
     }
 }
 
+/// What an application asks memory for from one node, in bytes or bytes per second.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Asked {
+    /// Of all nodes.
+    pub(crate) total: f64,
+    /// Of the own node.
+    pub(crate) own: f64,
+}
+
 /// The counters of one application.
 #[derive(Clone, Debug)]
 pub(crate) struct Bank {
@@ -52,6 +64,8 @@ pub(crate) struct Bank {
     parallel: Events,
     /// Cumulative, for the first thread and for each of the others.
     shown: [Shown; 2],
+    /// Cumulative, by node; empty where that is not told.
+    asked: Vec<Asked>,
     noise: Noise,
 }
 
@@ -69,6 +83,7 @@ impl Bank {
             serial: Events::default(),
             parallel: Events::default(),
             shown: [Shown::default(); 2],
+            asked: Vec::new(),
             noise,
         }
     }
@@ -81,6 +96,15 @@ impl Bank {
             &mut self.serial
         };
         events.add(rates, seconds);
+    }
+
+    /// Counts the memory traffic of a time by node. Nothing is multiplexed there, so it is exact.
+    pub(crate) fn count_traffic(&mut self, per_s: &[Asked], seconds: f64) {
+        self.asked.resize(per_s.len(), Asked::default());
+        for (sum, asked) in self.asked.iter_mut().zip(per_s) {
+            sum.total += asked.total * seconds;
+            sum.own += asked.own * seconds;
+        }
     }
 
     /// Reads the counters after an interval of this length.
@@ -122,6 +146,15 @@ impl Bank {
                 .collect(),
             cpu_time_ns: Some(total_ns as u64),
             runnable_threads: Some(runnable.round() as u32),
+            memory_by_node: (self.asked.iter().zip(0..))
+                .map(|(asked, node)| NodeTraffic {
+                    node: NodeId(node),
+                    traffic: MemoryTraffic {
+                        total_bytes: Some(asked.total as u64),
+                        local_bytes: Some(asked.own as u64),
+                    },
+                })
+                .collect(),
             ..Reading::default()
         }
     }

@@ -43,5 +43,5 @@ pub use performance::{Solution, Speed, solve};
 pub use queue::MemoryQueue;
 pub use run::run;
 pub use scenario::{
-    AppOutcome, Job, Lending, Method, Outcome, Sample, Scenario, SharingSeen, Teams,
+    AppOutcome, Job, Lending, Method, Outcome, Sample, Scenario, SharingSeen, Teams, Traffic,
 };

@@ -72,6 +72,8 @@ pub struct Solution {
     pub apps: Vec<Speed>,
     /// Share of the time in which each node's memory is busy.
     pub memory_utilisation: Vec<f64>,
+    /// Misses per second of each application on each socket, application by application.
+    pub misses_on_socket: Vec<f64>,
 }
 
 /// Contexts in the same situation.
@@ -379,6 +381,7 @@ impl<'a> Solver<'a> {
         Solution {
             apps,
             memory_utilisation: self.utilisation,
+            misses_on_socket: self.missing,
         }
     }
 }
@@ -469,12 +472,7 @@ fn destinations(machine: &Machine, apps: &[Behaviour]) -> Vec<f64> {
     for app in apps {
         for socket in 0..nodes {
             for node in 0..nodes {
-                shares.push(match app.home_node {
-                    _ if nodes == 1 => 1.0,
-                    Some(home) => f64::from(u8::from(home.min(nodes - 1) == node)),
-                    None if node == socket => app.local_share,
-                    None => (1.0 - app.local_share) / (nodes - 1) as f64,
-                });
+                shares.push(app.share_of_misses(nodes, socket, node));
             }
         }
     }

@@ -97,7 +97,8 @@ struct Run<'a, 'g> {
 impl<'a, 'g> Run<'a, 'g> {
     fn new(scenario: &'a Scenario, governor: Option<&'g mut dyn Governor>) -> Self {
         let speeds = Speeds::new(&scenario.machine, &scenario.constants, scenario.teams)
-            .with_lending(scenario.lending);
+            .with_lending(scenario.lending)
+            .with_traffic(scenario.traffic);
         let programs: Vec<Program> = scenario
             .jobs
             .iter()
@@ -285,6 +286,7 @@ impl<'a, 'g> Run<'a, 'g> {
             live.progress_s += progress_s;
             let parallel = program.cycle.parts()[position.part].parallel;
             live.bank.count(parallel, &pace.events, work_s);
+            live.bank.count_traffic(&pace.asked, work_s);
             // While it loses time its threads are on the CPUs all the same.
             let idle = Events {
                 cycles: pace.events.cycles,

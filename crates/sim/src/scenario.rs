@@ -71,6 +71,16 @@ pub enum Lending {
     WholeCores,
 }
 
+/// Whether memory traffic is told by node, as resource control tells it on server processors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Traffic {
+    /// Only misses are counted.
+    #[default]
+    Untold,
+    /// What the CPUs of each node ask for, and how much of it their own node.
+    ByNode,
+}
+
 /// What is simulated.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
@@ -86,6 +96,8 @@ pub struct Scenario {
     pub teams: Teams,
     /// With or without lending of idle CPUs.
     pub lending: Lending,
+    /// With memory traffic by node or without.
+    pub traffic: Traffic,
     /// Seed of all randomness.
     pub seed: u64,
     /// The longest step; without it from event to event.

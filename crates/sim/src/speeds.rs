@@ -5,12 +5,12 @@
 
 use crate::application::{AppModel, Service};
 use crate::constants::Constants;
-use crate::counters::Events;
+use crate::counters::{Asked, Events};
 use crate::cycle::{Cycle, Part};
-use crate::machine::Machine;
+use crate::machine::{LINE_BYTES, Machine};
 use crate::occupancy::Occupancy;
 use crate::performance::{Solution, Speed, solve};
-use crate::scenario::{Job, Lending, Teams};
+use crate::scenario::{Job, Lending, Teams, Traffic};
 use crate::service;
 use crate::waiting::{self, Kept};
 use mapper_model::CpuSet;
@@ -32,13 +32,15 @@ pub(crate) struct Program {
 }
 
 /// How a program runs.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Pace {
     /// Progress per second, in seconds of the run alone.
     pub(crate) progress: f64,
     /// What counters see, per second.
     pub(crate) events: Events,
     pub(crate) runnable: f64,
+    /// Memory traffic by node, per second; empty where it is not told.
+    pub(crate) asked: Vec<Asked>,
     /// Latency of a service.
     pub(crate) p99_s: Option<f64>,
     /// Share of its time that a thread would lose on finding its data on another node.
@@ -60,6 +62,7 @@ pub(crate) struct Speeds {
     constants: Constants,
     teams: Teams,
     lending: Lending,
+    traffic: Traffic,
     kept: BTreeMap<Vec<u64>, Vec<Pace>>,
 }
 
@@ -70,12 +73,17 @@ impl Speeds {
             constants: *constants,
             teams,
             lending: Lending::Never,
+            traffic: Traffic::Untold,
             kept: BTreeMap::new(),
         }
     }
 
     pub(crate) fn with_lending(self, lending: Lending) -> Self {
         Self { lending, ..self }
+    }
+
+    pub(crate) fn with_traffic(self, traffic: Traffic) -> Self {
+        Self { traffic, ..self }
     }
 
     /// A program ready to run: its speed alone is measured here.
@@ -162,6 +170,7 @@ impl Speeds {
             solution = solve(&self.machine, &self.constants, &behaviours, &occupancy);
         }
         let total: f64 = runnable.iter().sum();
+        let nodes = self.machine.nodes();
         let threads = places
             .iter()
             .map(|place| self.runnable_threads(programs, place))
@@ -179,6 +188,7 @@ impl Speeds {
                     total,
                     threads,
                     speed: solution.apps[at],
+                    misses_on_socket: &solution.misses_on_socket[at * nodes..][..nodes],
                 };
                 self.pace(program, place, &seen)
             })
@@ -247,7 +257,7 @@ impl Speeds {
         occupancy
     }
 
-    fn pace(&self, program: &Program, place: &Place<'_>, seen: &Seen) -> Pace {
+    fn pace(&self, program: &Program, place: &Place<'_>, seen: &Seen<'_>) -> Pace {
         let app = &program.job.app;
         let contexts = f64::from(self.machine.contexts());
         let (cpus, crowding) = match place.set {
@@ -318,9 +328,33 @@ impl Speeds {
                 stalls: speed.stalls_per_s * scale,
             },
             runnable: seen.runnable,
+            asked: self.asked(program, place, seen, scale),
             p99_s,
             remote_penalty: self.remote_penalty(program, &speed),
         }
+    }
+
+    /// Memory traffic by node, if it is told.
+    fn asked(
+        &self,
+        program: &Program,
+        place: &Place<'_>,
+        seen: &Seen<'_>,
+        scale: f64,
+    ) -> Vec<Asked> {
+        if self.traffic == Traffic::Untold {
+            return Vec::new();
+        }
+        let behaviour = program.cycle.parts()[place.part].behaviour;
+        let nodes = self.machine.nodes();
+        let of = |(node, misses): (usize, &f64)| {
+            let total = misses * scale * LINE_BYTES;
+            Asked {
+                total,
+                own: total * behaviour.share_of_misses(nodes, node, node),
+            }
+        };
+        seen.misses_on_socket.iter().enumerate().map(of).collect()
     }
 
     /// Latency of a service that does `alone` instructions per second, at this speed on so many
@@ -380,7 +414,7 @@ impl Speeds {
 }
 
 /// What was found of a place.
-struct Seen {
+struct Seen<'a> {
     parallel: bool,
     runnable: f64,
     /// Of these, threads that wait for the slowest of an uneven loop.
@@ -391,4 +425,5 @@ struct Seen {
     /// Threads that a woken one may find before it, those of services with them.
     threads: f64,
     speed: Speed,
+    misses_on_socket: &'a [f64],
 }

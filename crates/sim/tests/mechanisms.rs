@@ -158,6 +158,7 @@ fn scenario(machine: &str, apps: &[AppModel]) -> Scenario {
         teams: Teams::Follow,
         seed: 7,
         lending: Lending::Never,
+        traffic: mapper_sim::Traffic::Untold,
         longest_step_s: None,
         timeline: false,
     }

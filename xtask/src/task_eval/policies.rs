@@ -3,9 +3,9 @@
 
 use super::run_spec::RunSpec;
 use anyhow::bail;
-use mapper_allocate::AllocationConfig;
 use mapper_allocate::mapper_next::rules::{Parts, Rules};
 use mapper_allocate::mapper_next::{self, MapperNext};
+use mapper_allocate::{AllocationConfig, ProfiledOn};
 use mapper_model::MachineProfile;
 use mapper_pipeline::{Controller, PipelineConfig};
 use mapper_sim::shipped::Shipped;
@@ -73,6 +73,8 @@ pub(super) enum Kind {
     Scaf,
     /// An approximation of Varuna.
     Varuna,
+    /// NuCore as published: profiled on one core of each node, with memory traffic by node.
+    NucoreByNode,
     /// An approximation of CRUST.
     Crust,
 }
@@ -264,6 +266,12 @@ pub(super) const POLICIES: &[Policy] = &[
         false,
     ),
     Policy {
+        name: "nucore-by-node",
+        title: "NuCore, memory traffic by node",
+        pace: Pace::Sections,
+        kind: Kind::NucoreByNode,
+    },
+    Policy {
         name: "mapper-shipped",
         title: "MAPPER (as shipped, approximation)",
         pace: Pace::Allocation,
@@ -344,6 +352,15 @@ pub(super) fn governor(
             let overhead = overhead(policy, spec);
             let controlled = Controlled::new(controller, interval_s, overhead);
             Ok(Some(Box::new(within_budget(controlled, spec))))
+        }
+        Kind::NucoreByNode => {
+            let mut config = config(spec, machine, "nucore", "linear", false)?;
+            config.allocate.memory.profiled_on = ProfiledOn::OneCpuOfEachNode;
+            let controller = Controller::new(config, machine.topology().clone())?;
+            let overhead = overhead(policy, spec);
+            Ok(Some(Box::new(Controlled::new(
+                controller, interval_s, overhead,
+            ))))
         }
         Kind::Shipped => {
             let overhead = overhead(policy, spec);

@@ -8,7 +8,7 @@ use mapper_model::{CpuId, CpuRange, CpuSet, Qos};
 use mapper_pipeline::OverheadBudget;
 use mapper_sim::{
     Constants, Fixed, Governor, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario,
-    Teams, approximations, layouts, oracle,
+    Teams, Traffic, approximations, layouts, oracle,
 };
 use serde::{Deserialize, Serialize};
 
@@ -181,6 +181,10 @@ impl RunSpec {
                     lends: Lends::Idle, ..
                 } => Lending::WholeCores,
                 _ => Lending::Never,
+            },
+            traffic: match kind {
+                Kind::NucoreByNode => Traffic::ByNode,
+                _ => Traffic::Untold,
             },
             seed: self.seed,
             longest_step_s: None,

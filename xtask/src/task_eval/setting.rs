@@ -157,10 +157,18 @@ impl Setting {
         match (&self.change, keys.get_mut(&self.key)) {
             (Change::To(value), _) => drop(keys.insert(self.key.clone(), value.clone())),
             (Change::Times(factor), Some(value)) => *value = times(value, *factor),
-            // What is left out multiplies to nothing; a wrong name is told below.
+            // What all programs are meant to have some do not; a wrong name is told below.
             (Change::Times(_), None) => drop(keys.insert(self.key.clone(), Value::Null)),
         }
-        serde_json::from_value(all).with_context(|| format!("--set {self}"))
+        let nothing = keys.get(&self.key).is_some_and(Value::is_null);
+        let new = serde_json::from_value(all).with_context(|| format!("--set {self}"))?;
+        if nothing && self.of != Of::Programs {
+            bail!(
+                "--set {self}: there is no {} to multiply: give a value with =",
+                self.key
+            );
+        }
+        Ok(new)
     }
 }
 
@@ -235,6 +243,16 @@ mod tests {
         let set: Setting = "machine.sockets=1.5".parse().unwrap();
         let error = format!("{:#}", set.changed(&machine).unwrap_err());
         assert!(error.contains("1.5"), "{error}");
+    }
+
+    #[test]
+    fn what_a_program_does_not_have_is_not_multiplied() {
+        let app = mapper_sim::presets::app("SGD").unwrap();
+        let set = |text: &str| text.parse::<Setting>().unwrap().changed(&app);
+        let told = format!("{:#}", set("SGD.chunks*=2").unwrap_err());
+        assert!(told.contains("no chunks to multiply"), "{told}");
+        assert_eq!(set("app.chunks*=2").unwrap(), app);
+        assert_eq!(set("SGD.chunks=80").unwrap().loop_chunks, Some(80));
     }
 
     #[test]

@@ -16,10 +16,11 @@
 //! [readings N9]. Without counters there is nothing to put into a model: then the policy says so and
 //! everybody has his fair share.
 
+pub mod locality;
 pub mod nodes;
 pub mod profiled;
 
-use crate::config::{AllocationConfig, MemoryModel};
+use crate::config::{AllocationConfig, MemoryModel, ProfiledOn};
 use crate::entitlement::{self, Entitlement};
 use crate::fair;
 use crate::ledger::{self, Ledger, Note};
@@ -30,7 +31,7 @@ use mapper_model::{
     Allocation, CpuSet, MachineProfile, NodeShare, Reason, Snapshot, Topology, Trigger,
 };
 use nodes::{Division, Limits, NodeCapacity, Surplus};
-use profiled::{Knowledge, Measured, News, Profiled};
+use profiled::{Knowledge, Measured, News, Profiled, Sampling};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
@@ -45,7 +46,7 @@ const LIMIT_PART: f64 = 0.6;
 const LINK_FACTOR: f64 = 4.5;
 
 /// An application that takes part in a plan.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Candidate {
     /// What was measured.
     pub measured: Measured,
@@ -109,6 +110,12 @@ impl Memory {
             node_gb_per_s: positive(model.node_gb_per_s, requests_per_s * LINE_BYTES * 1e-9),
             local_reserve: model.local_reserve.clamp(0.0, 1.0),
         }
+    }
+
+    /// The bandwidth of a link, one way.
+    #[must_use]
+    pub fn link_gb_per_s(&self) -> f64 {
+        self.clock_hz / self.link_cycles * LINE_BYTES * 1e-9
     }
 
     /// The bandwidth that one busy CPU asks for.
@@ -203,6 +210,16 @@ impl<P: Planner> ModelDriven<P> {
         self.config.initial_intervals.max(1)
     }
 
+    /// What the interval that has passed is good for.
+    fn sampling(&self) -> Sampling {
+        let decided = self.state.decided.as_ref().map(|decided| decided.state);
+        match (self.config.memory.profiled_on, decided) {
+            (ProfiledOn::FairShare, _) => Sampling::Anywhere,
+            (ProfiledOn::OneCpuOfEachNode, Some(Phase::Profiling)) => Sampling::Apart,
+            (ProfiledOn::OneCpuOfEachNode, _) => Sampling::NotNow,
+        }
+    }
+
     /// Decides anew.
     fn decide(&self, snapshot: &Snapshot<'_>, entitled: &[Entitlement]) -> Decided {
         let places: Vec<usize> = (0..entitled.len())
@@ -221,7 +238,7 @@ impl<P: Planner> ModelDriven<P> {
             .zip(&knowledge)
             .filter_map(|(&place, knowledge)| match knowledge {
                 Knowledge::Known(measured) => Some(Candidate {
-                    measured: *measured,
+                    measured: measured.clone(),
                     section: self.state.apps.at(place).section(),
                     fair: entitled[place].fair,
                     weight: entitled[place].weight,
@@ -234,8 +251,7 @@ impl<P: Planner> ModelDriven<P> {
             })
             .collect();
         if candidates.len() < places.len() {
-            let rule = "profiling on fair shares";
-            return Self::fair_shares(snapshot, entitled, Phase::Profiling, rule);
+            return self.profiling(snapshot, entitled, &places);
         }
         self.ask(snapshot, entitled, &places, &candidates)
             .unwrap_or_else(|why| {
@@ -300,6 +316,45 @@ impl<P: Planner> ModelDriven<P> {
         Ok(decided)
     }
 
+    /// Where everybody is while somebody is measured.
+    fn profiling(
+        &self,
+        snapshot: &Snapshot<'_>,
+        entitled: &[Entitlement],
+        places: &[usize],
+    ) -> Decided {
+        let fair = |rule| Self::fair_shares(snapshot, entitled, Phase::Profiling, rule);
+        let mut fixed = CpuSet::new();
+        for (app, _) in (snapshot.apps.iter().zip(entitled)).filter(|(_, owed)| owed.fixed) {
+            fixed.insert_all(app.held);
+        }
+        let nodes = nodes::capacities(snapshot, &fixed);
+        let one_each = nodes.len() as u32;
+        let fits = |&place: &usize| (entitled[place].min..=entitled[place].max).contains(&one_each);
+        match self.config.memory.profiled_on {
+            ProfiledOn::FairShare => fair("profiling on fair shares"),
+            ProfiledOn::OneCpuOfEachNode
+                if !places.iter().all(fits)
+                    || nodes.iter().any(|node| (node.cpus as usize) < places.len()) =>
+            {
+                fair("profiling on fair shares, as not everybody can have one CPU of each node")
+            }
+            ProfiledOn::OneCpuOfEachNode => {
+                let mut decided = fair("profiling on one CPU of each node");
+                let shares = nodes.iter().map(|node| NodeShare {
+                    node: node.id,
+                    cpus: 1,
+                });
+                let shares: Vec<NodeShare> = shares.collect();
+                for &place in places {
+                    decided.counts[place] = one_each;
+                    decided.by_node[place] = Some(shares.clone());
+                }
+                decided
+            }
+        }
+    }
+
     fn fair_shares(
         snapshot: &Snapshot<'_>,
         entitled: &[Entitlement],
@@ -342,10 +397,11 @@ impl<P: Planner> AllocationPolicy for ModelDriven<P> {
             .call(snapshot.apps.iter().map(|a| a.app), Profiled::default);
         let mut news = attendance.changed();
         if snapshot.trigger == Trigger::Interval {
+            let sampling = self.sampling();
             for (profiled, app) in self.state.apps.iter_mut().zip(snapshot.apps) {
                 let here = |node: &&mapper_model::topology::Node| !node.cpus.is_disjoint(app.held);
                 let nodes = snapshot.topology.nodes().iter().filter(here).count() as u32;
-                news |= profiled.observe(app, nodes, wanted) == News::Something;
+                news |= profiled.observe(app, nodes, wanted, sampling) == News::Something;
             }
         }
         let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);

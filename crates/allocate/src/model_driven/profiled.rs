@@ -5,6 +5,7 @@
 //! cache misses per unhalted cycle. That mean is kept until the phase changes, since the models
 //! predict what a division would do to it and must not chase their own effect.
 
+use super::locality::{Locality, TrafficSum};
 use crate::section::{Section, SectionWatch};
 use mapper_model::{AppView, PhaseChange};
 use serde::{Deserialize, Serialize};
@@ -12,17 +13,23 @@ use serde::{Deserialize, Serialize};
 /// Relative difference from which a new profile is another one.
 const ANOTHER: f64 = 0.2;
 
+/// Lengths of a profile that lie between two on CPUs that slow everybody down: 5 % of the time.
+const APART: u32 = 20;
+
 /// What was measured.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// Last-level cache misses per unhalted cycle.
     pub misses_per_cycle: f64,
     /// CPUs that shared a node's memory while it was measured.
     pub cpus_on_node: u32,
+    /// Where its data are, where the processor tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locality: Option<Locality>,
 }
 
 /// Whether a profile is at hand.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Knowledge {
     /// It is still being measured.
     Measuring,
@@ -32,6 +39,17 @@ pub enum Knowledge {
     Known(Measured),
 }
 
+/// Which intervals make a profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sampling {
+    /// Any: profiles are taken on fair shares.
+    Anywhere,
+    /// Profiles are taken on CPUs of their own, and it was there in this interval.
+    Apart,
+    /// Profiles are taken on CPUs of their own, and it was elsewhere.
+    NotNow,
+}
+
 /// The profile of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Profiled {
@@ -39,6 +57,11 @@ pub struct Profiled {
     known: Option<Measured>,
     sum: f64,
     samples: u32,
+    #[serde(default)]
+    traffic: TrafficSum,
+    /// Intervals since the last profile was complete, at most those that have to pass.
+    #[serde(default)]
+    age: u32,
     /// Intervals without counters, in a row.
     blind: u32,
 }
@@ -53,14 +76,30 @@ pub enum News {
 }
 
 impl Profiled {
-    /// Takes in an interval.
-    pub fn observe(&mut self, app: &AppView<'_>, nodes: u32, wanted: u32) -> News {
+    /// Takes in an interval on `nodes` nodes; a profile takes `wanted` of them.
+    pub fn observe(
+        &mut self,
+        app: &AppView<'_>,
+        nodes: u32,
+        wanted: u32,
+        sampling: Sampling,
+    ) -> News {
         let before = (self.watch.section(), self.knowledge(wanted));
         let cpus = app.held.len();
         self.watch.observe(Section::shown(app.profile, cpus));
-        if app.profile.phase != PhaseChange::Same {
-            self.sum = 0.0;
-            self.samples = 0;
+        let changed = app.profile.phase != PhaseChange::Same;
+        if sampling == Sampling::NotNow {
+            // What cores ask for when they are many is no profile.
+            self.age = (self.age + 1).min(APART * wanted);
+            if changed && self.age == APART * wanted {
+                self.forget();
+                self.known = None;
+            }
+            return self.news(&before, wanted);
+        }
+        if changed && sampling == Sampling::Anywhere {
+            // What is known is kept until the new phase is measured.
+            self.forget();
         }
         let rate = app
             .profile
@@ -73,6 +112,7 @@ impl Profiled {
                 if self.samples < wanted {
                     self.sum += rate;
                     self.samples += 1;
+                    self.traffic.add(&app.profile.memory_by_node);
                     if self.samples == wanted {
                         self.conclude(cpus.div_ceil(nodes.max(1)).max(1));
                     }
@@ -84,7 +124,18 @@ impl Profiled {
             }
             None => {}
         }
-        if before == (self.watch.section(), self.knowledge(wanted)) {
+        self.news(&before, wanted)
+    }
+
+    /// Measures anew.
+    fn forget(&mut self) {
+        self.sum = 0.0;
+        self.samples = 0;
+        self.traffic = TrafficSum::default();
+    }
+
+    fn news(&self, before: &(Section, Knowledge), wanted: u32) -> News {
+        if *before == (self.watch.section(), self.knowledge(wanted)) {
             News::None
         } else {
             News::Something
@@ -92,14 +143,16 @@ impl Profiled {
     }
 
     fn conclude(&mut self, cpus_on_node: u32) {
+        self.age = 0;
         let misses_per_cycle = self.sum / f64::from(self.samples.max(1));
-        let same = self.known.is_some_and(|known| {
+        let same = self.known.as_ref().is_some_and(|known| {
             (misses_per_cycle - known.misses_per_cycle).abs() <= ANOTHER * known.misses_per_cycle
         });
         if !same {
             self.known = Some(Measured {
                 misses_per_cycle,
                 cpus_on_node,
+                locality: self.traffic.locality(),
             });
         }
     }
@@ -107,8 +160,8 @@ impl Profiled {
     /// What is known after `wanted` intervals.
     #[must_use]
     pub fn knowledge(&self, wanted: u32) -> Knowledge {
-        match self.known {
-            Some(known) => Knowledge::Known(known),
+        match &self.known {
+            Some(known) => Knowledge::Known(known.clone()),
             None if self.blind >= wanted.max(1) => Knowledge::Blind,
             None => Knowledge::Measuring,
         }

@@ -11,8 +11,8 @@ use mapper_allocate::{AllocationConfig, AllocationPolicy, find};
 use mapper_model::topology::Shape;
 use mapper_model::{
     Allocation, AppId, AppName, AppObservation, AppSpec, AppView, CounterValue, Counters, CpuId,
-    CpuSet, Event, MachineProfile, Observation, Profile, Reading, ReportedProgress, Sharing,
-    Snapshot, ThreadId, ThreadReading, Topology, Trigger,
+    CpuSet, Event, MachineProfile, MemoryTraffic, NodeTraffic, Observation, Profile, Reading,
+    ReportedProgress, Sharing, Snapshot, ThreadId, ThreadReading, Topology, Trigger,
 };
 use mapper_monitor::{Monitor, MonitorConfig};
 
@@ -30,6 +30,8 @@ pub struct App {
     pub counted: Option<Counted>,
     /// CPUs it says it can spare.
     pub spare: Option<u32>,
+    /// The node where all its data are, if traffic is told by node.
+    pub home: Option<u32>,
     /// CPUs it keeps busy, by what it holds, if its CPU time is known.
     pub busy: Option<Curve>,
     done: f64,
@@ -142,6 +144,21 @@ fn threads(counted: Option<Counted>, now_ns: u64) -> Vec<ThreadReading> {
         .collect()
 }
 
+/// The CPUs of every node ask one node for everything, and those of other nodes for a third less.
+fn traffic(topology: &Topology, home: Option<u32>, now_ns: u64) -> Vec<NodeTraffic> {
+    let Some(home) = home else {
+        return Vec::new();
+    };
+    let of = |node: &mapper_model::topology::Node| NodeTraffic {
+        node: node.id,
+        traffic: MemoryTraffic {
+            total_bytes: Some(if node.id.0 == home { 3 } else { 2 } * now_ns),
+            local_bytes: Some(if node.id.0 == home { 3 * now_ns } else { 0 }),
+        },
+    };
+    topology.nodes().iter().map(of).collect()
+}
+
 impl World {
     pub fn new(policy: &str, topology: Topology) -> Self {
         Self::with(policy, topology, &AllocationConfig::default())
@@ -200,6 +217,7 @@ impl World {
             curve,
             counted: None,
             spare: None,
+            home: None,
             busy: None,
             done: 0.0,
             used_ns: 0.0,
@@ -264,6 +282,7 @@ impl World {
                         }),
                         cpu_time_ns: app.busy.as_ref().map(|_| app.used_ns as u64),
                         spare_cpus: app.spare,
+                        memory_by_node: traffic(&self.topology, app.home, self.now_ns),
                         ..Reading::default()
                     },
                 })

@@ -3,17 +3,19 @@
 //! Server processors count, for each monitoring group, the bytes that went between last-level cache
 //! and memory (Intel MBM, AMD QoS). Each application gets a group of its own under `mon_groups`;
 //! threads that a member starts belong to it by themselves, those found otherwise are written into
-//! its `tasks`. The counts of all cache domains are added up. The kernel widens the processor's short
+//! its `tasks`. The counts of all cache domains are added up, and those of the caches of each node where
+//! it is known on which node each is. The kernel widens the processor's short
 //! counters as long as somebody reads them now and then, as the daemon does.
 //!
 //! A processor has only so many groups; an application beyond them goes without. A domain that cannot
 //! tell right now (`Unavailable`) makes the whole reading absent: a sum with a part missing would look
-//! like a fall. What is read stays cumulative, and is only shown so far: no policy decides by it.
+//! like a fall. What is read stays cumulative. The sum is only shown; by the traffic of each node the policy
+//! `nucore` knows where data are.
 
 use super::{CounterSource, Subject};
 use crate::Missing;
 use crate::procfs::read_small;
-use mapper_model::{AppId, MemoryTraffic, Reading, ThreadId};
+use mapper_model::{AppId, MemoryTraffic, NodeId, NodeTraffic, Reading, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -33,6 +35,8 @@ const MOST_DOMAINS: usize = 1024;
 pub struct MemoryBandwidth {
     groups: PathBuf,
     features: Features,
+    /// The node of each domain; one that is not in it keeps the nodes from being told.
+    nodes: BTreeMap<u32, NodeId>,
     apps: BTreeMap<AppId, MonitoringGroup>,
 }
 
@@ -100,8 +104,16 @@ impl MemoryBandwidth {
         Ok(Self {
             groups,
             features,
+            nodes: BTreeMap::new(),
             apps: BTreeMap::new(),
         })
+    }
+
+    /// Makes it tell the traffic of each node, too: `nodes` has the node of each domain.
+    #[must_use]
+    pub fn by_node(mut self, nodes: BTreeMap<u32, NodeId>) -> Self {
+        self.nodes = nodes;
+        self
     }
 
     /// Removes the groups in which nobody is, left by a daemon that was killed. The others are found again by
@@ -147,7 +159,9 @@ impl CounterSource for MemoryBandwidth {
             .unwrap_or_else(|| self.open(subject.app));
         if let MonitoringGroup::Open { path, members } = &mut group {
             enrol(&path.join("tasks"), members, &subject.tasks.threads);
-            reading.memory = traffic(&path.join("mon_data"), self.features);
+            let domains = traffic(&path.join("mon_data"), self.features);
+            reading.memory = domains.as_deref().and_then(sum);
+            reading.memory_by_node = domains.map_or(Vec::new(), |d| by_node(&d, &self.nodes));
         }
         self.apps.insert(subject.app, group);
     }
@@ -212,31 +226,59 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// The sum over all domains; `None` unless every one of them tells.
-fn traffic(data: &Path, features: Features) -> Option<MemoryTraffic> {
-    let mut domains = 0;
-    let mut sum = MemoryTraffic::default();
+/// The traffic of each domain, by its number; `None` unless every one of them tells.
+fn traffic(data: &Path, features: Features) -> Option<Vec<(Option<u32>, MemoryTraffic)>> {
+    let mut domains = Vec::new();
     for entry in fs::read_dir(data).ok()?.take(MOST_DOMAINS) {
         let name = entry.ok()?.file_name();
-        if !name.to_str()?.starts_with("mon_L3_") {
+        let Some(number) = name.to_str()?.strip_prefix("mon_L3_") else {
             continue;
-        }
+        };
+        let number = number.parse().ok();
         let domain = data.join(name);
         let bytes =
             |file| -> Option<u64> { read_small(&domain.join(file)).ok()?.trim().parse().ok() };
-        let add = |to: &mut Option<u64>, file| {
-            *to = Some(to.unwrap_or(0).saturating_add(bytes(file)?));
-            Some(())
-        };
+        let mut told = MemoryTraffic::default();
         if features != Features::Local {
-            add(&mut sum.total_bytes, "mbm_total_bytes")?;
+            told.total_bytes = Some(bytes("mbm_total_bytes")?);
         }
         if features != Features::Total {
-            add(&mut sum.local_bytes, "mbm_local_bytes")?;
+            told.local_bytes = Some(bytes("mbm_local_bytes")?);
         }
-        domains += 1;
+        domains.push((number, told));
     }
-    (domains > 0).then_some(sum)
+    Some(domains)
+}
+
+fn plus(a: MemoryTraffic, b: MemoryTraffic) -> MemoryTraffic {
+    let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+    MemoryTraffic {
+        total_bytes: add(a.total_bytes, b.total_bytes),
+        local_bytes: add(a.local_bytes, b.local_bytes),
+    }
+}
+
+/// The sum over all domains, if there are any.
+fn sum(domains: &[(Option<u32>, MemoryTraffic)]) -> Option<MemoryTraffic> {
+    domains.iter().map(|(_, told)| *told).reduce(plus)
+}
+
+/// The sums over the domains of each node; nothing unless the node of every domain is known.
+fn by_node(
+    domains: &[(Option<u32>, MemoryTraffic)],
+    nodes: &BTreeMap<u32, NodeId>,
+) -> Vec<NodeTraffic> {
+    let mut sums: BTreeMap<NodeId, MemoryTraffic> = BTreeMap::new();
+    for (domain, told) in domains {
+        let Some(node) = domain.and_then(|domain| nodes.get(&domain)) else {
+            return Vec::new();
+        };
+        (sums.entry(*node))
+            .and_modify(|sum| *sum = plus(*sum, *told))
+            .or_insert(*told);
+    }
+    let told = |(node, traffic)| NodeTraffic { node, traffic };
+    sums.into_iter().map(told).collect()
 }
 
 #[cfg(test)]
@@ -304,6 +346,34 @@ mod tests {
                 local_bytes: Some(905)
             })
         );
+    }
+
+    #[test]
+    fn the_traffic_of_each_node_is_told_where_every_domain_has_one() {
+        let dir = tree(
+            BOTH,
+            &[
+                ("mon_L3_00", "1000\n", "900\n"),
+                ("mon_L3_01", "50\n", "5\n"),
+                ("mon_L3_08", "7\n", "1\n"),
+            ],
+        );
+        let nodes = BTreeMap::from([(0, NodeId(0)), (1, NodeId(0)), (8, NodeId(1))]);
+        let told = |nodes| read(&mut probe(dir.path()).by_node(nodes), 7, &[]);
+        let of = |node, total, local| NodeTraffic {
+            node: NodeId(node),
+            traffic: MemoryTraffic {
+                total_bytes: Some(total),
+                local_bytes: Some(local),
+            },
+        };
+        let all = told(nodes.clone());
+        assert_eq!(all.memory_by_node, [of(0, 1050, 905), of(1, 7, 1)]);
+        let mut without = nodes;
+        without.remove(&8);
+        let reading = told(without);
+        assert_eq!(reading.memory_by_node, []);
+        assert_eq!(reading.memory, all.memory, "the sum is told all the same");
     }
 
     #[test]

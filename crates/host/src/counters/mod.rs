@@ -11,6 +11,7 @@
 
 pub mod bandwidth;
 mod budget;
+pub mod cache_nodes;
 pub mod cpu_time;
 pub mod event_table;
 pub mod hardware;
@@ -154,7 +155,8 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
     match MemoryBandwidth::probe(Path::new(bandwidth::RESCTRL)) {
         Ok(bandwidth) => {
             bandwidth.remove_abandoned();
-            sources.push(Box::new(bandwidth));
+            let nodes = cache_nodes::read(Path::new("/sys/devices/system"));
+            sources.push(Box::new(bandwidth.by_node(nodes)));
         }
         Err(why) => missing.push(why),
     }
