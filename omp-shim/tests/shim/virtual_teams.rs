@@ -384,6 +384,27 @@ fn a_library_with_tasks_that_is_loaded_late_ends_virtual_teams() {
     assert_eq!(managed.page.report().teams_off, Some(TeamsOff::Tasks));
 }
 
+#[test]
+fn a_library_that_another_thread_loads_while_regions_begin_ends_virtual_teams_and_breaks_none() {
+    let flags = ["-fopenmp", "-ldl", "-pthread"];
+    let program = Program::with_flags(Compiler::Gcc, "loads_meanwhile.c", &flags);
+    let library = program.dir.path().join("libtasks.so");
+    let flags = ["-fopenmp", "-fPIC", "-shared", "-DLIBRARY"];
+    Compiler::Gcc.compile("tasks.c", &library, &flags);
+    // The first load that is seen ends virtual teams, so that each process is one trial. Where there is but
+    // one load, many regions begin between its announcement and its end.
+    for round in 0..20 {
+        let loads_before = ["0", "40"][round as usize / 10];
+        let mut managed = program
+            .managed()
+            .threads(3)
+            .virtually(1 + round % 2)
+            .args(&[library.to_str().unwrap(), loads_before]);
+        assert_eq!(managed.run().output(), "right 20\n");
+        assert_eq!(managed.page.report().teams_off, Some(TeamsOff::Tasks));
+    }
+}
+
 /// Why `three_threads.c` compiled with these flags has no virtual teams.
 fn refusal_of(flags: &[&str]) -> Option<TeamsOff> {
     let program = Program::with_flags(Compiler::Gcc, "three_threads.c", flags);
