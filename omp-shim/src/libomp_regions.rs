@@ -25,6 +25,7 @@ use crate::crew::{Beginning, Crew, Outer};
 use crate::crew_place::{Place, Ready};
 use crate::libgomp_regions::real;
 use crate::libomp::runtime_of;
+use crate::pass_on::{jump_on, real_of_caller};
 use crate::region::{self, OpenRegion, Routine, Start};
 use crate::runtime::{self, Family, Runtime};
 use crate::symbols::Symbol;
@@ -453,6 +454,18 @@ unsafe extern "C-unwind" fn __kmpc_push_num_threads(
     thread.clause_announced.set(true);
     // SAFETY: the arguments are the caller's.
     unsafe { push(location, thread_number, num_threads) };
+}
+
+/// The real function of that number, which gives the next region its size.
+unsafe extern "C" fn announce(number: usize) -> *mut c_void {
+    real_of_caller(number, |thread, _| thread.clause_announced.set(true))
+}
+
+// The forms of OpenMP 6, in the newest LLVM.
+jump_on! { announce:
+    __kmpc_push_num_threads_strict
+    __kmpc_push_num_threads_list
+    __kmpc_push_num_threads_list_strict
 }
 
 #[cfg(test)]

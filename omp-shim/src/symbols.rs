@@ -89,6 +89,9 @@ symbols! {
 
         __kmpc_fork_call
         __kmpc_push_num_threads
+        __kmpc_push_num_threads_strict
+        __kmpc_push_num_threads_list
+        __kmpc_push_num_threads_list_strict
         __kmpc_barrier
         __kmpc_cancel_barrier
         __kmpc_reduce

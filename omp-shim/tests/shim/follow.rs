@@ -198,3 +198,15 @@ fn before_the_first_decision_teams_are_full() {
         dialogue.finish();
     }
 }
+
+#[test]
+fn the_clauses_of_newer_compilers_are_exact_too() {
+    let place = tempfile::tempdir().unwrap();
+    let library = place.path().join("libnewer.so");
+    let flags = ["-fPIC", "-shared", "-DLIBRARY", "-ldl"];
+    Compiler::Clang.compile("newer_clauses.c", &library, &flags);
+    let library = library.to_str().unwrap();
+    let program = Program::with_flags(Compiler::Clang, "newer_clauses.c", &["-fopenmp", library]);
+    let mut managed = program.managed().threads(4).following(2);
+    assert_eq!(managed.run().output(), "4 3 3 3 2\n");
+}
