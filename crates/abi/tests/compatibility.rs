@@ -1,4 +1,5 @@
-//! An application that was compiled against the first page runs under this daemon.
+//! An application that was compiled against the first page understands the present one, and is understood.
+//! `mapperd/tests/own_word.rs` runs it under a daemon.
 //!
 //! `compatibility/mapper_page_1.h` is the C header as it was; it is never changed. When the layout
 //! gets a new version, the daemon must go on to make pages of the old one for such applications, or
@@ -28,7 +29,7 @@ fn compile(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_client_of_the_first_layout_understands_this_daemon_and_is_understood() {
+fn a_client_of_the_first_layout_understands_the_present_page_and_is_understood() {
     let folder = tempfile::tempdir().unwrap();
     let client = compile(folder.path());
     let mut writer = PageWriter::create().unwrap();
