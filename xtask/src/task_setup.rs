@@ -5,6 +5,8 @@
 //! (as root, or `sudo -n`); otherwise the exact command is printed and the task stops. On a
 //! system without dpkg nothing can be known: the packages are named and the task goes on.
 
+mod newer_libomp;
+
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
@@ -24,7 +26,7 @@ pub(crate) enum Purpose {
     Package,
     /// Install Python packages into a folder of the build.
     Python,
-    /// Compile test programs in C++ and Fortran, and look processes up.
+    /// Compile test programs in C++ and Fortran, look processes up, and run with a newer libomp.
     Tests,
     /// Run the guest tests in a virtual machine.
     Vm,
@@ -79,6 +81,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return match missing(purposes) {
             Found::NoDpkg => bail!("{}", without_dpkg(purposes)),
             Found::Missing(names) if names.is_empty() => {
+                let libomp = newer_libomp::folder();
+                if purposes.contains(&Purpose::Tests) && !libomp.exists() {
+                    bail!(
+                        "missing: {}; `cargo xtask setup tests` fetches it",
+                        libomp.display()
+                    );
+                }
                 println!("nothing is missing");
                 Ok(())
             }
@@ -93,6 +102,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// Makes sure that the packages of `purposes` are installed, and installs what is missing when
 /// that needs no password.
 pub(crate) fn require(purposes: &[Purpose]) -> anyhow::Result<()> {
+    require_packages(purposes)?;
+    if purposes.contains(&Purpose::Tests) {
+        newer_libomp::fetch();
+    }
+    Ok(())
+}
+
+fn require_packages(purposes: &[Purpose]) -> anyhow::Result<()> {
     let names = match missing(purposes) {
         Found::NoDpkg => {
             eprintln!("note: {}", without_dpkg(purposes));

@@ -13,6 +13,7 @@ mod harness;
 mod inert;
 mod libomp_static;
 mod modules;
+mod newer_libomp;
 mod ompt;
 mod parking;
 mod patience;
