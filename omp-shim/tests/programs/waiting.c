@@ -4,8 +4,8 @@
  *   loop      the same at the end of a dynamic loop
  *   region    the same at the end of the region
  *   reduction the same at the end of a loop with a reduction
- *   tree      the same among six threads, of which the last two are waited for: more than libomp combines by atomics
- *   copy      thread 1 comes 100 ms late to a `single copyprivate`
+ *   tree      the same among six threads, of which the first two are waited for: more than libomp combines by atomics
+ *   copy      thread 0 comes 100 ms late to a `single copyprivate`
  *   balanced  all work for 100 ms, slept rather than computed, so that one CPU suffices
  *   many      100000 barriers with nothing between them
  *   series    40 regions, in each of which all work for 5 ms
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 #pragma omp parallel num_threads(6)
 #pragma omp for schedule(static) reduction(+ : sum)
         for (int i = 0; i < 6; i++) {
-            if (i >= 4) usleep(25000);
+            if (i < 2) usleep(25000);
             sum += i;
         }
         if (sum != 15) return 1;
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
         int copied = 0;
 #pragma omp parallel num_threads(2) firstprivate(copied)
         {
-            if (omp_get_thread_num() == 1) usleep(100000);
+            if (omp_get_thread_num() == 0) usleep(100000);
 #pragma omp single copyprivate(copied)
             copied = 7;
             if (copied != 7) _exit(1);
