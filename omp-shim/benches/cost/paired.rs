@@ -192,9 +192,9 @@ fn server(program: &Program, subject: &Subject, setting: Option<Setting>) -> Ser
             (managed.command, Some(managed.page))
         }
     };
-    // A list of sizes for nested teams is one of the reasons for refusing virtual ones.
+    // A list of sizes for nested teams is one of the reasons for refusing virtual ones; binding, as below, another.
     let nested = match setting {
-        Some(Setting::Refused) => ",1",
+        Some(Setting::Refused) if subject.threads == 1 => ",1",
         _ => "",
     };
     command.env("OMP_NUM_THREADS", threads + nested);
