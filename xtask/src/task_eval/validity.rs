@@ -4,7 +4,8 @@
 //!   that are explained by them have to shrink.
 //! * Null checks: programs without sharing, saturation or barriers gain nothing by mapping, and a
 //!   program alone gains nothing by a policy.
-//! * Order: MAPPER > Linux > fair survives moving each parameter by a quarter.
+//! * Order: MAPPER > Linux > fair, the same with hill climbing before fair, and SAM-MPH > SAM > Linux
+//!   survive moving each parameter by a quarter, the calibrated one (`time_sharing`) among them.
 
 use super::catalogue::Catalogue;
 use super::execute::{self, Results};
@@ -36,16 +37,25 @@ enum VariationKind {
     Baseline,
     NoSharing,
     NoSerial,
-    Quarter,
+    Moved,
 }
 
-const POLICIES: [&str; 3] = ["mapper-paper", "linux", "fair"];
+const POLICIES: [&str; 4] = ["mapper-paper", "linux", "fair", "hill_climb"];
 const SEEDS: u32 = 3;
+
+/// The suite on which the order of placements is checked, its policies, and every which of its mixes:
+/// they are many and alike.
+const PLACED: &str = "sam-fig5";
+const PLACEMENTS: [&str; 3] = ["sam_mph", "sam", "linux"];
+const EVERY: usize = 3;
+
+/// The cost of time sharing before Figure 2 calibrated it.
+const FIRST_TIME_SHARING: f64 = 0.03;
 
 /// The parameters that are moved by a quarter.
 fn quarters() -> Vec<Variation> {
     type Set = fn(&mut RunSpec, f64);
-    let parameters: [(&str, Set); 7] = [
+    let parameters: [(&str, Set); 8] = [
         ("SMT slowdown", |s, x| {
             s.members.iter_mut().for_each(|m| m.app.smt_slowdown *= x);
         }),
@@ -62,6 +72,7 @@ fn quarters() -> Vec<Variation> {
         ("own oversubscription", |s, x| {
             s.constants.own_oversubscription *= x;
         }),
+        ("time sharing", |s, x| s.constants.time_sharing *= x),
         ("memory bandwidth", |s, x| s.machine.memory_bytes_per_s *= x),
     ];
     let mut all = Vec::new();
@@ -69,7 +80,7 @@ fn quarters() -> Vec<Variation> {
         for (sign, factor) in [("-25 %", 0.75), ("+25 %", 1.25)] {
             all.push(Variation {
                 name: format!("{name} {sign}"),
-                kind: VariationKind::Quarter,
+                kind: VariationKind::Moved,
                 change: Box::new(move |spec| set(spec, factor)),
             });
         }
@@ -100,6 +111,11 @@ fn variations() -> Vec<Variation> {
         },
     ];
     all.extend(quarters());
+    all.push(Variation {
+        name: format!("time sharing {FIRST_TIME_SHARING}, as before it was calibrated"),
+        kind: VariationKind::Moved,
+        change: Box::new(|s| s.constants.time_sharing = FIRST_TIME_SHARING),
+    });
     all
 }
 
@@ -124,17 +140,24 @@ pub(super) fn check(
         settings: settings.to_vec(),
         ..Changes::default()
     };
-    let Some(fig2) = protocol.suites.iter().find(|s| s.name == "mapper-fig2") else {
-        anyhow::bail!("the protocol has no suite mapper-fig2, on which validity is checked");
-    };
     let suite = Suite {
         policies: POLICIES.map(String::from).to_vec(),
-        ..fig2.clone()
+        ..of_protocol(protocol, "mapper-fig2")?.clone()
+    };
+    let placed = of_protocol(protocol, PLACED)?;
+    let placed = Suite {
+        policies: PLACEMENTS.map(String::from).to_vec(),
+        mixes: placed.mixes.iter().step_by(EVERY).cloned().collect(),
+        ..placed.clone()
     };
     let variations = variations();
     let mut plan = Plan::default();
     for variation in &variations {
         plan.add_varied(&suite, protocol, catalogue, &changes, &*variation.change)?;
+    }
+    let ordered: Vec<&Variation> = variations.iter().filter(|v| v.keeps_order()).collect();
+    for variation in &ordered {
+        plan.add_varied(&placed, protocol, catalogue, &changes, &*variation.change)?;
     }
     let nulls = super::plan::ad_hoc(
         &["swaptions, CPU".into(), "swaptions".into(), "CPU".into()],
@@ -151,6 +174,11 @@ pub(super) fn check(
         });
     }
     let mut findings = judge(&variations, &plan, &done.results);
+    let placements = plan.suites.iter().skip(variations.len());
+    for (variation, planned) in ordered.iter().zip(placements) {
+        let table = tables::table(planned, &done.results);
+        findings.push(placement_order(variation, &table));
+    }
     if let Some(planned) = plan.suites.last() {
         findings.extend(null_findings(&tables::table(planned, &done.results)));
     }
@@ -160,20 +188,46 @@ pub(super) fn check(
     })
 }
 
+fn of_protocol<'a>(protocol: &'a Protocol, name: &str) -> anyhow::Result<&'a Suite> {
+    match protocol.suites.iter().find(|suite| suite.name == name) {
+        Some(suite) => Ok(suite),
+        None => anyhow::bail!("the protocol has no suite {name}, on which validity is checked"),
+    }
+}
+
+impl Variation {
+    /// Whether the published orders are expected to stay.
+    fn keeps_order(&self) -> bool {
+        matches!(self.kind, VariationKind::Baseline | VariationKind::Moved)
+    }
+}
+
+/// SAM-MPH > SAM > Linux [SAM-MPH Figure 5].
+fn placement_order(variation: &Variation, table: &tables::SuiteTable) -> Finding {
+    let of = |policy: &str| table.overall.get(policy).copied().unwrap_or(f64::NAN);
+    let [sam_mph, sam, linux] = PLACEMENTS.map(of);
+    Finding {
+        check: format!("{PLACED}, one mix of {EVERY}, {}", variation.name),
+        expected: "SAM-MPH > SAM > Linux",
+        found: format!("SAM-MPH {sam_mph:.3}, SAM {sam:.3}, Linux {linux:.3}"),
+        held: sam_mph > sam && sam > linux,
+    }
+}
+
 fn judge(variations: &[Variation], plan: &Plan, results: &Results) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut usual = None;
     for (variation, planned) in variations.iter().zip(&plan.suites) {
         let table = tables::table(planned, results);
         let of = |policy: &str| table.overall.get(policy).copied().unwrap_or(f64::NAN);
-        let [mapper, linux, fair] = POLICIES.map(of);
+        let [mapper, linux, fair, climbing] = POLICIES.map(of);
         let found = format!("MAPPER {mapper:.3}, Linux {linux:.3}, fair {fair:.3}");
         let (expected, held) = match variation.kind {
             VariationKind::Baseline => {
                 usual = Some((mapper / linux, linux / fair));
                 ("MAPPER > Linux > fair", mapper > linux && linux > fair)
             }
-            VariationKind::Quarter => ("MAPPER > Linux > fair", mapper > linux && linux > fair),
+            VariationKind::Moved => ("MAPPER > Linux > fair", mapper > linux && linux > fair),
             VariationKind::NoSharing => (
                 "MAPPER's advantage over Linux shrinks",
                 usual.is_some_and(|(gain, _)| mapper / linux < gain),
@@ -189,6 +243,14 @@ fn judge(variations: &[Variation], plan: &Plan, results: &Results) -> Vec<Findin
             found,
             held,
         });
+        if variation.keeps_order() {
+            findings.push(Finding {
+                check: format!("Figure 2, {}", variation.name),
+                expected: "Linux > hill climbing > fair",
+                found: format!("Linux {linux:.3}, hill climbing {climbing:.3}, fair {fair:.3}"),
+                held: linux > climbing && climbing > fair,
+            });
+        }
     }
     findings
 }
