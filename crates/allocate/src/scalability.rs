@@ -4,7 +4,8 @@
 //! few more, from the free ones or from the application that uses its own least; after an interval
 //! the CPUs busy in all are compared, and unless enough of the moved ones became busy, the move is
 //! undone and not tried again until the utilisation of the one who took them changes. That memory is
-//! not in C3PO: NuPoCo reports that the plain climb oscillates.
+//! not in C3PO: NuPoCo reports that the plain climb oscillates; for comparison with what was published
+//! there is [`Scalability::without_memory`].
 //!
 //! It is a baseline: utilisation tells activity, not progress, and an application that waits actively
 //! or saturates memory looks busy.
@@ -33,7 +34,17 @@ const WORTH: f64 = 0.5;
 #[derive(Clone, Debug)]
 pub struct Scalability {
     config: AllocationConfig,
+    verdicts: Verdicts,
     state: State,
+}
+
+/// What becomes of the verdict on a move that brought nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdicts {
+    /// The move is not tried again until utilisation changes.
+    Remembered,
+    /// It is tried again at once, as in C3PO.
+    Forgotten,
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -76,7 +87,17 @@ impl Scalability {
     pub fn new(config: AllocationConfig) -> Self {
         Self {
             config,
+            verdicts: Verdicts::Remembered,
             state: State::default(),
+        }
+    }
+
+    /// The climb as C3PO's is described, which tries what it has just undone again [NuPoCo §7.3, §7.4].
+    #[must_use]
+    pub fn without_memory(config: AllocationConfig) -> Self {
+        Self {
+            verdicts: Verdicts::Forgotten,
+            ..Self::new(config)
         }
     }
 
@@ -99,7 +120,10 @@ impl Scalability {
             "kept"
         } else {
             ledger.shift(Holder::App(taker), giver, trial.cpus);
-            self.state.members.at_mut(taker).refused_at = Some(used[taker]);
+            self.state.members.at_mut(taker).refused_at = match self.verdicts {
+                Verdicts::Remembered => Some(used[taker]),
+                Verdicts::Forgotten => None,
+            };
             "undone"
         };
         let rule = format!("its trial of {moved} more is {verdict}: {gained:+.1} CPUs busy in all");

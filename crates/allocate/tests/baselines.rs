@@ -3,6 +3,7 @@
 mod support;
 
 use mapper_allocate::AllocationConfig;
+use mapper_allocate::scalability::Scalability;
 use mapper_model::{CpuRange, CpuSet, Resizing, Trigger, Weight};
 use support::{Curve, World, amdahl, flat, linear, machine};
 
@@ -101,6 +102,16 @@ fn cpus_go_to_whoever_keeps_them_busy() {
     assert!((4..=6).contains(&counts[1]), "{counts:?}");
     assert_eq!(counts.iter().sum::<u32>(), 40);
     assert_eq!(world.intervals(60), 0, "and it does not oscillate");
+}
+
+#[test]
+fn without_memory_what_was_undone_is_tried_again() {
+    let mut world = World::new("scalability", machine(2, 20, 1));
+    world.policy = Box::new(Scalability::without_memory(AllocationConfig::default()));
+    arrive_busy(&mut world, 100.0);
+    arrive_busy(&mut world, 5.0);
+    world.intervals(60);
+    assert!(world.intervals(60) > 20, "it oscillates");
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub mod performance;
 pub mod presets;
 pub mod queue;
 pub mod run;
+pub mod sam_per_task;
 pub mod scenario;
 pub mod service;
 pub mod shipped;

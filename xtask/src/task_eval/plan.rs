@@ -129,7 +129,12 @@ impl Plan {
                         timeline: (seed == 1 || policy.pace == policies::Pace::Once)
                             && matches!(
                                 policy.kind,
-                                Kind::Core { .. } | Kind::Next { .. } | Kind::Shipped | Kind::Linux
+                                Kind::Core { .. }
+                                    | Kind::Next { .. }
+                                    | Kind::Shipped
+                                    | Kind::SamPerTask
+                                    | Kind::PlainScalability
+                                    | Kind::Linux
                             ),
                         ..base.clone()
                     };

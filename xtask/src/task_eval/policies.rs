@@ -5,9 +5,11 @@ use super::run_spec::RunSpec;
 use anyhow::bail;
 use mapper_allocate::mapper_next::rules::{Parts, Rules};
 use mapper_allocate::mapper_next::{self, MapperNext};
+use mapper_allocate::scalability::Scalability;
 use mapper_allocate::{AllocationConfig, ProfiledOn};
 use mapper_model::MachineProfile;
 use mapper_pipeline::{Controller, PipelineConfig};
+use mapper_sim::sam_per_task::SamPerTask;
 use mapper_sim::shipped::Shipped;
 use mapper_sim::{Controlled, Governor, Machine, Overhead, stream};
 
@@ -69,6 +71,10 @@ pub(super) enum Kind {
     },
     /// MAPPER as its authors' code decides.
     Shipped,
+    /// SAM as published, task by task.
+    SamPerTask,
+    /// Hill climbing on utilisation as published, which forgets its verdicts.
+    PlainScalability,
     /// An approximation of SCAF.
     Scaf,
     /// An approximation of Varuna.
@@ -213,7 +219,20 @@ pub(super) const POLICIES: &[Policy] = &[
         "spread",
         true,
     ),
-    core("sam", "SAM", Pace::Placement, "fair", "sam", false),
+    Policy {
+        name: "sam-per-task",
+        title: "SAM (task by task, approximation)",
+        pace: Pace::Placement,
+        kind: Kind::SamPerTask,
+    },
+    core(
+        "sam",
+        "SAM by programs",
+        Pace::Placement,
+        "fair",
+        "sam",
+        false,
+    ),
     core("sam_m", "SAM-M", Pace::Placement, "fair", "sam_m", false),
     core("sam_mp", "SAM-MP", Pace::Placement, "fair", "sam_mp", false),
     core(
@@ -248,6 +267,12 @@ pub(super) const POLICIES: &[Policy] = &[
         "linear",
         false,
     ),
+    Policy {
+        name: "scalability-plain",
+        title: "Scalability (without memory, as C3PO)",
+        pace: Pace::Sections,
+        kind: Kind::PlainScalability,
+    },
     core("equal", "Equal", Pace::Sections, "equal", "linear", false),
     core(
         "max_speedup",
@@ -366,6 +391,23 @@ pub(super) fn governor(
             let overhead = overhead(policy, spec);
             let shipped = Shipped::new(machine, interval_s, overhead, spec.seed);
             Ok(Some(Box::new(shipped)))
+        }
+        Kind::SamPerTask => {
+            let sharing = MachineProfile::default().sharing_high_per_cycle;
+            let sharing = spec.sharing_high.unwrap_or(sharing);
+            let overhead = overhead(policy, spec);
+            let sam = SamPerTask::new(machine, interval_s, overhead, sharing);
+            Ok(Some(Box::new(sam)))
+        }
+        Kind::PlainScalability => {
+            let config = config(spec, machine, "scalability", "linear", false)?;
+            let plain = Scalability::without_memory(config.allocate.clone());
+            let controller = Controller::new(config, machine.topology().clone())?
+                .with_allocation(Box::new(plain));
+            let overhead = overhead(policy, spec);
+            Ok(Some(Box::new(Controlled::new(
+                controller, interval_s, overhead,
+            ))))
         }
         _ => Ok(None),
     }

@@ -46,7 +46,7 @@ const SEEDS: u32 = 3;
 /// The suite on which the order of placements is checked, its policies, and every which of its mixes:
 /// they are many and alike.
 const PLACED: &str = "sam-fig5";
-const PLACEMENTS: [&str; 3] = ["sam_mph", "sam", "linux"];
+const PLACEMENTS: [&str; 3] = ["sam_mph", "sam-per-task", "linux"];
 const EVERY: usize = 3;
 
 /// The cost of time sharing before Figure 2 calibrated it.
