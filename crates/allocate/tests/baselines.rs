@@ -104,14 +104,22 @@ fn cpus_go_to_whoever_keeps_them_busy() {
     assert_eq!(world.intervals(60), 0, "and it does not oscillate");
 }
 
-#[test]
-fn without_memory_what_was_undone_is_tried_again() {
+/// Moves once everything has been tried, where one keeps all its CPUs busy but no more, the other half.
+fn moves_without_use(remembers: bool) -> u32 {
     let mut world = World::new("scalability", machine(2, 20, 1));
-    world.policy = Box::new(Scalability::without_memory(AllocationConfig::default()));
-    arrive_busy(&mut world, 100.0);
-    arrive_busy(&mut world, 5.0);
-    world.intervals(60);
-    assert!(world.intervals(60) > 20, "it oscillates");
+    if !remembers {
+        world.policy = Box::new(Scalability::without_memory(AllocationConfig::default()));
+    }
+    arrive_busy(&mut world, 20.0);
+    arrive_busy(&mut world, 10.0);
+    world.intervals(20);
+    world.intervals(40)
+}
+
+#[test]
+fn what_was_undone_is_tried_again_only_without_memory() {
+    assert_eq!(moves_without_use(true), 0);
+    assert_eq!(moves_without_use(false), 40, "it oscillates");
 }
 
 #[test]
