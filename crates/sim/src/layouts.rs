@@ -88,6 +88,21 @@ pub fn spread(machine: &Machine, counts: &[u32]) -> Vec<CpuSet> {
         .collect()
 }
 
+/// Every application over all sockets, first contexts of all cores before second ones: programs meet in
+/// cores rather than have half as many.
+#[must_use]
+pub fn interleaved(machine: &Machine, counts: &[u32]) -> Vec<CpuSet> {
+    let sockets: Vec<Vec<CpuId>> = (0..machine.spec.sockets)
+        .map(|socket| order(machine, socket, Filling::Cores))
+        .collect();
+    let per_socket = (machine.contexts() / machine.spec.sockets) as usize;
+    let mut contexts = (0..per_socket).flat_map(|at| sockets.iter().map(move |order| order[at]));
+    counts
+        .iter()
+        .map(|count| contexts.by_ref().take(*count as usize).collect())
+        .collect()
+}
+
 /// Every way to divide `units` among `apps` so that each has at least one; some may be left over
 /// when `slack`.
 #[must_use]
@@ -123,6 +138,7 @@ mod tests {
         for sets in [
             packed(&machine, &[12, 30, 38]),
             spread(&machine, &[12, 30, 38]),
+            interleaved(&machine, &[12, 30, 38]),
         ] {
             let sizes: Vec<u32> = sets.iter().map(CpuSet::len).collect();
             assert_eq!(sizes, [12, 30, 38]);

@@ -2,41 +2,92 @@
 //! model in hand. No policy that sees counters only can be expected to reach it, and one that may
 //! change its mind can in principle exceed it.
 //!
-//! All divisions of the machine in steps are laid out packed and spread, in both orders of the
-//! applications, and judged by the speed they would have if each went through its parts while the
-//! others are in their longest one. The best few are then run.
+//! All divisions of the machine in steps are laid out in several ways and judged ([`judge`](crate::judge)).
+//! The best of each way is changed bit by bit as long as that pays ([`local_search`](crate::local_search)),
+//! the best few of what that comes to are run, and the best of those is changed on, each change being run.
 
 use crate::governor::{Fixed, Governor};
+use crate::judge::{Aim, Judge};
 use crate::layouts;
+use crate::local_search::{self, Effort};
+use crate::machine::Machine;
 use crate::run::run;
 use crate::scenario::{Method, Outcome, Scenario};
-use crate::speeds::{Place, Program, Speeds};
 use mapper_model::CpuSet;
 
 /// Candidates that are run after all were judged.
-const RUN: usize = 3;
+const RUN: usize = 4;
 /// How long each layout of a single application is tried.
 const TRIAL_S: f64 = 40.0;
-/// Divisions that are judged at most.
-const MOST_DIVISIONS: usize = 1000;
+/// Divisions that are judged at most in each layout.
+const MOST_DIVISIONS: usize = 400;
+/// Of each layout.
+const JUDGED: Effort = Effort {
+    tries: 2000,
+    in_vain: 400,
+};
+/// Of the best, by running it.
+const TRIED: Effort = Effort {
+    tries: 200,
+    in_vain: 100,
+};
+
+/// Gives everybody its count.
+type Layout = fn(&Machine, &[u32]) -> Vec<CpuSet>;
+
+const LAYOUTS: [Layout; 5] = [
+    layouts::packed,
+    |machine, counts| reversed(layouts::packed, machine, counts),
+    layouts::spread,
+    layouts::interleaved,
+    |machine, counts| reversed(layouts::interleaved, machine, counts),
+];
+
+fn reversed(layout: Layout, machine: &Machine, counts: &[u32]) -> Vec<CpuSet> {
+    let counts: Vec<u32> = counts.iter().rev().copied().collect();
+    let mut sets = layout(machine, &counts);
+    sets.reverse();
+    sets
+}
 
 /// Runs a scenario on the best fixed sets that were found.
 #[must_use]
-pub fn best_fixed(scenario: &Scenario) -> Outcome {
-    let candidates = candidates(scenario);
-    let judge = Judge::new(scenario);
-    let mut judged: Vec<(f64, Vec<CpuSet>)> = candidates
-        .into_iter()
-        .map(|sets| (judge.value(&sets), sets))
+pub fn best_fixed(scenario: &Scenario, aim: Aim) -> Outcome {
+    let machine = &scenario.machine;
+    let mut judge = Judge::new(scenario, aim);
+    let divisions = divisions(scenario);
+    let mut found: Vec<(f64, Vec<CpuSet>)> = (1..)
+        .zip(LAYOUTS)
+        .filter_map(|(purpose, layout)| {
+            let judged = divisions.iter().map(|counts| {
+                let sets = layout(machine, counts);
+                (judge.value(&sets), sets)
+            });
+            let best = judged.max_by(|a, b| a.0.total_cmp(&b.0))?;
+            Some(local_search::improve(
+                machine,
+                best,
+                purpose,
+                JUDGED,
+                |sets| judge.value(sets),
+            ))
+        })
         .collect();
-    judged.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let outcomes = judged.into_iter().take(RUN).map(|(_, sets)| {
-        let outcome = run_on(scenario, sets);
-        (value(outcome.apps.iter().map(|app| app.speed)), outcome)
-    });
-    outcomes
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or_else(Outcome::default, |(_, outcome)| outcome)
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let run_value = |sets: &[CpuSet]| {
+        let outcome = run_on(scenario, sets.to_vec());
+        aim.value(outcome.apps.iter().map(|app| app.speed))
+    };
+    let best = found
+        .into_iter()
+        .take(RUN)
+        .map(|(_, sets)| (run_value(&sets), sets))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let Some(best) = best else {
+        return Outcome::default();
+    };
+    let (_, sets) = local_search::improve(machine, best, 0, TRIED, run_value);
+    run_on(scenario, sets)
 }
 
 /// Runs each layout of a scenario's only program with a thread for each CPU, and returns the best
@@ -66,9 +117,10 @@ fn run_on(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
     run(scenario, Some(&mut fixed as &mut dyn Governor))
 }
 
-fn candidates(scenario: &Scenario) -> Vec<Vec<CpuSet>> {
-    let machine = &scenario.machine;
-    let (contexts, apps) = (machine.contexts(), scenario.jobs.len());
+/// Every division in steps; CPUs may be left over with up to two programs, and the search leaves some where
+/// that pays.
+fn divisions(scenario: &Scenario) -> Vec<Vec<u32>> {
+    let (contexts, apps) = (scenario.machine.contexts(), scenario.jobs.len());
     let slack = apps <= 2;
     let mut step = (contexts / 20).max(1);
     let mut divisions = layouts::divisions(contexts / step, apps, slack);
@@ -76,88 +128,53 @@ fn candidates(scenario: &Scenario) -> Vec<Vec<CpuSet>> {
         step *= 2;
         divisions = layouts::divisions(contexts / step, apps, slack);
     }
-    let mut all = Vec::new();
-    for division in divisions {
-        let counts: Vec<u32> = division.iter().map(|units| units * step).collect();
-        all.push(layouts::packed(machine, &counts));
-        all.push(layouts::spread(machine, &counts));
-        let reversed: Vec<u32> = counts.iter().rev().copied().collect();
-        let mut sets = layouts::packed(machine, &reversed);
-        sets.reverse();
-        all.push(sets);
+    for counts in &mut divisions {
+        counts.iter_mut().for_each(|count| *count *= step);
     }
-    all
+    divisions
 }
 
-struct Judge<'a> {
-    scenario: &'a Scenario,
-    programs: Vec<Program>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets;
+    use crate::scenario::{Job, Lending, Teams};
+    use mapper_model::{CpuRange, Qos};
 
-impl<'a> Judge<'a> {
-    fn new(scenario: &'a Scenario) -> Self {
-        let speeds = Speeds::new(&scenario.machine, &scenario.constants, scenario.teams);
-        let programs = scenario.jobs.iter().enumerate();
-        Self {
-            programs: programs.map(|(n, job)| speeds.program(job, n)).collect(),
-            scenario,
+    fn scenario(names: &[&str]) -> Scenario {
+        let jobs = names.iter().enumerate().map(|(at, name)| Job {
+            name: format!("{name}-{at}"),
+            app: presets::app(name).unwrap(),
+            threads: None,
+            qos: Qos::new(0.85).unwrap(),
+            cpus: CpuRange::default(),
+            arrives_s: 0.0,
+        });
+        Scenario {
+            machine: presets::machine("hsw80").unwrap(),
+            constants: crate::Constants::default(),
+            jobs: jobs.collect(),
+            method: Method::For { seconds: 20.0 },
+            teams: Teams::Follow,
+            lending: Lending::Never,
+            seed: 1,
+            longest_step_s: None,
+            timeline: false,
         }
     }
 
-    /// Geometric mean of the speeds on these sets.
-    fn value(&self, sets: &[CpuSet]) -> f64 {
-        let scenario = self.scenario;
-        let mut speeds = Speeds::new(&scenario.machine, &scenario.constants, scenario.teams);
-        let longest: Vec<usize> = self
-            .programs
-            .iter()
-            .map(|program| {
-                let parts = program.cycle.parts().iter().enumerate();
-                parts
-                    .filter(|(_, part)| part.parallel)
-                    .max_by(|a, b| a.1.share.total_cmp(&b.1.share))
-                    .map_or(0, |(at, _)| at)
-            })
-            .collect();
-        let mut progress_of = |of: usize, part: usize| {
-            let places: Vec<Place<'_>> = sets
-                .iter()
-                .enumerate()
-                .map(|(program, set)| Place {
-                    program,
-                    part: if program == of {
-                        part
-                    } else {
-                        longest[program]
-                    },
-                    set: Some(set),
-                })
-                .collect();
-            speeds
-                .paces(&self.programs, &places)
-                .get(of)
-                .map_or(0.0, |pace| pace.progress)
-        };
-        value((0..self.programs.len()).map(|of| {
-            let parts = self.programs[of].cycle.parts();
-            let time: f64 = parts
-                .iter()
-                .enumerate()
-                .map(|(part, p)| p.share / progress_of(of, part).max(1e-9))
-                .sum();
-            1.0 / time
-        }))
-    }
-}
-
-/// What is to be as great as can be: the geometric mean.
-fn value(speeds: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = speeds.fold((0.0, 0.0), |(sum, count), speed| {
-        (sum + speed.max(1e-12).ln(), count + 1.0)
-    });
-    if count > 0.0 {
-        f64::exp(sum / count)
-    } else {
-        0.0
+    #[test]
+    fn no_plain_layout_exceeds_the_best_fixed_sets() {
+        let scenario = scenario(&["SGD", "SGD", "BS"]);
+        let speeds =
+            |outcome: &Outcome| Aim::Geometric.value(outcome.apps.iter().map(|app| app.speed));
+        let best = speeds(&best_fixed(&scenario, Aim::Geometric));
+        for layout in LAYOUTS {
+            for counts in [[20, 20, 40], [26, 27, 27], [40, 20, 20]] {
+                let sets = layout(&scenario.machine, &counts);
+                let plain = speeds(&run_on(&scenario, sets));
+                assert!(best >= plain, "{counts:?}: {plain} over {best}");
+            }
+        }
     }
 }

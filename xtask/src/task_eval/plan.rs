@@ -97,6 +97,7 @@ impl Plan {
                 seed: 1,
                 constants: protocol.constants,
                 timeline: false,
+                mean: suite.mean,
             };
             vary(&mut base);
             for setting in &changes.settings {
