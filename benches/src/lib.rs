@@ -8,8 +8,8 @@
 use mapper_model::topology::Shape;
 use mapper_model::{
     Allocation, AppId, AppName, AppObservation, AppSpec, AppView, CounterValue, Counters, CpuSet,
-    Event, Observation, Plan, Profile, Reading, Snapshot, ThreadId, ThreadReading, Topology,
-    Trigger,
+    Event, Observation, Placing, Plan, Profile, Reading, Snapshot, ThreadId, ThreadReading,
+    Topology, Trigger,
 };
 use mapper_pipeline::{Controller, PipelineConfig};
 use std::hint::black_box;
@@ -225,6 +225,7 @@ impl World {
             shares: self.plan.apps.iter().map(|a| a.share.clone()).collect(),
             transfers: Vec::new(),
             free: self.plan.free.len(),
+            placing: Placing::default(),
         };
         look(&snapshot, &allocation);
     }

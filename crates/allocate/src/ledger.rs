@@ -6,7 +6,7 @@
 
 use crate::shares;
 use mapper_model::{
-    Allocation, AppId, AppView, Explanation, Reason, Share, Sharing, Snapshot, Transfer,
+    Allocation, AppId, AppView, Explanation, Placing, Reason, Share, Sharing, Snapshot, Transfer,
 };
 
 /// Somebody who can hold CPUs: an application, by its place in the snapshot, or the free pool.
@@ -226,6 +226,7 @@ impl Ledger {
             shares,
             transfers: self.transfers,
             free: self.free,
+            placing: Placing::default(),
         }
     }
 }
@@ -335,6 +336,7 @@ pub fn pool(snapshot: &Snapshot<'_>) -> Allocation {
         transfers: Vec::new(),
         // Slots are filled from CPU 0 on; with more applications than CPUs none is left.
         free: 0,
+        placing: Placing::default(),
     }
 }
 

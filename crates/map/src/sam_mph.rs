@@ -28,8 +28,11 @@ use crate::order::{Traits, priority};
 use crate::place::{improve, keep};
 use crate::policy::MappingPolicy;
 use crate::result::to_placement;
+use crate::spread::spread;
 use crate::unit::{Apart, Siblings, Unit, Units, Wish, budget_cores};
-use mapper_model::{Allocation, Bottleneck, MachineProfile, Placement, SharingClass, Snapshot};
+use mapper_model::{
+    Allocation, Bottleneck, MachineProfile, Placement, Placing, SharingClass, Snapshot,
+};
 
 /// Which parts of SAM-MPH are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +96,9 @@ impl MappingPolicy for SamMph {
     }
 
     fn place(&self, snapshot: &Snapshot<'_>, allocation: &Allocation) -> Placement {
+        if allocation.placing != Placing::Policy {
+            return spread(snapshot, allocation);
+        }
         let layout = Layout::new(snapshot.topology, snapshot.usable);
         let mut traits = Vec::with_capacity(allocation.shares.len());
         let mut units = Units::collect(&layout, snapshot, allocation, |view, share| {

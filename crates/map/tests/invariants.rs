@@ -10,8 +10,8 @@ use mapper_map::{MappingConfig, POLICIES};
 use mapper_model::testing::{Machine, Numbers, machines, usable};
 use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, Bottleneck, CpuId, CpuSet, Explanation,
-    MachineProfile, NodeShare, Placement, Profile, Rates, Share, Sharing, SharingClass, Snapshot,
-    Topology, Trigger,
+    MachineProfile, NodeShare, Placement, Placing, Profile, Rates, Share, Sharing, SharingClass,
+    Snapshot, Topology, Trigger,
 };
 use proptest::prelude::*;
 
@@ -129,6 +129,7 @@ fn allocation(
         shares,
         transfers: Vec::new(),
         free: left,
+        placing: Placing::default(),
     }
 }
 

@@ -12,6 +12,29 @@ pub struct Allocation {
     pub transfers: Vec<Transfer>,
     /// CPUs that nobody was given.
     pub free: u32,
+    /// By whose rule the CPUs are to be chosen.
+    #[serde(default, skip_serializing_if = "Placing::is_default")]
+    pub placing: Placing,
+}
+
+/// By whose rule the CPUs of an allocation are to be chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placing {
+    /// The mapping policy's.
+    #[default]
+    Policy,
+    /// As the static fair share would be placed [MAPPER §4.3]: over all sockets, empty cores first; what is
+    /// held is kept.
+    FairShare,
+    /// The same on an empty machine, wherever everybody is now.
+    FairShareAfresh,
+}
+
+impl Placing {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What one application gets.

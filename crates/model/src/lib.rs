@@ -31,7 +31,7 @@ pub mod testing;
 pub mod topology;
 
 pub use activity::Activity;
-pub use allocation::{Allocation, NodeShare, Share, Sharing, Transfer};
+pub use allocation::{Allocation, NodeShare, Placing, Share, Sharing, Transfer};
 pub use app::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
 pub use cpuset::CpuSet;
 pub use curve::{CurvePoint, PerformanceCurve};

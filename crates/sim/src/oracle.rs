@@ -157,6 +157,7 @@ mod tests {
             method: Method::For { seconds: 20.0 },
             teams: Teams::Follow,
             lending: Lending::Never,
+            traffic: crate::scenario::Traffic::default(),
             seed: 1,
             longest_step_s: None,
             timeline: false,

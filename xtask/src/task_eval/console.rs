@@ -156,7 +156,7 @@ pub(super) fn standings(standings: &[Standing]) -> String {
             for name in &policies {
                 let _ = write!(out, "  {name:>16}");
             }
-            out.push_str("   over MAPPER   of best fixed sets\n");
+            out.push_str("   over MAPPER   of best fixed sets   of best known\n");
             names = policies;
         }
         let _ = write!(out, "{:22}", standing.suite);
@@ -170,7 +170,10 @@ pub(super) fn standings(standings: &[Standing]) -> String {
         let share = standing
             .of_ceiling()
             .map_or_else(|| "–".into(), |share| format!("{:.1} %", 100.0 * share));
-        let _ = writeln!(out, "  {gain:>12}  {share:>19}");
+        let known = standing
+            .of_best_known()
+            .map_or_else(|| "–".into(), |share| format!("{:.1} %", 100.0 * share));
+        let _ = writeln!(out, "  {gain:>12}  {share:>19}  {known:>13}");
         for missed in standing.policies.iter().filter_map(Stand::missed) {
             let _ = writeln!(out, "  {missed}");
         }

@@ -156,7 +156,7 @@ fn standings(html: &mut String, standings: &[Standing]) {
             for policy in &policies {
                 let _ = write!(html, "<th>{}</th>", escaped(policy));
             }
-            html.push_str("<th>over MAPPER</th><th>of best fixed sets</th></tr></thead><tbody>");
+            html.push_str("<th>over MAPPER</th><th>of best fixed sets</th><th>of best known</th></tr></thead><tbody>");
             names = policies;
         }
         let _ = write!(html, "<tr><td>{}</td>", escaped(&standing.suite));
@@ -170,9 +170,10 @@ fn standings(html: &mut String, standings: &[Standing]) {
         };
         let _ = write!(
             html,
-            "<td>{}</td><td>{}</td></tr>",
+            "<td>{}</td><td>{}</td><td>{}</td></tr>",
             percent(standing.gain(), true),
-            percent(standing.of_ceiling(), false)
+            percent(standing.of_ceiling(), false),
+            percent(standing.of_best_known(), false)
         );
     }
     html.push_str("</tbody></table></div>");

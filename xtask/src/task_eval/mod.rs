@@ -7,6 +7,7 @@
 
 mod catalogue;
 mod console;
+mod draw;
 mod execute;
 mod html;
 mod live;
@@ -23,6 +24,7 @@ mod tables;
 mod targets;
 mod timeline;
 mod validity;
+mod validity_own;
 
 use crate::corun::output::tell;
 use crate::workspace;
@@ -171,7 +173,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     execute::stop_at_signal()?;
     let done = execute::execute(&plan, args.fresh)?;
     let validity::Checked { findings, left_out } = if wants_validity && done.left_out == 0 {
-        validity::check(&protocol, &catalogue, &args.set, args.fresh)?
+        let model = validity::check(&protocol, &catalogue, &args.set, args.fresh)?;
+        let own = validity_own::check(&protocol, &catalogue, &args.set, args.fresh)?;
+        model.and(own)
     } else {
         validity::Checked::default()
     };

@@ -218,6 +218,7 @@ pub(super) fn ad_hoc(
         title: "Given on the command line".into(),
         machine: machine.into(),
         mixes: mixes.to_vec(),
+        drawn: None,
         policies: policies.to_vec(),
         method: MethodName::Longest,
         teams,

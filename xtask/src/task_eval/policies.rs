@@ -191,6 +191,36 @@ pub(super) const POLICIES: &[Policy] = &[
         "mapper-next, no recall",
         Parts::NoRecall,
     ),
+    next(
+        "mapper-next-no-reference",
+        "mapper-next, no reference",
+        Parts::NoReference,
+    ),
+    next(
+        "mapper-next-no-margin",
+        "mapper-next, no margin",
+        Parts::NoMargin,
+    ),
+    next(
+        "mapper-next-no-headroom",
+        "mapper-next, idle CPUs are missed",
+        Parts::NoHeadroom,
+    ),
+    next(
+        "mapper-next-no-giving-up",
+        "mapper-next, broken promises wait for the others",
+        Parts::NoGivingUp,
+    ),
+    next(
+        "mapper-next-greedy",
+        "mapper-next, divided one by one",
+        Parts::Greedy,
+    ),
+    next(
+        "mapper-next-universal",
+        "mapper-next, universal scalability law",
+        Parts::Universal,
+    ),
     Policy {
         name: "mapper-next-lending",
         title: "mapper-next, idle cores lent without cost",
@@ -367,11 +397,7 @@ pub(super) fn governor(
         }
         Kind::Next { parts, .. } => {
             let config = config(spec, machine, mapper_next::NAME, "sam_mph", false)?;
-            let rules = Rules {
-                parts,
-                ..Rules::default()
-            };
-            let own = MapperNext::with(config.allocate.clone(), rules);
+            let own = MapperNext::with(config.allocate.clone(), Rules::of(parts));
             let controller =
                 Controller::new(config, machine.topology().clone())?.with_allocation(Box::new(own));
             let overhead = overhead(policy, spec);
@@ -473,6 +499,12 @@ mod tests {
                 "mapper-next-no-split",
                 "mapper-next-no-region",
                 "mapper-next-no-recall",
+                "mapper-next-no-reference",
+                "mapper-next-no-margin",
+                "mapper-next-no-headroom",
+                "mapper-next-no-giving-up",
+                "mapper-next-greedy",
+                "mapper-next-universal",
                 "mapper-next-lending"
             ]
         );

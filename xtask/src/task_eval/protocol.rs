@@ -3,6 +3,7 @@
 //! its hash stands in every report.
 
 use super::catalogue::{Catalogue, Digests, sha256};
+use super::draw::Drawn;
 use anyhow::{Context as _, bail};
 use mapper_pipeline::OverheadBudget;
 use mapper_sim::Constants;
@@ -57,7 +58,11 @@ pub(super) struct Suite {
     /// The machine.
     pub(super) machine: String,
     /// What runs together.
+    #[serde(default)]
     pub(super) mixes: Vec<String>,
+    /// What else runs together, drawn by a seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) drawn: Option<Drawn>,
     /// Under which policies, the first one compared with the others.
     pub(super) policies: Vec<String>,
     /// When programs start and the run ends.
@@ -152,6 +157,14 @@ impl Protocol {
         let mut protocol: Self = toml::from_str(&text)
             .with_context(|| format!("understand the protocol {}", path.display()))?;
         protocol.sha256 = sha256(text.as_bytes());
+        for suite in &mut protocol.suites {
+            if let Some(drawn) = &suite.drawn {
+                let mixes = drawn
+                    .mixes()
+                    .with_context(|| format!("suite {}", suite.name))?;
+                suite.mixes.extend(mixes);
+            }
+        }
         let found = catalogue.digests()?;
         if protocol.presets != found {
             bail!(
@@ -190,7 +203,7 @@ impl Protocol {
                 let known: Vec<&str> = self.suites.iter().map(|s| s.name.as_str()).collect();
                 bail!(
                     "unknown suite {name:?}: give all, validity, how a name begins (mapper, sam, \
-                     nupoco, cooperative, nucore), or one of {}",
+                     nupoco, cooperative, nucore, next), or one of {}",
                     known.join(", ")
                 );
             }

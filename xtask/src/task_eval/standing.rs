@@ -2,7 +2,7 @@
 //! suite, with the promises that each of them breaks. With forms of the policy that lack a part it is
 //! the table of what each part brings.
 
-use super::tables::SuiteTable;
+use super::tables::{MixRow, SuiteTable, geometric};
 use serde::Serialize;
 
 /// The policy, and how the names of its forms begin.
@@ -16,6 +16,8 @@ pub(super) struct Standing {
     pub(super) suite: String,
     /// Those that are compared, in the order of the suite; the own policy first.
     pub(super) policies: Vec<Stand>,
+    /// The mean over the mixes of the best that any policy of the suite or the search came to.
+    pub(super) best_known: Option<f64>,
 }
 
 /// A policy in a suite.
@@ -56,6 +58,11 @@ impl Standing {
     /// The own policy as a share of the best fixed sets.
     pub(super) fn of_ceiling(&self) -> Option<f64> {
         Some(self.value(OWN)? / self.value(CEILING)?)
+    }
+
+    /// The own policy as a share of the best that is known of each mix, which nothing exceeds.
+    pub(super) fn of_best_known(&self) -> Option<f64> {
+        Some(self.value(OWN)? / self.best_known?)
     }
 }
 
@@ -125,9 +132,15 @@ pub(super) fn standings(tables: &[SuiteTable]) -> Vec<Standing> {
             Standing {
                 suite: table.suite.name.clone(),
                 policies: policies.into_iter().filter_map(stand).collect(),
+                best_known: best_known(table),
             }
         })
         .collect()
+}
+
+fn best_known(table: &SuiteTable) -> Option<f64> {
+    let best = |row: &MixRow| row.policies.values().map(|c| c.value).reduce(f64::max);
+    geometric(table.mixes.iter().filter_map(best))
 }
 
 fn promises(table: &SuiteTable, policy: &str) -> Option<Promises> {
@@ -176,9 +189,11 @@ mod tests {
         let standing = Standing {
             suite: "s".into(),
             policies: vec![stand(OWN, 0.9), stand(PRINTED, 0.75), stand(CEILING, 1.0)],
+            best_known: Some(1.2),
         };
         assert!((standing.gain().unwrap() - 0.2).abs() < 1e-9);
         assert!((standing.of_ceiling().unwrap() - 0.9).abs() < 1e-9);
+        assert!((standing.of_best_known().unwrap() - 0.75).abs() < 1e-9);
         assert_eq!(standing.policies[0].told(), "0.900 (1/30)");
     }
 
@@ -214,6 +229,7 @@ mod tests {
                 },
                 stand(PRINTED, 1.0),
             ],
+            best_known: None,
         };
         let told = kept_in_all(&[suite(0.9), suite(0.8)]).unwrap();
         assert!(told.contains("2 of 60"), "{told}");

@@ -26,10 +26,10 @@ pub(super) struct Finding {
 }
 
 /// What is changed in the model.
-struct Variation {
-    name: String,
+pub(super) struct Variation {
+    pub(super) name: String,
     kind: VariationKind,
-    change: Box<dyn Fn(&mut RunSpec)>,
+    pub(super) change: Box<dyn Fn(&mut RunSpec)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ const EVERY: usize = 3;
 const FIRST_TIME_SHARING: f64 = 0.03;
 
 /// The parameters that are moved by a quarter.
-fn quarters() -> Vec<Variation> {
+pub(super) fn quarters() -> Vec<Variation> {
     type Set = fn(&mut RunSpec, f64);
     let parameters: [(&str, Set); 8] = [
         ("SMT slowdown", |s, x| {
@@ -126,6 +126,15 @@ pub(super) struct Checked {
     pub(super) findings: Vec<Finding>,
     /// Runs left out after Ctrl-C.
     pub(super) left_out: usize,
+}
+
+impl Checked {
+    /// These and those.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.findings.extend(other.findings);
+        self.left_out += other.left_out;
+        self
+    }
 }
 
 /// Runs all checks.

@@ -20,6 +20,39 @@ pub struct Limits {
     pub most: u32,
 }
 
+/// How the division is sought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Dividing {
+    /// The best of all.
+    #[default]
+    Exactly,
+    /// One CPU after the other to whom it brings most: exact only where each brings less than the one before.
+    OneByOne,
+}
+
+/// The division by [`Dividing::OneByOne`], or nothing when the least counts do not fit together.
+#[must_use]
+pub fn one_by_one(
+    cpus: u32,
+    limits: &[Limits],
+    value: impl Fn(usize, u32) -> f64,
+) -> Option<Vec<u32>> {
+    let mut counts: Vec<u32> = limits.iter().map(|l| l.least).collect();
+    let least = counts.iter().fold(0u32, |sum, c| sum.saturating_add(*c));
+    for _ in 0..cpus.checked_sub(least)? {
+        let gains = counts.iter().zip(limits).enumerate();
+        let best = gains
+            .filter(|(_, (count, limits))| **count < limits.most)
+            .map(|(at, (&count, _))| (at, value(at, count + 1) - value(at, count)))
+            .max_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((at, _)) = best.filter(|(_, gain)| *gain > 0.0) else {
+            break;
+        };
+        counts[at] += 1;
+    }
+    Some(counts)
+}
+
 /// How many CPUs each gets, or nothing when the least counts do not fit together. `value` tells what
 /// a count is worth to the application at a place. Of equal divisions it is one that leaves more
 /// CPUs free.
@@ -78,6 +111,21 @@ mod tests {
             powers[place] * f64::from(cpus).ln()
         });
         assert_eq!(counts, Some(vec![60, 20]));
+    }
+
+    #[test]
+    fn one_by_one_is_exact_for_concave_curves_and_misses_steps() {
+        let limits = [Limits { least: 1, most: 80 }; 2];
+        let powers = [0.9, 0.3];
+        let concave = |place: usize, cpus: u32| powers[place] * f64::from(cpus).ln();
+        assert_eq!(one_by_one(80, &limits, concave), Some(vec![60, 20]));
+        let step = |place: usize, cpus: u32| match (place, cpus) {
+            (0, 40..) => 9.0,
+            (0, _) => 0.0,
+            _ => 0.01 * f64::from(cpus),
+        };
+        assert_eq!(best(80, &limits, step), Some(vec![40, 40]));
+        assert_eq!(one_by_one(80, &limits, step), Some(vec![1, 79]));
     }
 
     #[test]

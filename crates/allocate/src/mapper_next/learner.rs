@@ -2,7 +2,7 @@
 
 use super::outlook::{Expectations, Hints, Outlook};
 use super::rules::Rules;
-use super::tally::{Interval, RatePoint, Split, Tallies};
+use super::tally::{Interval, Placed, RatePoint, Split, Tallies};
 use mapper_model::{AppName, AppView, PerformanceSource, SharingClass};
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,8 @@ pub struct Learner {
     source: Option<PerformanceSource>,
     tallies: Tallies,
     earlier: Option<Split>,
+    /// What it had under the static fair share when the same programs ran together before.
+    recalled: Option<RatePoint>,
     /// Where its threads belong.
     pub company: Company,
 }
@@ -76,6 +78,7 @@ impl Learner {
         }
         self.name = Some(app.spec.name.clone());
         if let Some(known) = earlier.iter().find(|e| e.name == app.spec.name) {
+            self.recalled = known.split.reference;
             self.earlier = Some(known.split.clone());
             self.source = Some(known.source);
             self.company = known.company;
@@ -100,13 +103,24 @@ impl Learner {
     pub fn decide(&mut self, cpus: u32) {
         if self.cpus != cpus {
             self.cpus = cpus;
-            self.here = 0;
-            self.here_s = 0.0;
+            self.begin();
         }
     }
 
+    /// Is somewhere else from now on.
+    pub fn begin(&mut self) {
+        self.here = 0;
+        self.here_s = 0.0;
+    }
+
+    /// Runs beside others than before, with whom it had this under the static fair share.
+    pub fn join(&mut self, reference: Option<RatePoint>) {
+        self.tallies.forget_reference();
+        self.recalled = reference;
+    }
+
     /// Takes in the sample of an interval of this length, if there is one.
-    pub fn observe(&mut self, app: &AppView<'_>, seconds: f64, rules: &Rules) {
+    pub fn observe(&mut self, app: &AppView<'_>, seconds: f64, placed: Placed, rules: &Rules) {
         let profile = app.profile;
         self.company = self.company.max(match profile.class {
             SharingClass::Low => Company::Indifferent,
@@ -124,8 +138,8 @@ impl Learner {
             // Values of another unit, or of another performance.
             self.tallies = Tallies::default();
             self.earlier = None;
-            self.here = 0;
-            self.here_s = 0.0;
+            self.recalled = None;
+            self.begin();
         }
         if profile.measured_cpus != self.cpus {
             return;
@@ -141,6 +155,7 @@ impl Learner {
                 busy: busy.filter(|_| rules.parts.splits()),
                 seconds,
             },
+            placed,
             rules.kept_per_s.powf(seconds),
         );
     }
@@ -152,27 +167,41 @@ impl Learner {
         // While one CPU is busy it may be in a serial part that has not ended yet: such counts tell
         // nothing of its parallel rate, unless that has been so for long and everywhere.
         let parallel = |p: &RatePoint| p.width > PARALLEL || p.cpus == 1;
-        let seconds: f64 = own.points.iter().map(|p| p.worked).sum();
-        if own.points.iter().any(parallel) || self.earlier.is_some() || seconds < SERIAL_S {
+        let all = || own.points.iter().chain(&own.reference);
+        let seconds: f64 = all().map(|p| p.worked).sum();
+        if all().any(parallel) || self.earlier.is_some() || seconds < SERIAL_S {
             own.points.retain(parallel);
+            own.reference = own.reference.filter(parallel);
         }
-        match &self.earlier {
-            None => own,
+        let (mut split, scale) = match &self.earlier {
+            None => (own, 1.0),
             Some(earlier) => together(own, earlier),
-        }
+        };
+        split.reference = split.reference.or(self.recalled.map(|p| RatePoint {
+            rate: p.rate * scale,
+            ..p
+        }));
+        split
     }
 
     /// How well the present count is known, given its [`Learner::split`].
     #[must_use]
-    pub fn knowledge(&self, split: &Split, rules: &Rules) -> Knowledge {
+    pub fn knowledge(&self, split: &Split, placed: Placed, rules: &Rules) -> Knowledge {
         if self.here_s >= rules.patience_s {
             return Knowledge::Known;
         }
-        let here = split.points.iter().find(|p| p.cpus == self.cpus);
+        let here = match placed {
+            Placed::AsFair => split.reference.as_ref(),
+            Placed::Usually => split.points.iter().find(|p| p.cpus == self.cpus),
+        };
         let told = here.is_some_and(|p| {
             p.worked >= rules.worked_s && p.error.is_some_and(|error| error <= rules.known)
         });
-        if told && self.here_s >= rules.seen_s {
+        let enough_s = match placed {
+            Placed::AsFair => rules.reference_s,
+            Placed::Usually => rules.seen_s,
+        };
+        if told && self.here_s >= enough_s {
             Knowledge::Known
         } else {
             Knowledge::Measuring
@@ -199,10 +228,10 @@ impl Learner {
     }
 }
 
-/// The rates of this life and, scaled to them, those of an earlier one at other counts.
-fn together(own: Split, earlier: &Split) -> Split {
+/// The rates of this life and, scaled to them, those of an earlier one at other counts; and that scale.
+fn together(own: Split, earlier: &Split) -> (Split, f64) {
     let Some(shape) = Outlook::new(earlier, Hints::default(), &Expectations::default()) else {
-        return own;
+        return (own, 1.0);
     };
     let told: Vec<RatePoint> = own
         .points
@@ -212,7 +241,12 @@ fn together(own: Split, earlier: &Split) -> Split {
         .collect();
     let weight: f64 = told.iter().map(|p| p.worked).sum();
     if weight <= 0.0 {
-        return earlier.clone();
+        let reference = own.reference;
+        let split = Split {
+            reference,
+            ..earlier.clone()
+        };
+        return (split, 1.0);
     }
     let off = |p: &RatePoint| p.worked * (p.rate.ln() - shape.ln_rate(p.cpus));
     let scale = (told.iter().map(off).sum::<f64>() / weight).exp();
@@ -231,8 +265,13 @@ fn together(own: Split, earlier: &Split) -> Split {
     let share = weight / (weight + EARLIER_S);
     let merged = Split {
         points,
+        reference: own.reference,
         serial_per_work: share * own.serial_per_work
             + (1.0 - share) * earlier.serial_per_work / scale,
     };
-    if merged.is_sound() { merged } else { own }
+    if merged.is_sound() {
+        (merged, scale)
+    } else {
+        (own, 1.0)
+    }
 }

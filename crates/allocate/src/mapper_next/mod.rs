@@ -22,9 +22,11 @@ pub mod division;
 pub mod learner;
 pub mod outlook;
 pub mod plan;
+pub mod reference;
 pub mod regions;
 pub mod rules;
 pub mod tally;
+pub mod universal;
 
 use crate::config::AllocationConfig;
 use crate::entitlement::{self, Entitlement};
@@ -32,12 +34,13 @@ use crate::ledger::{self, Ledger, Note};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use crate::roll::Roll;
 use learner::{Company, Earlier, Knowledge, Learner};
-use mapper_model::{Activity, Allocation, AppId, Reason, Snapshot, Trigger};
+use mapper_model::{Activity, Allocation, AppId, AppName, Placing, Reason, Snapshot, Trigger};
 use outlook::{Hints, Outlook};
 use plan::{Candidate, Plan};
+use reference::{Mixes, Stage};
 use rules::Rules;
 use serde::{Deserialize, Serialize};
-use tally::Split;
+use tally::{Placed, RatePoint, Split};
 
 /// The name it is selected by.
 pub const NAME: &str = "mapper-next";
@@ -66,6 +69,15 @@ struct State {
     earlier: Vec<Earlier>,
     /// Times [`Rules::gain`] that the next change must bring.
     caution: f64,
+    /// The names of those that are here.
+    names: Vec<AppName>,
+    stage: Stage,
+    /// Mixes that ran before.
+    mixes: Mixes,
+    /// Whether they were measured under the static fair share, now or before.
+    inspected: bool,
+    /// For how long they have been here together.
+    together_s: f64,
     /// When the last interval ended.
     read_ns: Option<u64>,
 }
@@ -106,7 +118,59 @@ impl MapperNext {
         for (learner, app) in state.learners.iter_mut().zip(snapshot.apps) {
             learner.meet(app, &state.earlier);
         }
-        attendance.changed()
+        let changed = attendance.changed();
+        if changed {
+            self.meet_mix(snapshot);
+        }
+        changed
+    }
+
+    /// Recalls what those that are here had under the static fair share, if others than before.
+    fn meet_mix(&mut self, snapshot: &Snapshot<'_>) {
+        let state = &mut self.state;
+        let names: Vec<AppName> = snapshot.apps.iter().map(|a| a.spec.name.clone()).collect();
+        let mut same = [names.clone(), state.names.clone()];
+        same.iter_mut().for_each(|names| names.sort());
+        state.names = names;
+        if same[0] == same[1] && self.rules.parts.recalls() {
+            return;
+        }
+        let known = state.mixes.find(&state.names);
+        let known = known.filter(|_| self.rules.parts.recalls());
+        let known_before = known.is_some();
+        let (references, stage) = match known {
+            Some((references, stage)) => (references, stage),
+            None => (vec![None; state.names.len()], Stage::Dividing),
+        };
+        state.inspected = known_before;
+        state.together_s = 0.0;
+        state.stage = stage;
+        for (learner, reference) in state.learners.iter_mut().zip(references) {
+            learner.join(reference);
+        }
+    }
+
+    /// Whether those that are here, all known where they are, are to be measured under the static fair share.
+    fn is_to_inspect(&self) -> bool {
+        let state = &self.state;
+        let shares = |learner: &Learner| learner.company == Company::Together;
+        self.rules.parts.refers()
+            && !state.inspected
+            && state.names.len() > 1
+            && (state.together_s >= self.rules.reference_after_s
+                || !state.learners.iter().any(shares))
+    }
+
+    /// Keeps what was found under the static fair share.
+    fn keep_references(&mut self) {
+        let state = &mut self.state;
+        state.inspected = true;
+        let references: Vec<Option<RatePoint>> = state
+            .learners
+            .iter()
+            .map(|learner| learner.split().reference)
+            .collect();
+        state.mixes.keep(&state.names, &references, state.stage);
     }
 
     /// Takes in the interval that has ended.
@@ -116,10 +180,11 @@ impl MapperNext {
             (snapshot.now_ns.saturating_sub(at) as f64 / 1e9).min(LONGEST_S)
         });
         state.read_ns = Some(snapshot.now_ns);
+        state.together_s += seconds;
         state.caution =
             1.0 + (state.caution - 1.0).max(0.0) * (1.0 - self.rules.calming_per_s).powf(seconds);
         for (learner, app) in state.learners.iter_mut().zip(snapshot.apps) {
-            learner.observe(app, seconds, &self.rules);
+            learner.observe(app, seconds, placed(state.stage), &self.rules);
         }
     }
 
@@ -136,6 +201,7 @@ impl MapperNext {
         };
         let hints = Hints {
             together_within: Some(region).filter(|_| near && self.rules.parts.brings_together()),
+            law: self.rules.parts.law(),
         };
         Outlook::new(split, hints, &self.rules.expected)
     }
@@ -148,6 +214,13 @@ impl MapperNext {
         notes: &mut [Note],
     ) -> Option<Vec<u32>> {
         let best = plan.best()?;
+        if plan
+            .reference()
+            .is_some_and(|fair| fair > plan.value(&best) + self.rules.gain)
+        {
+            self.state.stage = Stage::Fallen;
+            return Some(candidates.iter().map(|c| c.owed.fair).collect());
+        }
         let gain = plan.value(&best) - plan.value(&plan.now());
         if gain <= self.rules.gain * self.state.caution {
             return None;
@@ -165,6 +238,15 @@ impl MapperNext {
             }
         }
         Some(best)
+    }
+}
+
+/// How the CPUs of a stage are chosen.
+const fn placed(stage: Stage) -> Placed {
+    if stage.is_fair() {
+        Placed::AsFair
+    } else {
+        Placed::Usually
     }
 }
 
@@ -207,15 +289,26 @@ impl AllocationPolicy for MapperNext {
         for (place, (learner, app)) in self.state.learners.iter().zip(snapshot.apps).enumerate() {
             let split = learner.split();
             let outlook = self.outlook(learner, &split, region);
+            let reference = split
+                .reference
+                .filter(|p| p.cpus == entitled[place].fair && self.rules.parts.refers())
+                .filter(|p| p.width * self.rules.expected.headroom >= f64::from(p.cpus));
+            let ln_reference = outlook
+                .as_ref()
+                .zip(reference)
+                .map(|(outlook, p)| outlook.ln_speed_at(p.rate));
             let candidate = Candidate {
                 outlook,
+                ln_reference,
                 owed: entitled[place],
                 now: ledger.count(place),
                 ln_promise: (app.spec.qos.get().ln() + self.rules.margin).min(0.0),
             };
             if let Some(outlook) = &candidate.outlook {
-                let floor = outlook.ln_speed(candidate.owed.fair) + app.spec.qos.get().ln();
-                broken |= candidate.now < candidate.owed.fair
+                let fair = ln_reference.unwrap_or_else(|| outlook.ln_speed(candidate.owed.fair));
+                let floor = fair + app.spec.qos.get().ln();
+                broken |= (candidate.now < candidate.owed.fair || ln_reference.is_some())
+                    && self.state.stage == Stage::Dividing
                     && learner.is_clearly_below(floor, &split, outlook, &self.rules);
             }
             // Nobody waits for one who has nothing to do.
@@ -223,11 +316,12 @@ impl AllocationPolicy for MapperNext {
             knowledge.push(if candidate.owed.fixed || idle {
                 Knowledge::Known
             } else {
-                learner.knowledge(&split, &self.rules)
+                learner.knowledge(&split, placed(self.state.stage), &self.rules)
             });
             candidates.push(candidate);
         }
-        let ready = broken || knowledge.iter().all(|k| *k == Knowledge::Known);
+        let ready = broken && self.rules.parts.gives_up_at_once()
+            || knowledge.iter().all(|k| *k == Knowledge::Known);
 
         let mut notes: Vec<Note> = candidates
             .iter()
@@ -243,15 +337,34 @@ impl AllocationPolicy for MapperNext {
         let plan = Plan {
             cpus: usable,
             candidates: &candidates,
+            dividing: self.rules.parts.dividing(),
         };
+        let before = self.state.stage;
+        let fair = || entitled.iter().map(|e| e.fair).collect::<Vec<u32>>();
+        let decides = ready && snapshot.trigger == Trigger::Interval;
         let targets = if changed {
-            let fair = || entitled.iter().map(|e| e.fair).collect();
+            Some(match before {
+                Stage::Dividing => plan.best().unwrap_or_else(fair),
+                Stage::Reference | Stage::Fallen => fair(),
+            })
+        } else if decides && before == Stage::Dividing && !broken && self.is_to_inspect() {
+            self.state.stage = Stage::Reference;
+            Some(fair())
+        } else if decides && before == Stage::Reference {
+            self.state.stage = Stage::Dividing;
             Some(plan.best().unwrap_or_else(fair))
-        } else if ready && snapshot.trigger == Trigger::Interval {
+        } else if decides && before == Stage::Dividing {
             self.choose(&candidates, &plan, &mut notes)
         } else {
             None
         };
+        let stage = self.state.stage;
+        if before != stage {
+            self.state.learners.iter_mut().for_each(Learner::begin);
+            if stage != Stage::Reference {
+                self.keep_references();
+            }
+        }
         if let Some(targets) = targets {
             ledger.settle(&targets);
             ledger.tell_transfers(&mut notes);
@@ -265,7 +378,8 @@ impl AllocationPolicy for MapperNext {
             .map(|(place, learner)| {
                 let together =
                     learner.company == Company::Together && self.rules.parts.brings_together();
-                Some(ledger.count(place)).filter(|count| together && *count <= region)
+                Some(ledger.count(place))
+                    .filter(|count| together && *count <= region && !stage.is_fair())
             })
             .collect();
         let nodes = regions::nodes(snapshot, &wants);
@@ -293,7 +407,14 @@ impl AllocationPolicy for MapperNext {
                 });
             }
         }
-        ledger.close(notes)
+        Allocation {
+            placing: match (before.is_fair(), stage.is_fair()) {
+                (_, false) => Placing::Policy,
+                (true, true) => Placing::FairShare,
+                (false, true) => Placing::FairShareAfresh,
+            },
+            ..ledger.close(notes)
+        }
     }
 
     fn save(&self) -> PolicyState {

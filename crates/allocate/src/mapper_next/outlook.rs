@@ -11,6 +11,7 @@
 //! [SAM-MPH §4.4], which no measurement at a greater count can show.
 
 use super::tally::Split;
+use super::universal::Universal;
 
 /// Share of its CPUs that a program keeps busy in its parallel part when it can use more.
 const USED: f64 = 0.9;
@@ -44,6 +45,8 @@ pub struct Outlook {
     /// Power by which the rate goes on below and above the knots.
     below: f64,
     above: f64,
+    /// What is followed in place of all that.
+    universal: Option<Universal>,
 }
 
 /// Rate at a count, in logarithms.
@@ -58,11 +61,23 @@ fn power(a: Knot, b: Knot) -> f64 {
     (b.ln_rate - a.ln_rate) / (b.ln_cpus - a.ln_cpus)
 }
 
+/// What rates are taken to follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Law {
+    /// Powers of the count from one known count to the next, with a step at a region.
+    #[default]
+    Powers,
+    /// The [`Universal`] scalability law.
+    Universal,
+}
+
 /// What is known besides rates.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Hints {
     /// CPUs of a region, when the threads are told to wait for each other's data.
     pub together_within: Option<u32>,
+    /// What rates follow.
+    pub law: Law,
 }
 
 impl Outlook {
@@ -108,19 +123,31 @@ impl Outlook {
             serial_per_work: split.serial_per_work,
             below: expected.power,
             above: grows,
+            universal: match hints.law {
+                Law::Powers => None,
+                Law::Universal => Universal::fit(split, expected),
+            },
         })
     }
 
     /// The logarithm of the speed at a count.
     #[must_use]
     pub fn ln_speed(&self, cpus: u32) -> f64 {
-        let rate = self.ln_rate(cpus).exp();
+        self.ln_speed_at(self.ln_rate(cpus).exp())
+    }
+
+    /// The logarithm of the speed at a parallel rate.
+    #[must_use]
+    pub fn ln_speed_at(&self, rate: f64) -> f64 {
         -(self.serial_per_work + 1.0 / rate.max(f64::MIN_POSITIVE)).ln()
     }
 
     /// The logarithm of the parallel rate at a count.
     #[must_use]
     pub fn ln_rate(&self, cpus: u32) -> f64 {
+        if let Some(law) = self.universal {
+            return law.ln_rate(cpus);
+        }
         let ln_cpus = f64::from(cpus.max(1)).ln();
         let knots = &self.knots;
         let after = knots.partition_point(|k| k.ln_cpus < ln_cpus);
@@ -153,6 +180,7 @@ mod tests {
         };
         Split {
             points: points.iter().map(point).collect(),
+            reference: None,
             serial_per_work,
         }
     }
@@ -183,6 +211,7 @@ mod tests {
     fn a_region_is_hoped_for_until_it_was_tried() {
         let hints = Hints {
             together_within: Some(20),
+            law: Law::Powers,
         };
         let wide = split(&[(40, 10.0)], 0.0);
         assert!(speed(&wide, hints, 20) > speed(&wide, hints, 40));

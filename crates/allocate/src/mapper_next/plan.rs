@@ -2,9 +2,10 @@
 //!
 //! A count is worth the logarithm of the speed expected there, times the weight: the sum over all is
 //! then that of the weighted geometric mean. A count below the promise is worth so much less that it
-//! is taken only when nothing else is possible; the fair share always counts as kept.
+//! is taken only when nothing else is possible. While the speed under the static fair share is not known,
+//! the fair count always counts as kept.
 
-use super::division::{self, Limits};
+use super::division::{self, Dividing, Limits};
 use super::outlook::Outlook;
 use crate::entitlement::Entitlement;
 
@@ -24,6 +25,8 @@ pub struct Candidate {
     pub now: u32,
     /// Logarithm of the share of its fair speed that it is promised.
     pub ln_promise: f64,
+    /// Logarithm of its speed under the static fair share, on the scale of the outlook, once known.
+    pub ln_reference: Option<f64>,
 }
 
 impl Candidate {
@@ -48,11 +51,10 @@ impl Candidate {
             return 0.0;
         };
         let speed = outlook.ln_speed(cpus);
-        let floor = outlook.ln_speed(self.owed.fair) + self.ln_promise;
-        let broken = if cpus == self.owed.fair {
-            0.0
-        } else {
-            (floor - speed).max(0.0)
+        let broken = match self.ln_reference {
+            Some(reference) => (reference + self.ln_promise - speed).max(0.0),
+            None if cpus == self.owed.fair => 0.0,
+            None => (outlook.ln_speed(self.owed.fair) + self.ln_promise - speed).max(0.0),
         };
         let stays = if cpus == self.now { STAYING } else { 0.0 };
         self.owed.weight * (speed + stays) - BROKEN * broken
@@ -66,6 +68,8 @@ pub struct Plan<'a> {
     pub cpus: u32,
     /// Among whom.
     pub candidates: &'a [Candidate],
+    /// How.
+    pub dividing: Dividing,
 }
 
 impl Plan<'_> {
@@ -79,9 +83,33 @@ impl Plan<'_> {
     #[must_use]
     pub fn best(&self) -> Option<Vec<u32>> {
         let limits: Vec<Limits> = self.candidates.iter().map(Candidate::limits).collect();
-        division::best(self.cpus, &limits, |place, cpus| {
-            self.candidates[place].value(cpus)
-        })
+        let value = |place: usize, cpus| self.candidates[place].value(cpus);
+        match self.dividing {
+            Dividing::Exactly => division::best(self.cpus, &limits, value),
+            Dividing::OneByOne => division::one_by_one(self.cpus, &limits, value),
+        }
+    }
+
+    /// What the static fair share is worth, when it was measured.
+    #[must_use]
+    pub fn reference(&self) -> Option<f64> {
+        if self.candidates.iter().all(|c| c.ln_reference.is_none()) {
+            return None;
+        }
+        // Who leaves CPUs idle there has no speed to be told; it has what is expected.
+        let each = self.candidates.iter().filter_map(|c| {
+            let outlook = c.outlook.as_ref()?;
+            let speed = c
+                .ln_reference
+                .unwrap_or_else(|| outlook.ln_speed(c.owed.fair));
+            Some(c.owed.weight * speed)
+        });
+        Some(each.sum::<f64>() / self.weights())
+    }
+
+    fn weights(&self) -> f64 {
+        let sum: f64 = self.candidates.iter().map(|c| c.owed.weight).sum();
+        sum.max(f64::MIN_POSITIVE)
     }
 
     /// Weighted mean of the values of all: a difference of two is the relative gain of the geometric
@@ -90,8 +118,7 @@ impl Plan<'_> {
     pub fn value(&self, counts: &[u32]) -> f64 {
         let each = self.candidates.iter().zip(counts);
         let sum: f64 = each.map(|(c, &count)| c.value(count)).sum();
-        let weights: f64 = self.candidates.iter().map(|c| c.owed.weight).sum();
-        sum / weights.max(f64::MIN_POSITIVE)
+        sum / self.weights()
     }
 }
 
@@ -112,6 +139,7 @@ mod tests {
         });
         let split = Split {
             points: points.collect(),
+            reference: None,
             serial_per_work,
         };
         Candidate {
@@ -125,6 +153,7 @@ mod tests {
             },
             now: 40,
             ln_promise: 0.85_f64.ln(),
+            ln_reference: None,
         }
     }
 
@@ -132,6 +161,7 @@ mod tests {
         let plan = Plan {
             cpus: 80,
             candidates,
+            dividing: Dividing::Exactly,
         };
         plan.best().unwrap()
     }
@@ -149,6 +179,26 @@ mod tests {
     }
 
     #[test]
+    fn what_the_fair_share_is_worth_is_told_when_it_was_measured() {
+        let mut candidates = [candidate(&[(40, 40.0)], 0.0), candidate(&[(40, 10.0)], 0.0)];
+        let plan = |candidates: &[Candidate]| {
+            let plan = Plan {
+                cpus: 80,
+                candidates,
+                dividing: Dividing::Exactly,
+            };
+            (plan.reference(), plan.value(&[40, 40]))
+        };
+        assert_eq!(plan(&candidates).0, None);
+        candidates[0].ln_reference = Some(50.0_f64.ln());
+        candidates[1].ln_reference = Some(8.0_f64.ln());
+        let (reference, here) = plan(&candidates);
+        assert!((reference.unwrap() - 400.0_f64.ln() / 2.0).abs() < 1e-9);
+        // 40 of 50 is below the promise, although it is the fair count.
+        assert!(here < reference.unwrap() - 1.0, "{here}");
+    }
+
+    #[test]
     fn an_application_that_must_not_be_resized_is_left_alone() {
         let mut fixed = candidate(&[(40, 40.0)], 0.0);
         fixed.owed.fixed = true;
@@ -156,6 +206,7 @@ mod tests {
         let plan = Plan {
             cpus: 80,
             candidates: &candidates,
+            dividing: Dividing::Exactly,
         };
         assert_eq!(plan.best().unwrap()[0], 40);
     }

@@ -1,6 +1,7 @@
 //! The constants of the policy, and its parts, which can be left out one by one to see what they bring.
 
-use super::outlook::Expectations;
+use super::division::Dividing;
+use super::outlook::{Expectations, Law};
 
 /// When a count is known and when a division is adopted.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -11,6 +12,11 @@ pub struct Rules {
     pub known: f64,
     /// Seconds at a count before a rate is known.
     pub seen_s: f64,
+    /// Seconds under the static fair share before a speed there is known.
+    pub reference_s: f64,
+    /// Seconds after which a mix is measured under the static fair share although somebody in it shares much:
+    /// spread over all nodes such a program loses half, which is to be a small part of the run.
+    pub reference_after_s: f64,
     /// Seconds of parallel work there before a rate is known.
     pub worked_s: f64,
     /// Seconds after which a rate is taken as it is.
@@ -29,18 +35,37 @@ pub struct Rules {
     pub parts: Parts,
 }
 
+impl Rules {
+    /// The usual rules with these parts.
+    #[must_use]
+    pub fn of(parts: Parts) -> Self {
+        let mut rules = Self {
+            parts,
+            ..Self::default()
+        };
+        match parts {
+            Parts::NoMargin => rules.margin = 0.0,
+            Parts::NoHeadroom => rules.expected.headroom = f64::INFINITY,
+            _ => {}
+        }
+        rules
+    }
+}
+
 impl Default for Rules {
     fn default() -> Self {
         Self {
             kept_per_s: 0.95,
             known: 0.02,
             seen_s: 3.0,
+            reference_s: 5.0,
+            reference_after_s: 60.0,
             worked_s: 1.5,
             patience_s: 8.0,
             gain: 0.01,
             caution: 1.5,
             calming_per_s: 0.02,
-            margin: 0.02,
+            margin: 0.04,
             expected: Expectations::default(),
             parts: Parts::All,
         }
@@ -59,6 +84,18 @@ pub enum Parts {
     NoRegions,
     /// A program that comes again is unknown.
     NoRecall,
+    /// Promises are shares of what is expected at the fair count, wherever the program is.
+    NoReference,
+    /// Nothing is kept above the promise.
+    NoMargin,
+    /// CPUs that stay idle are missed.
+    NoHeadroom,
+    /// A count that clearly breaks a promise is given up when everybody is known.
+    NoGivingUp,
+    /// CPUs are handed out one by one to whom each helps most, in place of the exact division.
+    Greedy,
+    /// Rates follow the universal scalability law, in place of powers and the step at a region.
+    Universal,
 }
 
 impl Parts {
@@ -72,6 +109,36 @@ impl Parts {
     #[must_use]
     pub const fn brings_together(self) -> bool {
         !matches!(self, Self::NoRegions)
+    }
+
+    /// Whether the static fair share is measured, and gone back to.
+    #[must_use]
+    pub const fn refers(self) -> bool {
+        !matches!(self, Self::NoReference)
+    }
+
+    /// Whether a count that clearly breaks a promise is given up at once.
+    #[must_use]
+    pub const fn gives_up_at_once(self) -> bool {
+        !matches!(self, Self::NoGivingUp)
+    }
+
+    /// How CPUs are divided.
+    #[must_use]
+    pub const fn dividing(self) -> Dividing {
+        match self {
+            Self::Greedy => Dividing::OneByOne,
+            _ => Dividing::Exactly,
+        }
+    }
+
+    /// What rates are taken to follow.
+    #[must_use]
+    pub const fn law(self) -> Law {
+        match self {
+            Self::Universal => Law::Universal,
+            _ => Law::Powers,
+        }
     }
 
     /// Whether programs are recalled.

@@ -119,10 +119,21 @@ impl Tally {
     }
 }
 
+/// By whose rule the CPUs of an interval were chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placed {
+    /// The mapping policy's.
+    Usually,
+    /// As the static fair share is placed.
+    AsFair,
+}
+
 /// All counts of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Tallies {
     counts: Vec<Tally>,
+    /// Under the static fair share.
+    reference: Option<Tally>,
 }
 
 /// The parallel rate at a count.
@@ -145,6 +156,8 @@ pub struct RatePoint {
 pub struct Split {
     /// Parallel rates by ascending count.
     pub points: Vec<RatePoint>,
+    /// The parallel rate under the static fair share.
+    pub reference: Option<RatePoint>,
     /// Seconds in serial parts for each unit of parallel work.
     pub serial_per_work: f64,
 }
@@ -156,13 +169,18 @@ impl Split {
         let sound = |p: &RatePoint| {
             p.rate.is_normal() && p.error.is_none_or(f64::is_finite) && p.worked.is_finite()
         };
-        self.serial_per_work.is_finite() && self.points.iter().all(sound)
+        self.serial_per_work.is_finite() && self.points.iter().chain(&self.reference).all(sound)
     }
 }
 
 impl Tallies {
+    /// Forgets what was found under the static fair share, which has become another.
+    pub fn forget_reference(&mut self) {
+        self.reference = None;
+    }
+
     /// Takes in an interval; `keep` is the weight that earlier ones at its count retain.
-    pub fn add(&mut self, interval: Interval, keep: f64) {
+    pub fn add(&mut self, interval: Interval, placed: Placed, keep: f64) {
         let Interval {
             cpus,
             performance,
@@ -172,34 +190,42 @@ impl Tallies {
         if cpus == 0 || !performance.is_finite() || performance < 0.0 || seconds <= 0.0 {
             return;
         }
-        let place = match self.counts.binary_search_by_key(&cpus, |t| t.cpus) {
-            Ok(place) => place,
-            Err(place) => {
-                let fresh = Tally {
-                    cpus,
-                    ..Tally::default()
-                };
-                self.counts.insert(place, fresh);
-                place
+        let fresh = Tally {
+            cpus,
+            ..Tally::default()
+        };
+        let tally = match placed {
+            Placed::AsFair => {
+                self.reference.take_if(|known| known.cpus != cpus);
+                self.reference.get_or_insert(fresh)
+            }
+            Placed::Usually => {
+                let found = self.counts.binary_search_by_key(&cpus, |t| t.cpus);
+                let place = found.unwrap_or_else(|place| {
+                    self.counts.insert(place, fresh);
+                    place
+                });
+                &mut self.counts[place]
             }
         };
         let full = f64::from(cpus);
         let busy = busy.filter(|b| b.is_finite()).unwrap_or(full);
-        self.counts[place].add(busy.clamp(0.0, full), performance, seconds, keep);
+        tally.add(busy.clamp(0.0, full), performance, seconds, keep);
     }
 
     /// Parallel rates and serial time by least squares.
     #[must_use]
     pub fn split(&self) -> Split {
-        let parts: Vec<(&Tally, Parts)> = self
-            .counts
-            .iter()
-            .map(|t| (t, t.parts()))
-            .filter(|(_, p)| p.pp > 1e-6)
+        let usual = self.counts.iter().map(|t| (Placed::Usually, t));
+        let as_fair = self.reference.iter().map(|t| (Placed::AsFair, t));
+        let parts: Vec<(Placed, &Tally, Parts)> = usual
+            .chain(as_fair)
+            .map(|(placed, t)| (placed, t, t.parts()))
+            .filter(|(_, _, p)| p.pp > 1e-6)
             .collect();
         // The serial rate, after each count's parallel rate is eliminated.
         let (mut above, mut below) = (0.0, 0.0);
-        for (_, t) in &parts {
+        for (_, _, t) in &parts {
             above += t.sy - t.ps * t.py / t.pp;
             below += t.ss - t.ps * t.ps / t.pp;
         }
@@ -210,7 +236,7 @@ impl Tallies {
         };
         let mut split = Split::default();
         let (mut waited, mut worked) = (0.0, 0.0);
-        for (tally, t) in &parts {
+        for (placed, tally, t) in &parts {
             let rate = (t.py - t.ps * serial) / t.pp;
             if !(rate > 0.0 && rate.is_finite()) {
                 continue;
@@ -219,14 +245,18 @@ impl Tallies {
                 + rate * rate * t.pp
                 + 2.0 * rate * serial * t.ps
                 + serial * serial * t.ss;
-            split.points.push(RatePoint {
+            let point = RatePoint {
                 cpus: tally.cpus,
                 rate,
                 error: (tally.intervals > 1.5)
                     .then(|| (squares.max(0.0) / (tally.intervals - 1.0) / t.pp).sqrt() / rate),
                 worked: t.p,
                 width: tally.width,
-            });
+            };
+            match placed {
+                Placed::Usually => split.points.push(point),
+                Placed::AsFair => split.reference = Some(point),
+            }
             waited += t.s;
             worked += t.p * rate;
         }
@@ -256,7 +286,7 @@ mod tests {
                 busy: Some(busy),
                 seconds: 1.0,
             };
-            tallies.add(interval, 1.0);
+            tallies.add(interval, Placed::Usually, 1.0);
         }
     }
 
@@ -285,7 +315,7 @@ mod tests {
                 busy: None,
                 seconds: 1.0,
             };
-            tallies.add(interval, 1.0);
+            tallies.add(interval, Placed::Usually, 1.0);
         }
         let split = tallies.split();
         assert!((split.points[0].rate - 10.0).abs() < 1e-9);
@@ -303,7 +333,7 @@ mod tests {
                 busy: Some(busy),
                 seconds: 1.0,
             };
-            tallies.add(interval, 1.0);
+            tallies.add(interval, Placed::Usually, 1.0);
         }
         assert_eq!(tallies.split(), Split::default());
     }

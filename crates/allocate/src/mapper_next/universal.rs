@@ -1,0 +1,144 @@
+//! The universal scalability law [Gunther 1993] as an outlook, to be compared with the powers of the
+//! [`outlook`](super::outlook): the parallel rate at `k` CPUs is
+//!
+//! ```text
+//! R(k) = k / (c₀ + c₁·(k − 1) + c₂·k·(k − 1))
+//! ```
+//!
+//! where `c₁` is contention and `c₂` the cost of agreement. `k / R(k)` is linear in the three, so that they
+//! follow from least squares, every count weighted by its error. A few counts do not tell three numbers:
+//! half and twice the known counts are taken as seen with the expected power, with a wide error.
+
+use super::outlook::Expectations;
+use super::tally::{RatePoint, Split};
+
+/// Error of a rate whose error is not known, and the least that any has, relative.
+const UNKNOWN: f64 = 0.05;
+/// See [`UNKNOWN`].
+const LEAST: f64 = 0.005;
+/// Error of what is only expected, relative.
+const EXPECTED: f64 = 0.15;
+
+/// The law of one application.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Universal([f64; 3]);
+
+impl Universal {
+    /// The law that fits best; nothing when no rate is known, or none fits.
+    #[must_use]
+    pub fn fit(split: &Split, expected: &Expectations) -> Option<Self> {
+        let (first, last) = (split.points.first()?, split.points.last()?);
+        let guess = |from: &RatePoint, times: f64| {
+            let cpus = f64::from(from.cpus) * times;
+            (cpus, from.rate * times.powf(expected.power), EXPECTED)
+        };
+        let known = split.points.iter().map(|p| {
+            let error = p.error.unwrap_or(UNKNOWN).max(LEAST);
+            (f64::from(p.cpus), p.rate, error)
+        });
+        let seen = known.chain([guess(first, 0.5), guess(last, 2.0)]);
+        let mut sums = [[0.0; 4]; 3];
+        for (cpus, rate, error) in seen {
+            let value = cpus / rate;
+            let terms = [1.0, cpus - 1.0, cpus * (cpus - 1.0), value];
+            let weight = (error * value).powi(-2);
+            for (row, term) in sums.iter_mut().zip(terms) {
+                for (sum, other) in row.iter_mut().zip(terms) {
+                    *sum += weight * term * other;
+                }
+            }
+        }
+        solve(sums).map(Self).filter(|law| {
+            let counts = split.points.iter().map(|p| f64::from(p.cpus));
+            counts.clone().all(|cpus| law.per_rate(cpus) > 0.0)
+        })
+    }
+
+    /// CPUs for each unit of rate.
+    fn per_rate(self, cpus: f64) -> f64 {
+        let Self([own, contention, agreement]) = self;
+        own + contention * (cpus - 1.0) + agreement * cpus * (cpus - 1.0)
+    }
+
+    /// The logarithm of the parallel rate at a count; what the law cannot tell is the least there is.
+    #[must_use]
+    pub fn ln_rate(self, cpus: u32) -> f64 {
+        let cpus = f64::from(cpus.max(1));
+        let per_rate = self.per_rate(cpus);
+        if per_rate > 0.0 {
+            (cpus / per_rate).ln()
+        } else {
+            f64::MIN_POSITIVE.ln()
+        }
+    }
+}
+
+/// Three linear equations, by elimination with the greatest pivot.
+fn solve(mut rows: [[f64; 4]; 3]) -> Option<[f64; 3]> {
+    for column in 0..3 {
+        let pivot = (column..3).max_by(|&a, &b| {
+            let size = |row: usize| rows[row][column].abs();
+            size(a).total_cmp(&size(b))
+        })?;
+        rows.swap(column, pivot);
+        let top = rows[column];
+        if top[column].abs() < f64::MIN_POSITIVE {
+            return None;
+        }
+        for (_, row) in rows.iter_mut().enumerate().filter(|(at, _)| *at != column) {
+            let factor = row[column] / top[column];
+            for (value, above) in row.iter_mut().zip(top) {
+                *value -= factor * above;
+            }
+        }
+    }
+    let found = [0, 1, 2].map(|at: usize| rows[at][3] / rows[at][at]);
+    found.iter().all(|c| c.is_finite()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_law_behind_many_counts_is_found() {
+        let rate = |k: f64| k / (1.0 + 0.05 * (k - 1.0) + 0.001 * k * (k - 1.0));
+        let points = [4, 8, 16, 24, 32, 40, 60].map(|cpus| RatePoint {
+            cpus,
+            rate: rate(f64::from(cpus)),
+            error: Some(0.0),
+            worked: 5.0,
+            width: f64::from(cpus),
+        });
+        let split = Split {
+            points: points.to_vec(),
+            reference: None,
+            serial_per_work: 0.0,
+        };
+        let law = Universal::fit(&split, &Expectations::default()).unwrap();
+        for cpus in [4, 20, 50] {
+            let off = law.ln_rate(cpus) - rate(f64::from(cpus)).ln();
+            assert!(off.abs() < 0.02, "{cpus}: {off}");
+        }
+    }
+
+    #[test]
+    fn of_a_single_count_it_expects_what_is_expected_of_any_program() {
+        let split = Split {
+            points: vec![RatePoint {
+                cpus: 20,
+                rate: 10.0,
+                error: Some(0.01),
+                worked: 5.0,
+                width: 20.0,
+            }],
+            reference: None,
+            serial_per_work: 0.0,
+        };
+        let expected = Expectations::default();
+        let law = Universal::fit(&split, &expected).unwrap();
+        let power = (law.ln_rate(40) - law.ln_rate(20)) / 2.0_f64.ln();
+        assert!((power - expected.power).abs() < 0.05, "{power}");
+        assert_eq!(Universal::fit(&Split::default(), &expected), None);
+    }
+}
