@@ -153,7 +153,7 @@ impl MapperNext {
     /// Whether those that are here, all known where they are, are to be measured under the static fair share.
     fn is_to_inspect(&self) -> bool {
         let state = &self.state;
-        let shares = |learner: &Learner| learner.company == Company::Together;
+        let shares = |learner: &Learner| learner.company != Company::Indifferent;
         self.rules.parts.refers()
             && !state.inspected
             && state.names.len() > 1
@@ -216,7 +216,7 @@ impl MapperNext {
         let best = plan.best()?;
         if plan
             .reference()
-            .is_some_and(|fair| fair > plan.value(&best) + self.rules.gain)
+            .is_some_and(|fair| fair > plan.value(&best) + self.rules.falls_for)
         {
             self.state.stage = Stage::Fallen;
             return Some(candidates.iter().map(|c| c.owed.fair).collect());
@@ -303,6 +303,7 @@ impl AllocationPolicy for MapperNext {
                 owed: entitled[place],
                 now: ledger.count(place),
                 ln_promise: (app.spec.qos.get().ln() + self.rules.margin).min(0.0),
+                ln_kept: (app.spec.qos.get().ln() + 0.5 * self.rules.margin).min(0.0),
             };
             if let Some(outlook) = &candidate.outlook {
                 let fair = ln_reference.unwrap_or_else(|| outlook.ln_speed(candidate.owed.fair));

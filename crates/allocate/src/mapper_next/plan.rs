@@ -25,6 +25,8 @@ pub struct Candidate {
     pub now: u32,
     /// Logarithm of the share of its fair speed that it is promised.
     pub ln_promise: f64,
+    /// The same at the count it holds, where less is left to chance.
+    pub ln_kept: f64,
     /// Logarithm of its speed under the static fair share, on the scale of the outlook, once known.
     pub ln_reference: Option<f64>,
 }
@@ -52,6 +54,7 @@ impl Candidate {
         };
         let speed = outlook.ln_speed(cpus);
         let broken = match self.ln_reference {
+            Some(reference) if cpus == self.now => (reference + self.ln_kept - speed).max(0.0),
             Some(reference) => (reference + self.ln_promise - speed).max(0.0),
             None if cpus == self.owed.fair => 0.0,
             None => (outlook.ln_speed(self.owed.fair) + self.ln_promise - speed).max(0.0),
@@ -153,6 +156,7 @@ mod tests {
             },
             now: 40,
             ln_promise: 0.85_f64.ln(),
+            ln_kept: 0.85_f64.ln(),
             ln_reference: None,
         }
     }

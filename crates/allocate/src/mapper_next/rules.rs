@@ -27,7 +27,10 @@ pub struct Rules {
     pub caution: f64,
     /// Share of that caution which is lost in a second without a change.
     pub calming_per_s: f64,
-    /// What is kept above the promise, relative, as predictions err.
+    /// By how much more than any division the static fair share must be worth, relative, for a mix to go back
+    /// to it; a broken promise is worth more than that.
+    pub falls_for: f64,
+    /// What is kept above the promise, relative, as predictions err; half of it at the count that was measured.
     pub margin: f64,
     /// What is expected where nothing was measured.
     pub expected: Expectations,
@@ -66,6 +69,7 @@ impl Default for Rules {
             caution: 1.5,
             calming_per_s: 0.02,
             margin: 0.04,
+            falls_for: 0.05,
             expected: Expectations::default(),
             parts: Parts::All,
         }

@@ -1,0 +1,72 @@
+//! Promises are shares of the speed under the static fair share, in its placement: whole runs of the decision
+//! step in mixes where the same count elsewhere is not the same speed.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should say where"
+)]
+
+use mapper_model::{CpuRange, MachineProfile, Qos};
+use mapper_pipeline::{Controller, PipelineConfig};
+use mapper_sim::scenario::Traffic;
+use mapper_sim::{
+    Constants, Controlled, Governor, Job, Lending, Method, Overhead, Scenario, Teams, presets, run,
+};
+
+/// The speeds of these programs on four sockets under an allocation and a mapping policy.
+fn speeds(programs: &[&str], allocation: &str, mapping: &str, interval_s: f64) -> Vec<f64> {
+    let machine = presets::machine("hsw80").unwrap();
+    let jobs = programs.iter().map(|name| Job {
+        name: (*name).to_owned(),
+        app: presets::app(name).unwrap(),
+        threads: None,
+        qos: Qos::new(0.85).unwrap(),
+        cpus: CpuRange::default(),
+        arrives_s: 0.0,
+    });
+    let scenario = Scenario {
+        jobs: jobs.collect(),
+        constants: Constants::default(),
+        method: Method::LongestTimes(3),
+        teams: Teams::Fixed,
+        lending: Lending::Never,
+        traffic: Traffic::default(),
+        seed: 1,
+        longest_step_s: None,
+        timeline: false,
+        machine,
+    };
+    let config = PipelineConfig {
+        allocation: allocation.into(),
+        mapping: mapping.into(),
+        machine: MachineProfile {
+            clock_hz: scenario.machine.spec.clock_hz,
+            llc_misses_per_s: 0.6 * scenario.machine.spec.memory_bytes_per_s / 64.0,
+            ..MachineProfile::default()
+        },
+        ..PipelineConfig::default()
+    };
+    let topology = scenario.machine.topology().clone();
+    let controller = Controller::new(config, topology).unwrap();
+    let mut governor = Controlled::new(controller, interval_s, Overhead::default());
+    let outcome = run(&scenario, Some(&mut governor as &mut dyn Governor));
+    outcome.apps.iter().map(|app| app.speed).collect()
+}
+
+#[test]
+fn mapper_next_keeps_promises_where_the_fair_share_runs_beside_stalled_threads() {
+    for mix in [
+        &["BS", "gauss", "BSGD", "HuBench"][..],
+        &["scalarpenta", "MemBench", "jacobi"][..],
+    ] {
+        let fair = speeds(mix, "fair", "spread", f64::INFINITY);
+        let own = speeds(mix, "mapper-next", "sam_mph", 1.0);
+        for ((name, fair), own) in mix.iter().zip(&fair).zip(&own) {
+            let kept = own / fair;
+            assert!(
+                kept >= 0.85,
+                "{name} in {mix:?}: {kept:.3} of the fair share"
+            );
+        }
+    }
+}
