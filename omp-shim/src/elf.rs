@@ -8,7 +8,8 @@
 //! tables that they lead to.
 //!
 //! *Invariants.* Tables are read only inside the callback, while the linker holds its lock and no
-//! module can go. This runs at the first OpenMP call of a module, never later.
+//! module can go. This runs at the first OpenMP call of a module, never later, but for the C library's own
+//! function that `virtual_team::errno` needs at the first use of `errno`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
@@ -82,6 +83,23 @@ pub(crate) fn defines(address: usize, name: &CStr) -> bool {
     .unwrap_or(false)
 }
 
+/// The address of the function `name` in the first module behind this one that defines it, as `RTLD_NEXT` would
+/// have it, but without the linker's lock for loading, which whoever runs a library's constructors holds, and
+/// without allocating.
+pub(crate) fn next_definition(name: &CStr) -> Option<usize> {
+    let own = next_definition as *const () as usize;
+    let mut is_behind = false;
+    find_module(|view| {
+        if is_behind {
+            return view.tables()?.function(name);
+        }
+        is_behind = view
+            .extents(libc::PT_LOAD)
+            .any(|extent| extent.contains(&own));
+        None
+    })
+}
+
 /// Where a call of `name` by the module at `address` goes, if it goes by the linker.
 pub(crate) fn binding(address: usize, name: &CStr) -> Option<usize> {
     find_module(|view| {
@@ -132,6 +150,8 @@ pub(crate) enum Trace<'a> {
     ThreadStorage,
     /// It takes a function or variable of this name from elsewhere.
     Import(&'a CStr),
+    /// It allocates memory in the place of the C library, which calls it, too.
+    Allocator,
     /// It has no tables that would tell.
     Opaque,
 }
@@ -154,6 +174,9 @@ pub(crate) fn find_trace<T>(mut judge: impl FnMut(&CStr, Trace<'_>) -> Option<T>
             return judge(path, Trace::Opaque);
         };
         let mut found = None;
+        if ALLOCATORS.iter().any(|name| tables.defines(name)) {
+            found = judge(path, Trace::Allocator);
+        }
         tables.each_relocation(|kind, import| {
             if found.is_none() && THREAD_STORAGE.contains(&kind) {
                 found = judge(path, Trace::ThreadStorage);
@@ -368,7 +391,16 @@ const R_X86_64_JUMP_SLOT: u64 = 7;
 /// Relocations by which a module gets at thread-local variables: those for a module's number, an offset
 /// within it, an offset from the thread pointer, and descriptors.
 const THREAD_STORAGE: [u64; 6] = [16, 17, 18, 22, 23, 36];
+const ALLOCATORS: [&CStr; 6] = [
+    c"malloc",
+    c"calloc",
+    c"realloc",
+    c"free",
+    c"aligned_alloc",
+    c"posix_memalign",
+];
 const SHN_UNDEF: u16 = 0;
+const STT_FUNC: u8 = 2;
 
 #[derive(Clone, Copy, Default)]
 struct Extent {
@@ -410,11 +442,21 @@ impl Tables {
         unsafe { CStr::from_ptr((self.strings + symbol.st_name as usize) as *const c_char) }
     }
 
+    fn defines(&self, name: &CStr) -> bool {
+        self.definition(name).is_some()
+    }
+
+    /// The address of a function that is one from the start, rather than chosen when it is first called.
+    fn function(&self, name: &CStr) -> Option<usize> {
+        let symbol = self.definition(name)?;
+        (symbol.st_info & 0xf == STT_FUNC).then(|| self.base.wrapping_add(symbol.st_value as usize))
+    }
+
     /// Looks `name` up in the GNU hash table. A module that only has the old kind of hash table (none
     /// has been linked so for many years) is taken to define nothing.
-    fn defines(&self, name: &CStr) -> bool {
+    fn definition(&self, name: &CStr) -> Option<libc::Elf64_Sym> {
         if self.gnu_hash == 0 {
-            return false;
+            return None;
         }
         let word = |index: usize| {
             // SAFETY: callers stay within the table, whose header states its sizes.
@@ -423,25 +465,23 @@ impl Tables {
         let (buckets, first_hashed, bloom_words) =
             (word(0) as usize, word(1) as usize, word(2) as usize);
         let hash = gnu_hash(name);
-        let Some(bucket) = (hash as usize).checked_rem(buckets) else {
-            return false;
-        };
+        let bucket = (hash as usize).checked_rem(buckets)?;
         // The Bloom filter has 64-bit words.
         let first_bucket = 4 + 2 * bloom_words;
         let mut index = word(first_bucket + bucket) as usize;
         if index < first_hashed {
-            return false;
+            return None;
         }
         loop {
             let chained = word(first_bucket + buckets + index - first_hashed);
             if chained | 1 == hash | 1 {
                 let symbol = self.symbol(index);
                 if symbol.st_shndx != SHN_UNDEF && self.name(&symbol) == name {
-                    return true;
+                    return Some(symbol);
                 }
             }
             if chained & 1 == 1 {
-                return false;
+                return None;
             }
             index += 1;
         }

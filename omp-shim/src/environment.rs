@@ -45,12 +45,17 @@ pub(crate) fn text(name: &CStr) -> Option<&'static str> {
 /// Whether dynamic loops are to have chunks that grow. Not with cancellation: a thread that leaves a
 /// loop early would not be seen to.
 pub(crate) fn wants_adaptive_loops() -> bool {
-    text(c"MAPPER_SCHEDULE") == Some("adaptive") && !may_cancel(text(c"OMP_CANCELLATION"))
+    text(c"MAPPER_SCHEDULE") == Some("adaptive") && !may_be_yes(text(c"OMP_CANCELLATION"))
 }
 
-/// Whether a runtime may take this value of `OMP_CANCELLATION` for yes: libgomp knows one word for it, libomp many and
+/// Whether a runtime may have been asked to size teams by the load of the machine.
+pub(crate) fn asks_for_dynamic_teams() -> bool {
+    may_be_yes(text(c"OMP_DYNAMIC"))
+}
+
+/// Whether a runtime may take this value of a variable for yes: libgomp knows one word for it, libomp many and
 /// their abbreviations. What is not surely no is yes.
-fn may_cancel(value: Option<&str>) -> bool {
+fn may_be_yes(value: Option<&str>) -> bool {
     value.is_some_and(|value| {
         let value = value.trim().to_ascii_lowercase();
         !["", "false", "0", "off", "no"].contains(&value.as_str())
@@ -146,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cancellation_is_off_only_if_that_is_said_in_words_that_are_known() {
+    fn a_setting_is_off_only_if_that_is_said_in_words_that_are_known() {
         for no in [
             None,
             Some(""),
@@ -156,10 +161,10 @@ mod tests {
             Some("off"),
             Some("no"),
         ] {
-            assert!(!may_cancel(no), "{no:?}");
+            assert!(!may_be_yes(no), "{no:?}");
         }
         for yes in ["true", "TRUE", "1", "yes", "on", ".true.", "t", "what"] {
-            assert!(may_cancel(Some(yes)), "{yes}");
+            assert!(may_be_yes(Some(yes)), "{yes}");
         }
     }
 

@@ -208,7 +208,9 @@ impl Sizing {
         if limit >= requested || !attachment::teams_follow() {
             return None;
         }
-        let can_size = !self.has_failed.load(Ordering::Relaxed);
+        // A runtime that sizes teams itself may make one of one thread, behind which nothing can be put back.
+        let can_size =
+            !self.has_failed.load(Ordering::Relaxed) && !environment::asks_for_dynamic_teams();
         let Some(setting) = setting.filter(|_| can_size) else {
             attachment::report_teams_off(TeamsOff::Observed);
             return None;

@@ -110,8 +110,14 @@ fn obstacle() -> Option<TeamsOff> {
     if binds(c"OMP_PROC_BIND") || binds(c"OMP_PLACES") || binds(c"GOMP_CPU_AFFINITY") {
         return Some(TeamsOff::Binding);
     }
-    // A module that brings its own area for restartable sequences does not import it.
-    if elf::count_defining(&[c"__rseq_abi"]) > 0 {
+    // A module that brings its own area for restartable sequences, or the library that looks the C library's up by
+    // name, does not import it.
+    let own_rseq = [
+        c"__rseq_abi",
+        c"rseq_register_current_thread",
+        c"rseq_offset",
+    ];
+    if elf::count_defining(&own_rseq) > 0 {
         return Some(TeamsOff::ThreadBound);
     }
     elf::find_import(|name| judge(name.to_bytes()))
@@ -202,6 +208,8 @@ fn judge(name: &[u8]) -> Option<TeamsOff> {
         "pthread_mutexattr_setrobust",
         "__rseq_abi",
         "__rseq_offset",
+        "rseq_register_current_thread",
+        "rseq_offset",
     ];
     thread_bound
         .contains(&name)

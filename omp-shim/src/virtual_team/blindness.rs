@@ -11,7 +11,8 @@
 //! with thread-local storage when it returns, and calls nothing of the program's. (`errno` is the
 //! exception, which the shim has an eye on itself. `__ctype_b_loc` and its like return places that hold the same in
 //! every thread as long as none sets a locale of its own.) The libraries below, told by the names of their files, are not looked into: they have
-//! thread-local variables, and no constructs in which threads change.
+//! thread-local variables, and no constructs in which threads change. A module that allocates memory in the place
+//! of the C library is called by its functions, so it breaks what is said above.
 //!
 //! *What is left out on purpose.* `omp_set_*`, since the runtime keeps settings for each thread; nested
 //! locks, whose owner is told by the thread; `fork` and what starts processes, since the child's C library takes the
@@ -49,7 +50,7 @@ pub(super) fn is_sighted(path: &CStr, trace: Trace<'_>) -> bool {
         return false;
     }
     match trace {
-        Trace::ThreadStorage | Trace::Opaque => true,
+        Trace::ThreadStorage | Trace::Allocator | Trace::Opaque => true,
         Trace::Import(name) => !name.to_str().is_ok_and(is_harmless),
     }
 }
@@ -199,6 +200,7 @@ mod tests {
             Trace::ThreadStorage
         ));
         assert!(is_sighted(c"/usr/lib/libstrange.so", Trace::Opaque));
+        assert!(is_sighted(c"/home/somebody/program", Trace::Allocator));
         assert!(!is_sighted(
             c"/lib/x86_64-linux-gnu/libc.so.6",
             Trace::ThreadStorage

@@ -127,3 +127,14 @@ fn programs_that_share_storage_are_right_while_the_allocation_flaps() {
     assert!(is_shared(&dialogue));
     dialogue.finish();
 }
+
+#[test]
+fn the_first_errno_of_a_process_does_not_wait_for_a_library_that_is_being_loaded() {
+    let flags = ["-ldl", "-pthread"];
+    let program = Program::with_flags(Compiler::Gcc, "constructor_waits.c", &flags);
+    let library = program.dir.path().join("libwaits.so");
+    let to_library = ["-pthread", "-fPIC", "-shared", "-DLIBRARY"];
+    Compiler::Gcc.compile("constructor_waits.c", &library, &to_library);
+    let mut managed = program.managed().args(&[library.to_str().unwrap()]);
+    assert_eq!(managed.run().output(), "loaded\n");
+}
