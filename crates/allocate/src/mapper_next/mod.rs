@@ -151,8 +151,18 @@ impl MapperNext {
     }
 
     /// Whether those that are here, all known where they are, are to be measured under the static fair share.
-    fn is_to_inspect(&self) -> bool {
+    /// Nobody is where all leave so much of their fair share idle that what is found would not count.
+    fn is_to_inspect(&self, candidates: &[Candidate]) -> bool {
         let state = &self.state;
+        let counts = |(learner, candidate): (&Learner, &Candidate)| {
+            let fair = candidate.owed.fair;
+            let split = learner.split();
+            let busy = split.points.iter().find(|p| p.cpus == fair);
+            busy.is_none_or(|p| p.width * self.rules.expected.headroom >= f64::from(fair))
+        };
+        if !state.learners.iter().zip(candidates).any(counts) {
+            return false;
+        }
         let shares = |learner: &Learner| learner.company != Company::Indifferent;
         self.rules.parts.refers()
             && !state.inspected
@@ -348,7 +358,8 @@ impl AllocationPolicy for MapperNext {
                 Stage::Dividing => plan.best().unwrap_or_else(fair),
                 Stage::Reference | Stage::Fallen => fair(),
             })
-        } else if decides && before == Stage::Dividing && !broken && self.is_to_inspect() {
+        } else if decides && before == Stage::Dividing && !broken && self.is_to_inspect(&candidates)
+        {
             self.state.stage = Stage::Reference;
             Some(fair())
         } else if decides && before == Stage::Reference {
