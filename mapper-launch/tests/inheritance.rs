@@ -197,6 +197,7 @@ fn the_environment_gains_what_openmp_and_the_shim_need() {
     assert_eq!(found["LD_PRELOAD"], format!("{shim}:libm.so.6"));
     assert_eq!(found["MAPPER_TOKEN"], "00c0ffee00c0ffee");
     assert_eq!(found["MAPPER_TEAMS"], "follow");
+    assert_eq!(found["OMP_TOOL_LIBRARIES"], shim);
     let ours = |name: &String| {
         [
             "OMP_NUM_THREADS",
@@ -205,6 +206,7 @@ fn the_environment_gains_what_openmp_and_the_shim_need() {
             "KMP_BLOCKTIME",
             "KMP_AFFINITY",
             "LD_PRELOAD",
+            "OMP_TOOL_LIBRARIES",
             "MAPPER_PAGE",
             "MAPPER_TOKEN",
             "MAPPER_TEAMS",
@@ -255,7 +257,13 @@ fn the_program_finds_its_page_even_if_it_closed_everything() {
 fn without_the_runtime_interface_there_is_neither_page_nor_shim() {
     let stage = Stage::new();
     let found = environment(&mut stage.launch(&["--no-runtime"], &["env"]));
-    for name in ["LD_PRELOAD", "MAPPER_PAGE", "MAPPER_TOKEN", "MAPPER_TEAMS"] {
+    for name in [
+        "LD_PRELOAD",
+        "OMP_TOOL_LIBRARIES",
+        "MAPPER_PAGE",
+        "MAPPER_TOKEN",
+        "MAPPER_TEAMS",
+    ] {
         assert!(!found.contains_key(name), "{name}");
     }
 }
