@@ -379,6 +379,13 @@ fn further(html: &mut String, table: &SuiteTable) {
             &|row, cell| Some(cell.turnaround_s? / row.policies.get("scaf")?.turnaround_s?),
         );
     }
+    if suite.name.starts_with("nucore-") {
+        figure(
+            "Cores in use on average [NuCore Table 1]",
+            None,
+            &|_, cell| Some(cell.apps.first()?.mean_cpus),
+        );
+    }
     if suite.name == "sam-fig2" {
         figure(
             "Lines from other sockets, per 1000 cycles of a thread [SAM-MPH Fig. 3 (A)]",
