@@ -163,12 +163,10 @@ impl MapperNext {
         if !state.learners.iter().zip(candidates).any(counts) {
             return false;
         }
-        let shares = |learner: &Learner| learner.company != Company::Indifferent;
         self.rules.parts.refers()
             && !state.inspected
             && state.names.len() > 1
-            && (state.together_s >= self.rules.reference_after_s
-                || !state.learners.iter().any(shares))
+            && state.together_s >= self.rules.reference_after_s
     }
 
     /// Keeps what was found under the static fair share.

@@ -2,8 +2,8 @@
 //!
 //! At the same count a program may run at very different speeds: the fair share gives it one context of many
 //! cores beside others, other placements whole cores or one socket. So a mix of programs that is met for the
-//! first time is measured under the static fair share, in its placement, for some seconds: as soon as everybody is
-//! known in the usual one, or, where somebody shares much and would lose half by it, after a minute.
+//! first time is measured under the static fair share, in its placement, for some seconds: when it has lasted a
+//! minute, since that costs somebody who shares much half of the time, and short mixes would never get it back.
 //! From then on a promise is a share of that speed, wherever the program is; and when the best division that
 //! is still to be expected is worth less than the fair share, or cannot keep a promise, the mix goes back to
 //! it and stays there ([`Stage::Fallen`]). What was found of a mix is kept under the names of its programs.

@@ -14,8 +14,8 @@ pub struct Rules {
     pub seen_s: f64,
     /// Seconds under the static fair share before a speed there is known.
     pub reference_s: f64,
-    /// Seconds after which a mix is measured under the static fair share although somebody in it shares much:
-    /// spread over all nodes such a program loses half, which is to be a small part of the run.
+    /// Seconds after which a mix is measured under the static fair share: spread over all nodes a program that
+    /// shares much loses half, which is to be a small part of the run.
     pub reference_after_s: f64,
     /// Seconds of parallel work there before a rate is known.
     pub worked_s: f64,
