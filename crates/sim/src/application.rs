@@ -32,9 +32,12 @@ pub struct AppModel {
     /// Misses of a thread that overlap.
     #[serde(rename = "mlp")]
     pub overlapping_misses: f64,
-    /// Share of the misses that the own node serves; the others go evenly to the other nodes.
+    /// Share of the misses that the own node serves.
     #[serde(rename = "loc")]
     pub local_share: f64,
+    /// Where the other misses go.
+    #[serde(default, skip_serializing_if = "Elsewhere::is_evenly")]
+    pub elsewhere: Elsewhere,
     /// All misses go to this node, whatever the local share says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_node: Option<u32>,
@@ -90,6 +93,38 @@ const fn one() -> f64 {
 
 const fn default_standalone() -> f64 {
     40.0
+}
+
+/// Where misses go that are not for data of a thread's own node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Elsewhere {
+    /// To all other nodes alike.
+    #[default]
+    Evenly,
+    /// To the next node, from the last one to the first: threads that hand on to their neighbours, in a
+    /// ring [NuCore §4.2].
+    NextNode,
+    /// To this node, which holds all that is shared [NuCore §4.3.2]; its own threads find everything at
+    /// home. On a machine with fewer nodes, to the last.
+    Node(u32),
+}
+
+impl Elsewhere {
+    const fn is_evenly(&self) -> bool {
+        matches!(self, Self::Evenly)
+    }
+
+    /// The share of what is not of a socket's own node that a node serves, of so many nodes, at least two.
+    fn share(self, nodes: usize, socket: usize, node: usize) -> f64 {
+        let only = |chosen: usize| f64::from(u8::from(chosen == node));
+        match self {
+            Self::Evenly if node == socket => 0.0,
+            Self::Evenly => 1.0 / (nodes - 1) as f64,
+            Self::NextNode => only((socket + 1) % nodes),
+            Self::Node(chosen) => only((chosen as usize).min(nodes - 1)),
+        }
+    }
 }
 
 /// A phase of the parallel part.
@@ -153,6 +188,8 @@ pub struct Behaviour {
     pub overlapping_misses: f64,
     /// Share of the misses that the own node serves.
     pub local_share: f64,
+    /// Where the other misses go.
+    pub elsewhere: Elsewhere,
     /// All misses go to this node instead.
     pub home_node: Option<usize>,
     sharing_stalls: f64,
@@ -168,8 +205,14 @@ impl Behaviour {
         match self.home_node {
             _ if nodes == 1 => 1.0,
             Some(home) => f64::from(u8::from(home.min(nodes - 1) == node)),
-            None if node == socket => self.local_share,
-            None => (1.0 - self.local_share) / (nodes - 1) as f64,
+            None => {
+                let own = if node == socket {
+                    self.local_share
+                } else {
+                    0.0
+                };
+                own + (1.0 - self.local_share) * self.elsewhere.share(nodes, socket, node)
+            }
         }
     }
 
@@ -196,6 +239,7 @@ impl AppModel {
             shared_set_mb: self.shared_set_mb,
             overlapping_misses: self.overlapping_misses,
             local_share: self.local_share,
+            elsewhere: self.elsewhere,
             home_node: self.home_node.map(|node| node as usize),
             sharing_stalls: self.sharing_stalls,
             stalls_per_event: self.stalls_per_event,
@@ -333,6 +377,32 @@ mod tests {
         assert_eq!(behaviour.sharing_stalls(1.0), 0.0);
         let at = |threads| behaviour.sharing_stalls(threads);
         assert!((at(40.0) / at(20.0) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_not_at_home_goes_to_all_others_to_the_next_or_to_the_one_that_is_shared() {
+        let mut app = presets::app("SGD").unwrap();
+        app.local_share = 0.7;
+        let mut shares = |elsewhere, socket| {
+            app.elsewhere = elsewhere;
+            let behaviour = app.behaviour();
+            [0, 1, 2, 3].map(|node| behaviour.share_of_misses(4, socket, node))
+        };
+        for (elsewhere, socket, expected) in [
+            (Elsewhere::Evenly, 1, [0.1, 0.7, 0.1, 0.1]),
+            (Elsewhere::NextNode, 1, [0.0, 0.7, 0.3, 0.0]),
+            (Elsewhere::NextNode, 3, [0.3, 0.0, 0.0, 0.7]),
+            (Elsewhere::Node(0), 2, [0.3, 0.0, 0.7, 0.0]),
+            (Elsewhere::Node(0), 0, [1.0, 0.0, 0.0, 0.0]),
+            (Elsewhere::Node(9), 0, [0.7, 0.0, 0.0, 0.3]),
+        ] {
+            let found = shares(elsewhere, socket);
+            let near = found
+                .iter()
+                .zip(expected)
+                .all(|(f, e)| (f - e).abs() < 1e-12);
+            assert!(near, "{elsewhere:?} from {socket}: {found:?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::machine::{Machine, MachineError, MachineSpec};
 use std::collections::BTreeMap;
 
 const APPS: &str = include_str!("../presets/apps.toml");
+const NUCORE: &str = include_str!("../presets/nucore.toml");
 const MACHINES: &str = include_str!("../presets/machines.toml");
 
 /// A preset, or a file of them, that is of no use.
@@ -62,12 +63,21 @@ pub fn read_machines(text: &str) -> Result<Machines, PresetError> {
     Ok(toml::from_str(text)?)
 }
 
-/// All applications.
+/// The applications of MAPPER, SAM-MPH, NuPoCo and Cooperative.
 ///
 /// # Errors
 /// Never with the presets of this crate, which a test reads.
 pub fn apps() -> Result<Apps, PresetError> {
     read_apps(APPS)
+}
+
+/// The eleven programs and phases of programs of NuCore's Table 1. They are a file of their own, as the
+/// versions of the protocol before them quote the hash of the others.
+///
+/// # Errors
+/// Never with the presets of this crate, which a test reads.
+pub fn nucore_apps() -> Result<Apps, PresetError> {
+    read_apps(NUCORE)
 }
 
 /// All machines.
@@ -84,6 +94,7 @@ pub fn machines() -> Result<Machines, PresetError> {
 /// When there is none of this name; the error lists those there are.
 pub fn app(name: &str) -> Result<AppModel, PresetError> {
     let mut apps = apps()?;
+    apps.extend(nucore_apps()?);
     apps.remove(name).ok_or_else(|| PresetError::UnknownApp {
         name: name.to_owned(),
         known: apps.into_keys().collect(),
@@ -132,6 +143,17 @@ mod tests {
             ours.phases.clear();
             ours.service = None;
             assert_eq!(ours, given, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_programs_of_nucores_table_1_are_eleven_and_hide_no_other() {
+        let (apps, nucore) = (apps().unwrap(), nucore_apps().unwrap());
+        assert_eq!(nucore.len(), 11);
+        for (name, program) in nucore {
+            assert!(!apps.contains_key(&name), "{name}");
+            // One thread for each core that is allocated [NuCore §1, footnote].
+            assert!(program.openmp, "{name}");
         }
     }
 

@@ -12,14 +12,19 @@ use std::path::Path;
 pub(super) struct Catalogue {
     pub(super) apps: Apps,
     pub(super) machines: Machines,
+    /// Of the presets, whatever is added.
+    digests: Digests,
 }
 
 impl Catalogue {
     /// The presets alone.
     pub(super) fn presets() -> anyhow::Result<Self> {
+        let mut apps = presets::apps()?;
+        apps.extend(presets::nucore_apps()?);
         Ok(Self {
-            apps: presets::apps()?,
+            apps,
             machines: presets::machines()?,
+            digests: Digests::of_presets()?,
         })
     }
 
@@ -54,25 +59,96 @@ impl Catalogue {
         }
     }
 
-    /// Hashes of what the presets say, for the protocol: of applications and of machines.
-    pub(super) fn digests(&self) -> anyhow::Result<Digests> {
-        Ok(Digests {
-            apps_sha256: sha256(serde_json::to_string(&self.apps)?.as_bytes()),
-            machines_sha256: sha256(serde_json::to_string(&self.machines)?.as_bytes()),
-        })
+    /// Hashes of what the presets say.
+    pub(super) const fn digests(&self) -> &Digests {
+        &self.digests
     }
 }
 
-/// Hashes of a catalogue.
+/// Hashes of what the presets say, for the protocol.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Digests {
     pub(super) apps_sha256: String,
     pub(super) machines_sha256: String,
+    /// Of the programs of NuCore's Table 1; protocols before the fifth do without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) nucore_sha256: Option<String>,
+}
+
+impl Digests {
+    /// Of the presets that were compiled in.
+    fn of_presets() -> anyhow::Result<Self> {
+        Ok(Self {
+            apps_sha256: sha256(serde_json::to_string(&presets::apps()?)?.as_bytes()),
+            machines_sha256: sha256(serde_json::to_string(&presets::machines()?)?.as_bytes()),
+            nucore_sha256: Some(sha256(
+                serde_json::to_string(&presets::nucore_apps()?)?.as_bytes(),
+            )),
+        })
+    }
+
+    /// The first of these that others do not have, and what they have instead. What these do not tell
+    /// of may be anything.
+    pub(super) fn differs_from(&self, found: &Self) -> Option<String> {
+        let pairs = [
+            (
+                "apps_sha256",
+                Some(&self.apps_sha256),
+                Some(&found.apps_sha256),
+            ),
+            (
+                "machines_sha256",
+                Some(&self.machines_sha256),
+                Some(&found.machines_sha256),
+            ),
+            (
+                "nucore_sha256",
+                self.nucore_sha256.as_ref(),
+                found.nucore_sha256.as_ref(),
+            ),
+        ];
+        pairs
+            .into_iter()
+            .find(|(_, told, found)| told.is_some() && told != found)
+            .and_then(|(key, _, found)| Some(format!("{key} = {:?}", found?)))
+    }
 }
 
 /// A hash in hexadecimal.
 pub(super) fn sha256(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(apps: &str, nucore: Option<&str>) -> Digests {
+        Digests {
+            apps_sha256: apps.into(),
+            machines_sha256: "m".into(),
+            nucore_sha256: nucore.map(Into::into),
+        }
+    }
+
+    #[test]
+    fn what_a_protocol_tells_of_has_to_be_there_and_the_first_that_is_not_is_told() {
+        let found = told("a", Some("n"));
+        assert_eq!(told("a", Some("n")).differs_from(&found), None);
+        assert_eq!(told("a", None).differs_from(&found), None);
+        let mend = |of: &Digests| of.differs_from(&found).unwrap();
+        assert_eq!(mend(&told("b", Some("x"))), "apps_sha256 = \"a\"");
+        assert_eq!(mend(&told("a", Some("x"))), "nucore_sha256 = \"n\"");
+    }
+
+    #[test]
+    fn what_a_user_adds_changes_no_hash_of_the_presets() {
+        let mut catalogue = Catalogue::presets().unwrap();
+        let before = catalogue.digests().clone();
+        let own = catalogue.apps["SGD"].clone();
+        catalogue.apps.insert("mine".into(), own);
+        assert_eq!(*catalogue.digests(), before);
+    }
 }

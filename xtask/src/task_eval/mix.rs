@@ -4,6 +4,7 @@
 
 use super::catalogue::Catalogue;
 use anyhow::{Context as _, bail};
+use mapper_sim::application::Elsewhere;
 use mapper_sim::{AppModel, Machine};
 use serde::{Deserialize, Serialize};
 
@@ -145,6 +146,16 @@ pub(super) fn check(
                 machine.name
             );
         }
+        if let Elsewhere::Node(node) = member.app.elsewhere
+            && node >= sockets
+        {
+            bail!(
+                "mix {text:?}: {} shares memory on node {node}, but {} has {sockets} nodes: give a node \
+                 below {sockets} in elsewhere, or leave it out",
+                member.name,
+                machine.name
+            );
+        }
         if policy == "batch" && member.app.service.is_some() {
             bail!(
                 "mix {text:?}: under batch each program waits for the one before to end, and {}, a \
@@ -248,6 +259,19 @@ mod tests {
         ] {
             assert!(told.contains(part), "{told}");
         }
+    }
+
+    #[test]
+    fn shared_memory_is_on_a_node_that_the_machine_has() {
+        let machine = mapper_sim::presets::machine("ivb40").unwrap();
+        let mut mix = parse("sp-solve", &catalogue()).unwrap();
+        check(&mix, &machine, "linux", "m").unwrap();
+        mix[0].app.elsewhere = Elsewhere::Node(2);
+        let told = check(&mix, &machine, "linux", "m").unwrap_err().to_string();
+        assert!(
+            told.contains("on node 2, but ivb40 has 2 nodes: give a node below 2"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -165,14 +165,11 @@ impl Protocol {
                 suite.mixes.extend(mixes);
             }
         }
-        let found = catalogue.digests()?;
-        if protocol.presets != found {
+        if let Some(found) = protocol.presets.differs_from(catalogue.digests()) {
             bail!(
                 "the presets of crates/sim are not those of {}: make a new version of the protocol \
-                 with apps_sha256 = \"{}\" and machines_sha256 = \"{}\"",
+                 with {found}",
                 path.display(),
-                found.apps_sha256,
-                found.machines_sha256
             );
         }
         Ok(protocol)
