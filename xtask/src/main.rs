@@ -80,7 +80,10 @@ fn main() -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            std::process::ExitCode::FAILURE
+            match error.downcast_ref() {
+                Some(task_eval::Stopped { .. }) => task_eval::Stopped::STATUS.into(),
+                None => std::process::ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -53,8 +53,9 @@ fn an_evaluation_that_is_stopped_reports_what_is_finished_and_goes_on_from_there
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{told}");
+    assert_eq!(output.status.code(), Some(130), "{told}");
     assert!(told.contains("runs left out"), "{told}");
+    let error = String::from_utf8(output.stderr).unwrap();
     let report = std::fs::read_to_string(out.path().join("eval.html")).unwrap();
     assert!(report.contains("Stopped early"));
     let json = std::fs::read_to_string(out.path().join("eval.json")).unwrap();
@@ -64,6 +65,9 @@ fn an_evaluation_that_is_stopped_reports_what_is_finished_and_goes_on_from_there
     assert!(left_out > 0 && done > 0);
     // Twelve mixes: fair share once, mapper with five seeds.
     assert_eq!(left_out + done, 12 * 6);
+    let stopped =
+        format!("stopped with {done} of 72 runs done: they are kept; the same command goes on");
+    assert!(error.contains(&stopped), "{stopped}: {error}");
     let again = eval(kept.path())
         .args(["--suite", "mapper-fig2", "--policy", "fair,mapper"])
         .output()

@@ -3,7 +3,7 @@
 use super::policies;
 use super::standing::{self, Stand, Standing};
 use super::tables::SuiteTable;
-use super::targets::{Line, Use, Verdict};
+use super::targets::{Line, Score, UNJUDGED, Verdict};
 use super::validity::Finding;
 use std::fmt::Write as _;
 
@@ -111,30 +111,35 @@ pub(super) fn targets(lines: &[Line]) -> String {
     for line in &shown {
         let verdict = match line.verdict {
             Verdict::Outside => "OUTSIDE",
-            _ => "inside",
-        };
-        let calibrates = match line.uses {
-            Use::Calibrate => "calibrates",
-            Use::Validate => "validates",
+            other => other.told(),
         };
         let _ = writeln!(
             out,
-            "{verdict:7}  {:5}  {:width$}  paper {:>7}  model {:>7}  {:18}  {calibrates}{}",
+            "{verdict:10}  {:5}  {:width$}  paper {:>7}  model {:>7}  {:18}  {}{}",
             line.id,
             line.what,
             line.told(line.paper),
             line.told(line.model.unwrap_or(f64::NAN)),
             line.band(),
+            line.uses.told(),
             line.cause
                 .as_ref()
                 .map_or_else(String::new, |cause| format!("  ({})", cause.cause))
         );
     }
-    let inside = shown
-        .iter()
-        .filter(|l| l.verdict == Verdict::Inside)
-        .count();
-    let _ = writeln!(out, "{inside} of {} inside", shown.len());
+    for of in UNJUDGED {
+        let _ = writeln!(
+            out,
+            "{:10}  {}: {} ({})",
+            "not judged", of.ids, of.what, of.why
+        );
+    }
+    if let Some(score) = Score::of(lines) {
+        let exact = score
+            .exact_told()
+            .map_or_else(String::new, |told| format!("; {told}"));
+        let _ = writeln!(out, "{} of {} inside{exact}", score.inside, score.judged);
+    }
     out
 }
 

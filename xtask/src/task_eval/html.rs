@@ -5,7 +5,7 @@ use super::policies;
 use super::protocol::Relative;
 use super::standing::{self, Standing};
 use super::tables::{Cell, MixRow, SuiteTable, TIMELINE_S};
-use super::targets::{Line, NOT_RUN, Use, Verdict};
+use super::targets::{Line, Score, UNJUDGED, Unjudged, Verdict};
 use super::timeline::{self, Timeline};
 use super::validity::Finding;
 use crate::html_report::{self, escaped};
@@ -34,19 +34,12 @@ pub(super) struct Report<'a> {
 /// The page.
 pub(super) fn page(report: &Report<'_>) -> String {
     let mut html = html_report::begin("mapper eval, in the model", OWN_STYLE);
-    let judged = report
-        .targets
-        .iter()
-        .filter(|l| l.verdict != Verdict::NotRun);
-    let inside = judged
-        .clone()
-        .filter(|l| l.verdict == Verdict::Inside)
-        .count();
-    let total = judged.count();
-    let headline = if total == 0 {
-        "Policies compared, without published numbers".to_owned()
-    } else {
-        format!("{inside} of {total} published numbers came out inside their band")
+    let score = Score::of(report.targets);
+    let headline = match score {
+        Some(Score { inside, judged, .. }) => {
+            format!("{inside} of {judged} published numbers came out inside their band")
+        }
+        None => "Policies compared, without published numbers".to_owned(),
     };
     let _ = write!(
         html,
@@ -90,17 +83,22 @@ fn targets(html: &mut String, lines: &[Line]) {
     if lines.iter().all(|line| line.verdict == Verdict::NotRun) {
         return;
     }
-    html.push_str(
+    let exact = Score::of(lines).and_then(Score::exact_told);
+    let exact = exact.map_or_else(String::new, |told| format!(": {told} are inside"));
+    let _ = write!(
+        html,
         "<h2>Published numbers</h2><p class=\"prose\">Those outside their band first. The bands \
-         were set before the model existed. Numbers that calibrate may have set parameters; all \
-         others only validate.</p><div class=\"scroll\"><table class=\"targets\"><thead><tr>\
+         were set before the model existed. Numbers that calibrate may have set parameters, \
+         those that validate may not. Not counted above, as they are no evidence of the model: inputs, and exact \
+         ones, which follow from what is published with them{exact}.</p><div class=\"scroll\"><table class=\"targets\"><thead><tr>\
          <th>source</th><th>number</th><th>paper</th><th>model</th><th>band</th><th>use</th>\
          <th></th></tr></thead><tbody>",
     );
     for line in lines.iter().filter(|l| l.verdict != Verdict::NotRun) {
-        let (class, verdict) = match line.verdict {
-            Verdict::Outside => ("bad", "outside"),
-            _ => ("good", "inside"),
+        let class = match line.verdict {
+            Verdict::Outside => "bad",
+            Verdict::Inside => "good",
+            Verdict::Taken | Verdict::NotRun => "soft",
         };
         let cause = line.cause.as_ref().map_or_else(String::new, |cause| {
             format!(
@@ -112,24 +110,27 @@ fn targets(html: &mut String, lines: &[Line]) {
         let _ = write!(
             html,
             "<tr><td>{}<br/>{}</td><td>{}{cause}</td><td>{}</td><td>{}</td><td>{}</td>\
-             <td>{}</td><td class=\"{class}\">{verdict}</td></tr>",
+             <td>{}</td><td class=\"{class}\">{}</td></tr>",
             line.id,
             escaped(line.source),
             escaped(line.what),
             line.told(line.paper),
             line.told(line.model.unwrap_or(f64::NAN)),
             line.band(),
-            match line.uses {
-                Use::Calibrate => "calibrates",
-                Use::Validate => "validates",
-            }
+            line.uses.told(),
+            line.verdict.told()
         );
     }
-    html.push_str("</tbody></table></div><h3>Not evaluated</h3><dl>");
-    for (ids, why) in NOT_RUN {
-        let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escaped(ids), escaped(why));
+    for Unjudged { ids, what, why } in UNJUDGED {
+        let _ = write!(
+            html,
+            "<tr><td>{ids}</td><td>{}<div class=\"soft cause\">{}</div></td><td>–</td><td>–</td><td></td>\
+             <td></td><td class=\"soft\">not judged</td></tr>",
+            escaped(what),
+            escaped(why)
+        );
     }
-    html.push_str("</dl>");
+    html.push_str("</tbody></table></div>");
 }
 
 fn standings(html: &mut String, standings: &[Standing]) {

@@ -8,6 +8,8 @@
 mod catalogue;
 mod console;
 mod draw;
+#[cfg(test)]
+mod examples;
 mod execute;
 mod html;
 mod live;
@@ -19,6 +21,7 @@ mod protocol;
 mod run_spec;
 mod setting;
 mod standing;
+mod stopped;
 mod summary;
 mod tables;
 mod targets;
@@ -36,6 +39,7 @@ use setting::Setting;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+pub(crate) use stopped::Stopped;
 
 /// The protocol that is used unless another is given: the newest.
 const PROTOCOL: &str = "docs/eval/protocol-v4.toml";
@@ -172,14 +176,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     execute::stop_at_signal()?;
     let done = execute::execute(&plan, args.fresh)?;
-    let validity::Checked { findings, left_out } = if wants_validity && done.left_out == 0 {
+    let checks = if wants_validity && done.left_out == 0 {
         let model = validity::check(&protocol, &catalogue, &args.set, args.fresh)?;
         let own = validity_own::check(&protocol, &catalogue, &args.set, args.fresh)?;
         model.and(own)
     } else {
         validity::Checked::default()
     };
-    let left_out = done.left_out + left_out;
+    let findings = checks.findings;
+    let left_out = done.left_out + checks.left_out;
     let tables: Vec<_> = plan
         .suites
         .iter()
@@ -197,6 +202,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         settings: &settings,
         suites: &tables,
         targets: &lines,
+        unjudged: targets::UNJUDGED,
         standings: &standings,
         validity: &findings,
         left_out,
@@ -264,11 +270,35 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     if left_out > 0 {
         let _ = writeln!(text, "stopped: {left_out} runs left out");
+        if wants_validity && findings.is_empty() {
+            text += "the checks of the model itself (--suite validity) are not judged before all of their runs \
+                     are done\n";
+        }
     }
     if let Some(folder) = &args.out {
         let _ = writeln!(text, "report {}", folder.join("eval.html").display());
     }
-    tell(&mut std::io::stdout().lock(), &text)
+    tell(&mut std::io::stdout().lock(), &text)?;
+    if left_out > 0 {
+        let done = done.results.len() + checks.done;
+        return Err(Stopped {
+            done,
+            wanted: done + left_out,
+            go_on: go_on(args.fresh),
+        }
+        .into());
+    }
+    Ok(())
+}
+
+/// How to come to the runs that a stop left out. What is done is kept in any case, but a fresh evaluation
+/// does not look at it.
+const fn go_on(fresh: bool) -> &'static str {
+    if fresh {
+        "they are kept; the same command without --fresh goes on from there"
+    } else {
+        "they are kept; the same command goes on from there"
+    }
 }
 
 fn run_live(args: &Args) -> anyhow::Result<()> {
@@ -299,6 +329,7 @@ struct Evaluation<'a> {
     settings: &'a [String],
     suites: &'a [tables::SuiteTable],
     targets: &'a [targets::Line],
+    unjudged: &'a [targets::Unjudged],
     standings: &'a [standing::Standing],
     validity: &'a [validity::Finding],
     left_out: usize,

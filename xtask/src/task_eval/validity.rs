@@ -124,6 +124,8 @@ fn variations() -> Vec<Variation> {
 pub(super) struct Checked {
     /// None when they were stopped: half of them say nothing.
     pub(super) findings: Vec<Finding>,
+    /// Runs that are finished.
+    pub(super) done: usize,
     /// Runs left out after Ctrl-C.
     pub(super) left_out: usize,
 }
@@ -132,6 +134,7 @@ impl Checked {
     /// These and those.
     pub(super) fn and(mut self, other: Self) -> Self {
         self.findings.extend(other.findings);
+        self.done += other.done;
         self.left_out += other.left_out;
         self
     }
@@ -179,6 +182,7 @@ pub(super) fn check(
     if done.left_out > 0 {
         return Ok(Checked {
             findings: Vec::new(),
+            done: done.results.len(),
             left_out: done.left_out,
         });
     }
@@ -193,6 +197,7 @@ pub(super) fn check(
     }
     Ok(Checked {
         findings,
+        done: done.results.len(),
         left_out: 0,
     })
 }

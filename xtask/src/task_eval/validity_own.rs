@@ -68,6 +68,7 @@ pub(super) fn check(
     if done.left_out > 0 {
         return Ok(Checked {
             findings: Vec::new(),
+            done: done.results.len(),
             left_out: done.left_out,
         });
     }
@@ -83,6 +84,7 @@ pub(super) fn check(
             .zip(names)
             .flat_map(|(standing, (suite, variation))| judge(suite, variation, standing))
             .collect(),
+        done: done.results.len(),
         left_out: 0,
     })
 }

@@ -16,6 +16,7 @@ mod sam_mapping;
 mod sim_steady;
 
 use anyhow::{Context as _, bail};
+pub(crate) use nucore::optimum as nucore_optimum;
 use registry::{Check, Outcome};
 use serde_json::Value;
 use std::fs;

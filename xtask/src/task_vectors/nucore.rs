@@ -35,13 +35,45 @@ const INFORMATION: [&str; 3] = [
     "solve_time_two_stage_s",
 ];
 
-fn answer_case(file: &Value, case: &Value) -> anyhow::Result<Answered> {
+/// The kept file, as it is compiled in.
+const KEPT: &str = include_str!("../../../tests/vectors/nucore.json");
+
+/// The cores by node that give a program of NuCore's Table 1 its greatest bandwidth.
+pub(crate) struct Optimum {
+    /// As the paper prints them.
+    pub(crate) printed: Vec<u32>,
+    /// As the code finds them.
+    pub(crate) solved: Vec<u32>,
+}
+
+/// Solves a case of the kept file.
+pub(crate) fn optimum(id: &str) -> anyhow::Result<Optimum> {
+    let file: Value = serde_json::from_str(KEPT).context("understand nucore.json")?;
+    let mut cases = file["cases"].as_array().into_iter().flatten();
+    let case = cases
+        .find(|case| case["id"] == id)
+        .with_context(|| format!("nucore.json has no case {id}"))?;
+    let machine = machine(&file, case)?;
+    let demands: [Demand; 1] = [field(case, "app")?];
+    let program = Program::new(&machine, &demands, DramCharge::AsPrinted)?;
+    let mut solved = program.solve(EffortLimit::default())?;
+    Ok(Optimum {
+        printed: field(case, "paper_allocation")?,
+        solved: solved.allocation.0.swap_remove(0),
+    })
+}
+
+fn machine(file: &Value, case: &Value) -> anyhow::Result<Machine> {
     let name: String = field(case, "machine")?;
     let spec: MachineSpec = field(
         file.get("machines").context("the file has no machines")?,
         &name,
     )?;
-    let machine = Machine::new(spec)?;
+    Ok(Machine::new(spec)?)
+}
+
+fn answer_case(file: &Value, case: &Value) -> anyhow::Result<Answered> {
+    let machine = machine(file, case)?;
     let demand: Demand = field(case, "app")?;
     let demands = [demand];
     let program = Program::new(&machine, &demands, DramCharge::AsPrinted)?;

@@ -138,7 +138,6 @@ fn measure(
     let measured = measure_all(plan, &stage.interrupt, |mix, setting| {
         stage.run(mix, setting)
     })?;
-    let wanted = plan.repetitions * plan.mixes.len() * plan.settings.len();
     let runs = measured.mixes.iter().flat_map(|mix| &mix.runs);
     let done: usize = runs.map(|of| of.runs.len()).sum();
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -150,7 +149,7 @@ fn measure(
         calibrated_s: plan.calibrated_s,
         daemon,
         dlb: dlb::is(plan.dlb.as_ref()),
-        left_out: wanted - done,
+        left_out: plan.runs() - done,
         elapsed_s: begun.elapsed().as_secs_f64(),
     };
     let results = Results::new(machine, method, &measured.mixes);
@@ -179,7 +178,7 @@ fn measure_all(
         })
         .collect();
     let count = plan.settings.len();
-    let progress = Progress::start("measuring", plan.repetitions * plan.mixes.len() * count)?;
+    let progress = Progress::start("measuring", plan.runs())?;
     for repetition in 0..plan.repetitions {
         for (place, of) in measured.iter_mut().enumerate() {
             for setting in settings::order(count, place, repetition) {

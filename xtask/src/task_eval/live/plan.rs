@@ -91,6 +91,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// How many runs it makes.
+    pub(super) fn runs(&self) -> usize {
+        self.repetitions * self.mixes.len() * self.settings.len()
+    }
+
     /// Checks the arguments and claims the output files, before anything takes time.
     pub(super) fn new(args: &LiveArgs, shared: &Shared<'_>) -> anyhow::Result<Self> {
         let dlb = Dlb::find();

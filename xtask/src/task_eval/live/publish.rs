@@ -13,6 +13,7 @@ use super::plan::Plan;
 use super::results::Results;
 use super::{Ended, html, tables};
 use crate::corun::output::{OutputFile, tell};
+use crate::task_eval::Stopped;
 
 /// A document as it was before.
 pub(super) fn read_document(path: &Path) -> anyhow::Result<String> {
@@ -29,7 +30,8 @@ pub(super) fn publish(
 ) -> anyhow::Result<()> {
     let failed = match ended {
         Ended::Failed(error) => Some(error),
-        Ended::Done | Ended::Stopped => None,
+        Ended::Stopped => Some(stopped(&plan, results).into()),
+        Ended::Done => None,
     };
     if results.mixes.is_empty() {
         let what = "ended before any mix had run under all settings: nothing to report";
@@ -69,6 +71,17 @@ pub(super) fn publish(
     Ok(())
 }
 
+/// What a stop left. Runs beside each other on a machine that has changed since are not comparable, so none are
+/// kept for the next time.
+fn stopped(plan: &Plan, results: &Results) -> Stopped {
+    let wanted = plan.runs();
+    Stopped {
+        done: wanted.saturating_sub(results.method.left_out),
+        wanted,
+        go_on: "measuring again begins anew; --reps, --mix and --setting make it shorter",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::plan::tests::plan;
@@ -96,6 +109,30 @@ mod tests {
         );
         assert!(std::fs::read_to_string(&json).unwrap().contains("md+cg"));
         assert!(String::from_utf8(out).unwrap().contains("plain Linux"));
+    }
+
+    #[test]
+    fn a_stop_is_a_failure_that_tells_how_much_is_done_after_everything_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let json = folder.path().join("live.json");
+        let mut arguments = SMALL.to_vec();
+        arguments.extend(["--json", json.to_str().unwrap()]);
+        let plan = plan(&arguments).unwrap();
+        let interrupt = Interrupt::default();
+        let measured = made_up(&plan, &interrupt, 4, || {
+            interrupt.raise();
+            bail!("interrupted")
+        });
+        let results = results_of(&measured.mixes, 2);
+        let mut out = Vec::new();
+        let error = publish(plan, &results, measured.ended, &mut out).unwrap_err();
+        assert!(error.downcast_ref::<Stopped>().is_some(), "{error:?}");
+        let told = error.to_string();
+        assert!(
+            told.contains("4 of 6 runs done") && told.contains("begins anew"),
+            "{told}"
+        );
+        assert!(json.exists() && String::from_utf8(out).unwrap().contains("plain Linux"));
     }
 
     /// A pipe that nobody reads from any more.

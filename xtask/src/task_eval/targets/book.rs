@@ -154,13 +154,17 @@ impl Book<'_> {
         )
     }
 
-    /// What the model says without any run belongs to the evaluation of this paper, whose suites
-    /// begin so.
-    pub(super) fn of_paper(&self, begins: &str, value: f64) -> Option<f64> {
+    /// Whether a suite of the paper whose suites begin so is part of the evaluation.
+    pub(super) fn runs(&self, begins: &str) -> bool {
         self.tables
             .iter()
             .any(|table| table.suite.name.starts_with(begins))
-            .then_some(value)
+    }
+
+    /// What the model says without any run belongs to the evaluation of this paper, whose suites
+    /// begin so.
+    pub(super) fn of_paper(&self, begins: &str, value: f64) -> Option<f64> {
+        self.runs(begins).then_some(value)
     }
 
     /// Gain of a pair that shares data, from two sockets to one, with this many stall cycles per

@@ -1,0 +1,33 @@
+//! What Ctrl-C leaves: the report of what is finished is written, and then the task fails, so that no script
+//! takes half an evaluation for a whole one.
+
+use std::fmt;
+
+/// An evaluation that the user stopped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Stopped {
+    /// Runs that are finished, those from earlier evaluations among them.
+    pub(super) done: usize,
+    /// Runs that were wanted, as far as they were counted.
+    pub(super) wanted: usize,
+    /// How to come to the rest, in words.
+    pub(super) go_on: &'static str,
+}
+
+impl Stopped {
+    /// What a shell tells of a program that Ctrl-C ended: 128 and the number of SIGINT.
+    pub(crate) const STATUS: u8 = 130;
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            done,
+            wanted,
+            go_on,
+        } = self;
+        write!(f, "stopped with {done} of {wanted} runs done: {go_on}")
+    }
+}
+
+impl std::error::Error for Stopped {}
