@@ -30,7 +30,8 @@ macro_rules! symbols {
     };
 }
 
-const fn c_name(terminated: &'static str) -> &'static CStr {
+/// The C string of a name with the NUL behind it; an empty one if there is none.
+pub(crate) const fn c_name(terminated: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(terminated.as_bytes()) {
         Ok(name) => name,
         Err(_) => c"",

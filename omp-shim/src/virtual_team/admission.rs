@@ -3,7 +3,7 @@
 //! *Problem.* Some constructs are not dispensed to logical threads: ordered and doacross loops, tasks,
 //! cancellation, teams and target regions, reductions over tasks. And some programs do things to
 //! threads that do not go with a change of the thread underneath: locks that the kernel hands to the
-//! owner's OS thread, per-CPU data by restartable sequences, sanitizers.
+//! owner's OS thread, asynchronous cancellation, per-CPU data by restartable sequences, sanitizers.
 //!
 //! *Approach.* What a module can call is in its relocations: it calls a function of the runtime only
 //! if it imports it. All loaded modules are looked through before the first region, and again after
@@ -206,6 +206,8 @@ fn judge(name: &[u8]) -> Option<TeamsOff> {
     let thread_bound = [
         "pthread_mutexattr_setprotocol",
         "pthread_mutexattr_setrobust",
+        // A signal cancels what the OS thread runs at that moment, which need not be whom it is meant for.
+        "pthread_setcanceltype",
         "__rseq_abi",
         "__rseq_offset",
         "rseq_register_current_thread",
@@ -360,6 +362,7 @@ mod tests {
             ("__tsan_init", TeamsOff::Sanitizer),
             ("__sanitizer_symbolize_code", TeamsOff::Sanitizer),
             ("pthread_mutexattr_setprotocol", TeamsOff::ThreadBound),
+            ("pthread_setcanceltype", TeamsOff::ThreadBound),
         ] {
             assert_eq!(of(name), Some(off), "{name}");
         }

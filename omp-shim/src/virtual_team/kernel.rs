@@ -3,10 +3,13 @@
 //! The C library's wrappers write `errno` of the calling thread. A barrier or a lock must not change
 //! the program's, so these are bare.
 
+use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;
 
+const SYS_RT_SIGACTION: usize = 13;
 const SYS_SCHED_YIELD: usize = 24;
 const SYS_ARCH_PRCTL: usize = 158;
+const SYS_GETTID: usize = 186;
 const SYS_FUTEX: usize = 202;
 const SYS_MEMBARRIER: usize = 324;
 
@@ -82,6 +85,59 @@ pub(super) fn futex_wake(word: &AtomicU32, count: u32) {
 pub(super) fn sched_yield() -> i32 {
     // SAFETY: takes nothing.
     unsafe { call(SYS_SCHED_YIELD, [0; 4]) as i32 }
+}
+
+/// The number by which the kernel knows the calling thread, whatever its thread pointer says.
+pub(super) fn thread_number() -> libc::pid_t {
+    // SAFETY: takes nothing.
+    unsafe { call(SYS_GETTID, [0; 4]) as libc::pid_t }
+}
+
+/// What is done on a signal, as the kernel has it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SignalAction {
+    /// The address of the handler.
+    pub(super) handler: usize,
+    pub(super) flags: u64,
+    /// What handlers return through.
+    pub(super) restorer: usize,
+    /// The signals blocked meanwhile.
+    pub(super) mask: u64,
+}
+
+/// What is done on that signal, be it one that the C library keeps to itself.
+pub(super) fn signal_action(signal: c_int) -> Option<SignalAction> {
+    let mut action = SignalAction {
+        handler: 0,
+        flags: 0,
+        restorer: 0,
+        mask: 0,
+    };
+    let arguments = [
+        signal as usize,
+        0,
+        &raw mut action as usize,
+        size_of::<u64>(),
+    ];
+    // SAFETY: `action` is a place for the answer, in the kernel's layout; nothing is changed.
+    let status = unsafe { call(SYS_RT_SIGACTION, arguments) };
+    (status == 0).then_some(action)
+}
+
+/// Has that be done.
+///
+/// # Safety
+/// The handler has the type that the flags say, and may run in any thread at any instruction.
+pub(super) unsafe fn set_signal_action(signal: c_int, action: &SignalAction) {
+    let action = core::ptr::from_ref(action) as usize;
+    // SAFETY: as the caller promises; the action is in the kernel's layout.
+    unsafe {
+        call(
+            SYS_RT_SIGACTION,
+            [signal as usize, action, 0, size_of::<u64>()],
+        )
+    };
 }
 
 /// Prepares [`memory_barrier_everywhere`]; false if the kernel has no such thing.

@@ -29,7 +29,7 @@ use super::exclusion::RuntimesLock;
 use super::share::Share;
 use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Mailbox;
-use super::{carrier, team};
+use super::{carrier, kernel, team};
 use crate::attachment;
 use crate::thread_state;
 
@@ -213,9 +213,13 @@ impl Member {
     pub(super) fn adopt_this_thread(&self) {
         let ThreadPointer(pointer) = thread_pointer::current();
         self.thread_pointer.store(pointer, Ordering::Relaxed);
-        // SAFETY: takes nothing and cannot fail.
-        let number = unsafe { libc::gettid() };
-        self.os_thread.store(number, Ordering::Relaxed);
+        self.os_thread
+            .store(kernel::thread_number(), Ordering::Relaxed);
+    }
+
+    /// Its OS thread ends, and its number may become another's.
+    pub(super) fn lose_os_thread(&self) {
+        self.os_thread.store(0, Ordering::Relaxed);
     }
 
     /// The kernel's number of its OS thread.

@@ -31,6 +31,7 @@ mod blindness;
 mod carrier;
 mod context;
 pub(crate) mod control_variables;
+mod credentials;
 mod errno;
 pub(crate) mod exclusion;
 mod generic_starts;

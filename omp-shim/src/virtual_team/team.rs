@@ -14,8 +14,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 use super::member::{CARRY, Member, start_thread};
 use super::share::{Entry, Loop, RING, Share};
 use super::storage::{self, Storage};
+use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::{self, Countdown, Expected, Rendezvous};
-use super::{Plan, carrier, control_variables, kernel, liveness, share, thread_pointer};
+use super::{Plan, carrier, control_variables, credentials, kernel, liveness, share};
 use crate::libgomp_regions::{Body, Outlined};
 use crate::runtime::Runtime;
 use crate::thread_state::{self, ThreadState};
@@ -96,6 +97,20 @@ pub(super) fn size() -> u32 {
     SIZE.load(Ordering::Relaxed)
 }
 
+/// The thread pointer with which the OS thread of that number began, if it is a member's. For handlers of signals,
+/// too.
+pub(super) fn thread_pointer_of(os_thread: libc::pid_t) -> Option<ThreadPointer> {
+    let started = STARTED.load(Ordering::Acquire);
+    let of_members = match started {
+        0 => &[],
+        _ => members(0, started),
+    };
+    let found = of_members
+        .iter()
+        .find(|member| member.os_thread() == os_thread);
+    found.map(Member::thread_pointer)
+}
+
 /// The leads of the present team; none between regions.
 pub(super) fn leads() -> impl Iterator<Item = &'static Member> {
     let (size, blocks) = (size(), BLOCKS.load(Ordering::Relaxed));
@@ -160,6 +175,9 @@ fn become_owner(thread: &ThreadState) -> bool {
 /// The calling thread ends.
 pub(crate) fn owner_ends(thread: &ThreadState) {
     if thread.owns_pool.take() {
+        if STARTED.load(Ordering::Relaxed) > 0 {
+            member(0).lose_os_thread();
+        }
         OWNED.store(false, Ordering::Release);
     }
 }
@@ -195,7 +213,11 @@ fn make_members(size: u32) -> bool {
             } else if !start_thread(member, stack_bytes) {
                 return None;
             }
-            STARTED.store(member.id + 1, Ordering::Relaxed);
+            STARTED.store(member.id + 1, Ordering::Release);
+            if id > 0 {
+                // The C library has made a thread, and has its handler.
+                credentials::come_before();
+            }
         }
         Some(())
     });

@@ -97,6 +97,19 @@ impl ThreadPointer {
         // SAFETY: as the caller promises; only this function's own code runs in between.
         unsafe {
             self.copy_errno();
+            self.put_in_force_bare();
+        }
+    }
+
+    /// The same without a look at `errno`, neither that in force nor its own.
+    ///
+    /// # Safety
+    /// As for [`put_in_force`](Self::put_in_force), except that others may run under it as far as what runs here
+    /// and they touch is not the same.
+    #[inline(always)]
+    pub(super) unsafe fn put_in_force_bare(self) {
+        // SAFETY: as the caller promises.
+        unsafe {
             if HAS_FSGSBASE.load(Ordering::Relaxed) {
                 core::arch::asm!("wrfsbase {}", in(reg) self.0, options(nostack));
             } else {

@@ -19,5 +19,6 @@ mod parking;
 mod patience;
 mod progress;
 mod results;
+mod signals;
 mod storage;
 mod virtual_teams;
