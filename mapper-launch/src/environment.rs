@@ -10,8 +10,8 @@
 //! | `GOMP_SPINCOUNT` | [as many turns](SpinTurns) as fit into a short time; none for a team of fixed size that has more threads than the program may ever get CPUs | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_BLOCKTIME` | [`BLOCK_TIME`] | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
-//! | `LD_PRELOAD` | the shim, before the user's | there is no page |
-//! | `OMP_TOOL_LIBRARIES` | the shim, for copies of libomp that it does not come before | set by the user, or there is no page |
+//! | `LD_PRELOAD` | the shim, before the user's, without those of other installations | there is no page |
+//! | `OMP_TOOL_LIBRARIES` | the shim, for copies of libomp that it does not come before; in the place of another installation's | set by the user to tools of his own, or there is no page |
 //! | `MAPPER_SCHEDULE` | `--schedule`, or what a rule of the operator says | nothing is said |
 //! | `MAPPER_SPIN_TURNS` | the same as `GOMP_SPINCOUNT`, for the shim, which may let threads spin longer that nobody else misses | there is no page, or `GOMP_SPINCOUNT` is not set here, or to 0 |
 //! | `MAPPER_PAGE`, `MAPPER_TOKEN`, `MAPPER_TEAMS` | for the shim | there is no page |
@@ -178,9 +178,8 @@ pub(crate) fn assignments(
     if let Some(runtime) = &granted.runtime {
         let preload = shim::preload(&runtime.shim, users.get("LD_PRELOAD"));
         set.push(Assignment::new("LD_PRELOAD", preload));
-        if unset(&["OMP_TOOL_LIBRARIES"]) {
-            set.push(Assignment::new("OMP_TOOL_LIBRARIES", &runtime.shim));
-        }
+        let tools = shim::tools(&runtime.shim, users.get("OMP_TOOL_LIBRARIES"));
+        set.extend(tools.map(|tools| Assignment::new("OMP_TOOL_LIBRARIES", tools)));
         set.push(Assignment::new("MAPPER_PAGE", &runtime.page));
         set.push(Assignment::new("MAPPER_TOKEN", &runtime.token));
         set.push(Assignment::new("MAPPER_TEAMS", wishes.teams.as_str()));

@@ -3,7 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The shim's file name.
@@ -94,19 +95,50 @@ fn not_a_library(path: &Path) -> Option<String> {
     (!fine).then(|| "not a shared object".to_owned())
 }
 
+/// Whether a path in a list of libraries leads to a shim of mapper's: to this one, or to that of another
+/// installation, under which this launcher was started. Two at a time would count everything twice.
+fn is_shim(path: &[u8], shim: &Path) -> bool {
+    let path = Path::new(OsStr::from_bytes(path));
+    let identity = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
+    path.file_name() == Some(OsStr::new(FILE))
+        || path == shim
+        || identity(path).is_some_and(|file| identity(shim) == Some(file))
+}
+
 /// The value of `LD_PRELOAD` with the shim before what the user has there.
 pub(crate) fn preload(shim: &Path, users: Option<&OsStr>) -> OsString {
     let mut value = shim.as_os_str().to_owned();
-    if let Some(users) = users.filter(|list| !list.is_empty()) {
-        let listed = users.as_bytes().split(|byte| b" :".contains(byte));
-        for other in
-            listed.filter(|other| !other.is_empty() && *other != shim.as_os_str().as_bytes())
-        {
+    let listed = users.map_or(&b""[..], OsStr::as_bytes);
+    for other in listed.split(|byte| b" :".contains(byte)) {
+        if !other.is_empty() && !is_shim(other, shim) {
             value.push(":");
             value.push(OsStr::from_bytes(other));
         }
     }
     value
+}
+
+/// The value of `OMP_TOOL_LIBRARIES`, if it is to be set. What the user has there stays, with this shim in the place
+/// of another installation's.
+pub(crate) fn tools(shim: &Path, users: Option<&OsStr>) -> Option<OsString> {
+    let Some(users) = users else {
+        return Some(shim.as_os_str().to_owned());
+    };
+    let listed = || users.as_bytes().split(|byte| *byte == b':');
+    if !listed().any(|tool| is_shim(tool, shim)) {
+        return None;
+    }
+    let mut tools: Vec<&[u8]> = Vec::new();
+    for tool in listed() {
+        let tool = match is_shim(tool, shim) {
+            true => shim.as_os_str().as_bytes(),
+            false => tool,
+        };
+        if !tools.contains(&tool) {
+            tools.push(tool);
+        }
+    }
+    Some(OsString::from_vec(tools.join(&b':')))
 }
 
 #[cfg(test)]
@@ -177,5 +209,42 @@ mod tests {
         assert_eq!(with(""), "/l/s.so");
         assert_eq!(with("/a.so b.so"), "/l/s.so:/a.so:b.so");
         assert_eq!(with("/a.so:/l/s.so"), "/l/s.so:/a.so");
+    }
+
+    #[test]
+    fn the_shim_of_another_installation_gives_way_to_this_one() {
+        let shim = Path::new("/l/libmapper_omp.so");
+        let preloaded = |users: &str| preload(shim, Some(OsStr::new(users)));
+        let ours = "/l/libmapper_omp.so";
+        assert_eq!(preloaded("/outer/libmapper_omp.so"), ours);
+        assert_eq!(
+            preloaded("/outer/libmapper_omp.so /a.so"),
+            "/l/libmapper_omp.so:/a.so"
+        );
+        let tools = |users: &str| tools(shim, Some(OsStr::new(users)));
+        assert_eq!(super::tools(shim, None).unwrap(), ours);
+        assert_eq!(tools("/outer/libmapper_omp.so").unwrap(), ours);
+        assert_eq!(
+            tools("/u/tool.so:/outer/libmapper_omp.so").unwrap(),
+            "/u/tool.so:/l/libmapper_omp.so"
+        );
+        assert_eq!(
+            tools("/l/libmapper_omp.so:/outer/libmapper_omp.so").unwrap(),
+            ours
+        );
+        // These are the user's own.
+        for own in ["/u/tool.so", "/u/not-libmapper_omp.so", ""] {
+            assert_eq!(tools(own), None, "{own:?}");
+        }
+    }
+
+    #[test]
+    fn a_shim_under_another_name_is_known_as_the_same_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (shim, link) = (folder.path().join("own.so"), folder.path().join("link.so"));
+        std::fs::write(&shim, LIBRARY).unwrap();
+        std::os::unix::fs::symlink(&shim, &link).unwrap();
+        assert_eq!(preload(&shim, Some(link.as_os_str())), shim.as_os_str());
+        assert_eq!(tools(&shim, Some(link.as_os_str())).unwrap(), shim);
     }
 }

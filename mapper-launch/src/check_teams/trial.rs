@@ -107,8 +107,9 @@ impl<'a> Trial<'a> {
         command
             .env("LD_PRELOAD", shim::preload(self.shim, users.as_deref()))
             .envs(daemon.environment());
-        if std::env::var_os("OMP_TOOL_LIBRARIES").is_none() {
-            command.env("OMP_TOOL_LIBRARIES", self.shim);
+        let users = std::env::var_os("OMP_TOOL_LIBRARIES");
+        if let Some(tools) = shim::tools(self.shim, users.as_deref()) {
+            command.env("OMP_TOOL_LIBRARIES", tools);
         }
         let pause = match allocations {
             Allocations::OneCpu => LOOK,
