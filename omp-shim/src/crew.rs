@@ -163,16 +163,33 @@ impl Crew {
         }
     }
 
+    /// Whether `there` is a crew that differs from this one in its data at most, and in what its threads have
+    /// done.
+    ///
+    /// # Safety
+    /// As for [`holds`](Self::holds).
+    #[inline(always)]
+    pub(crate) unsafe fn is_similar(there: *const Self, crew: &Self) -> bool {
+        // SAFETY: as for `is_ready`.
+        unsafe { Self::holds(there, crew.function) && (*there).differs_in_data_only(crew) }
+    }
+
     /// Makes it the crew of a region that is about to start, writing only what differs: what is not
     /// written stays in the caches of the other threads. A function that has had tasks will have them again.
     #[inline(always)]
     pub(crate) fn rewrite(&mut self, crew: Self) {
-        if !self.differs_in_data_only(&crew) {
+        if self.differs_in_data_only(&crew) {
+            self.take_data(crew.data);
+        } else {
             *self = crew;
-            return;
         }
-        if self.data != crew.data {
-            self.data = crew.data;
+    }
+
+    /// Makes it the crew of a region like the one before, with other data.
+    #[inline(always)]
+    pub(crate) fn take_data(&mut self, data: *mut c_void) {
+        if self.data != data {
+            self.data = data;
         }
         if *self.exhausted.get_mut() != 0 {
             *self.exhausted.get_mut() = 0;

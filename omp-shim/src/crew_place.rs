@@ -16,6 +16,7 @@
 //! was never written; an outlined function is not at address zero.
 
 use core::cell::Cell;
+use core::ffi::c_void;
 use core::mem::{MaybeUninit, align_of, offset_of, size_of};
 use core::ptr::null;
 
@@ -143,6 +144,49 @@ impl Ready {
     #[inline(always)]
     pub(crate) fn known(self) -> Known {
         self.0.known()
+    }
+}
+
+/// A kept crew that nobody uses, of regions that differ in their data at most.
+pub(crate) struct Similar(*mut Kept);
+
+impl Similar {
+    /// The one for the region of that crew, if there is one.
+    #[inline(always)]
+    pub(crate) fn to(crew: &Crew) -> Option<Self> {
+        let kept = kept_for(crew.function());
+        // SAFETY: as for `Ready::like`.
+        unsafe {
+            let is_free = !(*kept).in_use.get();
+            let is_similar = is_free && Crew::is_similar(&raw const (*kept).crew, crew);
+            is_similar.then_some(Self(kept))
+        }
+    }
+
+    /// What the table says of the region.
+    #[inline(always)]
+    pub(crate) fn known(&self) -> Known {
+        // SAFETY: it is in this thread's storage, written by `keep`, and no region uses it.
+        unsafe { (*self.0).known() }
+    }
+
+    /// Has it be the crew of a region with that data, until [`release`](Self::release).
+    #[inline(always)]
+    pub(crate) fn occupy(&mut self, data: *mut c_void) -> *const Crew {
+        // SAFETY: it is in this thread's storage, written by `keep`. No region uses it, so that nobody else reads
+        // it and nobody has a reference to it.
+        unsafe {
+            (*self.0).crew.take_data(data);
+            (*self.0).in_use.set(true);
+            &raw const (*self.0).crew
+        }
+    }
+
+    /// The region is over.
+    #[inline(always)]
+    pub(crate) fn release(self) {
+        // SAFETY: it is in this thread's storage; this cell is the thread's own.
+        unsafe { (*self.0).in_use.set(false) };
     }
 }
 

@@ -11,9 +11,9 @@
 
 use core::ffi::{c_long, c_uint, c_void};
 
-use crate::adaptive_schedule::Span;
+use crate::adaptive_schedule::{self, Span};
 use crate::crew::{self, Beginning, Crew};
-use crate::crew_place::Place;
+use crate::crew_place::{Place, Similar};
 use crate::parking::{self, Dispensed};
 use crate::region::{self, OpenRegion, Start};
 use crate::runtime::{self, Family, Runtime};
@@ -58,10 +58,48 @@ pub(crate) enum Form {
     Within(Loop),
 }
 
+/// What a region's threads are started with, to be part of its crew.
+#[inline(always)]
+fn member(crew: *const Crew) -> Body {
+    Body {
+        function: crew::run_member,
+        data: crew.cast_mut().cast(),
+    }
+}
+
 /// Runs a region by `run`, which gets the size of the team to ask for and what to start it with; or by
 /// a virtual team, as `form` says.
+///
+/// Most regions are of a function that the thread has begun before. Those need nothing but what is here, in one
+/// stretch of code; all others are left to [`run_region_anew`].
 #[inline(always)]
 fn run_region<T: Default>(
+    thread: &ThreadState,
+    runtime: &'static Runtime,
+    body: Body,
+    beginning: Beginning,
+    form: impl Fn() -> Form,
+    asked: c_uint,
+    run: impl Fn(c_uint, Body) -> T,
+) -> T {
+    let address = body.function as usize;
+    let crew = Crew::without_hall(address, body.data, runtime, Family::Gomp, beginning);
+    if !virtual_team::may_serve(thread)
+        && !adaptive_schedule::is_on()
+        && let Some(mut similar) = Similar::to(&crew)
+        && let Some(routine) = region::resume_routine(thread, runtime, similar.known(), asked)
+    {
+        let result = run(asked, member(similar.occupy(body.data)));
+        region::end_routine(thread, routine);
+        similar.release();
+        return result;
+    }
+    run_region_anew(thread, runtime, body, beginning, form, asked, run)
+}
+
+/// The same for a region whose function is new to the thread, or that is not routine.
+#[inline(never)]
+fn run_region_anew<T: Default>(
     thread: &ThreadState,
     runtime: &'static Runtime,
     body: Body,
@@ -74,11 +112,7 @@ fn run_region<T: Default>(
     // Only once the region has begun it is certain what the user asked for.
     let crew = || Crew::new(address, body.data, runtime, Family::Gomp, beginning);
     let mut place = Place::empty();
-    let member = |crew: *const Crew| Body {
-        function: crew::run_member,
-        data: crew.cast_mut().cast(),
-    };
-    if !virtual_team::are_possible()
+    if !virtual_team::may_serve(thread)
         && let Some(routine) = region::begin_routine(thread, runtime, address, asked)
     {
         let result = run(asked, member(place.keep(crew())));

@@ -161,7 +161,7 @@ unsafe extern "C-unwind" fn fork_begin(
         && !thread.clause_announced.get()
         && !adaptive_schedule::is_on()
         && let Some(ready) = Ready::like(&crew_of(thread, runtime, body))
-        && let Some(routine) = region::resume_routine(thread, runtime, ready.known())
+        && let Some(routine) = region::resume_routine(thread, runtime, ready.known(), 0)
     {
         let fork = runtime.function(Symbol::__kmpc_fork_call);
         // SAFETY: the entry made room there; nothing there has a value that would have to be dropped.

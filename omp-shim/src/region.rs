@@ -89,14 +89,15 @@ pub(crate) fn begin_routine(
     begin_known(thread, runtime, asked, || Known::of(function))
 }
 
-/// The same for a region without a clause that is known.
+/// The same for a region that is known.
 #[inline(always)]
 pub(crate) fn resume_routine(
     thread: &ThreadState,
     runtime: &Runtime,
     known: Known,
+    asked: u32,
 ) -> Option<Routine> {
-    begin_known(thread, runtime, 0, || known)
+    begin_known(thread, runtime, asked, || known)
 }
 
 #[inline(always)]
@@ -302,7 +303,7 @@ fn full(start: &Start<'_>, sharing: SlotSharing) {
         family,
         ..
     } = *start;
-    if family == Family::Gomp && virtual_team::are_possible() {
+    if family == Family::Gomp && virtual_team::may_serve(thread) {
         return;
     }
     // Where the limit is not asked for, nobody else looks which allocation the report is about.

@@ -92,6 +92,18 @@ pub(crate) fn are_possible() -> bool {
     is_wanted() && !admission::is_refused()
 }
 
+/// Whether a region that the thread begins without a size of its own may have to do with virtual teams. It has
+/// not where the thread's teams are of one thread anyway.
+#[inline(always)]
+pub(crate) fn may_serve(thread: &ThreadState) -> bool {
+    let is_alone = || {
+        thread.initial_max_threads.get() == 1
+            && !thread.has_set_num_threads.get()
+            && !is_within(thread)
+    };
+    are_possible() && !is_alone()
+}
+
 /// How a region would run virtually.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {

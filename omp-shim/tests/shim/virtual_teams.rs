@@ -31,6 +31,18 @@ fn clauses_of_several_sizes_are_not_news_each_time() {
     assert_eq!(managed.page.report().team_size, 3);
 }
 
+#[test]
+fn regions_that_ask_for_more_than_the_usual_one_thread_are_virtual() {
+    let program = Program::new(Compiler::Gcc, "alone_by_default.c");
+    for cpus in [1, 2] {
+        let mut managed = program.managed().threads(1).virtually(cpus);
+        assert_eq!(managed.run().output(), "right\n", "on {cpus}");
+        let report = managed.page.report();
+        assert_eq!(report.teams_off, None);
+        assert_eq!(report.team_size, cpus, "three threads, carried by so many");
+    }
+}
+
 /// Whether two of three runs are as they should be, with what all came to; a third is made if it decides.
 fn in_two_of_three<T>(
     run: impl Fn() -> T,
