@@ -153,10 +153,11 @@ pub(crate) struct Judge<'a> {
 impl Judge<'_> {
     /// Compiles and runs a program. An error is the tool's, not the program's.
     pub(crate) fn judge(&self, program: &Program, index: usize) -> anyhow::Result<Case> {
-        let executable = self.scratch.join(format!("program{index}"));
-        let case = self.judge_at(program, index, &executable)?;
+        let folder = self.scratch.join(index.to_string());
+        std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
+        let case = self.judge_at(program, index, &folder.join("program"))?;
         // A large suite would fill the disk.
-        let _ = std::fs::remove_file(&executable);
+        let _ = std::fs::remove_dir_all(&folder);
         Ok(case)
     }
 

@@ -47,7 +47,8 @@ use run::Machine;
 /// Runs a folder of OpenMP programs under allocations that change all the time
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Folder of C programs that exit with 0 when all is well [default: the project's own suite]
+    /// Folder of C programs that exit with 0 when all is well, each in one file and run without arguments in
+    /// an empty folder [default: the project's own suite]
     dir: Option<PathBuf>,
 
     /// Compilers
@@ -140,9 +141,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
     }
     match report.broken() {
-        0 => Ok(()),
+        0 => anything_was_tested(&report),
         count => bail!("{count} broken by mapper"),
     }
+}
+
+/// Where no program passes plainly, none was run with mapper, which says nothing of it.
+fn anything_was_tested(report: &Report) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        report.sound() > 0,
+        "nothing was run with mapper, as no program passes plainly (see above); programs have to be complete in \
+         one file, need no arguments and exit with 0"
+    );
+    Ok(())
 }
 
 /// The short form that is part of `cargo xtask test`: the own suite, one run of each kind.
@@ -184,7 +195,9 @@ fn check(args: &Args) -> anyhow::Result<Report> {
     let folder = args.dir.as_deref().unwrap_or(&own_suite);
     let mut sources = programs::find(folder)?;
     if let Some(wanted) = &args.program {
-        sources.retain(|source| source == Path::new(wanted));
+        let wanted = Path::new(wanted);
+        let wanted = wanted.strip_prefix(".").unwrap_or(wanted);
+        sources.retain(|source| source == wanted);
     }
     if sources.is_empty() {
         match &args.program {
@@ -293,6 +306,26 @@ fn judge_all(
 mod tests {
     use super::judge::{Managed, Plain, Verdict};
     use super::*;
+
+    #[test]
+    fn a_suite_of_which_nothing_passes_plainly_is_no_success() {
+        let suite = |plain, managed| {
+            let case = Case {
+                program: "a.c".to_owned(),
+                compiler: "gcc".to_owned(),
+                plain,
+                managed,
+            };
+            Report::new(None, LoopSchedule::AsWritten, Vec::new(), vec![case])
+        };
+        let refused = Plain::NotCompiled { why: String::new() };
+        assert!(anything_was_tested(&suite(refused, Vec::new())).is_err());
+        let managed = Managed {
+            teams: Teams::Fixed,
+            verdict: Verdict::Passed,
+        };
+        assert!(anything_was_tested(&suite(Plain::Passed, vec![managed])).is_ok());
+    }
 
     #[test]
     fn a_suite_of_which_most_got_real_teams_has_not_tested_virtual_ones() {

@@ -84,15 +84,23 @@ impl Program {
         if result.status.success() {
             return Ok(Compiled::Program);
         }
-        let said = String::from_utf8_lossy(&result.stderr);
-        let error = said.lines().find(|line| line.contains("error"));
-        Ok(Compiled::Refused(
-            error
-                .or_else(|| said.lines().next())
-                .unwrap_or_default()
-                .to_owned(),
-        ))
+        Ok(Compiled::Refused(reason(&String::from_utf8_lossy(
+            &result.stderr,
+        ))))
     }
+}
+
+/// The line of what a compiler or its linker says that tells most.
+fn reason(said: &str) -> String {
+    // At its end gcc says that the linker returned an error, which the linker has told before.
+    let of_linker = said
+        .lines()
+        .find(|line| line.contains("undefined reference") || line.contains("multiple definition"));
+    of_linker
+        .or_else(|| said.lines().find(|line| line.contains("error")))
+        .or_else(|| said.lines().next())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -122,6 +130,15 @@ mod tests {
             panic!("compiled");
         };
         assert!(why.contains("no such luck"), "{why}");
+        std::fs::write(
+            folder.path().join("p.c"),
+            "int other(void); int main(void) { return other(); }\n",
+        )
+        .unwrap();
+        let Compiled::Refused(why) = program("gcc").compile(&output).unwrap() else {
+            panic!("linked");
+        };
+        assert!(why.contains("other"), "{why}");
         let error = program("no-such-cc").compile(&output).err().unwrap();
         assert!(error.to_string().contains("no-such-cc"), "{error}");
     }

@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -25,8 +28,13 @@ const SPIN_TURNS: &str = "3000";
 /// How often a plain program is looked at.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Lines kept of what a program said.
+/// Lines kept of what a program said, and the bytes that they are looked for in.
 const KEPT_LINES: usize = 8;
+const KEPT_BYTES: u64 = 1 << 14;
+
+/// What a program said before that is given back to the file system once it is this much, so that one
+/// that says the same for ever fills no disk.
+const MOST_LOG: u64 = 1 << 24;
 
 /// Where programs run.
 pub(crate) struct Machine {
@@ -109,7 +117,7 @@ pub(crate) struct Run {
 
 /// A program to be run, with its limits.
 pub(crate) struct Runner<'a> {
-    /// The program.
+    /// The program. It runs in the folder that it is in, which should be its own: programs leave files.
     pub(crate) program: &'a Path,
     /// Where it runs.
     pub(crate) machine: &'a Machine,
@@ -138,7 +146,8 @@ impl Runner<'_> {
         self.run(command, Some(daemon))
     }
 
-    /// The program with the environment that the launcher would give it, and nothing of ours.
+    /// The program with an environment much as the launcher's, but that threads of libomp sleep at once where they
+    /// wait, and nothing of ours.
     fn command(&self) -> Command {
         let mut command = Command::new(self.program);
         for (name, _) in std::env::vars_os() {
@@ -160,12 +169,19 @@ impl Runner<'_> {
     }
 
     fn run(&self, mut command: Command, mut daemon: Option<&mut StandIn>) -> anyhow::Result<Run> {
-        let log = self.program.with_extension("log");
-        let output = File::create(&log).with_context(|| format!("create {}", log.display()))?;
+        let path = self.program.with_extension("log");
+        let output = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .with_context(|| format!("create {}", path.display()))?;
         command
             .stdin(Stdio::null())
             .stdout(output.try_clone().context("share a file")?)
-            .stderr(output)
+            .stderr(output.try_clone().context("share a file")?)
+            .current_dir(self.program.parent().unwrap_or(Path::new("/")))
             // What it forks goes with it when it hangs.
             .process_group(0);
         let begun = Instant::now();
@@ -173,6 +189,7 @@ impl Runner<'_> {
             .spawn()
             .with_context(|| format!("start {}", self.program.display()))?;
         let mut running = Running(child);
+        let mut log = Log::of(output);
         let pause = if daemon.is_some() { FLAP } else { LOOK };
         let ending = loop {
             std::thread::sleep(pause);
@@ -182,6 +199,7 @@ impl Runner<'_> {
             if begun.elapsed() > self.time_limit {
                 break Ending::Hung(self.time_limit, thread_states(running.0.id()));
             }
+            log.give_back();
             if let Some(daemon) = &mut daemon {
                 daemon.step(running.0.id());
             }
@@ -191,7 +209,7 @@ impl Runner<'_> {
         Ok(Run {
             ending,
             elapsed,
-            said: last_lines(&log),
+            said: log.last_lines(),
         })
     }
 }
@@ -235,11 +253,56 @@ fn thread_states(process: u32) -> String {
     format!("{running} threads running, {others} waiting")
 }
 
-fn last_lines(log: &Path) -> String {
-    let bytes = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(KEPT_LINES)..].join("\n")
+/// The file that a program's output goes to, of which only the end is kept.
+struct Log {
+    file: File,
+    /// What lies before was given back.
+    kept_from: u64,
+}
+
+impl Log {
+    const fn of(file: File) -> Self {
+        Self { file, kept_from: 0 }
+    }
+
+    fn len(&self) -> u64 {
+        self.file.metadata().map_or(0, |file| file.len())
+    }
+
+    /// Makes a hole of what will not be told any more. Where a file system has none, the file grows.
+    fn give_back(&mut self) {
+        let old = self.len().saturating_sub(KEPT_BYTES);
+        if old.saturating_sub(self.kept_from) < MOST_LOG {
+            return;
+        }
+        let range = (
+            i64::try_from(self.kept_from),
+            i64::try_from(old - self.kept_from),
+        );
+        if let (Ok(start), Ok(len)) = range {
+            let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+            let _ = fallocate(self.file.as_fd(), hole, start, len);
+        }
+        self.kept_from = old;
+    }
+
+    /// The last lines, without what would act on a terminal. Nothing where they cannot be read.
+    fn last_lines(mut self) -> String {
+        let from = self.len().saturating_sub(KEPT_BYTES);
+        let mut bytes = Vec::new();
+        let read = self.file.seek(SeekFrom::Start(from));
+        let read = read.and_then(|_| (&self.file).take(KEPT_BYTES).read_to_end(&mut bytes));
+        if read.is_err() {
+            return String::new();
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = lines[lines.len().saturating_sub(KEPT_LINES)..].join("\n");
+        shown.replace(
+            |c: char| c.is_control() && c != '\n' && c != '\t',
+            "\u{fffd}",
+        )
+    }
 }
 
 #[cfg(test)]
@@ -273,6 +336,41 @@ mod tests {
         assert_eq!(failed.ending, Ending::Status(3));
         assert_eq!(failed.said, "one\ntwo");
         assert_eq!(run("kill -11 $$", limit).ending, Ending::Signal(11));
+    }
+
+    #[test]
+    fn what_a_program_says_is_told_without_what_acts_on_a_terminal() {
+        let said = run(
+            "printf '\\033[2Jred\\a\\tand blue'",
+            Duration::from_secs(20),
+        )
+        .said;
+        assert_eq!(said, "\u{fffd}[2Jred\u{fffd}\tand blue");
+    }
+
+    #[test]
+    fn of_a_program_that_says_the_same_for_ever_only_the_end_is_kept() {
+        use std::io::Write as _;
+        use std::os::unix::fs::MetadataExt as _;
+        let mut file = tempfile::tempfile().unwrap();
+        let mut log = Log::of(file.try_clone().unwrap());
+        let line = [&[b'a'; 1023][..], b"\n"].concat();
+        for _ in 0..3 * MOST_LOG / line.len() as u64 {
+            file.write_all(&line).unwrap();
+            log.give_back();
+        }
+        file.write_all(b"the end\n").unwrap();
+        let on_disk = file.metadata().unwrap().blocks() * 512;
+        assert!(on_disk < 2 * MOST_LOG, "{on_disk} bytes");
+        let said = log.last_lines();
+        assert_eq!(said.lines().count(), KEPT_LINES);
+        assert!(said.ends_with("a\nthe end"), "{said}");
+    }
+
+    #[test]
+    fn a_program_runs_in_the_folder_that_it_is_in() {
+        let limit = Duration::from_secs(20);
+        assert_eq!(run("test -x ./program", limit).ending, Ending::Passed);
     }
 
     #[test]
