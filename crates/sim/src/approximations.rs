@@ -52,7 +52,8 @@ fn best_count(counts: [u32; 3], times: [f64; 3]) -> u32 {
     ((b / c).sqrt().round() as u32).clamp(1, counts[2])
 }
 
-/// Runs a scenario's only program on as many cores of each node as have room in its cache.
+/// Runs a scenario's only program on as many cores of each node as have room in its cache; on all of them
+/// where not even one has, as fewer would then miss as often.
 #[must_use]
 pub fn crust(scenario: &Scenario) -> Outcome {
     let machine = &scenario.machine;
@@ -64,7 +65,10 @@ fn fitting(machine: &Machine, job: &Job) -> u32 {
     let all = machine.contexts() / machine.spec.sockets;
     let room_mb = machine.spec.llc_mb - job.app.shared_set_mb;
     let count = room_mb / job.app.working_set_mb.max(1e-9);
-    (count.clamp(1.0, f64::from(all))) as u32
+    if count < 1.0 {
+        return all;
+    }
+    count.min(f64::from(all)) as u32
 }
 
 /// Runs each program on a share in proportion to the coefficient `C` of a speedup `1 + C·ln n`,
@@ -127,7 +131,7 @@ fn in_proportion(weights: &[f64], cores: u32) -> Vec<u32> {
 }
 
 /// Each program on a set that never changes.
-fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
+pub(crate) fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
     let names = scenario.jobs.iter().map(|job| job.name.clone());
     let mut fixed = Fixed::new(names.zip(sets).collect());
     run(scenario, Some(&mut fixed as &mut dyn Governor))
@@ -144,12 +148,36 @@ fn on_cores(scenario: &Scenario, count: u32) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::presets;
+    use mapper_model::{CpuRange, Qos};
 
     #[test]
     fn cores_are_divided_in_proportion_to_the_last_one() {
         assert_eq!(in_proportion(&[3.0, 1.0], 10), [7, 3]);
         assert_eq!(in_proportion(&[0.0, 0.0, 0.0], 8), [3, 3, 2]);
         assert_eq!(in_proportion(&[1.0, 0.0], 4), [3, 1]);
+    }
+
+    #[test]
+    fn crust_leaves_cores_out_only_where_that_saves_misses() {
+        let machine = presets::machine("x7550").unwrap();
+        let fitting = |working_set_mb, shared_set_mb| {
+            let mut app = presets::app("sp-solve").unwrap();
+            (app.working_set_mb, app.shared_set_mb) = (working_set_mb, shared_set_mb);
+            let job = Job {
+                name: "job".into(),
+                app,
+                threads: None,
+                qos: Qos::default(),
+                cpus: CpuRange::default(),
+                arrives_s: 0.0,
+            };
+            super::fitting(&machine, &job)
+        };
+        assert_eq!(fitting(3.2, 2.0), 5, "16 MB for sets of 3.2");
+        assert_eq!(fitting(0.1, 2.0), 8, "no more than there are");
+        assert_eq!(fitting(25.0, 0.0), 8, "none fits");
+        assert_eq!(fitting(0.3, 30.0), 8, "nor beside what is shared");
     }
 
     #[test]

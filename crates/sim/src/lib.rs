@@ -23,6 +23,7 @@ pub mod layouts;
 mod local_search;
 pub mod machine;
 pub mod noise;
+pub mod nucore;
 pub mod occupancy;
 pub mod oracle;
 pub mod performance;

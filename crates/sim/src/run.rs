@@ -67,6 +67,8 @@ struct Record {
     /// Latencies, each with the time for which it was so.
     latencies: Vec<(f64, f64)>,
     cpu_seconds: f64,
+    /// The last set that it was given.
+    held: Option<CpuSet>,
     /// Everything that happened in it.
     events: Events,
 }
@@ -460,6 +462,7 @@ impl<'a, 'g> Run<'a, 'g> {
                 + across * (refill_s + penalty * constants.move_node_s)
                 + self.speeds.adapting_s(program, old, &set);
         }
+        self.records[live.program].held = Some(set.clone());
         live.set = Some(set);
     }
 
@@ -499,6 +502,7 @@ impl<'a, 'g> Run<'a, 'g> {
                     begin_s: record.begin_s.unwrap_or(0.0),
                     p99_s,
                     mean_cpus: record.cpu_seconds / lived_s,
+                    held: record.held.clone(),
                     sharing: SharingSeen {
                         intra_socket_per_cycle: record.events.intra_socket
                             / record.events.cycles.max(1e-12),

@@ -124,6 +124,8 @@ pub struct AppOutcome {
     pub p99_s: Option<f64>,
     /// CPUs held, averaged over time; all of them under plain Linux.
     pub mean_cpus: f64,
+    /// The last CPUs it was given; none under plain Linux.
+    pub held: Option<CpuSet>,
     /// Coherence activity.
     pub sharing: SharingSeen,
 }

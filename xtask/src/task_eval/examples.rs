@@ -31,6 +31,7 @@ pub(super) fn ran(programs: &[(&str, f64)]) -> RunResult {
         begin_s: 0.0,
         p99_s: None,
         mean_cpus: 10.0,
+        cores_by_node: vec![10, 0, 0, 0],
         standalone_s: 100.0,
         intra_socket_per_cycle: 0.0,
         inter_socket_per_cycle: 0.0,

@@ -22,7 +22,13 @@ const SPELLINGS: [(&str, &str); 9] = [
 ];
 
 /// Policies that place one program on an otherwise idle machine.
-const ALONE: [&str; 3] = ["varuna", "crust", "best-static"];
+const ALONE: [&str; 5] = [
+    "varuna",
+    "crust",
+    "nucore-static",
+    "nucore-adjacent",
+    "best-static",
+];
 
 /// A program of a mix.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

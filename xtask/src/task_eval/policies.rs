@@ -79,7 +79,11 @@ pub(super) enum Kind {
     Scaf,
     /// An approximation of Varuna.
     Varuna,
-    /// NuCore as published: profiled on one core of each node, with memory traffic by node.
+    /// NuCore as published: one profile on one core of each node, then fixed cores.
+    NucorePredicted,
+    /// The best allocation that single cores lead to from there.
+    NucoreAdjacent,
+    /// The daemon's NuCore, profiled on one core of each node, with memory traffic by node.
     NucoreByNode,
     /// An approximation of CRUST.
     Crust,
@@ -312,9 +316,19 @@ pub(super) const POLICIES: &[Policy] = &[
         "linear",
         false,
     ),
+    baseline(
+        "nucore-static",
+        "NuCore (static, from profile at 1 core/node)",
+        Kind::NucorePredicted,
+    ),
+    baseline(
+        "nucore-adjacent",
+        "best by single cores from NuCore's",
+        Kind::NucoreAdjacent,
+    ),
     core(
         "nucore",
-        "NuCore",
+        "NuCore by misses, as the daemon without traffic by node",
         Pace::Sections,
         "nucore",
         "linear",
@@ -322,7 +336,7 @@ pub(super) const POLICIES: &[Policy] = &[
     ),
     Policy {
         name: "nucore-by-node",
-        title: "NuCore, memory traffic by node",
+        title: "NuCore by traffic of nodes, as the daemon",
         pace: Pace::Sections,
         kind: Kind::NucoreByNode,
     },

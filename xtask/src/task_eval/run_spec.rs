@@ -4,11 +4,11 @@ use super::mix::Member;
 use super::policies::{self, Budget, Kind, Lends, Pace};
 use super::protocol::{Mean, MethodName, TeamsName};
 use anyhow::{Context as _, bail};
-use mapper_model::{CpuId, CpuRange, CpuSet, Qos};
+use mapper_model::{CpuId, CpuRange, CpuSet, Qos, Topology};
 use mapper_pipeline::OverheadBudget;
 use mapper_sim::{
     Aim, Constants, Fixed, Governor, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario,
-    Teams, Traffic, approximations, layouts, oracle,
+    Teams, Traffic, approximations, layouts, nucore, oracle,
 };
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,8 @@ pub(super) struct AppResult {
     pub(super) begin_s: f64,
     pub(super) p99_s: Option<f64>,
     pub(super) mean_cpus: f64,
+    /// Cores of each node that it was given last; under plain Linux all.
+    pub(super) cores_by_node: Vec<u32>,
     pub(super) standalone_s: f64,
     pub(super) intra_socket_per_cycle: f64,
     pub(super) inter_socket_per_cycle: f64,
@@ -76,6 +78,19 @@ fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
     let names = scenario.jobs.iter().map(|job| job.name.clone());
     let mut fixed = Fixed::new(names.zip(sets).collect());
     mapper_sim::run(scenario, Some(&mut fixed as &mut dyn Governor))
+}
+
+/// How many cores of each node a set is on.
+fn cores_by_node(topology: &Topology, held: Option<&CpuSet>) -> Vec<u32> {
+    let on = |core: &&CpuSet| held.is_none_or(|held| !held.is_disjoint(core));
+    let of = |socket: &CpuSet| {
+        let cores = topology
+            .cores()
+            .iter()
+            .filter(|core| !socket.is_disjoint(core));
+        cores.filter(on).count() as u32
+    };
+    topology.sockets().iter().map(of).collect()
 }
 
 impl RunSpec {
@@ -115,6 +130,8 @@ impl RunSpec {
             Kind::Oracle => oracle::best_fixed(&scenario, self.aim()),
             Kind::BestStatic => oracle::best_mapping_alone(&scenario),
             Kind::Scaf => approximations::scaf(&scenario),
+            Kind::NucorePredicted => nucore::run_predicted(&scenario)?,
+            Kind::NucoreAdjacent => nucore::run_best_adjacent(&scenario)?,
             Kind::Varuna => approximations::varuna(&scenario),
             Kind::Crust => approximations::crust(&scenario),
             Kind::OneCore => {
@@ -140,7 +157,7 @@ impl RunSpec {
                 outcome.elapsed_s
             );
         }
-        Ok(self.result(&outcome))
+        Ok(self.result(&outcome, scenario.machine.topology()))
     }
 
     /// The sum of speeds has no aim of its own: it is compared by suites that do not ask for the best.
@@ -205,7 +222,7 @@ impl RunSpec {
         })
     }
 
-    fn result(&self, outcome: &Outcome) -> RunResult {
+    fn result(&self, outcome: &Outcome, topology: &Topology) -> RunResult {
         let apps = outcome.apps.iter().zip(&self.members);
         RunResult {
             apps: apps
@@ -217,6 +234,7 @@ impl RunSpec {
                     begin_s: app.begin_s,
                     p99_s: app.p99_s,
                     mean_cpus: app.mean_cpus,
+                    cores_by_node: cores_by_node(topology, app.held.as_ref()),
                     standalone_s: member.app.standalone_s,
                     intra_socket_per_cycle: app.sharing.intra_socket_per_cycle,
                     inter_socket_per_cycle: app.sharing.inter_socket_per_cycle,

@@ -1,0 +1,229 @@
+//! The machine as NuCore's authors measured it: with a program that streams, on chosen cores, from the
+//! memory of a chosen node (`bw_mem` of lmbench) [NuCore §6.4, §6.5]. It is run in the model, so that
+//! the integer program is not handed the model's own parameters.
+//!
+//! * One way from node j to i: the most that cores of i, one to all, read of j.
+//! * Both ways: the most that cores of i and j, as many of each, read of each other at once.
+//! * α and β: the cores of all other nodes read of node k, and c of its own cores do, too. Of what the
+//!   others get, in dependence on what c cores would ask alone, α is the intercept and −β the slope of
+//!   the line of least squares (Figure 10).
+
+use crate::constants::Constants;
+use crate::machine::{LINE_BYTES, Machine, Route};
+use crate::nucore::AllocationError;
+use crate::occupancy::Occupancy;
+use crate::performance::solve;
+use crate::presets;
+use mapper_model::CpuSet;
+use mapper_predict::nucore::{self, MachineSpec, Pair};
+use std::collections::BTreeMap;
+
+/// Cores that stream.
+#[derive(Clone, Copy)]
+struct Stream {
+    /// The node of the data.
+    from: usize,
+    /// The node of the cores.
+    to: usize,
+    cores: u32,
+}
+
+/// What was measured, as the integer program takes it.
+pub(super) fn measured(
+    machine: &Machine,
+    constants: &Constants,
+) -> Result<nucore::Machine, AllocationError> {
+    let bench = Bench {
+        machine,
+        constants,
+        streaming: presets::app("MemBench")?,
+    };
+    let nodes = machine.nodes();
+    let mut spec = MachineSpec {
+        name: machine.name.clone(),
+        nodes,
+        cores: vec![machine.spec.cores_per_socket; nodes],
+        ..MachineSpec::default()
+    };
+    for from in 0..nodes {
+        for to in (0..nodes).filter(|&to| to != from) {
+            let pair = Pair::new(from, to);
+            let one_way = bench.most(&[pair]);
+            let both_ways = (from < to).then(|| bench.most(&[pair, pair.reversed()]));
+            let (one, both) = match machine.route(from, to) {
+                Route::Local | Route::Direct(_) => {
+                    (&mut spec.physical, &mut spec.physical_both_ways)
+                }
+                Route::Via(..) => {
+                    spec.route.insert(pair, path(machine, pair));
+                    (&mut spec.virtual_one_way, &mut spec.virtual_both_ways)
+                }
+            };
+            one.insert(pair, one_way);
+            both.extend(both_ways.map(|limit| (pair, limit)));
+        }
+        let (alpha, beta) = bench.shared_memory(from);
+        spec.alpha.push(alpha);
+        spec.beta.push(beta);
+    }
+    nucore::Machine::new(spec).map_err(|source| AllocationError::of(machine, source))
+}
+
+/// The nodes that data pass over two links.
+fn path(machine: &Machine, pair: Pair) -> Vec<usize> {
+    let first = machine.route(pair.from, pair.to).links().next();
+    let over = |via: &usize| match machine.route(pair.from, *via) {
+        Route::Direct(link) => Some(link) == first,
+        _ => false,
+    };
+    let via = (0..machine.nodes()).find(over);
+    [Some(pair.from), via, Some(pair.to)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+struct Bench<'a> {
+    machine: &'a Machine,
+    constants: &'a Constants,
+    streaming: crate::AppModel,
+}
+
+impl Bench<'_> {
+    /// What each stream gets while all run, in GB/s.
+    fn received(&self, streams: &[Stream]) -> Vec<f64> {
+        let mut occupancy = Occupancy::idle(self.machine, streams.len());
+        let mut apps = Vec::with_capacity(streams.len());
+        for (number, stream) in streams.iter().enumerate() {
+            let mut app = self.streaming.behaviour();
+            app.home_node = Some(stream.from);
+            apps.push(app);
+            let cpus: CpuSet = (0..stream.cores)
+                .filter_map(|core| self.machine.context_at([stream.to as u32, core, 0]))
+                .collect();
+            occupancy.spread(number, f64::from(stream.cores), &cpus);
+        }
+        let solution = solve(self.machine, self.constants, &apps, &occupancy);
+        let speeds = solution.apps.iter();
+        speeds
+            .map(|speed| speed.misses_per_s * LINE_BYTES / 1e9)
+            .collect()
+    }
+
+    fn cores(&self) -> u32 {
+        self.machine.spec.cores_per_socket
+    }
+
+    /// The most that goes over these pairs together, with as many cores at each end.
+    fn most(&self, pairs: &[Pair]) -> f64 {
+        (1..=self.cores())
+            .map(|cores| {
+                let streams = pairs.iter().map(|pair| Stream {
+                    from: pair.from,
+                    to: pair.to,
+                    cores,
+                });
+                self.received(&streams.collect::<Vec<_>>()).iter().sum()
+            })
+            .fold(0.0, f64::max)
+    }
+
+    /// α and β of a node. A node that has no others to share with gives all to its own cores.
+    fn shared_memory(&self, node: usize) -> (f64, f64) {
+        let own = |cores| Stream {
+            from: node,
+            to: node,
+            cores,
+        };
+        if self.machine.nodes() == 1 {
+            return (self.most(&[Pair::new(node, node)]), 0.0);
+        }
+        let each: f64 = self.received(&[own(1)]).iter().sum();
+        let points: BTreeMap<u32, f64> = (0..=self.cores())
+            .map(|cores| {
+                let others = (0..self.machine.nodes()).filter(|&to| to != node);
+                let mut streams: Vec<Stream> = others
+                    .map(|to| Stream {
+                        from: node,
+                        to,
+                        cores: self.cores(),
+                    })
+                    .collect();
+                let away = streams.len();
+                streams.extend((cores > 0).then(|| own(cores)));
+                (cores, self.received(&streams).iter().take(away).sum())
+            })
+            .collect();
+        let line: Vec<(f64, f64)> = points
+            .iter()
+            .map(|(&cores, &outgoing)| (f64::from(cores) * each, outgoing))
+            .collect();
+        let (intercept, slope) = least_squares(&line);
+        (intercept.max(0.0), (-slope).max(0.0))
+    }
+}
+
+/// Intercept and slope of the line through points of at least two different abscissas.
+fn least_squares(points: &[(f64, f64)]) -> (f64, f64) {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (mean_x, mean_y) = (mean(|p| p.0), mean(|p| p.1));
+    let (mut with_y, mut with_x) = (0.0, 0.0);
+    for (x, y) in points {
+        with_y += (x - mean_x) * (y - mean_y);
+        with_x += (x - mean_x).powi(2);
+    }
+    let slope = with_y / with_x;
+    (mean_y - slope * mean_x, slope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(name: &str) -> MachineSpec {
+        let machine = presets::machine(name).unwrap();
+        let measured = measured(&machine, &Constants::default()).unwrap();
+        measured.spec().clone()
+    }
+
+    #[test]
+    fn the_line_goes_through_points_that_lie_on_one() {
+        let points = [0.0, 1.0, 3.0].map(|x| (x, 20.0 - 0.25 * x));
+        let (intercept, slope) = least_squares(&points);
+        assert!((intercept - 20.0).abs() < 1e-9 && (slope + 0.25).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_measured_of_a_link_or_memory_is_a_good_part_of_it_and_no_more() {
+        let found = spec("x7550");
+        assert_eq!(found.physical.len(), 12);
+        assert!(found.route.is_empty());
+        for (pair, one_way) in &found.physical {
+            assert!((7.0..10.2).contains(one_way), "{pair}: {one_way}");
+        }
+        for (pair, both_ways) in &found.physical_both_ways {
+            let one_way = found.physical[pair];
+            assert!(*both_ways <= 2.0 * one_way + 1e-6 && *both_ways > one_way);
+        }
+        for (alpha, beta) in found.alpha.iter().zip(&found.beta) {
+            assert!((12.0..20.26).contains(alpha), "{alpha}");
+            assert!((0.01..1.0).contains(beta), "{beta}");
+        }
+    }
+
+    #[test]
+    fn pairs_without_a_link_have_the_route_and_the_limit_of_their_slowest_link() {
+        let found = spec("opt48");
+        assert_eq!(found.physical.len() + found.route.len(), 56);
+        assert_eq!(found.route[&Pair::new(0, 7)], [0, 1, 7]);
+        for (pair, route) in &found.route {
+            let slowest = route
+                .windows(2)
+                .map(|hop| found.physical[&Pair::new(hop[0], hop[1])])
+                .fold(f64::INFINITY, f64::min);
+            let limit = found.virtual_one_way[pair];
+            assert!(limit <= slowest + 1e-6, "{pair}: {limit} over {slowest}");
+        }
+    }
+}
