@@ -219,3 +219,235 @@ fn average(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0.0), |(s, c), v| (s + v, c + 1.0));
     sum / f64::max(count, 1.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples::{key, planned, ran, suite, table, table_of};
+    use super::super::protocol::Suite;
+    use super::*;
+    use mapper_model::CpuSet;
+
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-9, "{value}, not {expected}");
+    }
+
+    fn of(mean: Mean, relative: Relative) -> Suite {
+        Suite {
+            mean,
+            relative,
+            ..suite("s", &["20 SGD, 20 ALS"], &["linux", "mapper"])
+        }
+    }
+
+    fn cell(table: &SuiteTable) -> &Cell {
+        &table.mixes[0].policies["mapper"]
+    }
+
+    #[test]
+    fn a_mix_is_the_mean_that_its_suite_names_of_its_programs_speeds() {
+        for (mean, expected) in [
+            (Mean::Geometric, 0.4),
+            (Mean::Harmonic, 0.32),
+            (Mean::Sum, 1.0),
+        ] {
+            let table = table(&of(mean, Relative::Alone), &|_, _| {
+                ran(&[("SGD", 0.8), ("ALS", 0.2)])
+            });
+            near(cell(&table).value, expected);
+            near(cell(&table).seeds[0], expected);
+        }
+    }
+
+    #[test]
+    fn a_suite_is_the_geometric_mean_of_its_mixes_whatever_that_of_a_mix_is() {
+        let two = Suite {
+            mean: Mean::Sum,
+            ..suite("s", &["SGD", "ALS"], &["linux"])
+        };
+        let table = table_of(&two, &|mix, _| if mix == "SGD" { 0.9 } else { 0.4 });
+        near(table.overall["linux"], 0.6);
+    }
+
+    #[test]
+    fn a_program_has_the_mean_of_its_running_times_over_the_seeds_and_every_seed_by_itself() {
+        let suite = suite("s", &["SGD"], &["mapper"]);
+        let speeds = [1.0, 0.5, 0.25];
+        let mut results: Results = speeds
+            .iter()
+            .enumerate()
+            .map(|(seed, &speed)| (key("SGD", "mapper", seed), ran(&[("SGD", speed)])))
+            .collect();
+        results.insert(key("SGD", "fair", 0), ran(&[("SGD", 0.5)]));
+        let table = super::table(&planned(&suite, 3), &results);
+        let cell = cell(&table);
+        near(cell.apps[0].speed, 3.0 / 7.0);
+        near(cell.value, 3.0 / 7.0);
+        assert_eq!(cell.seeds, speeds);
+        assert_eq!(cell.apps[0].of_fair_seeds, [2.0, 1.0, 0.5]);
+        near(cell.apps[0].of_fair.unwrap(), 6.0 / 7.0);
+    }
+
+    #[test]
+    fn a_mix_without_all_seeds_of_all_policies_is_left_out_and_counted() {
+        let two = suite("s", &["SGD", "ALS"], &["linux", "mapper"]);
+        let planned = planned(&two, 2);
+        let mut results = Results::new();
+        for mix in ["SGD", "ALS"] {
+            for policy in ["linux", "mapper", "fair"] {
+                for seed in 0..2 {
+                    let speed = if mix == "SGD" { 0.9 } else { 0.1 };
+                    results.insert(key(mix, policy, seed), ran(&[(mix, speed)]));
+                }
+            }
+        }
+        assert_eq!(super::table(&planned, &results).incomplete, 0);
+        results.remove(&key("ALS", "mapper", 1));
+        let table = super::table(&planned, &results);
+        assert_eq!((table.incomplete, table.mixes.len()), (1, 1));
+        near(table.overall["linux"], 0.9);
+        // Nothing at all is no mean of one.
+        let nothing = super::table(&planned, &Results::new());
+        assert!(nothing.overall.is_empty() && nothing.incomplete == 2);
+    }
+
+    #[test]
+    fn speeds_are_related_to_what_the_suite_names() {
+        let run = || ran(&[("SGD", 0.8), ("ALS", 0.2)]);
+        let results: Results = [
+            (key("20 SGD, 20 ALS", "linux", 0), run()),
+            (key("20 SGD, 20 ALS", "mapper", 0), run()),
+            (
+                key("20 SGD, 20 ALS", "fair", 0),
+                ran(&[("SGD", 0.5), ("ALS", 0.4)]),
+            ),
+            (key("SGD", "alone", 0), ran(&[("SGD", 2.0)])),
+            (key("ALS", "alone", 0), ran(&[("ALS", 0.1)])),
+        ]
+        .into();
+        let speeds = |relative| -> Vec<f64> {
+            let suite = of(Mean::Geometric, relative);
+            let table = super::table(&planned(&suite, 1), &results);
+            cell(&table).apps.iter().map(|app| app.speed).collect()
+        };
+        assert_eq!(speeds(Relative::Alone), [0.8, 0.2]);
+        assert_eq!(speeds(Relative::Fair), [1.6, 0.5]);
+        assert_eq!(speeds(Relative::BestStatic), [0.4, 2.0]);
+        assert_eq!(speeds(Relative::OneCore), [0.4, 2.0]);
+    }
+
+    #[test]
+    fn without_the_run_that_speeds_are_related_to_a_mix_is_left_out() {
+        for (relative, missing) in [
+            (Relative::Fair, key("20 SGD, 20 ALS", "fair", 0)),
+            (Relative::BestStatic, key("ALS", "alone", 0)),
+        ] {
+            let suite = of(Mean::Geometric, relative);
+            let mut results = Results::new();
+            for key in planned(&suite, 1)
+                .mixes
+                .iter()
+                .flat_map(|mix| {
+                    let policies = mix.policies.iter().flat_map(|(_, keys)| keys.clone());
+                    policies.chain(mix.fair.clone()).chain(mix.alone.clone())
+                })
+                .filter(|key| *key != missing)
+            {
+                results.insert(key, ran(&[("SGD", 0.8), ("ALS", 0.2)]));
+            }
+            assert_eq!(super::table(&planned(&suite, 1), &results).incomplete, 1);
+        }
+    }
+
+    #[test]
+    fn the_order_of_policies_and_mixes_does_not_change_a_number() {
+        let speed = |mix: &str, policy: &str| {
+            let at = mix.len() as f64 + policy.bytes().map(f64::from).sum::<f64>() / 100.0;
+            1.0 / at
+        };
+        let there = suite(
+            "s",
+            &["SGD", "ALS, SVD", "gauss"],
+            &["linux", "mapper", "sam"],
+        );
+        let mut back = there.clone();
+        back.policies.reverse();
+        back.mixes.reverse();
+        let (there, back) = (table_of(&there, &speed), table_of(&back, &speed));
+        assert_eq!(there.overall.len(), 3);
+        for (policy, value) in &there.overall {
+            near(back.overall[policy], *value);
+        }
+        for row in &there.mixes {
+            let same = back
+                .mixes
+                .iter()
+                .find(|other| other.mix == row.mix)
+                .unwrap();
+            for (policy, cell) in &row.policies {
+                near(same.policies[policy].value, cell.value);
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_that_came_to_nothing_makes_its_mix_nothing_and_not_a_mix_without_it() {
+        let table = table(&of(Mean::Geometric, Relative::Alone), &|_, _| {
+            ran(&[("SGD", 0.8), ("ALS", 0.0)])
+        });
+        assert!(cell(&table).value < 1e-5);
+        assert_eq!(geometric([0.5, f64::NAN]), None);
+        assert_eq!(geometric([]), None);
+    }
+
+    #[test]
+    fn the_time_to_an_end_is_told_only_where_every_program_ended() {
+        let turnaround = |ends: [Option<f64>; 2]| {
+            let table = table(&of(Mean::Geometric, Relative::Alone), &|_, _| {
+                let mut run = ran(&[("SGD", 1.0), ("ALS", 1.0)]);
+                for (app, end) in run.apps.iter_mut().zip(ends) {
+                    app.first_end_s = end;
+                }
+                run
+            });
+            cell(&table).turnaround_s
+        };
+        assert_eq!(turnaround([Some(10.0), Some(30.0)]), Some(20.0));
+        assert_eq!(turnaround([Some(10.0), None]), None);
+    }
+
+    #[test]
+    fn latencies_are_the_mean_of_the_seeds_and_none_of_programs_without() {
+        let table = table(&of(Mean::Geometric, Relative::Alone), &|_, _| {
+            let mut run = ran(&[("SGD", 1.0), ("ALS", 1.0)]);
+            run.apps[1].p99_s = Some(0.012);
+            run
+        });
+        assert_eq!(cell(&table).apps[0].p99_ms, None);
+        near(cell(&table).apps[1].p99_ms.unwrap(), 12.0);
+    }
+
+    #[test]
+    fn a_timeline_is_cut_where_the_plot_ends() {
+        let table = table(&of(Mean::Geometric, Relative::Alone), &|_, _| {
+            let mut run = ran(&[("SGD", 1.0), ("ALS", 1.0)]);
+            let at = [0.0, TIMELINE_S, TIMELINE_S + 1.0];
+            run.timeline = at
+                .map(|at_s| Held {
+                    at_s,
+                    cpus: vec![CpuSet::default(); 2],
+                })
+                .to_vec();
+            run
+        });
+        assert_eq!(cell(&table).timeline.len(), 2);
+    }
+
+    #[test]
+    fn the_slowest_and_fastest_program_end_the_whisker() {
+        let table = table(&of(Mean::Geometric, Relative::Alone), &|_, _| {
+            ran(&[("SGD", 0.8), ("ALS", 0.2)])
+        });
+        near(cell(&table).least(), 0.2);
+        near(cell(&table).most(), 0.8);
+    }
+}
