@@ -211,3 +211,174 @@ pub(super) fn validity(findings: &[Finding]) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples::{at_speed, ran, suite, table, table_of};
+    use super::super::targets::{self, Book};
+    use super::*;
+    use mapper_sim::Constants;
+
+    fn two_mixes() -> SuiteTable {
+        let mut suite = suite("s", &["20 SGD, 20 ALS", "SVD"], &["linux", "mapper-paper"]);
+        suite.assumed = vec!["SVD".into()];
+        table_of(&suite, &|mix, policy| match (mix, policy) {
+            ("SVD", "linux") => 0.5,
+            (_, "linux") => 0.8,
+            _ => 1.0,
+        })
+    }
+
+    #[test]
+    fn a_suite_is_a_line_for_each_mix_and_one_for_their_mean_under_aligned_titles() {
+        let text = suite_lines(&two_mixes());
+        assert_eq!(text[1], "                linux  mapper-paper");
+        assert_eq!(text[2], "20 SGD, 20 ALS  0.800         1.000");
+        assert_eq!(text[3], "SVD*            0.500         1.000");
+        assert_eq!(text[4], "geometric mean  0.632         1.000");
+        assert!(text[0].contains("in the model"), "{}", text[0]);
+        assert!(text[5].starts_with("* not named"), "{}", text[5]);
+        assert_eq!(text.len(), 6);
+    }
+
+    fn suite_lines(table: &SuiteTable) -> Vec<String> {
+        let text = super::suite(table);
+        text.trim().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn mixes_that_were_left_out_are_counted() {
+        let mut table = two_mixes();
+        assert!(!super::suite(&table).contains("left out"));
+        table.mixes.pop();
+        table.incomplete = 1;
+        assert!(super::suite(&table).contains("1 mixes left out: stopped"));
+    }
+
+    #[test]
+    fn a_mean_that_there_is_not_is_a_dash() {
+        let mut table = two_mixes();
+        table.overall.clear();
+        assert!(suite_lines(&table)[4].ends_with('–'));
+    }
+
+    #[test]
+    fn programs_are_told_with_their_cpus_and_services_with_their_latency() {
+        let suite = suite("mix", &["SGD, memcached"], &["linux"]);
+        let text = programs(&table(&suite, &|_, _| {
+            let mut run = ran(&[("SGD", 0.8), ("memcached", 0.9)]);
+            run.apps[1].p99_s = Some(0.0125);
+            run
+        }));
+        assert!(text.contains("SGD 0.800 on 10 CPUs;"), "{text}");
+        assert!(
+            text.contains("memcached 0.900 on 10 CPUs, p99 12.5 ms"),
+            "{text}"
+        );
+    }
+
+    fn lines(name: &str) -> Vec<Line> {
+        let suite = suite(
+            name,
+            &["SGD, ALS"],
+            &["linux", "fair", "mapper-paper", "hill_climb"],
+        );
+        let tables = [table(&suite, &|mix, policy| {
+            at_speed(mix, if policy == "linux" { 0.8 } else { 0.3 })
+        })];
+        let book = Book {
+            tables: &tables,
+            constants: Constants::default(),
+        };
+        targets::judge(&book).unwrap()
+    }
+
+    #[test]
+    fn a_number_outside_its_band_is_told_first_with_its_cause() {
+        let text = targets_text(&lines("mapper-fig2"));
+        let first = text.trim().lines().nth(1).unwrap();
+        assert!(first.starts_with("OUTSIDE"), "{first}");
+        let place = |part: &str| text.find(part).unwrap();
+        assert!(place("OUTSIDE") < place("\ninside"));
+        assert!(place("\ninside") < place("not judged"));
+        // MP-3's Linux is what was made up to be published.
+        let linux = text
+            .lines()
+            .find(|line| line.contains("MP-3") && line.contains("Linux"));
+        assert!(linux.unwrap().starts_with("inside"), "{linux:?}");
+    }
+
+    fn targets_text(lines: &[Line]) -> String {
+        super::targets(lines)
+    }
+
+    #[test]
+    fn a_number_that_was_not_run_is_not_told_and_none_at_all_no_table() {
+        let text = targets_text(&lines("mapper-fig2"));
+        assert!(!text.contains("SM-5") && !text.contains("NaN"), "{text}");
+        assert_eq!(targets_text(&lines("mix")), "");
+    }
+
+    #[test]
+    fn the_score_is_that_of_the_lines_above_it() {
+        let lines = lines("mapper-fig2");
+        let text = targets_text(&lines);
+        let told = |begins: &str| text.lines().filter(|line| line.starts_with(begins)).count();
+        let (inside, outside) = (told("inside"), told("OUTSIDE"));
+        assert!(inside > 0 && outside > 0);
+        let score = format!("{inside} of {} inside", inside + outside);
+        assert_eq!(text.lines().last().unwrap(), score);
+    }
+
+    #[test]
+    fn a_check_that_does_not_hold_cannot_be_read_over() {
+        let finding = |held| Finding {
+            check: "Figure 2".into(),
+            expected: "a > b",
+            found: "a 1, b 2".into(),
+            held,
+        };
+        let text = validity(&[finding(true), finding(false)]);
+        assert_eq!(
+            text,
+            "Figure 2  a > b: a 1, b 2 (holds)\nFigure 2  a > b: a 1, b 2 (DOES NOT HOLD)\n"
+        );
+    }
+
+    #[test]
+    fn a_standing_is_told_with_its_gain_its_shares_and_the_promises_that_were_missed() {
+        let policies = ["mapper-next", "mapper-paper", "oracle"];
+        let suite = suite("mapper-fig2", &["SGD, ALS"], &policies);
+        let table = table_of(&suite, &|_, policy| match policy {
+            "mapper-next" => 0.8,
+            "mapper-paper" => 0.64,
+            _ => 1.0,
+        });
+        let text = super::standings(&standing::standings(&[table]));
+        for part in [
+            "0.800 (2/2)",
+            "+25.0 %",
+            "80.0 %",
+            "missed by mapper-next: 2 of 2",
+            "mapper-next in all of them: 2 of 2",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn suites_with_other_policies_get_titles_of_their_own() {
+        let standing = |name: &str, policies: &[&str]| {
+            let suite = suite(name, &["SGD"], policies);
+            standing::standings(&[table_of(&suite, &|_, _| 0.9)]).remove(0)
+        };
+        let both = ["mapper-next", "mapper-paper"];
+        let text = super::standings(&[
+            standing("a", &both),
+            standing("b", &both),
+            standing("c", &["mapper-next"]),
+        ]);
+        assert_eq!(text.matches("This project's own policy").count(), 2);
+        assert_eq!(super::standings(&[]), "");
+    }
+}

@@ -167,3 +167,77 @@ pub(super) fn check_writable(folder: &Path) -> anyhow::Result<()> {
     fs::write(&probe, b"").with_context(place)?;
     fs::remove_file(&probe).with_context(place)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples;
+    use super::*;
+
+    fn store(folder: &Path, fresh: bool) -> Store {
+        Store {
+            folder: folder.to_owned(),
+            fresh,
+        }
+    }
+
+    #[test]
+    fn a_kept_result_is_found_by_its_key_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path(), false);
+        let result = examples::ran(&[("SGD", 0.5)]);
+        store.put("key", &result);
+        assert_eq!(store.get("key"), Some(result));
+        assert_eq!(store.get("other"), None);
+    }
+
+    #[test]
+    fn a_fresh_evaluation_looks_at_nothing_that_is_kept_but_keeps_what_it_finds() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (
+            examples::ran(&[("SGD", 0.5)]),
+            examples::ran(&[("SGD", 0.6)]),
+        );
+        store(folder.path(), false).put("key", &old);
+        let fresh = store(folder.path(), true);
+        assert_eq!(fresh.get("key"), None);
+        fresh.put("key", &new);
+        assert_eq!(store(folder.path(), false).get("key"), Some(new));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_computed_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path(), false);
+        store.put("key", &examples::ran(&[("SGD", 0.5)]));
+        let whole = fs::read(store.path("key")).unwrap();
+        fs::write(store.path("key"), &whole[..whole.len() / 2]).unwrap();
+        assert_eq!(store.get("key"), None, "cut short");
+        fs::write(store.path("key"), b"{\"apps\": []}").unwrap();
+        assert_eq!(store.get("key"), None, "of another form");
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_kept_is_no_failure() {
+        let missing = store(Path::new("/proc/no-such-folder"), false);
+        missing.put("key", &examples::ran(&[("SGD", 0.5)]));
+        assert_eq!(missing.get("key"), None);
+    }
+
+    #[test]
+    fn a_folder_is_made_and_left_empty_and_one_that_cannot_be_made_is_named_with_the_mend() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("a/b");
+        check_writable(&deep).unwrap();
+        assert_eq!(fs::read_dir(&deep).unwrap().count(), 0);
+        let file = folder.path().join("file");
+        fs::write(&file, b"text").unwrap();
+        for bad in [&file, Path::new("/proc/no")] {
+            let error = format!("{:#}", check_writable(bad).unwrap_err());
+            assert!(
+                error.contains(bad.to_str().unwrap()) && error.contains("with --out"),
+                "{error}"
+            );
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"text");
+    }
+}

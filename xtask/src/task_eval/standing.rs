@@ -168,7 +168,9 @@ fn promises(table: &SuiteTable, policy: &str) -> Option<Promises> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{examples, tables};
     use super::*;
+    use std::collections::BTreeMap;
 
     fn stand(policy: &str, value: f64) -> Stand {
         Stand {
@@ -210,6 +212,87 @@ mod tests {
             ..of
         });
         assert_eq!(stand.missed(), None);
+    }
+
+    /// A suite whose first program runs at this speed and whose second at 0.9, of the static fair share.
+    fn table_with(speed: f64, policies: &[&str]) -> SuiteTable {
+        let suite = examples::suite("s", &["SGD, ALS"], policies);
+        examples::table(&suite, &|_, _| {
+            examples::ran(&[("SGD", speed), ("ALS", 0.9)])
+        })
+    }
+
+    #[test]
+    fn a_promise_is_broken_below_what_was_promised_and_kept_at_it() {
+        let broken = |promised, speed| {
+            let table = SuiteTable {
+                promised,
+                ..table_with(speed, &[OWN])
+            };
+            standings(&[table])[0].policies[0].promises.unwrap()
+        };
+        assert_eq!(
+            (broken(0.85, 0.85).given, broken(0.85, 0.85).broken),
+            (2, 0)
+        );
+        assert_eq!(
+            (broken(0.85, 0.849).broken, broken(0.85, 0.849).runs_broken),
+            (1, 1)
+        );
+        // With a stricter promise, as --qos gives it, the same speeds break both.
+        assert_eq!(
+            (broken(0.95, 0.85).broken, broken(0.95, 0.85).runs_broken),
+            (2, 2)
+        );
+        assert!((broken(0.95, 0.85).worst_of_fair - 0.85).abs() < 1e-9);
+    }
+
+    #[test]
+    fn only_suites_with_the_own_policy_stand_and_of_their_policies_those_that_are_compared() {
+        let with = table_with(0.9, &["linux", CEILING, PRINTED, OWN]);
+        let without = table_with(0.9, &["linux", PRINTED]);
+        let standings = standings(&[without, with]);
+        assert_eq!(standings.len(), 1);
+        let names: Vec<&str> = standings[0]
+            .policies
+            .iter()
+            .map(|stand| stand.policy.as_str())
+            .collect();
+        assert_eq!(names, [OWN, CEILING, PRINTED], "the own policy first");
+    }
+
+    #[test]
+    fn the_best_fixed_sets_were_promised_to_nobody() {
+        let standings = standings(&[table_with(0.5, &[OWN, CEILING])]);
+        let promises: Vec<bool> = standings[0]
+            .policies
+            .iter()
+            .map(|stand| stand.promises.is_some())
+            .collect();
+        assert_eq!(promises, [true, false]);
+    }
+
+    #[test]
+    fn the_best_known_of_a_mix_is_that_of_any_policy_and_nothing_exceeds_it() {
+        let suite = examples::suite("s", &["SGD", "ALS"], &[OWN, "linux", CEILING]);
+        // The own policy is best in one mix, plain Linux in the other.
+        let table = examples::table_of(&suite, &|mix, policy| match (mix, policy) {
+            ("SGD", "mapper-next") | ("ALS", "linux") => 0.9,
+            _ => 0.6,
+        });
+        let standing = &standings(&[table])[0];
+        assert!((standing.best_known.unwrap() - 0.9).abs() < 1e-9);
+        assert!(standing.of_best_known().unwrap() < 1.0);
+        assert!(standing.of_ceiling().unwrap() > 1.0);
+    }
+
+    #[test]
+    fn a_suite_of_which_nothing_is_finished_has_nothing_to_tell() {
+        let suite = examples::suite("s", &["SGD"], &[OWN, PRINTED]);
+        let nothing = tables::table(&examples::planned(&suite, 1), &BTreeMap::new());
+        let standing = &standings(&[nothing])[0];
+        assert!(standing.policies.is_empty());
+        assert_eq!((standing.gain(), standing.of_best_known()), (None, None));
     }
 
     #[test]

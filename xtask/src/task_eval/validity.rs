@@ -300,3 +300,199 @@ fn null_findings(table: &tables::SuiteTable) -> Vec<Finding> {
     }
     findings
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples;
+    use super::super::mix;
+    use super::super::protocol::{Mean, MethodName, TeamsName};
+    use super::*;
+    use mapper_sim::{Constants, presets};
+
+    fn spec() -> RunSpec {
+        RunSpec {
+            machine_name: "hsw80".into(),
+            machine: presets::machines().unwrap()["hsw80"].clone(),
+            members: mix::parse("SGD, canneal", &Catalogue::presets().unwrap()).unwrap(),
+            policy: "linux".into(),
+            method: MethodName::Time,
+            longest_times: 3,
+            speed_run_s: 10.0,
+            teams: TeamsName::Fixed,
+            qos: 0.85,
+            interval_s: 1.0,
+            overhead_budget: None,
+            ipc_high: None,
+            sharing_high: None,
+            seed: 1,
+            constants: Constants::default(),
+            timeline: false,
+            mean: Mean::Geometric,
+        }
+    }
+
+    #[test]
+    fn every_variation_but_the_first_changes_the_model_and_no_two_change_the_same() {
+        let mut seen: Vec<(String, RunSpec)> = Vec::new();
+        for variation in variations() {
+            let mut changed = spec();
+            (variation.change)(&mut changed);
+            for (name, other) in &seen {
+                assert_ne!(*other, changed, "{name} and {}", variation.name);
+            }
+            seen.push((variation.name, changed));
+        }
+        assert_eq!(seen[0].1, spec(), "the first is the model as it is");
+    }
+
+    #[test]
+    fn each_parameter_is_moved_by_a_quarter_up_and_down() {
+        let moved = |name: &str| {
+            let mut spec = spec();
+            let all = quarters();
+            let variation = all.iter().find(|variation| variation.name == name).unwrap();
+            (variation.change)(&mut spec);
+            spec
+        };
+        let usual = spec();
+        let ratio = |new: f64, old: f64| (new / old * 1e6).round() / 1e6;
+        for (sign, factor) in [("-25 %", 0.75), ("+25 %", 1.25)] {
+            let spec = moved(&format!("time sharing {sign}"));
+            let of = |spec: &RunSpec| spec.constants.time_sharing;
+            assert_eq!(ratio(of(&spec), of(&usual)), factor);
+            let spec = moved(&format!("sharing {sign}"));
+            let of = |spec: &RunSpec| spec.members[0].app.sharing_stalls;
+            assert_eq!(ratio(of(&spec), of(&usual)), factor);
+            let spec = moved(&format!("memory bandwidth {sign}"));
+            let of = |spec: &RunSpec| spec.machine.memory_bytes_per_s;
+            assert_eq!(ratio(of(&spec), of(&usual)), factor);
+        }
+        assert_eq!(quarters().len(), 16);
+    }
+
+    #[test]
+    fn a_program_never_becomes_all_serial() {
+        let mut spec = spec();
+        spec.members[0].app.serial_share = 0.9;
+        for variation in quarters() {
+            (variation.change)(&mut spec);
+            assert!(
+                spec.members[0].app.serial_share <= 0.95,
+                "{}",
+                variation.name
+            );
+        }
+    }
+
+    /// What is found of a variation when the policies come to these means.
+    fn found(kind: VariationKind, speeds: [f64; 4]) -> Vec<bool> {
+        let variation = |kind| Variation {
+            name: "v".into(),
+            kind,
+            change: Box::new(|_| {}),
+        };
+        let suite = examples::suite("mapper-fig2", &["SGD, ALS"], &POLICIES);
+        let mut plan = Plan::default();
+        let mut results = Results::new();
+        // First the model as it is: 0.9, 0.8, 0.6 and between them 0.7.
+        for (at, speeds) in [[0.9, 0.8, 0.6, 0.7], speeds].into_iter().enumerate() {
+            let mut planned = examples::planned(&suite, 1);
+            for (policy, keys) in &mut planned.mixes[0].policies {
+                keys[0] = format!("{at}/{policy}");
+                let which = POLICIES.iter().position(|name| name == policy).unwrap();
+                results.insert(
+                    keys[0].clone(),
+                    examples::at_speed("SGD, ALS", speeds[which]),
+                );
+            }
+            planned.mixes[0].fair = None;
+            plan.suites.push(planned);
+        }
+        let variations = [variation(VariationKind::Baseline), variation(kind)];
+        let findings = judge(&variations, &plan, &results);
+        // Two of the model as it is.
+        assert!(findings[..2].iter().all(|finding| finding.held));
+        findings[2..].iter().map(|finding| finding.held).collect()
+    }
+
+    #[test]
+    fn an_order_holds_only_where_each_is_ahead_of_the_next() {
+        let moved = |speeds| found(VariationKind::Moved, speeds);
+        assert_eq!(moved([0.9, 0.8, 0.6, 0.7]), [true, true]);
+        assert_eq!(moved([0.8, 0.9, 0.6, 0.7]), [false, true]);
+        assert_eq!(moved([0.9, 0.8, 0.6, 0.5]), [true, false]);
+        assert_eq!(
+            moved([0.8, 0.8, 0.8, 0.8]),
+            [false, false],
+            "a tie is no order"
+        );
+        assert_eq!(
+            moved([f64::NAN, 0.8, 0.6, 0.7]),
+            [false, false],
+            "a mix without all of its policies says nothing"
+        );
+    }
+
+    #[test]
+    fn an_ablation_holds_where_the_advantage_that_it_explains_shrinks() {
+        let sharing = |speeds| found(VariationKind::NoSharing, speeds);
+        assert_eq!(sharing([0.81, 0.8, 0.6, 0.7]), [true]);
+        assert_eq!(sharing([0.95, 0.8, 0.6, 0.7]), [false]);
+        let serial = |speeds| found(VariationKind::NoSerial, speeds);
+        assert_eq!(serial([0.9, 0.7, 0.6, 0.7]), [true]);
+        assert_eq!(serial([0.9, 0.9, 0.6, 0.7]), [false]);
+    }
+
+    #[test]
+    fn the_order_of_placements_needs_both_steps() {
+        let variation = quarters().remove(0);
+        let held = |speeds: [f64; 3]| {
+            let suite = examples::suite(PLACED, &["SGD, ALS"], &PLACEMENTS);
+            let table = examples::table_of(&suite, &|_, policy| {
+                speeds[PLACEMENTS.iter().position(|name| *name == policy).unwrap()]
+            });
+            placement_order(&variation, &table).held
+        };
+        assert!(held([0.9, 0.8, 0.7]));
+        assert!(!held([0.8, 0.8, 0.7]));
+        assert!(!held([0.9, 0.7, 0.8]));
+    }
+
+    #[test]
+    fn nothing_happens_where_nothing_should_within_two_percent_either_way() {
+        let policies = ["fair-packed", "linux", "mapper"];
+        let held = |own: f64| -> Vec<bool> {
+            let suite = examples::suite("mix", &["swaptions, CPU", "CPU"], &policies);
+            let table = examples::table_of(&suite, &|_, policy| match policy {
+                "linux" => 1.0,
+                _ => own,
+            });
+            // The suite's own column of the static fair share.
+            let mut table = table;
+            for row in &mut table.mixes {
+                let fair = tables::Cell {
+                    value: 1.0,
+                    ..row.policies["linux"].clone()
+                };
+                row.policies.insert("fair".into(), fair);
+            }
+            let findings = null_findings(&table);
+            findings.iter().map(|finding| finding.held).collect()
+        };
+        assert_eq!(held(1.01), [true, true]);
+        assert_eq!(held(0.99), [true, true]);
+        assert_eq!(held(1.03), [false, false]);
+        assert_eq!(held(0.97), [false, false]);
+    }
+
+    #[test]
+    fn runs_of_both_kinds_of_checks_are_added_up() {
+        let checked = |done, left_out| Checked {
+            findings: Vec::new(),
+            done,
+            left_out,
+        };
+        let sum = checked(3, 1).and(checked(4, 2));
+        assert_eq!((sum.done, sum.left_out), (7, 3));
+    }
+}

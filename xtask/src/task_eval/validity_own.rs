@@ -164,4 +164,31 @@ mod tests {
         assert_eq!(held(0.93, 1), [true, false, true]);
         assert_eq!(held(0.89, 2), [false, false, false]);
     }
+    #[test]
+    fn without_the_search_for_the_best_sets_nothing_is_said_of_them() {
+        let variation = quarters().remove(0);
+        let mut standing = standing(0.96, 0);
+        standing.policies.retain(|stand| stand.policy != "oracle");
+        let findings = judge("s", &variation, &standing);
+        let expected: Vec<&str> = findings.iter().map(|finding| finding.expected).collect();
+        assert_eq!(
+            expected,
+            [
+                "not below MAPPER as printed",
+                "at most 1 % of the promises broken"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_finding_names_the_suite_and_what_was_changed() {
+        let variation = quarters().remove(1);
+        for finding in judge("sam-fig4", &variation, &standing(0.96, 0)) {
+            assert!(
+                finding.check.contains("sam-fig4") && finding.check.contains(&variation.name),
+                "{}",
+                finding.check
+            );
+        }
+    }
 }
