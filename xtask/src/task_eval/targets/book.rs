@@ -225,3 +225,132 @@ pub(super) fn descending(values: &[Option<f64>]) -> Option<f64> {
     let values: Option<Vec<f64>> = values.iter().copied().collect();
     yes(values?.windows(2).all(|pair| pair[0] > pair[1]))
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::super::examples::{at_speed, planned, ran, suite, table, table_of};
+    use super::super::super::tables;
+    use super::*;
+
+    pub(in super::super) fn book(tables: &[SuiteTable]) -> Book<'_> {
+        Book {
+            tables,
+            constants: Constants::default(),
+        }
+    }
+
+    pub(in super::super) fn near(value: Option<f64>, expected: f64) {
+        let value = value.expect("a value");
+        assert!((value - expected).abs() < 1e-9, "{value}, not {expected}");
+    }
+
+    /// SGD and ALS at 0.9 and 0.4 under `own`, both at 0.5 under `other`; SVD at 0.8 and 1.
+    fn two_mixes() -> SuiteTable {
+        let suite = suite("s", &["20 SGD, 20 ALS", "SVD"], &["own", "other"]);
+        table(&suite, &|mix, policy| match (mix, policy) {
+            ("SVD", "own") => at_speed(mix, 0.8),
+            ("SVD", _) => at_speed(mix, 1.0),
+            (_, "own") => ran(&[("SGD", 0.9), ("ALS", 0.4)]),
+            _ => at_speed(mix, 0.5),
+        })
+    }
+
+    #[test]
+    fn a_gain_is_over_the_other_policy_and_none_without_both() {
+        let tables = [two_mixes()];
+        let b = book(&tables);
+        // 0.6 and 0.8 against 0.5 and 1.
+        near(b.gain("s", "own", "other"), (0.48_f64 / 0.5).sqrt() - 1.0);
+        near(b.mix_gain("s", "20 SGD, 20 ALS", "own", "other"), 0.2);
+        assert_eq!(b.gain("s", "own", "none"), None);
+        assert_eq!(b.gain("another", "own", "other"), None);
+        assert_eq!(b.mix_gain("s", "ALS", "own", "other"), None);
+    }
+
+    #[test]
+    fn a_gain_with_a_program_is_that_of_its_mixes_and_its_own_that_of_itself() {
+        let tables = [two_mixes()];
+        let b = book(&tables);
+        near(b.gain_with("s", "SVD", "own", "other"), -0.2);
+        near(b.gain_with("s", "ALS", "own", "other"), 0.2);
+        near(b.app_ratio("s", "ALS", "own", "other"), 0.8);
+        assert_eq!(b.app_ratio("s", "gauss", "own", "other"), None);
+        near(b.app("s", "20 SGD, 20 ALS", "own", "SGD"), 0.9);
+    }
+
+    #[test]
+    fn slowest_fastest_and_worst_are_of_programs_or_of_mixes() {
+        let tables = [two_mixes()];
+        let b = book(&tables);
+        near(b.least(&["s"], "own"), (0.4_f64 * 0.8).sqrt());
+        near(b.most(&["s"], "own"), (0.9_f64 * 0.8).sqrt());
+        near(b.worst("s", "own"), 0.6);
+        near(b.worst_app("s", "own"), 0.4);
+    }
+
+    #[test]
+    fn programs_below_a_share_of_their_fair_speed_are_counted_over_all_suites() {
+        let tables = [two_mixes()];
+        let b = book(&tables);
+        let below = |share| b.below_fair(&["s"], "own", share).unwrap();
+        assert_eq!(below(0.85), [0.4, 0.8]);
+        assert_eq!(below(0.4), [0.0_f64; 0], "at a promise is not below it");
+        assert_eq!(b.programs(&["s"], "own"), Some(3));
+        assert_eq!(b.below_fair(&["s", "another"], "own", 0.85), None);
+    }
+
+    #[test]
+    fn half_a_suite_is_held_against_nothing() {
+        let suite = suite("s", &["SGD", "ALS"], &["own"]);
+        let planned = planned(&suite, 1);
+        let results = [
+            ("SGD/own/0".to_owned(), at_speed("SGD", 1.0)),
+            ("SGD/fair/0".to_owned(), at_speed("SGD", 1.0)),
+        ];
+        let tables = [tables::table(&planned, &results.into())];
+        assert_eq!(tables[0].mixes.len(), 1);
+        assert_eq!(book(&tables).overall("s", "own"), None);
+    }
+
+    #[test]
+    fn what_needs_no_run_is_told_with_a_suite_of_its_paper() {
+        let tables = [table_of(
+            &suite("sam-fig5", &["SGD"], &["linux"]),
+            &|_, _| 1.0,
+        )];
+        let b = book(&tables);
+        assert_eq!(b.of_paper("sam-", 1.5), Some(1.5));
+        assert_eq!(b.of_paper("nucore-", 1.5), None);
+        assert!(b.runs("sam-") && !b.runs("mapper-"));
+    }
+
+    #[test]
+    fn a_pair_gains_the_more_by_one_socket_the_more_it_stalls() {
+        let b = book(&[]);
+        let gains = [0.0, 200.0, 436.0, 677.0].map(|stalls| b.pair_gain(stalls));
+        assert_eq!(gains[0], 1.0, "who does not stall gains nothing");
+        assert!(gains.is_sorted() && gains[3] > 2.0, "{gains:?}");
+    }
+
+    #[test]
+    fn from_some_stalls_on_a_pair_does_better_on_one_core_and_later_if_that_is_dearer() {
+        let usual = book(&[]);
+        let from = usual.same_core_from();
+        assert!((1.0..830.0).contains(&from), "{from}");
+        let mut dearer = book(&[]);
+        dearer.constants.within_core *= 2.0;
+        assert!(dearer.same_core_from() > from);
+    }
+
+    #[test]
+    fn cores_beside_the_data_beat_cores_away_from_them() {
+        assert!(book(&[]).near_against_far().unwrap() > 1.0);
+    }
+
+    #[test]
+    fn an_order_needs_every_step_and_every_value() {
+        assert_eq!(descending(&[Some(3.0), Some(2.0), Some(1.0)]), Some(1.0));
+        assert_eq!(descending(&[Some(3.0), Some(3.0), Some(1.0)]), Some(0.0));
+        assert_eq!(descending(&[Some(3.0), None, Some(1.0)]), None);
+    }
+}

@@ -480,3 +480,99 @@ pub(super) const TARGETS: &[Target] = &[
         ],
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::examples::{at_speed, ran, suite, table, table_of};
+    use super::super::super::run_spec::RunResult;
+    use super::super::super::tables::SuiteTable;
+    use super::super::book::tests::{book, near};
+    use super::*;
+
+    fn of(name: &str, mixes: &[&str], run: &dyn Fn(&str, &str) -> RunResult) -> SuiteTable {
+        let policies = [MAPPER, "linux", "hill_climb", "fair"];
+        table(&suite(name, mixes, &policies), run)
+    }
+
+    #[test]
+    fn the_published_order_holds_only_in_full() {
+        let order_of = |speeds: [f64; 3]| {
+            let policies = [MAPPER, "linux", "hill_climb", "fair"];
+            // The fair share has a speed of 1 in everything that is made up.
+            let table = table_of(&suite(FIG2, &["SGD, ALS"], &policies), &|_, policy| {
+                speeds[policies.iter().position(|name| *name == policy).unwrap()]
+            });
+            order(&book(&[table]), FIG2)
+        };
+        assert_eq!(order_of([1.3, 1.2, 1.1]), Some(1.0));
+        assert_eq!(order_of([1.2, 1.3, 1.1]), Some(0.0));
+        assert_eq!(order_of([1.3, 1.2, 0.9]), Some(0.0));
+    }
+
+    #[test]
+    fn promises_of_several_figures_are_counted_together_and_a_missing_figure_hides_them() {
+        let figure = |name| {
+            of(name, &["SGD, ALS"], &|_, policy| match policy {
+                MAPPER => ran(&[("SGD", 0.9), ("ALS", 0.84)]),
+                _ => ran(&[("SGD", 0.2), ("ALS", 0.3)]),
+            })
+        };
+        let tables = [figure(FIG2), figure(FIG3)];
+        near(violations(&book(&tables), BOTH, MAPPER), 2.0);
+        near(violations(&book(&tables), BOTH, "linux"), 4.0);
+        assert_eq!(violations(&book(&tables[..1]), BOTH, MAPPER), None);
+    }
+
+    #[test]
+    fn gains_of_figures_are_taken_mix_by_mix() {
+        let figure = |name, own| {
+            of(name, &["SGD, ALS"], &move |mix, policy| {
+                at_speed(mix, if policy == MAPPER { own } else { 0.5 })
+            })
+        };
+        let tables = [figure(FIG2, 0.5), figure(FIG3, 2.0)];
+        let b = book(&tables);
+        assert_eq!(ratios(&b, BOTH).unwrap(), [1.0, 4.0]);
+        near(mean_ratio(&b, BOTH), 2.0);
+    }
+
+    #[test]
+    fn the_best_count_of_cpus_is_what_the_search_gives_a_program_alone() {
+        let alone = suite("mapper-alone", &["SGD", "ALS"], &["oracle", "linux"]);
+        let tables = [table(&alone, &|mix, policy| {
+            let mut run = at_speed(mix, 1.0);
+            run.apps[0].mean_cpus = if policy == "oracle" { 20.0 } else { 80.0 };
+            run
+        })];
+        near(best_count(&book(&tables), "ALS"), 20.0);
+        assert_eq!(best_count(&book(&tables), "SVD"), None);
+    }
+
+    #[test]
+    fn changes_per_second_are_of_mixes_of_so_many_programs_two_in_figure_2_more_in_figure_3() {
+        let changing = |name: &str, mixes: &[&str]| {
+            of(name, mixes, &|mix, _| {
+                let mut run = at_speed(mix, 1.0);
+                run.rewrites_per_s = run.apps.len() as f64;
+                run.moves_per_s = 10.0 * run.apps.len() as f64;
+                run
+            })
+        };
+        let tables = [
+            changing(FIG2, &["SGD, ALS"]),
+            changing(FIG3, &["SGD, ALS, SVD", "SGD, ALS, SVD, RBM"]),
+        ];
+        let b = book(&tables);
+        for programs in [2, 3, 4] {
+            near(
+                per_second(&b, MAPPER, programs, Changes::Written),
+                programs as f64,
+            );
+            near(
+                per_second(&b, MAPPER, programs, Changes::Moved),
+                10.0 * programs as f64,
+            );
+        }
+        assert_eq!(per_second(&b, MAPPER, 5, Changes::Moved), None);
+    }
+}

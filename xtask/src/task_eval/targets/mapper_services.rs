@@ -249,3 +249,68 @@ pub(super) const TARGETS: &[Target] = &[
         ],
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::examples::{ran, suite, table};
+    use super::super::super::tables::SuiteTable;
+    use super::super::book::tests::{book, near};
+    use super::*;
+
+    /// Figure 6 with memcached at `service` under MAPPER and at 0.8 under Linux, BSGD everywhere at 0.5.
+    fn figure_6(service: f64) -> SuiteTable {
+        let suite = suite(FIG6, &["memcached, BSGD"], &[MAPPER, "linux"]);
+        table(&suite, &|_, policy| {
+            let speed = if policy == MAPPER { service } else { 0.8 };
+            let mut run = ran(&[("memcached", speed), ("BSGD", 0.5)]);
+            run.apps[0].p99_s = Some(0.01 / speed);
+            run
+        })
+    }
+
+    #[test]
+    fn the_latency_told_is_that_of_the_service() {
+        let tables = [figure_6(1.0)];
+        near(p99_ms(&book(&tables), MAPPER), 10.0);
+        near(p99_ms(&book(&tables), "linux"), 12.5);
+    }
+
+    #[test]
+    fn a_latency_is_lower_by_as_much_as_the_service_is_faster() {
+        let tables = [figure_6(1.0)];
+        near(lower_latency(&book(&tables)), 0.2);
+    }
+
+    #[test]
+    fn only_services_count_where_services_are_meant() {
+        let tables = [figure_6(0.9)];
+        let b = book(&tables);
+        near(services(&b, MAPPER), 0.9);
+        near(service_violations(&b, MAPPER), 0.0);
+        near(service_violations(&b, "linux"), 1.0);
+    }
+
+    #[test]
+    fn the_share_of_broken_promises_needs_all_five_figures() {
+        let figure = |name: &str| SuiteTable {
+            suite: suite(name, &["memcached, BSGD"], &[MAPPER, "linux"]),
+            ..figure_6(0.9)
+        };
+        let tables: Vec<SuiteTable> = ALL.iter().map(|name| figure(name)).collect();
+        // BSGD in each of the five.
+        near(violation_share(&book(&tables), MAPPER), 0.5);
+        near(violation_share(&book(&tables), "linux"), 1.0);
+        assert_eq!(violation_share(&book(&tables[1..]), MAPPER), None);
+    }
+
+    #[test]
+    fn figure_7_is_mapper_over_nupoco() {
+        let suite = suite("mapper-fig7", &["BT, KM", "BT, FT"], &[MAPPER, "nupoco"]);
+        let tables = [table(&suite, &|_, policy| {
+            let speed = if policy == MAPPER { 0.6 } else { 0.8 };
+            ran(&[("BT", speed), ("KM", speed)])
+        })];
+        near(fig7(&book(&tables), &["BT, KM", "BT, FT"]), 0.75);
+        assert_eq!(fig7(&book(&tables), &["BT, KM", "EP, KM"]), None);
+    }
+}

@@ -339,3 +339,150 @@ pub(super) const TARGETS: &[Target] = &[
         )],
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::examples::{at_speed, suite, table, table_of};
+    use super::super::super::tables::SuiteTable;
+    use super::super::book::tests::{book, near};
+    use super::*;
+
+    /// A suite in which a mix takes these seconds under a policy, and each program as long.
+    fn timed(
+        name: &str,
+        mixes: &[&str],
+        policies: &[&str],
+        seconds: &dyn Fn(&str, &str) -> f64,
+    ) -> SuiteTable {
+        table(&suite(name, mixes, policies), &|mix, policy| {
+            let elapsed_s = seconds(mix, policy);
+            let mut run = at_speed(mix, 100.0 / elapsed_s);
+            run.elapsed_s = elapsed_s;
+            run
+        })
+    }
+
+    #[test]
+    fn total_time_is_told_of_that_under_linux_and_turnaround_as_what_is_saved() {
+        let policies = ["nupoco", "linux"];
+        let tables = [timed(
+            AMD,
+            &["BT, FT", "BT, SP"],
+            &policies,
+            &|mix, policy| match (mix, policy) {
+                (_, "linux") => 100.0,
+                ("BT, FT", _) => 80.0,
+                _ => 125.0,
+            },
+        )];
+        let b = book(&tables);
+        near(ntt(&b, AMD, "BT, FT", "nupoco"), 0.8);
+        assert_eq!(all_ntt(&b, AMD).unwrap(), [0.8, 1.25]);
+        near(turnaround(&b, AMD), 0.0);
+        assert_eq!(ntt(&b, AMD, "BT, KM", "nupoco"), None);
+    }
+
+    #[test]
+    fn against_batch_all_mixes_of_all_suites_count() {
+        let of = |name| {
+            timed(name, &["BT, FT"], &["nupoco", "batch"], &|_, policy| {
+                if policy == "batch" { 100.0 } else { 90.0 }
+            })
+        };
+        let tables = [of(AMD), of(INTEL)];
+        near(
+            against_batch(&book(&tables), &[AMD, INTEL], &["BT, FT"]),
+            0.9,
+        );
+        assert_eq!(
+            against_batch(&book(&tables[..1]), &[AMD, INTEL], &["BT, FT"]),
+            None
+        );
+    }
+
+    #[test]
+    fn scalability_is_the_published_one_where_the_protocol_has_it() {
+        let named = |policies: &[&str]| {
+            let tables = [table_of(&suite(AMD, &["BT, FT"], policies), &|_, _| 1.0)];
+            scalability(&book(&tables), AMD)
+        };
+        assert_eq!(
+            named(&["scalability", "scalability-plain"]),
+            "scalability-plain"
+        );
+        assert_eq!(named(&["scalability"]), "scalability");
+    }
+
+    #[test]
+    fn equal_is_best_when_no_other_is_ahead_by_more_than_a_hundredth() {
+        let best = |equal: f64| {
+            let policies = [
+                "equal",
+                "nupoco",
+                "nupoco_greedy",
+                "scalability",
+                "batch",
+                "linux",
+            ];
+            let tables = [timed(
+                INTEL,
+                &["BT, KM"],
+                &policies,
+                &|_, policy| match policy {
+                    "equal" => equal,
+                    "nupoco" => 90.0,
+                    _ => 100.0,
+                },
+            )];
+            equal_best(&book(&tables), "BT, KM")
+        };
+        assert_eq!(best(85.0), Some(1.0));
+        assert_eq!(best(90.5), Some(1.0), "as good as tied");
+        assert_eq!(best(92.0), Some(0.0));
+    }
+
+    #[test]
+    fn speedups_are_summed_before_they_are_compared_with_the_greatest() {
+        let suite = suite("cooperative-amd", &["BT", "FT"], &["equal", "max_speedup"]);
+        let tables = [table_of(&suite, &|mix, policy| match (mix, policy) {
+            ("BT", "equal") => 3.0,
+            ("FT", "equal") => 6.0,
+            ("BT", _) => 4.0,
+            _ => 8.0,
+        })];
+        near(of_max(&book(&tables), "cooperative-amd", "equal"), 0.75);
+    }
+
+    #[test]
+    fn scaf_is_what_times_are_compared_with() {
+        let policies = ["equal", "scaf"];
+        let tables = [timed(
+            "cooperative-fig4",
+            &["BT, FT"],
+            &policies,
+            &|_, policy| {
+                if policy == "scaf" { 100.0 } else { 80.0 }
+            },
+        )];
+        near(over_scaf(&book(&tables), "equal"), 0.8);
+    }
+
+    #[test]
+    fn nucore_is_compared_on_both_machines_and_its_cores_with_all_of_each() {
+        let of = |name, cores: f64| {
+            let suite = suite(name, &["streamcluster"], &["nucore", "linux"]);
+            table(&suite, &move |mix, policy| {
+                let mut run = at_speed(mix, if policy == "nucore" { 1.2 } else { 1.0 });
+                run.apps[0].mean_cpus = cores;
+                run
+            })
+        };
+        let tables = [of("nucore-amd", 24.0), of("nucore-intel", 32.0)];
+        let b = book(&tables);
+        near(nucore_over(&b, "linux"), 1.2);
+        near(nucore_gain(&b, "nucore-amd", "streamcluster"), 1.2);
+        // Half of 48 and all of 32.
+        near(nucore_cores(&b), 0.75);
+        assert_eq!(nucore_over(&book(&tables[..1]), "linux"), None);
+    }
+}

@@ -250,3 +250,64 @@ pub(super) const TARGETS: &[Target] = &[
         ],
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::examples::{suite, table_of};
+    use super::super::book::tests::{book, near};
+    use super::*;
+
+    #[test]
+    fn sam_is_that_of_single_tasks_where_the_protocol_has_it() {
+        let with = suite(FIG5, &["SGD"], &["sam", "sam-per-task"]);
+        let without = suite(FIG5, &["SGD"], &["sam"]);
+        let named = |suite| {
+            let tables = [table_of(suite, &|_, _| 1.0)];
+            sam(&book(&tables), FIG5)
+        };
+        assert_eq!(named(&with), "sam-per-task");
+        assert_eq!(named(&without), "sam");
+    }
+
+    #[test]
+    fn of_figure_5_the_first_eleven_mixes_are_those_in_which_all_share() {
+        let names: Vec<String> = (0..13).map(|at| format!("{} SGD", at + 1)).collect();
+        let mixes: Vec<&str> = names.iter().map(String::as_str).collect();
+        let suite = suite(FIG5, &mixes, &["sam_mph", "linux"]);
+        let tables = [table_of(&suite, &|mix, policy| {
+            let late = mix == "12 SGD" || mix == "13 SGD";
+            match policy {
+                "linux" => 0.5,
+                _ if late => 5.0,
+                _ => 0.6,
+            }
+        })];
+        near(sharing_mixes(&book(&tables), "sam_mph", "linux"), 0.2);
+    }
+
+    #[test]
+    fn the_least_and_the_greatest_gain_are_those_of_single_mixes() {
+        let suite = suite(FIG6, &["SGD", "ALS", "SVD"], &["sam_mph", "linux"]);
+        let tables = [table_of(&suite, &|mix, policy| match (mix, policy) {
+            (_, "linux") => 0.5,
+            ("SGD", _) => 0.6,
+            ("ALS", _) => 0.8,
+            _ => 0.7,
+        })];
+        near(extreme(&book(&tables), f64::min), 0.2);
+        near(extreme(&book(&tables), f64::max), 0.6);
+    }
+
+    #[test]
+    fn what_a_threshold_does_is_told_of_the_same_mix_with_the_usual_one() {
+        let of = |name, speed| {
+            let suite = suite(name, &["20 SGD"], &["sam_mph"]);
+            table_of(&suite, &move |_, _| speed)
+        };
+        let tables = [of("sam-sens-ipc-low", 0.72), of(FIG4, 0.9)];
+        let b = book(&tables);
+        near(sensitivity(&b, "sam-sens-ipc-low", FIG4, "20 SGD"), -0.2);
+        assert_eq!(sensitivity(&b, "sam-sens-ipc-low", FIG4, "20 PMF"), None);
+        assert_eq!(sensitivity(&b, "sam-sens-ipc-low", FIG5, "20 SGD"), None);
+    }
+}
