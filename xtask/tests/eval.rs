@@ -81,7 +81,7 @@ fn an_evaluation_that_is_stopped_reports_what_is_finished_and_goes_on_from_there
 #[test]
 fn what_cannot_be_evaluated_is_told_before_anything_is_computed() {
     let kept = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["--suite", "fig9"], "unknown suite \"fig9\": give all"),
         (
             &["--mix", "SGD", "--machine", "pdp11"],
@@ -103,7 +103,7 @@ fn what_cannot_be_evaluated_is_told_before_anything_is_computed() {
         ),
         (
             &["--mix", "SGD", "--json", "/no/x.json"],
-            "another file with --json",
+            "--json: cannot write to /no/x.json; choose another file",
         ),
         (
             &["--mix", "SGD", "--set", "decisions=1"],
@@ -113,6 +113,34 @@ fn what_cannot_be_evaluated_is_told_before_anything_is_computed() {
             &["--mix", "SGD", "--set", "ALS.st=0"],
             "no mix has a program \"ALS\"",
         ),
+        (
+            &["--mix", "SGD", "--policy", "linux,linus"],
+            "unknown policy \"linus\": give one of linux",
+        ),
+        (
+            &["--mix", "SGD", "--out", "/dev/null"],
+            "write to /dev/null: give another folder with --out",
+        ),
+        (
+            &["--mix", "SGD", "--summary", "/no/x.json"],
+            "--summary: cannot write to /no/x.json; choose another file",
+        ),
+        (
+            &["--mix", "SGD", "--json", "/tmp/x", "--summary", "/tmp/x"],
+            "both name /tmp/x: give two files",
+        ),
+        (
+            &["--suite", "mapper", "--follow"],
+            "--follow: only with --mix",
+        ),
+        (
+            &["--mix", "SGD", "--apps", "/no/apps.toml"],
+            "--apps: read /no/apps.toml: give another file",
+        ),
+        (
+            &["--mix", "SGD", "--machines", "/no/machines.toml"],
+            "--machines: read /no/machines.toml: give another file",
+        ),
     ];
     for (arguments, mend) in cases {
         let output = eval(kept.path()).args(arguments).output().unwrap();
@@ -121,4 +149,223 @@ fn what_cannot_be_evaluated_is_told_before_anything_is_computed() {
         assert!(told.contains(mend), "{arguments:?}: {told}");
     }
     assert_eq!(finished(kept.path()), 0);
+}
+
+/// What is printed by a run that has to succeed.
+fn printed(kept: &Path, arguments: &[&str]) -> String {
+    let output = eval(kept).args(arguments).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What is told of a run that has to fail.
+fn refused(kept: &Path, arguments: &[&str]) -> String {
+    let output = eval(kept).args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// An entry of a file of presets under another name.
+fn preset(file: &str, name: &str, own: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/sim/presets");
+    let text = std::fs::read_to_string(folder.join(file)).unwrap();
+    let from = text.find(&format!("\n[{name}]\n")).unwrap() + 1;
+    let entry = text[from..].split("\n\n").next().unwrap();
+    entry.replace(&format!("[{name}]"), &format!("[{own}]")) + "\n"
+}
+
+#[test]
+fn a_program_of_the_users_own_runs_beside_those_of_the_papers() {
+    let kept = tempfile::tempdir().unwrap();
+    let apps = kept.path().join("mine.toml");
+    std::fs::write(&apps, preset("apps.toml", "SGD", "OWN")).unwrap();
+    let apps = apps.to_str().unwrap();
+    let run = |mix| {
+        let arguments = [
+            "--mix", mix, "--apps", apps, "--policy", "linux", "--seeds", "1",
+        ];
+        printed(kept.path(), &arguments)
+    };
+    let own = run("20 OWN, 20 ALS");
+    assert!(own.contains("OWN 0.") && own.contains("ALS 0."), "{own}");
+    assert!(own.contains(&format!("--apps {apps}")), "{own}");
+    // It does what the program does of which it is a copy.
+    let line = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with("geometric mean"));
+        line.unwrap().to_owned()
+    };
+    assert_eq!(line(&own), line(&run("20 SGD, 20 ALS")));
+}
+
+#[test]
+fn a_machine_of_the_users_own_is_used_and_holds_as_many_programs_as_it_has_cpus() {
+    let kept = tempfile::tempdir().unwrap();
+    let machines = kept.path().join("small.toml");
+    let small = preset("machines.toml", "ivb40", "small").replace("_core = 2", "_core = 1");
+    let small = small.replace("cores_per_socket = 10", "cores_per_socket = 2");
+    std::fs::write(&machines, small).unwrap();
+    let arguments = |mix| {
+        [
+            "--mix",
+            mix,
+            "--machine",
+            "small",
+            "--machines",
+            machines.to_str().unwrap(),
+            "--policy",
+            "fair",
+            "--seeds",
+            "1",
+        ]
+    };
+    let told = printed(kept.path(), &arguments("SGD, ALS"));
+    assert!(told.contains("(small, in the model)"), "{told}");
+    assert!(told.contains("SGD") && told.contains("on 2 CPUs"), "{told}");
+    printed(kept.path(), &arguments("SGD, SGD, SGD, SGD"));
+    let told = refused(kept.path(), &arguments("SGD, SGD, SGD, SGD, SGD"));
+    assert!(
+        told.contains("has 5 programs, but small only 4 CPUs: leave some out"),
+        "{told}"
+    );
+}
+
+#[test]
+fn results_are_kept_until_the_inputs_or_the_program_change_and_a_fresh_run_uses_none() {
+    let kept = tempfile::tempdir().unwrap();
+    let mix = [
+        "--mix",
+        "20 SGD, 20 ALS",
+        "--policy",
+        "fair,mapper",
+        "--seeds",
+        "1",
+    ];
+    let run = |more: &[&str]| printed(kept.path(), &[&mix, more].concat());
+    let first = run(&[]);
+    assert!(first.contains("; 2 runs, 0 of them kept"), "{first}");
+    let second = run(&[]);
+    assert!(second.contains("; 2 runs, 2 of them kept"), "{second}");
+    let fresh = run(&["--fresh"]);
+    assert!(fresh.contains("; 2 runs, 0 of them kept"), "{fresh}");
+    let numbers = |text: &str| text.split("\nprotocol").next().unwrap().to_owned();
+    assert_eq!(numbers(&second), numbers(&first));
+    assert_eq!(
+        numbers(&fresh),
+        numbers(&first),
+        "nothing is left to chance"
+    );
+    // Another number of the model, and another policy: what is meant by fair stays.
+    let changed = run(&["--set", "spin_wait*=2"]);
+    assert!(changed.contains("; 2 runs, 0 of them kept"), "{changed}");
+    let promise = run(&["--qos", "0.8"]);
+    assert!(promise.contains("; 2 runs, 1 of them kept"), "{promise}");
+
+    // A program that differs by one byte may compute something else.
+    let other = kept.path().join("xtask");
+    let mut program = std::fs::read(env!("CARGO_BIN_EXE_xtask")).unwrap();
+    program.push(0);
+    std::fs::write(&other, program).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&other, mode).unwrap();
+    let output = Command::new(&other)
+        .arg("eval")
+        .args(mix)
+        .env("CARGO_TARGET_DIR", kept.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("; 2 runs, 0 of them kept"), "{told}");
+}
+
+#[test]
+fn what_is_given_twice_counts_once() {
+    let kept = tempfile::tempdir().unwrap();
+    let numbers = |arguments: &[&str]| {
+        let text = printed(kept.path(), &[arguments, &["--seeds", "1"]].concat());
+        text.split("\nprotocol").next().unwrap().to_owned()
+    };
+    let once = numbers(&["--mix", "SGD", "--policy", "linux,fair"]);
+    assert!(once.contains("1.000"), "{once}");
+    assert_eq!(
+        numbers(&["--mix", "SGD", "--policy", "linux,fair,linux"]),
+        once
+    );
+    assert_eq!(
+        numbers(&["--mix", "SGD", "--mix", "SGD", "--policy", "linux,fair"]),
+        once
+    );
+    let fair = ["--suite", "mapper-fig7", "--policy", "fair"];
+    assert_eq!(
+        numbers(&[fair.as_slice(), &["--suite", "mapper-fig7"]].concat()),
+        numbers(&fair)
+    );
+}
+
+#[test]
+fn a_page_is_headed_by_published_numbers_only_where_a_suite_was_held_against_them() {
+    let kept = tempfile::tempdir().unwrap();
+    let head = |arguments: &[&str]| {
+        let out = tempfile::tempdir().unwrap();
+        let folder = ["--seeds", "1", "--out", out.path().to_str().unwrap()];
+        printed(kept.path(), &[arguments, &folder].concat());
+        let page = std::fs::read_to_string(out.path().join("eval.html")).unwrap();
+        let from = page.find("<h1>").unwrap();
+        page[from + 4..page.find("</h1>").unwrap()].to_owned()
+    };
+    assert_eq!(
+        head(&["--mix", "20 SGD, 20 ALS", "--policy", "linux,fair"]),
+        "Policies compared, without published numbers"
+    );
+    let suite = head(&["--suite", "nucore-intel", "--policy", "nucore,linux"]);
+    assert!(
+        suite.ends_with("published numbers came out inside their band"),
+        "{suite}"
+    );
+    assert!(!suite.starts_with("0 of 0"), "{suite}");
+}
+
+#[test]
+fn the_summary_has_the_means_the_published_numbers_and_what_was_changed() {
+    let kept = tempfile::tempdir().unwrap();
+    let file = kept.path().join("summary.json");
+    let arguments = [
+        "--suite",
+        "nucore-intel",
+        "--policy",
+        "nucore,linux",
+        "--seeds",
+        "1",
+        "--summary",
+        file.to_str().unwrap(),
+    ];
+    printed(kept.path(), &arguments);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(summary["left_out"], 0);
+    assert_eq!(summary["protocol_sha256"].as_str().unwrap().len(), 64);
+    let settings = summary["settings"].as_array().unwrap();
+    assert!(settings.contains(&"--seeds 1".into()), "{settings:?}");
+    assert!(summary["overall"]["nucore-intel"]["nucore"].is_f64());
+    let targets = summary["targets"].as_array().unwrap();
+    let of = |id: &str| targets.iter().find(|line| line["id"] == id).unwrap();
+    assert_eq!(
+        (of("NC-1")["uses"].as_str(), of("NC-1")["verdict"].as_str()),
+        (Some("exact"), Some("inside"))
+    );
+    assert!(of("MP-4")["model"].is_null() && of("MP-4")["verdict"] == "not_run");
+    // An evaluation that fails leaves no file where none was.
+    let none = kept.path().join("none.json");
+    refused(
+        kept.path(),
+        &[
+            "--mix",
+            "SGD",
+            "--out",
+            "/proc/no",
+            "--summary",
+            none.to_str().unwrap(),
+        ],
+    );
+    assert!(!none.exists());
 }

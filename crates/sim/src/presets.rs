@@ -28,7 +28,7 @@ pub enum PresetError {
         known: Vec<String>,
     },
     /// The file is not of the form of the presets.
-    #[error("{0}")]
+    #[error(transparent)]
     Syntax(#[from] toml::de::Error),
     /// An application that cannot be.
     #[error(transparent)]

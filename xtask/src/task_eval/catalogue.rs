@@ -1,9 +1,10 @@
 //! The machines and applications that an evaluation may name: the presets, and the user's own.
 
 use anyhow::{Context as _, bail};
-use mapper_sim::presets::{self, Apps, Machines};
+use mapper_sim::presets::{self, Apps, Machines, PresetError};
 use mapper_sim::{Machine, MachineSpec};
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -30,19 +31,17 @@ impl Catalogue {
 
     /// Adds the applications of a file, which is written like the presets.
     pub(super) fn add_apps(&mut self, path: &Path) -> anyhow::Result<()> {
-        let place = || format!("read applications from {}", path.display());
-        let text = fs::read_to_string(path).with_context(place)?;
-        self.apps
-            .extend(presets::read_apps(&text).with_context(place)?);
+        let own = own(path, "applications", "apps", presets::read_apps)?;
+        self.apps.extend(own);
         Ok(())
     }
 
     /// Adds the machines of a file, which is written like the presets.
     pub(super) fn add_machines(&mut self, path: &Path) -> anyhow::Result<()> {
-        let place = || format!("read machines from {}", path.display());
-        let text = fs::read_to_string(path).with_context(place)?;
-        for (name, spec) in presets::read_machines(&text).with_context(place)? {
-            Machine::new(&name, spec.clone()).with_context(place)?;
+        let own: Machines = own(path, "machines", "machines", presets::read_machines)?;
+        for (name, spec) in own {
+            Machine::new(&name, spec.clone())
+                .with_context(|| format!("read machines from {}", path.display()))?;
             self.machines.insert(name, spec);
         }
         Ok(())
@@ -63,6 +62,28 @@ impl Catalogue {
     pub(super) const fn digests(&self) -> &Digests {
         &self.digests
     }
+}
+
+/// What a file of the user's has, which is written like a file of presets.
+fn own<T>(
+    path: &Path,
+    what: &str,
+    presets: &str,
+    read: fn(&str) -> Result<BTreeMap<String, T>, PresetError>,
+) -> anyhow::Result<BTreeMap<String, T>> {
+    let place = || {
+        format!(
+            "read {what} from {}, which is to be written like crates/sim/presets/{presets}.toml",
+            path.display()
+        )
+    };
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("--{presets}: read {}: give another file", path.display()))?;
+    let found = read(&text).with_context(place)?;
+    if found.is_empty() {
+        bail!("{}: there are none", place());
+    }
+    Ok(found)
 }
 
 /// Hashes of what the presets say, for the protocol.
@@ -150,5 +171,55 @@ mod tests {
         let own = catalogue.apps["SGD"].clone();
         catalogue.apps.insert("mine".into(), own);
         assert_eq!(*catalogue.digests(), before);
+    }
+
+    /// What is told of a file with this text.
+    fn refused(text: &str, add: fn(&mut Catalogue, &Path) -> anyhow::Result<()>) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        let done = add(&mut Catalogue::presets().unwrap(), file.path());
+        format!("{:#}", done.unwrap_err())
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_told_once_with_its_place_and_the_form() {
+        let apps = refused("[X]\nipc0 = 1.0\n", Catalogue::add_apps);
+        for part in ["line 1", "missing field", "crates/sim/presets/apps.toml"] {
+            assert_eq!(apps.matches(part).count(), 1, "{part}: {apps}");
+        }
+        let machines = refused("[M]\nsockets = x\n", Catalogue::add_machines);
+        for part in ["line 2", "crates/sim/presets/machines.toml"] {
+            assert_eq!(machines.matches(part).count(), 1, "{part}: {machines}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_cannot_be_is_refused_with_its_name() {
+        let presets = include_str!("../../../crates/sim/presets/machines.toml");
+        let none = presets.replacen("sockets = 4", "sockets = 0", 1);
+        let told = refused(&none, Catalogue::add_machines);
+        assert!(told.contains("\"hsw80\": sockets is 0"), "{told}");
+    }
+
+    #[test]
+    fn a_file_of_nothing_is_refused() {
+        assert!(refused("", Catalogue::add_apps).contains("there are none"));
+        assert!(refused("# later", Catalogue::add_machines).contains("there are none"));
+    }
+
+    #[test]
+    fn a_program_of_the_users_takes_the_place_of_a_preset_of_its_name_and_others_stay() {
+        let presets = include_str!("../../../crates/sim/presets/apps.toml");
+        let own = presets.replacen("ipc0 = 1.3", "ipc0 = 1.1", 1);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), own).unwrap();
+        let (before, mut after) = (Catalogue::presets().unwrap(), Catalogue::presets().unwrap());
+        after.add_apps(file.path()).unwrap();
+        assert_ne!(after.apps["SGD"], before.apps["SGD"]);
+        assert_eq!(after.apps["ALS"], before.apps["ALS"]);
+        assert_eq!(
+            after.apps["mg-resid"], before.apps["mg-resid"],
+            "of another file"
+        );
     }
 }

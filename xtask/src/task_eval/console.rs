@@ -55,11 +55,20 @@ pub(super) fn suite(table: &SuiteTable) -> String {
     if table.incomplete > 0 {
         let _ = writeln!(
             out,
-            "{} mixes left out: stopped before they were done",
-            table.incomplete
+            "{} left out: stopped before all of its runs were done",
+            counted(table.incomplete, "mix")
         );
     }
     out
+}
+
+/// So many of something.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    match (count, what.ends_with('x')) {
+        (1, _) => format!("1 {what}"),
+        (_, true) => format!("{count} {what}es"),
+        (_, false) => format!("{count} {what}s"),
+    }
 }
 
 /// The programs of every mix, for a look at few mixes.
@@ -252,7 +261,14 @@ mod tests {
         assert!(!super::suite(&table).contains("left out"));
         table.mixes.pop();
         table.incomplete = 1;
-        assert!(super::suite(&table).contains("1 mixes left out: stopped"));
+        assert!(super::suite(&table).contains("1 mix left out: stopped"));
+    }
+
+    #[test]
+    fn one_is_told_in_the_singular() {
+        assert_eq!(counted(1, "mix"), "1 mix");
+        assert_eq!(counted(2, "mix"), "2 mixes");
+        assert_eq!(counted(0, "run"), "0 runs");
     }
 
     #[test]

@@ -146,14 +146,6 @@ impl Store {
     }
 }
 
-/// The same for a file, which is left as it is, or empty where there was none.
-pub(super) fn check_file(file: &Path, flag: &str) -> anyhow::Result<()> {
-    let opened = fs::OpenOptions::new().append(true).create(true).open(file);
-    opened
-        .map(drop)
-        .with_context(|| format!("write to {}: give another file with {flag}", file.display()))
-}
-
 /// Makes sure that a folder can be written before hours are spent on what goes there.
 pub(super) fn check_writable(folder: &Path) -> anyhow::Result<()> {
     let place = || {

@@ -98,7 +98,10 @@ fn arrival_s(text: &str) -> anyhow::Result<f64> {
 fn threads(text: &str) -> anyhow::Result<u32> {
     match text.parse::<u32>() {
         Ok(count @ 1..=4096) => Ok(count),
-        _ => bail!("{text:?} is no number of threads; give 1 to 4096"),
+        _ => bail!(
+            "{text:?} is no number of threads; give 1 to 4096, and write programs between commas, like \
+             \"20 SGD, 20 BSGD\""
+        ),
     }
 }
 
@@ -243,6 +246,7 @@ mod tests {
         assert!(told("20 SGD,").contains("program 2: nothing there"));
         assert!(told("0 SGD").contains("\"0\" is no number of threads"));
         assert!(told("many SGD").contains("\"many\" is no number"));
+        assert!(told("SGD; ALS").contains("between commas"));
         assert!(told("20").contains("names no program"));
         assert!(told("20 SDG").contains("unknown application \"SDG\": give one of ALS"));
     }

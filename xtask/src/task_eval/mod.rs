@@ -29,7 +29,7 @@ mod timeline;
 mod validity;
 mod validity_own;
 
-use crate::corun::output::tell;
+use crate::corun::output::{OutputFile, tell};
 use crate::workspace;
 use anyhow::{Context as _, bail};
 use catalogue::Catalogue;
@@ -110,9 +110,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return run_live(args);
     }
     args.live.check_unused()?;
-    if let (Some(machine), []) = (&args.machine, &*args.mix) {
-        bail!("--machine {machine}: only with --mix; each suite has its own machine");
-    }
+    check_together(args)?;
     let mut catalogue = Catalogue::presets()?;
     let path = args
         .protocol
@@ -143,7 +141,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for suite in protocol.suites(&names)? {
         let mut suite = suite.clone();
         if !args.policy.is_empty() {
-            suite.policies.clone_from(&args.policy);
+            suite.policies = once_each(&args.policy);
         }
         plan.add(&suite, &protocol, &catalogue, &changes)?;
     }
@@ -151,7 +149,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let policies = if args.policy.is_empty() {
             ["linux", "fair", "mapper"].map(String::from).to_vec()
         } else {
-            args.policy.clone()
+            once_each(&args.policy)
         };
         let teams = if args.follow {
             TeamsName::Follow
@@ -159,7 +157,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             TeamsName::Fixed
         };
         let machine = args.machine.as_deref().unwrap_or(USUAL_MACHINE);
-        let suite = plan::ad_hoc(&args.mix, machine, &policies, teams);
+        let suite = plan::ad_hoc(&once_each(&args.mix), machine, &policies, teams);
         plan.add(&suite, &protocol, &catalogue, &changes)?;
     }
     for setting in &args.set {
@@ -168,12 +166,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(folder) = &args.out {
         execute::check_writable(folder)?;
     }
-    if let Some(file) = &args.json {
-        execute::check_file(file, "--json")?;
-    }
-    if let Some(file) = &args.summary {
-        execute::check_file(file, "--summary")?;
-    }
+    let claim = |file: &Option<PathBuf>, flag| {
+        let claimed = file.as_deref().map(OutputFile::claim).transpose();
+        claimed.context(flag)
+    };
+    let json_file = claim(&args.json, "--json")?;
+    let summary_file = claim(&args.summary, "--summary")?;
     execute::stop_at_signal()?;
     let done = execute::execute(&plan, args.fresh)?;
     let checks = if wants_validity && done.left_out == 0 {
@@ -213,11 +211,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let budget = protocol.budget_told();
     // Files first: whoever reads the terminal may go away.
-    if let Some(path) = &args.json {
-        write(path, &json)?;
+    if let Some(file) = json_file {
+        file.write(&json)?;
     }
-    if let Some(path) = &args.summary {
-        write(path, &summary::summary(&evaluation)?)?;
+    if let Some(file) = summary_file {
+        file.write(&summary::summary(&evaluation)?)?;
     }
     if let Some(folder) = &args.out {
         let cpus = |machine: &str| {
@@ -251,14 +249,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     text += &console::targets(&lines);
     let _ = writeln!(
         text,
-        "\nprotocol {} version {}, sha256 {}{}; {} runs, {} of them kept from earlier",
+        "\nprotocol {} version {}, sha256 {}{}; {}, {} of them kept from earlier",
         path.display(),
         protocol.version,
         protocol.sha256,
         budget
             .as_deref()
             .map_or_else(String::new, |budget| format!("; {budget}")),
-        done.results.len(),
+        console::counted(done.results.len(), "run"),
         done.kept
     );
     if !settings.is_empty() {
@@ -269,7 +267,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         );
     }
     if left_out > 0 {
-        let _ = writeln!(text, "stopped: {left_out} runs left out");
+        let _ = writeln!(
+            text,
+            "stopped: {} left out",
+            console::counted(left_out, "run")
+        );
         if wants_validity && findings.is_empty() {
             text += "the checks of the model itself (--suite validity) are not judged before all of their runs \
                      are done\n";
@@ -299,6 +301,38 @@ const fn go_on(fresh: bool) -> &'static str {
     } else {
         "they are kept; the same command goes on from there"
     }
+}
+
+/// Refuses what would be left out of account without a word.
+fn check_together(args: &Args) -> anyhow::Result<()> {
+    if args.mix.is_empty() {
+        if let Some(machine) = &args.machine {
+            bail!("--machine {machine}: only with --mix; each suite has its own machine");
+        }
+        if args.follow {
+            bail!("--follow: only with --mix; each suite says itself whether programs follow");
+        }
+    }
+    if let (Some(json), Some(summary)) = (&args.json, &args.summary)
+        && json == summary
+    {
+        bail!(
+            "--json and --summary both name {}: give two files, as each is written whole",
+            json.display()
+        );
+    }
+    Ok(())
+}
+
+/// What was given twice counts once, where it stood first.
+fn once_each(given: &[String]) -> Vec<String> {
+    let mut once: Vec<String> = Vec::new();
+    for name in given {
+        if !once.contains(name) {
+            once.push(name.clone());
+        }
+    }
+    once
 }
 
 fn run_live(args: &Args) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ use super::policies::{self, Kind};
 use super::protocol::{Mean, MethodName, Protocol, Relative, Suite, TeamsName};
 use super::run_spec::RunSpec;
 use super::setting::Setting;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use mapper_sim::Machine;
 use std::collections::BTreeMap;
 
@@ -71,6 +71,14 @@ impl Plan {
             .machine(&suite.machine)
             .with_context(|| format!("suite {}", suite.name))?;
         let checked = Machine::new(&suite.machine, machine.clone())?;
+        for (at, name) in suite.policies.iter().enumerate() {
+            if suite.policies[..at].contains(name) {
+                bail!(
+                    "suite {} names policy {name} twice: leave one out",
+                    suite.name
+                );
+            }
+        }
         let promised = changes.qos.or(suite.qos).unwrap_or(protocol.qos);
         let mut mixes = Vec::new();
         for text in &suite.mixes {
@@ -511,6 +519,11 @@ mod tests {
         assert!(
             unknown.contains("\"linus\"") && unknown.contains("mapper-next"),
             "{unknown}"
+        );
+        let twice = told(&suite("s", &["SGD"], &["linux", "fair", "linux"]));
+        assert!(
+            twice.contains("suite s names policy linux twice"),
+            "{twice}"
         );
         let machine = told(&Suite {
             machine: "cray".into(),

@@ -189,7 +189,7 @@ impl Protocol {
         if names.iter().any(|name| name == "all") {
             return Ok(self.suites.iter().collect());
         }
-        let mut found = Vec::new();
+        let mut found: Vec<&Suite> = Vec::new();
         for name in names {
             let matching: Vec<&Suite> = self
                 .suites
@@ -204,7 +204,12 @@ impl Protocol {
                     known.join(", ")
                 );
             }
-            found.extend(matching);
+            // A suite that several names mean is run and counted once.
+            for suite in matching {
+                if !found.contains(&suite) {
+                    found.push(suite);
+                }
+            }
         }
         Ok(found)
     }
@@ -236,6 +241,37 @@ mod tests {
         assert_eq!(numbers, (1..=versions.len()).collect::<Vec<_>>());
         let (newest, _) = versions.last().unwrap();
         assert_eq!(*newest, workspace::root().join(super::super::PROTOCOL));
+    }
+
+    /// Names of the suites that these names mean.
+    fn meant(names: &[&str]) -> anyhow::Result<Vec<String>> {
+        let (_, newest) = versions().pop().unwrap();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let suites = newest.suites(&names)?;
+        Ok(suites.into_iter().map(|suite| suite.name.clone()).collect())
+    }
+
+    #[test]
+    fn a_suite_is_meant_by_its_name_or_by_how_that_begins_and_counts_once() {
+        assert_eq!(meant(&["sam-fig5"]).unwrap(), ["sam-fig5"]);
+        let sam = meant(&["sam"]).unwrap();
+        assert!(sam.len() > 4 && sam.iter().all(|name| name.starts_with("sam-")));
+        assert_eq!(
+            meant(&["sam-fig5", "sam", "sam-fig5"]).unwrap().len(),
+            sam.len()
+        );
+        let all = meant(&["all", "sam"]).unwrap();
+        let (_, newest) = versions().pop().unwrap();
+        assert_eq!(all.len(), newest.suites.len());
+    }
+
+    #[test]
+    fn half_a_word_means_no_suite() {
+        let error = meant(&["sa"]).unwrap_err().to_string();
+        assert!(
+            error.contains("\"sa\"") && error.contains("sam-fig5"),
+            "{error}"
+        );
     }
 
     #[test]
