@@ -27,12 +27,12 @@ use std::path::PathBuf;
 /// Milliseconds a thread of libomp spins before it sleeps, the least above none. It yields its CPU
 /// as it spins, so spinning costs little where threads share a CPU, and sleeping at once costs half
 /// as much again where each has its own.
-pub(crate) const BLOCK_TIME: &str = "1";
+const BLOCK_TIME: &str = "1";
 
 /// libomp sets the affinity of each of its threads to the CPUs the program starts with, even when it
 /// is not to bind any. The kernel keeps such a wish: the thread would never run on a CPU that the
 /// program is given later. Only `disabled` makes libomp leave affinity alone.
-pub(crate) const AFFINITY: &str = "disabled";
+const AFFINITY: &str = "disabled";
 
 /// By these a user says where threads shall run.
 const BINDING: [&str; 4] = [
@@ -94,6 +94,13 @@ impl Assignment {
         text.push("=");
         text.push(value);
         CString::new(text.into_encoded_bytes()).ok().map(Self)
+    }
+
+    /// Name and value.
+    pub(crate) fn parts(&self) -> (&OsStr, &OsStr) {
+        let (name, value) = self.0.to_bytes().split_at(self.name().len());
+        let name = name.strip_suffix(b"=").unwrap_or(name);
+        (OsStr::from_bytes(name), OsStr::from_bytes(value))
     }
 
     /// The variable's name with the equals sign.

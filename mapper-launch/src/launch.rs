@@ -130,6 +130,10 @@ fn check_teams(
         command: &wishes.command,
         shim,
         catalogue,
+        environment,
+        threads: wishes.threads,
+        schedule: wishes.schedule,
+        cpus: wishes.spec.cpus,
     };
     check.run()?;
     Ok(0)

@@ -141,7 +141,7 @@ fn not_run(name: &OsStr, error: Errno) -> Failure {
         Errno::EISDIR => (NOT_EXECUTABLE, "is a directory, not a program".to_owned()),
         Errno::EACCES => (
             NOT_EXECUTABLE,
-            "permission denied; is it executable (chmod +x)?".to_owned(),
+            "permission denied; is it a regular file and executable (chmod +x)?".to_owned(),
         ),
         Errno::E2BIG => (
             NOT_EXECUTABLE,
@@ -188,8 +188,14 @@ fn places(name: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
 
 fn executable(place: &Path) -> Result<(), Errno> {
     access(place, AccessFlags::X_OK)?;
-    if place.is_dir() {
+    let kind = std::fs::metadata(place)
+        .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(Errno::EACCES as i32)))?;
+    if kind.is_dir() {
         return Err(Errno::EISDIR);
+    }
+    // To look into a pipe would be to wait for somebody who writes to it.
+    if !kind.is_file() {
+        return Err(Errno::EACCES);
     }
     Ok(())
 }
@@ -239,6 +245,8 @@ mod tests {
         assert_eq!(find("d", &[&folder]).unwrap_err().status, 126);
         assert_eq!(find("/no/p", &[&folder]).unwrap_err().status, 127);
         assert_eq!(find("p/x", &[&folder]).unwrap_err().status, 127);
+        nix::unistd::mkfifo(&folder.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(find("pipe", &[&folder]).unwrap_err().status, 126);
     }
 
     #[test]

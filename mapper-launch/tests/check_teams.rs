@@ -123,6 +123,38 @@ fn auto_uses_the_fastest_safe_mode_of_this_very_program() {
     assert!(said.contains("has not been checked"), "{said}");
 }
 
+#[test]
+fn a_program_that_prints_without_end_is_judged_by_its_status_and_fills_no_memory() {
+    let bench = Bench::new();
+    let script = bench.script("head -c 70000000 /dev/zero; [ \"$MAPPER_TEAMS\" != follow ]");
+    let outcome = bench.check(&script);
+    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    let said = outcome.stdout;
+    assert!(said.contains("prints more than 64 MiB"), "{said}");
+    assert!(said.contains("virtual  safe"), "{said}");
+    assert!(said.contains("follow   not safe: exit status 1"), "{said}");
+}
+
+#[test]
+fn threads_schedule_and_waiting_are_those_of_a_launch() {
+    let bench = Bench::new();
+    let script = bench.script(
+        r#"echo "$OMP_NUM_THREADS $MAPPER_SCHEDULE $KMP_BLOCKTIME ${GOMP_SPINCOUNT-unset}" >> "$0.seen""#,
+    );
+    let mut launch = bench.launch();
+    launch
+        .env("OMP_WAIT_POLICY", "passive")
+        .args(["--threads", "3", "--schedule", "adaptive"])
+        .args(["--check-teams", "--"])
+        .arg(&script);
+    let outcome = run(&mut launch);
+    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    let seen = std::fs::read_to_string(bench.folder.path().join("program.seen")).unwrap();
+    let runs: Vec<_> = seen.lines().collect();
+    assert_eq!(runs.first(), Some(&"3   unset"), "plainly");
+    assert_eq!(runs.last(), Some(&"3 adaptive  unset"), "managed");
+}
+
 /// The modes in which a program was asked for at the daemon.
 fn modes_asked_for(stage: &Stage) -> Vec<TeamMode> {
     let seen = stage.daemon().seen();

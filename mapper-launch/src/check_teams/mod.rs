@@ -4,7 +4,7 @@
 //! The program is run plainly a few times, then in each mode on one CPU and under an allocation that
 //! changes every 300 µs; no daemon is needed ([`trial`]). A mode is *safe* if the program ended as
 //! plainly every time, and printed the same. If it does not print the same twice by itself, only the
-//! exit status is compared, and that is said. Of the safe modes the *fastest* is the one with the
+//! exit status is compared, and that is said; so it is where it prints more than can be kept. Of the safe modes the *fastest* is the one with the
 //! shortest run on one CPU, if it is faster than those before it by more than [`WORTH`]. All of them start with as many threads as there
 //! are CPUs: what counts is how they fare when CPUs are taken from them.
 //!
@@ -23,12 +23,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use mapper_model::TeamMode;
+use mapper_control::schema::{Schedule, Threads};
+use mapper_model::{CpuRange, TeamMode};
 
 use crate::catalogue::{Catalogue, Entry};
+use crate::environment::Environment;
 use crate::identity::Identity;
 use mapper_abi::stand_in::Allocations;
-use trial::{Outcome, Parallelism, Trial};
+use trial::{MOST_OUTPUT, Outcome, Parallelism, Printed, Trial};
 
 /// Plain runs, and managed ones under changing allocations.
 const RUNS: u32 = 3;
@@ -60,6 +62,14 @@ pub(crate) struct Check<'a> {
     pub(crate) shim: PathBuf,
     /// Where the result goes.
     pub(crate) catalogue: Catalogue,
+    /// What the launcher was started with.
+    pub(crate) environment: &'a Environment,
+    /// `--threads`, if given.
+    pub(crate) threads: Option<Threads>,
+    /// `--schedule`, if given.
+    pub(crate) schedule: Option<Schedule>,
+    /// `--min-cpus`, `--max-cpus`.
+    pub(crate) cpus: CpuRange,
 }
 
 /// What came of a mode.
@@ -86,9 +96,52 @@ impl fmt::Display for Finding {
 /// How plain runs compare with one another.
 struct Plain {
     status: String,
-    /// What is printed, if it is always the same.
-    printed: Option<Vec<u8>>,
+    printed: Compared,
     slowest: Duration,
+}
+
+/// What is compared of that which a program prints.
+enum Compared {
+    /// All of it: this is always the same.
+    All(Vec<u8>),
+    /// Nothing, as it differs by itself.
+    Varies,
+    /// Nothing, as it is too much.
+    TooMuch,
+}
+
+impl Compared {
+    fn of(printed: Printed) -> Self {
+        match printed {
+            Printed::All(bytes) => Self::All(bytes),
+            Printed::TooMuch => Self::TooMuch,
+        }
+    }
+
+    /// With what a further plain run printed.
+    fn and(self, printed: Printed) -> Self {
+        match (self, printed) {
+            (Self::TooMuch, _) | (_, Printed::TooMuch) => Self::TooMuch,
+            (Self::All(before), Printed::All(now)) if before == now => Self::All(before),
+            (Self::All(_) | Self::Varies, Printed::All(_)) => Self::Varies,
+        }
+    }
+}
+
+impl fmt::Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All(_) => Ok(()),
+            Self::Varies => f.write_str(
+                "; it does not print the same twice, so that only the status is compared",
+            ),
+            Self::TooMuch => write!(
+                f,
+                "; it prints more than {} MiB, so that only the status is compared",
+                MOST_OUTPUT >> 20
+            ),
+        }
+    }
 }
 
 impl Check<'_> {
@@ -101,10 +154,7 @@ impl Check<'_> {
             "plainly: {}, {:.2} s{}",
             plain.status,
             plain.slowest.as_secs_f64(),
-            match plain.printed {
-                Some(_) => "",
-                None => "; it does not print the same twice, so that only the status is compared",
-            }
+            plain.printed
         ))?;
         let mut findings = Vec::new();
         for mode in MODES {
@@ -134,7 +184,7 @@ impl Check<'_> {
     }
 
     fn trial(&self, limit: Duration) -> anyhow::Result<Trial<'_>> {
-        Trial::new(self.program, self.command, &self.shim, limit)
+        Trial::new(self, limit)
     }
 
     fn plain(&self) -> anyhow::Result<Plain> {
@@ -142,7 +192,7 @@ impl Check<'_> {
         let first = trial.plainly()?;
         let mut plain = Plain {
             status: first.status,
-            printed: Some(first.printed),
+            printed: Compared::of(first.printed),
             slowest: first.elapsed,
         };
         anyhow::ensure!(
@@ -160,7 +210,7 @@ impl Check<'_> {
                 plain.status,
                 run.status
             );
-            plain.printed = plain.printed.filter(|printed| *printed == run.printed);
+            plain.printed = plain.printed.and(run.printed);
             plain.slowest = plain.slowest.max(run.elapsed);
         }
         Ok(plain)
@@ -207,8 +257,11 @@ fn differs(plain: &Plain, run: &Outcome) -> Option<String> {
     if run.status != plain.status {
         return Some(run.status.clone());
     }
-    let printed = plain.printed.as_ref()?;
-    (*printed != run.printed).then(|| "prints something else".to_owned())
+    let Compared::All(plainly) = &plain.printed else {
+        return None;
+    };
+    let same = matches!(&run.printed, Printed::All(printed) if printed == plainly);
+    (!same).then(|| "prints something else".to_owned())
 }
 
 /// The fastest of the safe modes.
@@ -236,6 +289,39 @@ fn tell(line: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_what_is_printed_only_what_is_always_the_same_is_compared() {
+        let plain = |runs: [Printed; 2]| {
+            let [first, second] = runs;
+            Plain {
+                status: SUCCESS.to_owned(),
+                printed: Compared::of(first).and(second),
+                slowest: Duration::ZERO,
+            }
+        };
+        let all = |text: &str| Printed::All(text.into());
+        let same = plain([all("a"), all("a")]);
+        let varies = plain([all("a"), all("b")]);
+        let too_much = plain([all("a"), Printed::TooMuch]);
+        assert!(too_much.printed.to_string().contains("more than 64 MiB"));
+        let run = |printed| Outcome {
+            status: SUCCESS.to_owned(),
+            printed,
+            elapsed: Duration::ZERO,
+            not_admitted: None,
+            parallelism: Parallelism::Seen,
+        };
+        for (plain, printed, alike) in [
+            (&same, all("a"), true),
+            (&same, all("b"), false),
+            (&same, Printed::TooMuch, false),
+            (&varies, all("c"), true),
+            (&too_much, all("c"), true),
+        ] {
+            assert_eq!(differs(plain, &run(printed)).is_none(), alike);
+        }
+    }
 
     #[test]
     fn a_mode_is_preferred_only_if_it_is_safe_and_clearly_faster() {

@@ -1,10 +1,9 @@
 //! One run of the program: plainly, or with the shim under an allocation of our own making.
 
-use std::ffi::{OsString, c_int};
+use std::ffi::c_int;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,8 +15,8 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::unistd::Pid;
 
-use crate::environment::AFFINITY;
-use crate::shim;
+use super::Check;
+use crate::environment::{self, Granted, Runtime, TeamWishes};
 use crate::signal_state::suffer;
 use crate::waiting::SpinTurns;
 
@@ -34,16 +33,25 @@ const ENDING: [Signal; 4] = [
 ];
 /// How long a program has to end of one before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// Output beyond this is not compared.
-const MOST_OUTPUT: u64 = 64 << 20;
+/// Output beyond this is not kept.
+pub(super) const MOST_OUTPUT: u64 = 64 << 20;
+
+/// What a program printed to standard output.
+#[derive(Debug)]
+pub(super) enum Printed {
+    /// This.
+    All(Vec<u8>),
+    /// More than [`MOST_OUTPUT`].
+    TooMuch,
+}
 
 /// What came of a run.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// How it ended, in words.
     pub(super) status: String,
-    /// What it printed to standard output.
-    pub(super) printed: Vec<u8>,
+    /// What it printed.
+    pub(super) printed: Printed,
     pub(super) elapsed: Duration,
     /// Why the shim kept real teams, if it did.
     pub(super) not_admitted: Option<String>,
@@ -62,33 +70,24 @@ pub(super) enum Parallelism {
 
 /// A program to be run.
 pub(super) struct Trial<'a> {
-    program: &'a Path,
-    command: &'a [OsString],
-    shim: &'a Path,
+    check: &'a Check<'a>,
     limit: Duration,
     cpus: Vec<usize>,
 }
 
 impl<'a> Trial<'a> {
-    pub(super) fn new(
-        program: &'a Path,
-        command: &'a [OsString],
-        shim: &'a Path,
-        limit: Duration,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn new(check: &'a Check<'a>, limit: Duration) -> anyhow::Result<Self> {
         let allowed = sched_getaffinity(Pid::from_raw(0)).context("ask for the CPUs")?;
         let cpus = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false));
         Ok(Self {
-            program,
-            command,
-            shim,
+            check,
             limit,
             cpus: cpus.collect(),
         })
     }
 
     pub(super) fn plainly(&self) -> anyhow::Result<Outcome> {
-        self.run(self.prepared(), LOOK, None)
+        self.run(self.prepared(TeamMode::Fixed, None), LOOK, None)
     }
 
     pub(super) fn managed(
@@ -96,21 +95,19 @@ impl<'a> Trial<'a> {
         mode: TeamMode,
         allocations: Allocations,
     ) -> anyhow::Result<Outcome> {
-        let mut command = self.prepared();
-        let mode = match mode {
+        let of_page = match mode {
             TeamMode::Fixed => PageTeamMode::Fixed,
             TeamMode::Follow => PageTeamMode::Follow,
             TeamMode::Virtual => PageTeamMode::Virtual,
         };
-        let mut daemon = StandIn::new(mode, &self.cpus, allocations).context("make a page")?;
-        let users = std::env::var_os("LD_PRELOAD");
-        command
-            .env("LD_PRELOAD", shim::preload(self.shim, users.as_deref()))
-            .envs(daemon.environment());
-        let users = std::env::var_os("OMP_TOOL_LIBRARIES");
-        if let Some(tools) = shim::tools(self.shim, users.as_deref()) {
-            command.env("OMP_TOOL_LIBRARIES", tools);
-        }
+        let mut daemon = StandIn::new(of_page, &self.cpus, allocations).context("make a page")?;
+        let [(_, page), (_, token), _] = daemon.environment();
+        let runtime = Runtime {
+            shim: self.check.shim.clone(),
+            page,
+            token,
+        };
+        let command = self.prepared(mode, Some(runtime));
         let pause = match allocations {
             Allocations::OneCpu => LOOK,
             Allocations::Changing(_) => CHANGE,
@@ -118,25 +115,30 @@ impl<'a> Trial<'a> {
         self.run(command, pause, Some(&mut daemon))
     }
 
-    /// The program as the launcher would start it on all CPUs.
-    fn prepared(&self) -> Command {
-        let mut command = Command::new(self.program);
-        if let [name, arguments @ ..] = self.command {
+    /// The program as the launcher would start it on all CPUs; plainly, if without a runtime interface.
+    fn prepared(&self, teams: TeamMode, runtime: Option<Runtime>) -> Command {
+        let mut command = Command::new(self.check.program);
+        if let [name, arguments @ ..] = self.check.command {
             command.arg0(name).args(arguments);
         }
-        let mut default = |name: &str, value: String| {
-            if std::env::var_os(name).is_none() {
-                command.env(name, value);
-            }
+        let most = self.check.cpus.max().unwrap_or(u32::MAX);
+        let cpus = u32::try_from(self.cpus.len()).map_or(most, |cpus| cpus.min(most));
+        let wishes = TeamWishes {
+            threads: self.check.threads,
+            teams,
+            cpus: self.check.cpus,
+            schedule: self.check.schedule,
         };
-        default("OMP_NUM_THREADS", self.cpus.len().to_string());
-        if std::env::var_os("GOMP_SPINCOUNT").is_none() {
-            let turns = SpinTurns::measured().to_string();
-            default("MAPPER_SPIN_TURNS", turns.clone());
-            default("GOMP_SPINCOUNT", turns);
+        let granted = Granted {
+            cpu_count: cpus,
+            machine_cpus: cpus,
+            runtime,
+        };
+        let users = self.check.environment;
+        for assignment in environment::assignments(wishes, &granted, SpinTurns::measured(), users) {
+            let (name, value) = assignment.parts();
+            command.env(name, value);
         }
-        default("KMP_BLOCKTIME", "0".to_owned());
-        default("KMP_AFFINITY", AFFINITY.to_owned());
         command
     }
 
@@ -146,7 +148,7 @@ impl<'a> Trial<'a> {
         pause: Duration,
         mut daemon: Option<&mut StandIn>,
     ) -> anyhow::Result<Outcome> {
-        let mut output = memory_file()?;
+        let output = memory_file()?;
         command
             .stdin(Stdio::null())
             .stdout(output.try_clone().context("share a file")?)
@@ -157,7 +159,7 @@ impl<'a> Trial<'a> {
         let child = signals
             .not_held_in(&mut command)
             .spawn()
-            .with_context(|| format!("start {}", self.program.display()))?;
+            .with_context(|| format!("start {}", self.check.program.display()))?;
         let mut running = Running(child);
         let status = loop {
             if let Some(daemon) = &mut daemon {
@@ -172,18 +174,19 @@ impl<'a> Trial<'a> {
             if let Some(status) = running.0.try_wait().context("wait for the program")? {
                 break told(status);
             }
+            // The memory of what will not be compared: a program may print for ever.
+            if length(&output) > MOST_OUTPUT + 1 {
+                output
+                    .set_len(MOST_OUTPUT + 1)
+                    .context("shorten the output")?;
+            }
             if begun.elapsed() > self.limit {
                 break format!("hangs (ended after {} s)", self.limit.as_secs());
             }
         };
         let elapsed = begun.elapsed();
         drop(running);
-        output.rewind().context("read the output")?;
-        let mut printed = Vec::new();
-        output
-            .take(MOST_OUTPUT)
-            .read_to_end(&mut printed)
-            .context("read the output")?;
+        let printed = printed(output).context("read the output")?;
         Ok(Outcome {
             status,
             printed,
@@ -287,6 +290,20 @@ fn told(status: ExitStatus) -> String {
         },
         (None, None) => "unknown status".to_owned(),
     }
+}
+
+fn length(output: &File) -> u64 {
+    output.metadata().map_or(0, |output| output.len())
+}
+
+fn printed(mut output: File) -> std::io::Result<Printed> {
+    if length(&output) > MOST_OUTPUT {
+        return Ok(Printed::TooMuch);
+    }
+    output.rewind()?;
+    let mut bytes = Vec::new();
+    output.take(MOST_OUTPUT).read_to_end(&mut bytes)?;
+    Ok(Printed::All(bytes))
 }
 
 /// A file without a name.
