@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 use mapper_abi::TeamsOff;
 
 use super::storage::{self, Storage};
-use super::{kernel, thread_pointer};
+use super::{kernel, preserved, thread_pointer};
 use crate::shield::shielded;
 use crate::{attachment, elf, environment, region, runtime, thread_state};
 
@@ -120,7 +120,10 @@ fn obstacle() -> Option<TeamsOff> {
     if elf::count_defining(&own_rseq) > 0 {
         return Some(TeamsOff::ThreadBound);
     }
-    elf::find_import(|name| judge(name.to_bytes()))
+    elf::find_import(|name| {
+        preserved::note_import(name);
+        judge(name.to_bytes())
+    })
 }
 
 /// Functions of libgomp that are served for logical threads, as far as they are not loops.
@@ -188,8 +191,14 @@ fn judge(name: &[u8]) -> Option<TeamsOff> {
         };
     }
     // It ends the runtime's threads, so that their threadprivate data start anew; members live on.
-    // The default device is a setting that members are not given.
-    if begins(&["omp_pause_resource", "omp_set_default_device"]) {
+    // The default device is a setting that members are not given. What is told of affinity is the runtime's word
+    // for its own threads and teams.
+    if begins(&[
+        "omp_pause_resource",
+        "omp_set_default_device",
+        "omp_capture_affinity",
+        "omp_display_affinity",
+    ]) {
         return Some(TeamsOff::Unserved);
     }
     // The last are hooks that the runtime of every sanitizer asks for: so it is known where it is linked
@@ -359,6 +368,7 @@ mod tests {
             ("GOMP_something_new", TeamsOff::Unserved),
             ("omp_pause_resource_all_", TeamsOff::Unserved),
             ("omp_set_default_device", TeamsOff::Unserved),
+            ("omp_capture_affinity_", TeamsOff::Unserved),
             ("__tsan_init", TeamsOff::Sanitizer),
             ("__sanitizer_symbolize_code", TeamsOff::Sanitizer),
             ("pthread_mutexattr_setprotocol", TeamsOff::ThreadBound),

@@ -8,7 +8,8 @@
 //! happens inside one. The rest goes onto the stack that is left; a suspended context is its stack
 //! pointer. The thread pointer is the base of `fs`: set by one instruction where the kernel allows it
 //! (Linux 5.9 on CPUs with FSGSBASE), else by a system call. Where storage is shared it stays, and the value of
-//! `errno` is changed instead, which each context keeps on its stack.
+//! `errno` is changed instead, which each context keeps on its stack. What hardly any program looks at is kept for
+//! those that do (`preserved`).
 //!
 //! *What others may do.* The context that was left can be continued by others only once its stack is not in use any
 //! more, which whoever goes on has to say: a [`Landing`].
@@ -22,6 +23,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::carrier::Carrier;
+use super::preserved::{self, Preserved};
 use super::thread_pointer::{ERRNO_OFFSET, HAS_FSGSBASE, ThreadPointer};
 
 /// A suspended flow of control: its stack pointer.
@@ -234,6 +236,34 @@ impl Landing {
 /// thread has not ended. Under the storage in force nobody else runs.
 #[inline(always)]
 pub(super) unsafe fn switch(save: &Saved, to: usize, base: Base, landing: Landing) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if preserved::is_wanted() {
+            switch_with_all(save, to, base, landing);
+        } else {
+            switch_as_it_is(save, to, base, landing);
+        }
+    }
+}
+
+/// The same for programs that look at more than what every context keeps.
+///
+/// # Safety
+/// As for [`switch`].
+#[cold]
+#[inline(never)]
+unsafe fn switch_with_all(save: &Saved, to: usize, base: Base, landing: Landing) {
+    let own = Preserved::of_this_thread();
+    own.is_left();
+    // SAFETY: as the caller promises.
+    unsafe { switch_as_it_is(save, to, base, landing) };
+    own.take_up();
+}
+
+/// # Safety
+/// As for [`switch`].
+#[inline(always)]
+unsafe fn switch_as_it_is(save: &Saved, to: usize, base: Base, landing: Landing) {
     let Landing { busy, carrier } = landing;
     match base {
         // SAFETY: as the caller promises; all registers that the ABI has callees keep are kept.

@@ -7,7 +7,9 @@ use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;
 
 const SYS_RT_SIGACTION: usize = 13;
+const SYS_RT_SIGPROCMASK: usize = 14;
 const SYS_SCHED_YIELD: usize = 24;
+const SYS_SIGALTSTACK: usize = 131;
 const SYS_ARCH_PRCTL: usize = 158;
 const SYS_GETTID: usize = 186;
 const SYS_FUTEX: usize = 202;
@@ -44,6 +46,43 @@ unsafe fn call(number: usize, arguments: [usize; 4]) -> isize {
         );
     }
     result
+}
+
+/// Signals that a thread blocks: bit *n* - 1 for signal *n*.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SignalMask(pub(super) u64);
+
+/// Those that the calling thread blocks.
+pub(super) fn signal_mask() -> SignalMask {
+    let mut mask = 0_u64;
+    let place = &raw mut mask as usize;
+    let setmask = libc::SIG_SETMASK.cast_unsigned() as usize;
+    // SAFETY: the kernel writes eight bytes there; nothing is set, and the call cannot fail.
+    unsafe { call(SYS_RT_SIGPROCMASK, [setmask, 0, place, size_of::<u64>()]) };
+    SignalMask(mask)
+}
+
+/// The calling thread blocks these from here on, and no others.
+pub(super) fn set_signal_mask(SignalMask(mask): SignalMask) {
+    let place = &raw const mask as usize;
+    let setmask = libc::SIG_SETMASK.cast_unsigned() as usize;
+    // SAFETY: the kernel reads eight bytes there.
+    unsafe { call(SYS_RT_SIGPROCMASK, [setmask, place, 0, size_of::<u64>()]) };
+}
+
+/// The calling thread's alternate stack for handlers; `none` if the kernel does not say.
+pub(super) fn alternate_stack(none: libc::stack_t) -> libc::stack_t {
+    let mut stack = none;
+    // SAFETY: the kernel writes the structure; nothing is set.
+    unsafe { call(SYS_SIGALTSTACK, [0, &raw mut stack as usize, 0, 0]) };
+    stack
+}
+
+/// Sets it; in vain while the calling thread runs on the present one.
+pub(super) fn set_alternate_stack(stack: &libc::stack_t) {
+    let place = core::ptr::from_ref(stack) as usize;
+    // SAFETY: the kernel reads the structure.
+    unsafe { call(SYS_SIGALTSTACK, [place, 0, 0, 0]) };
 }
 
 /// Sleeps while `word` holds `expected`; may return early.

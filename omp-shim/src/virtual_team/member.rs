@@ -26,6 +26,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use super::carrier::Carrier;
 use super::context::{self, Base, Landing, Modes, Saved};
 use super::exclusion::RuntimesLock;
+use super::preserved::Keepsake;
 use super::share::Share;
 use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Mailbox;
@@ -76,6 +77,8 @@ pub(crate) struct Member {
     os_thread: AtomicI32,
     /// Its floating-point modes between regions.
     modes: AtomicU64,
+    /// What else it has, for programs that look at it.
+    keepsake: Keepsake,
     /// Where its stack begins when its OS thread is parked.
     stack_top: AtomicUsize,
     /// Worksharing constructs it has entered, in the life of the pool.
@@ -131,6 +134,7 @@ impl Member {
             thread_pointer: AtomicUsize::new(0),
             os_thread: AtomicI32::new(0),
             modes: AtomicU64::new(0),
+            keepsake: Keepsake::new(),
             stack_top: AtomicUsize::new(0),
             shares_entered: AtomicU64::new(0),
             share: AtomicPtr::new(null_mut()),
@@ -227,9 +231,16 @@ impl Member {
         self.os_thread.load(Ordering::Relaxed)
     }
 
-    /// Remembers the floating-point modes of the calling thread for the member's next region.
+    /// Remembers the floating-point modes and the like of the calling thread for the member's next region.
     fn keep_modes(&self) {
         self.modes.store(context::modes().0, Ordering::Relaxed);
+        self.keepsake.keep();
+    }
+
+    /// Has the calling thread go on with them.
+    fn take_up_modes(&self) {
+        context::set_modes(Modes(self.modes.load(Ordering::Relaxed)));
+        self.keepsake.take_up();
     }
 
     /// The value of `errno` in its suspended context becomes that of its own storage.
@@ -258,7 +269,7 @@ impl Member {
 
     /// Has the calling OS thread go on as this member, which begins a region in storage that is not its own.
     pub(super) fn take_turn(&self) {
-        context::set_modes(Modes(self.modes.load(Ordering::Relaxed)));
+        self.take_up_modes();
         // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
         unsafe { self.thread_pointer().lend_errno() };
     }
@@ -337,7 +348,7 @@ impl Member {
     fn serve(&'static self) {
         loop {
             if self.mailbox.take(|| team::expected(self)) == CARRY {
-                context::set_modes(Modes(self.modes.load(Ordering::Relaxed)));
+                self.take_up_modes();
                 team::carry(self);
                 self.keep_modes();
                 continue;
@@ -360,6 +371,8 @@ impl Member {
 unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
     // SAFETY: `make_context` passes the member.
     let mut member = unsafe { &*member.cast::<Member>() };
+    // Its modes are in the context that it begins with.
+    member.keepsake.take_up();
     loop {
         team::run_body(member);
         member.keep_modes();

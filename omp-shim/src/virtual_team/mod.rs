@@ -38,6 +38,7 @@ mod generic_starts;
 mod kernel;
 mod liveness;
 mod member;
+mod preserved;
 pub(crate) mod queries;
 mod quiet_thread;
 pub(crate) mod share;
