@@ -276,7 +276,8 @@ pub(crate) fn supported(
         bail!("--cc is empty; name a compiler, such as gcc");
     };
     let executable = scratch.join("probe");
-    let program = Program::new(scratch, Path::new("probe.c"), compiler);
+    let program =
+        Program::new(scratch, Path::new("probe.c"), compiler).context("no compiler for C")?;
     if let Compiled::Refused(why) = program.compile(&executable)? {
         bail!("{compiler} -fopenmp does not work: {why}");
     }
@@ -352,7 +353,7 @@ mod tests {
             time_limit: Duration::from_secs(2),
             scratch: scratch.path(),
         };
-        let program = Program::new(scratch.path(), Path::new("program.c"), "gcc");
+        let program = Program::new(scratch.path(), Path::new("program.c"), "gcc").unwrap();
         judge.judge(&program, 0).unwrap()
     }
 

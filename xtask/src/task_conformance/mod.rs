@@ -4,8 +4,8 @@
 //! changes under it. Whether that is sound can only be seen by many programs, each of which checks
 //! itself, at many moments of change.
 //!
-//! *Approach.* Every C program of a folder (the project's own suite, or any other whose programs say
-//! by exit status 0 that all was well) is compiled by each compiler and run plainly a few times.
+//! *Approach.* Every program of a folder (the project's own suite, or any other whose programs say
+//! by exit status 0 that all was well), in C, C++ or Fortran, is compiled by each compiler and run plainly a few times.
 //! Those that pass are run again with the shim, in every team mode, while the allocation flaps every
 //! 300 µs between 1 and twice the CPUs: the page says so, and the affinity of the program's threads
 //! follows as far as there are CPUs. No daemon is needed: [`mapper_abi::stand_in`] is its stand-in.
@@ -47,11 +47,11 @@ use run::Machine;
 /// Runs a folder of OpenMP programs under allocations that change all the time
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Folder of C programs that exit with 0 when all is well, each in one file and run without arguments in
-    /// an empty folder [default: the project's own suite]
+    /// Folder of programs in C, C++ and Fortran that exit with 0 when all is well, each in one file and run without
+    /// arguments in an empty folder [default: the project's own suite]
     dir: Option<PathBuf>,
 
-    /// Compilers
+    /// Compilers for C; programs in C++ and Fortran are compiled by those that go with gcc's and clang's
     #[arg(
         long,
         value_name = "CC,…",
@@ -82,7 +82,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 
     /// Only this program, by its path within the folder
-    #[arg(long, value_name = "FILE.c")]
+    #[arg(long, value_name = "FILE")]
     program: Option<String>,
 
     /// Runs of each program, plainly and in each mode
@@ -205,7 +205,10 @@ fn check(args: &Args) -> anyhow::Result<Report> {
                 "{}: no {wanted}; give its path below the folder",
                 folder.display()
             ),
-            None => bail!("{}: no C programs (*.c)", folder.display()),
+            None => bail!(
+                "{}: no programs (*.c, *.cpp, *.cc, *.f90)",
+                folder.display()
+            ),
         }
     }
     let shim = match &args.shim {
@@ -232,7 +235,7 @@ fn check(args: &Args) -> anyhow::Result<Report> {
         .flat_map(|compiler| {
             sources
                 .iter()
-                .map(move |source| Program::new(folder, source, compiler))
+                .filter_map(move |source| Program::new(folder, source, compiler))
         })
         .collect();
     let jobs = match args.jobs {

@@ -10,10 +10,50 @@ use anyhow::{Context as _, bail};
 pub(crate) struct Program {
     /// Its path below the folder.
     pub(crate) name: String,
-    /// The compiler's command.
+    /// The compiler's command, for C.
     pub(crate) compiler: String,
+    /// That for the program's language.
+    command: String,
     source: PathBuf,
     folder: PathBuf,
+}
+
+/// What a program is written in, which its file's extension tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Language {
+    C,
+    Cpp,
+    Fortran,
+}
+
+impl Language {
+    fn of(source: &Path) -> Option<Self> {
+        match source.extension()?.to_str()? {
+            "c" => Some(Self::C),
+            "cc" | "cpp" => Some(Self::Cpp),
+            "f90" => Some(Self::Fortran),
+            _ => None,
+        }
+    }
+
+    /// The compiler for this language of the family whose compiler for C is `compiler`, if it is known to have one:
+    /// `g++-12` for `gcc-12`.
+    fn compiler(self, compiler: &str) -> Option<String> {
+        let (folder, name) = match compiler.rsplit_once('/') {
+            Some((folder, name)) => (format!("{folder}/"), name),
+            None => (String::new(), compiler),
+        };
+        let of_family = |family, relative| {
+            let version = name.strip_prefix(family)?;
+            let is_one = version.is_empty() || version.starts_with('-');
+            is_one.then(|| format!("{folder}{relative}{version}"))
+        };
+        match self {
+            Self::C => Some(compiler.to_owned()),
+            Self::Cpp => of_family("gcc", "g++").or_else(|| of_family("clang", "clang++")),
+            Self::Fortran => of_family("gcc", "gfortran"),
+        }
+    }
 }
 
 /// What came of compiling.
@@ -24,7 +64,7 @@ pub(crate) enum Compiled {
     Refused(String),
 }
 
-/// All C files below `folder`, in the order of their names.
+/// All programs below `folder`, in the order of their names.
 pub(crate) fn find(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -37,7 +77,7 @@ pub(crate) fn find(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
                 .path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "c") {
+            } else if Language::of(&path).is_some() {
                 found.push(path.strip_prefix(folder).unwrap_or(&path).to_owned());
             }
         }
@@ -47,14 +87,16 @@ pub(crate) fn find(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 impl Program {
-    /// The program at `source` below `folder`, to be compiled by `compiler`.
-    pub(crate) fn new(folder: &Path, source: &Path, compiler: &str) -> Self {
-        Self {
+    /// The program at `source` below `folder`, to be compiled by `compiler` or its relative for the program's
+    /// language; nothing if it has none.
+    pub(crate) fn new(folder: &Path, source: &Path, compiler: &str) -> Option<Self> {
+        Some(Self {
             name: source.to_string_lossy().into_owned(),
             compiler: compiler.to_owned(),
+            command: Language::of(source)?.compiler(compiler)?,
             source: folder.join(source),
             folder: folder.to_owned(),
-        }
+        })
     }
 
     /// For progress lines.
@@ -64,7 +106,7 @@ impl Program {
 
     /// Compiles it to `output`.
     pub(crate) fn compile(&self, output: &Path) -> anyhow::Result<Compiled> {
-        let result = Command::new(&self.compiler)
+        let result = Command::new(&self.command)
             .args(["-fopenmp", "-O2", "-g", "-w", "-I"])
             .arg(&self.folder)
             .arg("-o")
@@ -77,9 +119,9 @@ impl Program {
             Ok(result) => result,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
                 "compiler {}: not found; install it (`cargo xtask setup`) or name others with --cc",
-                self.compiler
+                self.command
             ),
-            Err(error) => return Err(error).with_context(|| format!("start {}", self.compiler)),
+            Err(error) => return Err(error).with_context(|| format!("start {}", self.command)),
         };
         if result.status.success() {
             return Ok(Compiled::Program);
@@ -108,16 +150,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c_files_are_found_below_the_folder_in_order() {
+    fn programs_are_found_below_the_folder_in_order() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("a")).unwrap();
-        for file in ["z.c", "a/y.c", "b.h", "c.cpp"] {
+        for file in ["z.c", "a/y.c", "b.h", "c.cpp", "d.f90", "e"] {
             std::fs::write(folder.path().join(file), "").unwrap();
         }
         assert_eq!(
             find(folder.path()).unwrap(),
-            [Path::new("a/y.c"), Path::new("z.c")]
+            ["a/y.c", "c.cpp", "d.f90", "z.c"].map(Path::new)
         );
+    }
+
+    #[test]
+    fn a_program_is_compiled_by_the_relative_for_its_language_if_there_is_one() {
+        let command = |source: &str, compiler| {
+            Some(Program::new(Path::new("x"), Path::new(source), compiler)?.command)
+        };
+        let cases = [
+            ("a.c", "icx", Some("icx")),
+            ("a.cpp", "gcc", Some("g++")),
+            ("a.cc", "clang-19", Some("clang++-19")),
+            ("a.cpp", "/opt/bin/clang", Some("/opt/bin/clang++")),
+            ("a.f90", "gcc-12", Some("gfortran-12")),
+            ("a.f90", "clang", None),
+            ("a.cpp", "gccgo", None),
+        ];
+        for (source, compiler, expected) in cases {
+            let expected = expected.map(str::to_owned);
+            assert_eq!(command(source, compiler), expected, "{source} {compiler}");
+        }
     }
 
     #[test]
@@ -125,7 +187,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("p.c"), "#error \"no such luck\"\n").unwrap();
         let output = folder.path().join("p");
-        let program = |compiler| Program::new(folder.path(), Path::new("p.c"), compiler);
+        let program = |compiler| Program::new(folder.path(), Path::new("p.c"), compiler).unwrap();
         let Compiled::Refused(why) = program("gcc").compile(&output).unwrap() else {
             panic!("compiled");
         };
