@@ -160,6 +160,8 @@ pub struct Machine {
     link_s: Vec<f64>,
     /// From row to column.
     routes: Vec<Route>,
+    /// By link, how many ways from a node to another pass it.
+    ways_over_link: Vec<f64>,
 }
 
 impl Machine {
@@ -227,6 +229,10 @@ impl Machine {
                 })?);
             }
         }
+        let mut ways_over_link = vec![0.0; link_s.len()];
+        for link in routes.iter().flat_map(|route| route.links()) {
+            ways_over_link[link] += 1.0;
+        }
         let topology = Topology::regular(Shape {
             sockets: spec.sockets,
             cores_per_socket: spec.cores_per_socket,
@@ -238,6 +244,7 @@ impl Machine {
             topology,
             link_s,
             routes,
+            ways_over_link,
         })
     }
 
@@ -298,6 +305,38 @@ impl Machine {
     #[must_use]
     pub fn link_service_s(&self) -> &[f64] {
         &self.link_s
+    }
+
+    /// By link, from how many nodes to how many others in all a line passes it: 1 where each pair of
+    /// nodes has a link of its own.
+    #[must_use]
+    pub fn ways_over_link(&self) -> &[f64] {
+        &self.ways_over_link
+    }
+
+    /// What a line takes longer on idle links from another node than from the own one, in seconds,
+    /// averaged over all pairs of nodes; 0 where there is only one.
+    #[must_use]
+    pub fn mean_remote_s(&self) -> f64 {
+        let pairs = self.nodes() * (self.nodes() - 1);
+        if pairs == 0 {
+            return 0.0;
+        }
+        let hop_s =
+            |(service_s, ways): (&f64, &f64)| (self.spec.remote_latency_s + service_s) * ways;
+        let all_s: f64 = self
+            .link_s
+            .iter()
+            .zip(&self.ways_over_link)
+            .map(hop_s)
+            .sum();
+        all_s / pairs as f64
+    }
+
+    /// The core of a context.
+    #[must_use]
+    pub const fn core_of(&self, context: usize) -> usize {
+        context % self.cores() as usize
     }
 
     /// The way of a line from one node to another.

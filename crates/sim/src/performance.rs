@@ -264,12 +264,7 @@ impl<'a> Solver<'a> {
     fn find_speeds(&mut self) -> f64 {
         let nodes = self.machine.nodes();
         let clock = self.machine.spec.clock_hz;
-        // Over all entries of the matrix of nodes, of which the diagonal never carries anything.
-        let idle = LINE_BYTES / self.machine.spec.link_bytes_per_s;
-        let pairs = (nodes * nodes) as f64;
-        let mean_link_s =
-            (self.link_s.iter().sum::<f64>() + (pairs - self.link_s.len() as f64) * idle) / pairs;
-        let queueing = 1.0 + mean_link_s * clock / EVENT_CYCLES;
+        let queueing = 1.0 + mean_way_s(self.machine, &self.link_s) * clock / EVENT_CYCLES;
         self.missing.fill(0.0);
         self.events.fill(0.0);
         let mut change: f64 = 0.0;
@@ -384,6 +379,18 @@ impl<'a> Solver<'a> {
             misses_on_socket: self.missing,
         }
     }
+}
+
+/// Time that a line spends on links, averaged over all entries of the matrix of nodes: the diagonal never
+/// carries anything and stays at what a link takes when it is idle; on a way of two hops the line waits
+/// at both links [specification, "Coherence": Rl̄].
+fn mean_way_s(machine: &Machine, link_s: &[f64]) -> f64 {
+    let nodes = machine.nodes();
+    let idle = LINE_BYTES / machine.spec.link_bytes_per_s;
+    let passed: f64 = (link_s.iter().zip(machine.ways_over_link()))
+        .map(|(response_s, ways)| response_s * ways)
+        .sum();
+    (passed + nodes as f64 * idle) / (nodes * nodes) as f64
 }
 
 /// How a response time approaches its fixed point: in shorter steps when it swings about it.
