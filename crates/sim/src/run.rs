@@ -415,12 +415,12 @@ impl<'a, 'g> Run<'a, 'g> {
         let mut apps = Vec::with_capacity(self.live.len());
         for live in &mut self.live {
             let program = &self.programs[live.program];
-            let part = program.cycle.position(live.progress_s).part;
-            let runnable = if program.cycle.parts()[part].parallel {
-                f64::from(program.threads) * program.job.app.duty
-            } else {
-                1.0
+            let place = Place {
+                program: live.program,
+                part: program.cycle.position(live.progress_s).part,
+                set: live.set.as_ref(),
             };
+            let runnable = self.speeds.runnable_threads(&self.programs, &place);
             let reading = if since_s > 0.0 || trigger == Trigger::Membership {
                 live.bank
                     .read(constants, machine.spec.clock_hz, since_s, runnable)
@@ -451,14 +451,16 @@ impl<'a, 'g> Run<'a, 'g> {
         if let Some(old) = &live.set {
             let program = &self.programs[live.program];
             let fresh = set.difference(old);
-            let size = f64::from(set.len());
             self.outcome.moved_contexts += u64::from(fresh.len());
-            let across = across_sockets(&self.scenario.machine, old, &set);
-            let moved = (f64::from(fresh.len()) / size).max(across);
+            let machine = &self.scenario.machine;
+            // Who goes on in the other context of his core has lost nothing.
+            let to_other_cores =
+                share_that_moves(old, &set, machine.cores() as usize, |c| machine.core_of(c));
+            let across = share_that_moves(old, &set, machine.nodes(), |c| machine.socket_of(c));
             let refill_s = self.speeds.refill_s(program);
             let penalty = self.paces.get(at).map_or(0.0, |pace| pace.remote_penalty);
             live.debt_s += constants.cpuset_s
-                + moved * constants.move_core_s
+                + to_other_cores * constants.move_core_s
                 + across * (refill_s + penalty * constants.move_node_s)
                 + self.speeds.adapting_s(program, old, &set);
         }
@@ -516,14 +518,21 @@ impl<'a, 'g> Run<'a, 'g> {
     }
 }
 
-/// Share of the threads that have to change to another socket.
-fn across_sockets(machine: &crate::machine::Machine, old: &CpuSet, new: &CpuSet) -> f64 {
-    let sockets = machine.topology().sockets();
-    let share = |set: &CpuSet, socket: &CpuSet| {
-        f64::from(set.overlap(socket)) / f64::from(set.len().max(1))
-    };
-    sockets
-        .iter()
-        .map(|socket| (share(new, socket) - share(old, socket)).max(0.0))
-        .sum()
+/// Share of the threads that have to change to another place, of so many in which the contexts are:
+/// threads are spread evenly over a set, before and after.
+fn share_that_moves(
+    old: &CpuSet,
+    new: &CpuSet,
+    places: usize,
+    place_of: impl Fn(usize) -> usize,
+) -> f64 {
+    let mut more = vec![0.0; places];
+    for (set, sign) in [(new, 1.0), (old, -1.0)] {
+        let each = sign / f64::from(set.len().max(1));
+        for cpu in set {
+            more[place_of(cpu.index())] += each;
+        }
+    }
+    // What comes of rounding is nobody's move.
+    more.into_iter().filter(|more| *more > 1e-12).sum()
 }

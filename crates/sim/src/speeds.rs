@@ -218,7 +218,7 @@ impl Speeds {
     }
 
     /// Threads that may want to run at the same time.
-    fn runnable_threads(&self, programs: &[Program], place: &Place<'_>) -> f64 {
+    pub(crate) fn runnable_threads(&self, programs: &[Program], place: &Place<'_>) -> f64 {
         let program = &programs[place.program];
         match program.job.app.service {
             Some(_) => f64::from(program.threads) * program.job.app.duty,
@@ -276,12 +276,12 @@ impl Speeds {
             },
             (Some(_), false) => Kept::ALL,
         };
-        let balanced = if place.set.is_none() {
-            1.0 - self.balancer_loss(program)
-        } else {
-            1.0
-        };
         let speed = seen.speed;
+        let remote_penalty = self.remote_penalty(program, &speed);
+        let balanced = match place.set {
+            None if crowding > 1.0 => 1.0 - self.balancer_loss(program, remote_penalty),
+            _ => 1.0,
+        };
         let useful = speed.instructions_per_s * kept.share() * balanced;
         let spinning = if app.spin {
             speed.cycles_per_s * (1.0 - kept.at_barriers) * self.constants.spin_ipc
@@ -330,7 +330,7 @@ impl Speeds {
             runnable: seen.runnable,
             asked: self.asked(program, place, seen, scale),
             p99_s,
-            remote_penalty: self.remote_penalty(program, &speed),
+            remote_penalty,
         }
     }
 
@@ -373,10 +373,18 @@ impl Speeds {
         Some(tail_s * now_s / demand_s + service::waiting_p99_s(arrivals_per_s, now_s, cpus))
     }
 
-    /// Share of its time that an application loses to Linux's load balancer.
-    fn balancer_loss(&self, program: &Program) -> f64 {
+    /// Share of its time that an application loses to Linux's load balancer while there are more runnable
+    /// threads than contexts.
+    ///
+    /// The specification ("Linux CFS") has its moves, 2 per thread and second and half of them across
+    /// sockets, right after the overhead "when R>C (switches, balancer migrations, cold caches)". Read
+    /// here: the balancer has something to move only then, as with R ≤ C every thread has a context of its
+    /// own; and each move costs what any move of a thread costs ("Migration"): the core part in any case,
+    /// across sockets also the cache, and for 100 ms the latency of finding its data on the node it came from.
+    fn balancer_loss(&self, program: &Program, remote_penalty: f64) -> f64 {
         let constants = &self.constants;
-        constants.balancer_moves_per_s * (constants.move_core_s + 0.5 * self.refill_s(program))
+        let across_s = self.refill_s(program) + remote_penalty * constants.move_node_s;
+        (constants.balancer_moves_per_s * (constants.move_core_s + 0.5 * across_s)).min(1.0)
     }
 
     /// Time in which a thread that moved to another socket fills its cache.
@@ -398,16 +406,21 @@ impl Speeds {
         app.barrier_s.unwrap_or(0.0).max(LEAST_REACTION_S) * (1.0 - kept)
     }
 
+    /// Share of its time that a thread loses while its data are on the node that it came from.
+    ///
+    /// There it finds the share that its own node served; of the rest, which is spread evenly over the
+    /// others, one part is now on the own node. Data on one node for all threads stay where they are.
     fn remote_penalty(&self, program: &Program, speed: &Speed) -> f64 {
-        if speed.cycles_per_s <= 0.0 || self.machine.nodes() < 2 {
+        let app = &program.job.app;
+        let others = self.machine.nodes() - 1;
+        if speed.cycles_per_s <= 0.0 || others == 0 || app.home_node.is_some() {
             return 0.0;
         }
-        let app = &program.job.app;
-        let misses_per_cycle = speed.misses_per_s / speed.cycles_per_s;
-        let extra = misses_per_cycle
+        let gone_away = app.local_share - (1.0 - app.local_share) / others as f64;
+        let extra = speed.misses_per_s / speed.cycles_per_s
             * self.machine.spec.clock_hz
-            * app.local_share
-            * self.machine.spec.remote_latency_s
+            * gone_away.max(0.0)
+            * self.machine.mean_remote_s()
             / app.overlapping_misses;
         extra / (1.0 + extra)
     }

@@ -258,3 +258,193 @@ fn a_run_without_end_in_sight_is_given_up_and_says_so() {
     scenario.constants.cycle_s = 1.0;
     assert!(run(&scenario, None).given_up);
 }
+
+#[test]
+fn a_thread_that_moves_within_its_core_loses_nothing_but_the_writing_of_the_set() {
+    let mut app = computing();
+    app.openmp = true;
+    let scenario = scenario("hsw80", &[app]);
+    let [one, other]: [CpuSet; 2] = ["0-9", "40-49"].map(|set| set.parse().unwrap());
+    let still = fixed(&scenario, &one).apps[0].speed;
+    let moving = alternating(&scenario, [one, other]).apps[0].speed;
+    // 199 times in 20 s 1 ms, and the 30 us of another core never.
+    let lost_s = 199.0 * scenario.constants.cpuset_s;
+    close(moving / still, 1.0 - lost_s / 20.0, 1e-6);
+}
+
+#[test]
+fn who_loses_half_of_his_cores_moves_half_of_his_threads() {
+    let app = computing();
+    let scenario = Scenario {
+        teams: Teams::Fixed,
+        ..scenario("hsw80", &[app])
+    };
+    let speed = |sets: [&str; 2], move_core_s: f64| {
+        let mut scenario = scenario.clone();
+        scenario.constants.move_core_s = move_core_s;
+        let sets = sets.map(|set| set.parse().unwrap());
+        alternating(&scenario, sets).apps[0].speed
+    };
+    // Five times a second from ten cores to five of them and five times back: half of the threads each
+    // time. At 1 ms a move that is half a per cent of the time.
+    let lost = speed(["0-9", "0-4"], 0.0) - speed(["0-9", "0-4"], 1e-3);
+    let mean = 0.5 * (speed(["0-9", "0-9"], 0.0) + speed(["0-4", "0-4"], 0.0));
+    close(lost / mean, 10.0 * 0.5 * 1e-3, 1e-2);
+}
+
+/// Ten seconds of plain Linux with this many threads that can run.
+fn under_linux(app: &AppModel, threads: u32, constants: Constants) -> f64 {
+    let mut scenario = scenario("hsw80", std::slice::from_ref(app));
+    scenario.constants = constants;
+    scenario.jobs[0].threads = Some(threads);
+    scenario.jobs.push(Job {
+        name: "other".into(),
+        app: computing(),
+        threads: Some(40),
+        ..scenario.jobs[0].clone()
+    });
+    run(&scenario, None).apps[0].speed
+}
+
+#[test]
+fn linuxs_balancer_moves_nobody_while_every_thread_has_a_context_of_its_own() {
+    let app = presets::app("canneal").unwrap();
+    let moves = |balancer_moves_per_s: f64, threads: u32| {
+        let constants = Constants {
+            balancer_moves_per_s,
+            ..Constants::default()
+        };
+        under_linux(&app, threads, constants)
+    };
+    assert_eq!(moves(0.0, 40), moves(2.0, 40), "80 threads on 80 contexts");
+    assert!(moves(0.0, 41) > moves(2.0, 41), "81 threads");
+}
+
+#[test]
+fn a_thread_that_linux_moved_across_sockets_finds_its_data_on_the_old_node_for_a_while() {
+    let mut app = missing();
+    // 100,000 misses of a second's 1.9e9 instructions at most, so that nothing queues; half of them to
+    // the own node and a sixth to each of the others.
+    app.misses_per_kilo = [0.05, 0.05];
+    app.home_node = None;
+    app.local_share = 0.5;
+    let speed = |move_node_s: f64| {
+        let constants = Constants {
+            move_node_s,
+            ..Constants::default()
+        };
+        under_linux(&app, 80, constants)
+    };
+    let machine = presets::machine("hsw80").unwrap();
+    // Afterwards a third of the misses is farther away than before: one half, less the sixth that has
+    // come nearer. Each costs 60 ns and the 6.4 ns that a line takes on a link, two at a time.
+    let spec = &machine.spec;
+    let farther_s = spec.remote_latency_s + LINE_BYTES / spec.link_bytes_per_s;
+    close(machine.mean_remote_s(), 60e-9 + 6.4e-9, 1e-9);
+    let per_instruction = 5e-5 / 3.0 * farther_s * spec.clock_hz / 2.0;
+    let before = before_the_move(&machine, &app);
+    let penalty = per_instruction / (before + per_instruction);
+    // One move a second across sockets, each with 100 ms like that.
+    let expected = 0.1 * penalty;
+    let lost = 1.0 - speed(0.1) / speed(0.0);
+    close(lost, expected, 0.02);
+}
+
+/// Cycles of an instruction with all contexts busy.
+fn before_the_move(machine: &Machine, app: &AppModel) -> f64 {
+    let all: Vec<u32> = (0..machine.contexts()).collect();
+    instruction_ns(machine, &app.behaviour(), &all) * machine.spec.clock_hz / 1e9
+}
+
+#[test]
+fn queueing_of_coherence_is_that_of_every_way_two_hops_with_both_of_their_links() {
+    let machine = presets::machine("opt48").unwrap();
+    let mut app = computing();
+    // So rare that links stay idle.
+    app.sharing_stalls = 1e-3;
+    app.sharing_growth = 0.0;
+    let app = app.behaviour();
+    // Two threads on two nodes: all sharing is between sockets.
+    let cycles = instruction_ns(&machine, &app, &[0, 6]) * machine.spec.clock_hz / 1e9;
+    // 18 links between 8 nodes: 36 of the 56 ways are direct, ten over a link of 8.5 GB/s.
+    let (wide_s, narrow_s) = (64.0 / 8.5e9, 64.0 / 5.5e9);
+    let mut ways_s = 8.0 * narrow_s + 10.0 * wide_s + 26.0 * narrow_s;
+    // The other 20 go over the lowest node in between: 0 and 1 in the middle wherever they can.
+    let wide = |a: usize, b: usize| {
+        [(0, 1), (2, 3), (4, 5), (6, 7), (3, 4)].contains(&(a.min(b), a.max(b)))
+    };
+    for (from, via, to) in TWO_HOPS {
+        assert_eq!(machine.route(from, to).hops(), 2, "{from} to {to}");
+        for (a, b) in [(from, via), (via, to)] {
+            ways_s += if wide(a, b) { wide_s } else { narrow_s };
+        }
+    }
+    let mean_s = ways_s / 64.0;
+    let expected = 1e-3 * (1.0 + mean_s * machine.spec.clock_hz / 250.0);
+    close(cycles - 1.0, expected, 1e-6);
+}
+
+/// Pairs of nodes of opt48 without a link, with the lowest node that has one to both.
+const TWO_HOPS: [(usize, usize, usize); 20] = [
+    (0, 1, 3),
+    (0, 1, 5),
+    (0, 1, 7),
+    (3, 1, 0),
+    (5, 1, 0),
+    (7, 1, 0),
+    (1, 0, 4),
+    (1, 0, 6),
+    (4, 0, 1),
+    (6, 0, 1),
+    (2, 1, 5),
+    (2, 1, 7),
+    (5, 1, 2),
+    (7, 1, 2),
+    (3, 2, 6),
+    (6, 2, 3),
+    (4, 3, 7),
+    (7, 3, 4),
+    (5, 4, 6),
+    (6, 4, 5),
+];
+
+/// Gives everybody one set and notes what it is told of the threads that can run.
+struct Asking {
+    set: CpuSet,
+    told: Vec<Option<u32>>,
+}
+
+impl Governor for Asking {
+    fn interval_s(&self) -> f64 {
+        1.0
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Decision {
+        let apps = observation.apps.iter();
+        self.told
+            .extend(apps.clone().map(|app| app.reading.runnable_threads));
+        Decision {
+            sets: apps.map(|app| (app.app, self.set.clone())).collect(),
+        }
+    }
+}
+
+#[test]
+fn of_a_team_that_follows_are_told_the_threads_it_has_and_of_one_that_does_not_all() {
+    let mut app = computing();
+    app.openmp = true;
+    for (teams, expected) in [(Teams::Follow, 10), (Teams::Fixed, 80)] {
+        let scenario = Scenario {
+            teams,
+            method: Method::For { seconds: 3.5 },
+            ..scenario("hsw80", &[app.clone()])
+        };
+        let set = "0-9".parse().unwrap();
+        let told = Vec::new();
+        let mut asking = Asking { set, told };
+        run(&scenario, Some(&mut asking as &mut dyn Governor));
+        // Before it has a set of its own, all; then at the end of every second.
+        let expected = [80, expected, expected, expected].map(Some);
+        assert_eq!(asking.told, expected, "{teams:?}");
+    }
+}
