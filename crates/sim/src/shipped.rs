@@ -4,19 +4,26 @@
 //! the point), how it places threads is simplified to growing where an application already is.
 //! Differences: the performance of an interval is divided by the time since the start, so that it
 //! decays; the promise is 0.75; victims are taken in order of instructions per context, whether or
-//! not they are less efficient than the taker; the direction of exploration is random; the minimum is
-//! four contexts; nothing prevents two applications from robbing each other in one interval.
+//! not they are less efficient than the taker; the direction of exploration is random, four times in five
+//! downwards for who shares, where steps end at whole sockets, and even for everybody else; the minimum
+//! is four contexts; nothing prevents two applications from robbing each other in one interval.
 
 use crate::governor::{Decision, Governor, Overhead};
 use crate::machine::Machine;
 use crate::noise::Noise;
-use mapper_model::{AppId, CpuId, CpuSet, Event, Observation, Trigger};
+use mapper_model::{AppId, CpuId, CpuSet, Event, Observation, Reading, Trigger};
 use std::collections::BTreeMap;
 
 const STEP: u32 = 4;
 const MINIMUM: u32 = 4;
 const PROMISE: f64 = 0.75;
 const EXPLORES: f64 = 0.3;
+/// How often exploration goes down: for who shares, and for everybody else.
+const DOWNWARDS_SHARING: f64 = 0.8;
+const DOWNWARDS: f64 = 0.5;
+/// Coherence events of one kind per cycle from which a program shares: 450,000 a second at 1.9 GHz
+/// [readings, SAM-MPH "Classification": the public code's threshold].
+const SHARES_PER_CYCLE: f64 = 450e3 / 1.9e9;
 const GAIN: f64 = 0.05;
 /// Intervals before an application explores.
 const INITIAL: u32 = 4;
@@ -35,12 +42,78 @@ pub struct Shipped {
 struct State {
     set: CpuSet,
     begin_ns: u64,
-    last: f64,
+    last: Counted,
+    /// What the last interval showed of its sharing.
+    sharing: Sharing,
     intervals: u32,
     performance: f64,
     history: BTreeMap<u32, f64>,
     /// The count before the last step and the performance there.
     trying: Option<(u32, f64)>,
+}
+
+/// Whether a program is held up by sharing between its threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sharing {
+    Little,
+    Much,
+}
+
+/// Cumulative counts of all threads.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    instructions: f64,
+    cycles: f64,
+    between_sockets: f64,
+    within_socket: f64,
+}
+
+impl Counted {
+    fn of(reading: &Reading) -> Self {
+        let sum = |event: Event| -> f64 {
+            let threads = reading.threads.iter();
+            threads
+                .filter_map(|thread| thread.counters.get(event))
+                .map(|counter| counter.value as f64)
+                .sum()
+        };
+        Self {
+            instructions: sum(Event::Instructions),
+            cycles: sum(Event::Cycles),
+            between_sockets: sum(Event::RemoteHitModified),
+            within_socket: sum(Event::SnoopHit) + sum(Event::SnoopHitModified),
+        }
+    }
+
+    fn sharing_since(&self, last: &Self) -> Sharing {
+        let between = self.between_sockets - last.between_sockets;
+        let events = between.max(self.within_socket - last.within_socket);
+        if events > SHARES_PER_CYCLE * (self.cycles - last.cycles) {
+            Sharing::Much
+        } else {
+            Sharing::Little
+        }
+    }
+}
+
+/// The way of an exploration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Up,
+    Down,
+}
+
+/// By how many contexts a program on `held` goes on: four, or to the next whole number of sockets for who
+/// shares on more than one; below one socket they go up to it, and down by four.
+fn step(sharing: Sharing, way: Way, held: u32, per_socket: u32) -> u32 {
+    let beyond = held % per_socket;
+    match (sharing, way) {
+        (Sharing::Little, _) => STEP,
+        (Sharing::Much, Way::Up) => per_socket - beyond,
+        (Sharing::Much, Way::Down) if held <= per_socket => STEP,
+        (Sharing::Much, Way::Down) if beyond > 0 => beyond,
+        (Sharing::Much, Way::Down) => per_socket,
+    }
 }
 
 impl Shipped {
@@ -67,7 +140,8 @@ impl Shipped {
             self.apps.entry(*id).or_insert_with(|| State {
                 set: CpuSet::new(),
                 begin_ns: now_ns,
-                last: 0.0,
+                last: Counted::default(),
+                sharing: Sharing::Little,
                 intervals: 0,
                 performance: 0.0,
                 history: BTreeMap::new(),
@@ -181,9 +255,19 @@ impl Shipped {
     }
 
     fn explore(&mut self, id: AppId) {
-        let (up, tries) = (self.noise.unit() < 0.5, self.noise.unit() < EXPLORES);
+        let (direction, tries) = (self.noise.unit(), self.noise.unit() < EXPLORES);
+        let per_socket = self.machine.contexts() / self.machine.spec.sockets;
         let Some(app) = self.apps.get_mut(&id) else {
             return;
+        };
+        let downwards = match app.sharing {
+            Sharing::Much => DOWNWARDS_SHARING,
+            Sharing::Little => DOWNWARDS,
+        };
+        let way = if direction < downwards {
+            Way::Down
+        } else {
+            Way::Up
         };
         let (held, performance) = (app.set.len(), app.performance);
         if let Some((before, then)) = app.trying.take() {
@@ -201,14 +285,16 @@ impl Shipped {
             return;
         }
         app.trying = Some((held, performance));
-        if up {
-            if self.grow(id, STEP) == 0
-                && let Some(app) = self.apps.get_mut(&id)
-            {
-                app.trying = None;
+        let step = step(app.sharing, way, held, per_socket);
+        match way {
+            Way::Up => {
+                if self.grow(id, step) == 0
+                    && let Some(app) = self.apps.get_mut(&id)
+                {
+                    app.trying = None;
+                }
             }
-        } else if held > MINIMUM {
-            self.release(id, STEP.min(held - MINIMUM));
+            Way::Down => self.release(id, step.min(held.saturating_sub(MINIMUM))),
         }
     }
 }
@@ -228,19 +314,17 @@ impl Governor for Shipped {
             self.start_over(&ids, observation.now_ns);
         }
         for observed in &observation.apps {
-            let threads = observed.reading.threads.iter();
-            let instructions: f64 = threads
-                .filter_map(|thread| thread.counters.get(Event::Instructions))
-                .map(|counter| counter.value as f64)
-                .sum();
+            let counted = Counted::of(&observed.reading);
             if let Some(app) = self.apps.get_mut(&observed.app) {
                 if observation.trigger == Trigger::Interval {
                     let since_s = (observation.now_ns - app.begin_ns) as f64 * 1e-9;
-                    app.performance = (instructions - app.last) / since_s.max(1e-9);
+                    let done = counted.instructions - app.last.instructions;
+                    app.performance = done / since_s.max(1e-9);
+                    app.sharing = counted.sharing_since(&app.last);
                     app.history.insert(app.set.len(), app.performance);
                     app.intervals += 1;
                 }
-                app.last = instructions;
+                app.last = counted;
             }
         }
         if observation.trigger == Trigger::Interval {
@@ -279,5 +363,65 @@ mod tests {
             assert_eq!(held + policy.free().len(), 80, "round {round}");
             assert!(policy.apps.values().all(|app| app.set.len() >= MINIMUM));
         }
+    }
+
+    #[test]
+    fn who_shares_steps_to_whole_sockets_and_everybody_else_by_four() {
+        let at = |sharing, way, held| step(sharing, way, held, 20);
+        for held in [4, 20, 27, 40] {
+            assert_eq!(at(Sharing::Little, Way::Up, held), 4);
+            assert_eq!(at(Sharing::Little, Way::Down, held), 4);
+        }
+        assert_eq!(at(Sharing::Much, Way::Up, 12), 8);
+        assert_eq!(at(Sharing::Much, Way::Up, 40), 20);
+        assert_eq!(at(Sharing::Much, Way::Down, 27), 7);
+        assert_eq!(at(Sharing::Much, Way::Down, 40), 20);
+        assert_eq!(at(Sharing::Much, Way::Down, 20), 4);
+    }
+
+    #[test]
+    fn who_shares_explores_downwards_four_times_in_five() {
+        let machine = presets::machine("hsw80").unwrap();
+        for (sharing, expected) in [(Sharing::Much, 0.8), (Sharing::Little, 0.5)] {
+            let mut policy = Shipped::new(&machine, 1.0, Overhead::default(), 7);
+            policy.start_over(&[AppId(1)], 0);
+            let (mut up, mut down) = (0, 0);
+            for _ in 0..20_000 {
+                let app = policy.apps.get_mut(&AppId(1)).unwrap();
+                app.set = "0-39".parse().unwrap();
+                app.intervals = INITIAL + 1;
+                app.trying = None;
+                app.sharing = sharing;
+                policy.explore(AppId(1));
+                match policy.apps[&AppId(1)].set.len() {
+                    40 => {}
+                    held if held < 40 => down += 1,
+                    _ => up += 1,
+                }
+            }
+            let tried = f64::from(up + down);
+            // 20,000 draws with probability 0.3, and 6000 of the direction: three standard errors.
+            assert!((tried / 20_000.0 - 0.3).abs() < 0.01, "{tried}");
+            let share = f64::from(down) / tried;
+            assert!((share - expected).abs() < 0.02, "{sharing:?}: {share}");
+        }
+    }
+
+    #[test]
+    fn either_kind_of_coherence_makes_a_program_share_from_the_threshold_on() {
+        let now = |between_sockets: f64, within_socket: f64| Counted {
+            instructions: 0.0,
+            cycles: 2.9e9,
+            between_sockets,
+            within_socket,
+        };
+        let last = Counted {
+            cycles: 1e9,
+            ..Counted::default()
+        };
+        let told = |between, within| now(between, within).sharing_since(&last);
+        assert_eq!(told(449e3, 449e3), Sharing::Little);
+        assert_eq!(told(451e3, 0.0), Sharing::Much);
+        assert_eq!(told(0.0, 451e3), Sharing::Much);
     }
 }
