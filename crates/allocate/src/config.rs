@@ -4,6 +4,7 @@
 //! MAPPER's rules as they are printed, for reproducing the paper and its worked numbers; the
 //! defaults are those rules made fit for readings that scatter and machines of any size.
 
+use crate::chance::{AtRandom, Probability};
 use mapper_model::Confidence;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,10 @@ pub struct AllocationConfig {
     /// [MAPPER Algorithm 1 "at_random"; readings R3.12]. By default never: drift is noticed by
     /// comparing with the begin of the phase, so that a steady system stays as it is.
     pub reexplore_every: Option<u32>,
+    /// The same at random, with a probability in every interval of the steady state, as published
+    /// [readings R3.12]. By default never. Beside [`Self::reexplore_every`] whichever comes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reexplore_at_random: Option<AtRandom>,
     /// Intervals for which an application gives nothing after a gift broke its promise.
     pub holdoff_intervals: u32,
     /// How far below its promise an application may fall before a gift is undone
@@ -184,6 +189,7 @@ impl Default for AllocationConfig {
             initiative: Initiative::Demand,
             migration_budget: None,
             reexplore_every: None,
+            reexplore_at_random: None,
             holdoff_intervals: 2,
             tolerance: 0.05,
             min_cpus: 1,
@@ -195,8 +201,9 @@ impl Default for AllocationConfig {
 }
 
 impl AllocationConfig {
-    /// MAPPER's rules as printed, with its step of four CPUs and exploration every few intervals
-    /// (its code explores with probability 0.3) [MAPPER §3.3, readings R3.7–R3.12].
+    /// MAPPER's rules as printed, with its step of four CPUs, and exploration with probability 0.3 in each
+    /// steady interval as in its code [MAPPER §3.3, readings R3.7–R3.12]. Its draws are those of seed 0;
+    /// whoever repeats an evaluation gives other seeds.
     #[must_use]
     pub fn paper() -> Self {
         Self {
@@ -204,7 +211,10 @@ impl AllocationConfig {
             acceptance: Acceptance::Plain5Percent,
             required_gain: RequiredGain::Threshold,
             initiative: Initiative::Paper,
-            reexplore_every: Some(3),
+            reexplore_at_random: Some(AtRandom {
+                probability: Probability::OF_MAPPER,
+                seed: 0,
+            }),
             ..Self::default()
         }
     }

@@ -4,9 +4,9 @@
 //! An application starts at its fair share and is measured; then it tries a few CPUs more, if there
 //! are free ones, else fewer; a count at which performance is better by the threshold is kept and the
 //! search goes on the same way, any other is undone and the other way is tried; when neither brings
-//! anything it is at a peak and rests. The paper perturbs resting applications at random; here, with
-//! [`AllocationConfig::reexplore_every`], after a fixed number of intervals. Whether a count is better
-//! is told by the same test as for MAPPER.
+//! anything it is at a peak and rests. The paper perturbs resting applications at random, which
+//! [`AllocationConfig::reexplore_at_random`] does; [`AllocationConfig::reexplore_every`] does it after a
+//! fixed number of intervals. Whether a count is better is told by the same test as for MAPPER.
 //!
 //! Growth takes only free CPUs: those that others found useless, and what rounding left over. What an
 //! application holds beyond its fair share goes back when somebody else is owed it.
@@ -265,28 +265,32 @@ impl HillClimb {
     fn try_next(
         &mut self,
         place: usize,
-        app: &AppView<'_>,
+        snapshot: &Snapshot<'_>,
         owed: &Entitlement,
-        usable: u32,
         ledger: &mut Ledger,
         note: &mut Note,
     ) {
+        let app = &snapshot.apps[place];
         let free = ledger.free().saturating_sub(self.reserved(ledger));
         let cpus = ledger.count(place);
         let period = self.config.reexplore_every;
-        let step = self.config.step_for(usable, owed.fair);
+        let can_grow = free > 0 && cpus < owed.max;
+        let step = self.config.step_for(snapshot.usable.len(), owed.fair);
         let climber = self.state.climbers.at_mut(place);
         if climber.mode != Mode::Resting || owed.fixed {
             return;
         }
         climber.rested += 1;
-        if period.is_some_and(|p| climber.rested >= p.max(1))
+        let at_peak = climber.next_heading(can_grow) == Direction::Stay;
+        let at_random = self.config.reexplore_at_random;
+        if at_peak && at_random.is_some_and(|chance| chance.happens(app.app, snapshot))
+            || period.is_some_and(|p| climber.rested >= p.max(1))
             || app.profile.phase != PhaseChange::Same
         {
             climber.forget();
             climber.rested = 0;
         }
-        let heading = climber.next_heading(free > 0 && cpus < owed.max);
+        let heading = climber.next_heading(can_grow);
         let target = match heading {
             Direction::More => (cpus + step.min(free)).min(owed.max),
             Direction::Fewer => cpus.saturating_sub(step).max(owed.min).min(cpus),
@@ -353,7 +357,6 @@ impl AllocationPolicy for HillClimb {
             self.state = State::default();
             return ledger::pool(snapshot);
         }
-        let usable = snapshot.usable.len();
         let Opening {
             entitled,
             mut ledger,
@@ -388,10 +391,10 @@ impl AllocationPolicy for HillClimb {
                     self.judge(place, app, &mut ledger, &mut notes[place]);
                 }
             }
-            for (place, app) in snapshot.apps.iter().enumerate() {
+            for place in 0..notes.len() {
                 if sampled[place] && notes[place].reasons.is_empty() {
                     let (owed, note) = (&entitled[place], &mut notes[place]);
-                    self.try_next(place, app, owed, usable, &mut ledger, note);
+                    self.try_next(place, snapshot, owed, &mut ledger, note);
                 }
             }
         }

@@ -21,6 +21,7 @@
 //! arithmetic of fair shares, [`entitlement`] what each application is owed, [`ledger`] the books in
 //! which CPUs change hands.
 
+pub mod chance;
 pub mod config;
 pub mod entitlement;
 pub mod equal;
@@ -41,6 +42,7 @@ pub mod scalability;
 pub mod section;
 pub mod shares;
 
+pub use chance::{AtRandom, Probability};
 pub use config::{Acceptance, AllocationConfig, ProfiledOn};
 pub use policy::{AllocationPolicy, PolicyState, RestoreError};
 pub use registry::{POLICIES, PolicyEntry, UnknownPolicy, find};

@@ -2,9 +2,9 @@
 
 mod support;
 
-use mapper_allocate::AllocationConfig;
 use mapper_allocate::scalability::Scalability;
-use mapper_model::{CpuRange, CpuSet, Resizing, Trigger, Weight};
+use mapper_allocate::{AllocationConfig, AtRandom, Probability};
+use mapper_model::{CpuRange, CpuSet, Reason, Resizing, Trigger, Weight};
 use support::{Curve, World, amdahl, flat, linear, machine};
 
 #[test]
@@ -67,6 +67,61 @@ fn a_resting_climber_is_disturbed_only_when_asked_for() {
     };
     assert_eq!(run(None), 0);
     assert!(run(Some(5)) > 0);
+}
+
+/// In which of 300 intervals the first of two programs that have come to rest tries another count, or
+/// asks for one in vain, with a chance of that in each interval.
+fn tries(policy: &str, probability: f64, seed: u64) -> Vec<bool> {
+    let config = AllocationConfig {
+        reexplore_at_random: Some(AtRandom {
+            probability: Probability::new(probability).unwrap(),
+            seed,
+        }),
+        ..AllocationConfig::paper()
+    };
+    let mut world = World::with(policy, machine(2, 20, 1), &config);
+    world.arrive(flat(5.0));
+    world.arrive(flat(5.0));
+    world.intervals(40);
+    let asks = |reason: &Reason| {
+        matches!(
+            reason,
+            Reason::Exploring { .. } | Reason::NothingToSpare { .. }
+        )
+    };
+    let tried = (0..300).map(|_| {
+        world.interval();
+        world.last.shares[0].explanation.reasons.iter().any(asks)
+    });
+    tried.collect()
+}
+
+fn how_often(policy: &str, probability: f64, seed: u64) -> usize {
+    let tried = tries(policy, probability, seed);
+    tried.into_iter().filter(|tried| *tried).count()
+}
+
+#[test]
+fn disturbances_at_random_repeat_with_their_seed_and_differ_with_another() {
+    for policy in ["hill_climb", "mapper"] {
+        assert_eq!(tries(policy, 0.3, 1), tries(policy, 0.3, 1), "{policy}");
+        assert_ne!(tries(policy, 0.3, 1), tries(policy, 0.3, 2), "{policy}");
+    }
+}
+
+#[test]
+fn the_printed_rules_disturb_in_three_of_ten_steady_intervals() {
+    // It has no bottleneck, wants more and gets nothing, so that every interval is a steady one.
+    let tried: usize = (1..=4).map(|seed| how_often("mapper", 0.3, seed)).sum();
+    // 1200 draws, three standard errors.
+    assert!((312..=408).contains(&tried), "{tried}");
+}
+
+#[test]
+fn a_climber_at_its_peak_is_disturbed_the_more_often_the_greater_the_probability() {
+    let tried = |probability| how_often("hill_climb", probability, 1);
+    let (seldom, often) = (tried(0.02), tried(0.3));
+    assert!(seldom > 0 && often > 3 * seldom, "{seldom} {often}");
 }
 
 #[test]

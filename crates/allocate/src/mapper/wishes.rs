@@ -37,12 +37,17 @@ impl Turn<'_> {
         {
             return;
         }
+        let at_random = self
+            .config
+            .reexplore_at_random
+            .is_some_and(|chance| chance.happens(self.id(place), self.snapshot));
         let member = self.members.at_mut(place);
         member.steady_for += 1;
         let due = self
             .config
             .reexplore_every
-            .is_some_and(|period| member.steady_for >= period.max(1));
+            .is_some_and(|period| member.steady_for >= period.max(1))
+            || at_random;
         if due {
             member.up.renew();
             member.down.renew();
