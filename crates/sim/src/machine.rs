@@ -5,6 +5,10 @@
 //! given the machine is only partly connected: a line then goes over the route with the fewest hops,
 //! ties to the lowest node in between [readings "NuCore integer program", Machines].
 //!
+//! In a machine of *modules* two neighbouring cores share their floating-point unit and their second-level
+//! cache. They are cores to every scheduler and policy, and what a hardware thread is to the other of its
+//! core to each other, except for how much they slow each other down.
+//!
 //! Invariant: every node reaches every other; every rate and latency is positive and finite.
 
 use mapper_model::topology::Shape;
@@ -45,6 +49,10 @@ pub struct MachineSpec {
     /// What a hop to another node adds.
     #[serde(alias = "rlat")]
     pub remote_latency_s: f64,
+    /// By how much a busy core slows down the core part of the other one of its module, whatever runs
+    /// there; without it cores share nothing. Core 2k of a socket and the next one are a module.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module_slowdown: Option<f64>,
     /// The direct links of a machine that is only partly connected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkSpec>,
@@ -278,15 +286,24 @@ impl Machine {
         context % self.cores() as usize / self.spec.cores_per_socket as usize
     }
 
-    /// The other context of the same core, where there is one.
+    /// The context with which this one shares a core or, on a machine of modules, a module.
     #[must_use]
     pub const fn sibling_of(&self, context: usize) -> Option<usize> {
         let cores = self.cores() as usize;
         match self.spec.threads_per_core {
             2 if context < cores => Some(context + cores),
             2 => Some(context - cores),
+            // Sockets have an even number of cores, so the numbers of a module differ in the last bit.
+            _ if self.spec.module_slowdown.is_some() => Some(context ^ 1),
             _ => None,
         }
+    }
+
+    /// By how much a busy sibling slows a thread's core part down: what is the application's own in a
+    /// core is the machine's in a module.
+    #[must_use]
+    pub fn sibling_slowdown(&self, of_app: f64) -> f64 {
+        self.spec.module_slowdown.unwrap_or(of_app)
     }
 
     /// The context at a place: socket, core within it, thread within that. `None` when the machine
@@ -372,6 +389,17 @@ fn check_numbers(machine: &str, spec: &MachineSpec) -> Result<(), MachineError> 
     ] {
         positive(machine, what, value)?;
     }
+    if let Some(slowdown) = spec.module_slowdown {
+        let whole = spec.threads_per_core == 1 && spec.cores_per_socket.is_multiple_of(2);
+        if !whole || !(slowdown >= 0.0 && slowdown.is_finite()) {
+            return Err(MachineError::Value {
+                machine: machine.to_owned(),
+                what: "module_slowdown",
+                value: slowdown,
+                mend: "0 or more, one thread per core and an even number of cores per socket, or leave it out",
+            });
+        }
+    }
     for (what, value, most, mend) in [
         ("sockets", spec.sockets, 64, "1 to 64"),
         ("cores_per_socket", spec.cores_per_socket, 256, "1 to 256"),
@@ -413,6 +441,20 @@ mod tests {
     }
 
     #[test]
+    fn neighbouring_cores_of_a_socket_are_a_module_and_nobody_elses() {
+        let machine = presets::machine("amd64").unwrap();
+        for context in 0..machine.contexts() as usize {
+            let other = machine.sibling_of(context).unwrap();
+            assert_eq!(context / 2, other / 2);
+            assert_eq!(machine.sibling_of(other), Some(context));
+            assert_eq!(machine.socket_of(other), machine.socket_of(context));
+            assert_ne!(machine.core_of(other), machine.core_of(context));
+        }
+        let without = presets::machine("hsw72").unwrap();
+        assert_eq!(without.sibling_of(0), None);
+    }
+
+    #[test]
     fn a_partly_connected_machine_routes_over_the_lowest_neighbour() {
         let machine = presets::machine("opt48").unwrap();
         assert_eq!(machine.route(1, 2).hops(), 1);
@@ -434,6 +476,10 @@ mod tests {
         };
         assert!(told(&|s| s.sockets = 0).contains("sockets is 0: give 1 to 64"));
         assert!(told(&|s| s.clock_hz = f64::NAN).contains("clock_hz is NaN"));
+        let odd = told(&|s| (s.module_slowdown, s.threads_per_core, s.cores_per_socket) = (Some(0.2), 1, 9));
+        assert!(odd.contains("module_slowdown is 0.2") && odd.contains("an even number"), "{odd}");
+        let negative = told(&|s| (s.module_slowdown, s.threads_per_core) = (Some(-0.1), 1));
+        assert!(negative.contains("module_slowdown is -0.1"), "{negative}");
         let link = |between| LinkSpec {
             between,
             bytes_per_s: 1e9,

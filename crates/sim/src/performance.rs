@@ -3,7 +3,7 @@
 //! A thread needs, for each useful instruction, cycles in the core, cycles for misses of the
 //! last-level cache and cycles for sharing data with other threads:
 //!
-//! * core: more when the sibling context is busy and not itself stalled;
+//! * core: more when the sibling (of the core, or of the module) is busy and not itself stalled;
 //! * memory: misses, more of them when the working sets on a socket exceed its cache, each costing
 //!   the latency to its node, with queueing at that node's memory and on the links between;
 //! * sharing: a cost per instruction that grows with the number of threads and shrinks with
@@ -273,7 +273,8 @@ impl<'a> Solver<'a> {
             let group = &self.groups[entry.group];
             let app = &self.apps[entry.app];
             let rivals = group.sibling.map_or(0.0, |s| self.groups[s].active);
-            let core = app.core_cycles * (1.0 + app.smt_slowdown * rivals.min(1.0));
+            let slowdown = self.machine.sibling_slowdown(app.smt_slowdown);
+            let core = app.core_cycles * (1.0 + slowdown * rivals.min(1.0));
             let place = entry.app * nodes + group.socket;
             let memory = entry.misses * clock * self.miss_s[place] / app.overlapping_misses;
             let cycles = core + memory + entry.inter * queueing + entry.intra;

@@ -163,7 +163,11 @@ mod tests {
         let given: Machines = serde_json::from_value(given).unwrap();
         let ours = machines().unwrap();
         for (name, given) in given {
-            assert_eq!(ours[&name], given, "{name}");
+            let mut ours = ours[&name].clone();
+            // They have no key for it.
+            let modules = ours.module_slowdown.take();
+            assert_eq!(modules, (name == "amd64").then_some(0.2), "{name}");
+            assert_eq!(ours, given, "{name}");
         }
         for name in ours.keys() {
             machine(name).unwrap();

@@ -73,6 +73,36 @@ fn two_threads_of_a_core_do_together_what_the_loss_to_a_busy_sibling_leaves() {
 }
 
 #[test]
+fn two_cores_of_a_module_slow_each_other_by_a_fifth_whatever_runs_there() {
+    let machine = presets::machine("amd64").unwrap();
+    let app = computing().behaviour();
+    let alone = instruction_ns(&machine, &app, &[2]);
+    // Cores 2 and 3 are a module, 3 and 4 are not.
+    close(instruction_ns(&machine, &app, &[2, 3]) / alone, 1.2, 1e-6);
+    close(instruction_ns(&machine, &app, &[3, 4]) / alone, 1.0, 1e-6);
+}
+
+#[test]
+fn partners_in_a_module_share_through_its_cache() {
+    let machine = presets::machine("amd64").unwrap();
+    let mut app = computing();
+    app.sharing_stalls = 1e-3;
+    app.sharing_growth = 0.0;
+    let stalls = |contexts: &[u32]| {
+        let with = instruction_ns(&machine, &app.behaviour(), contexts);
+        let mut without = app.clone();
+        without.sharing_stalls = 0.0;
+        (with - instruction_ns(&machine, &without.behaviour(), contexts)) * machine.spec.clock_hz
+            / 1e9
+    };
+    let constants = Constants::default();
+    // In a module like in one core. Who stalls for s cycles of 1.2 computes for less of the time, by s/1.2,
+    // which spares the other 0.2·s/1.2: five sixths of s remain.
+    close(stalls(&[2, 3]), 1e-3 * constants.within_core * 5.0 / 6.0, 1e-2);
+    close(stalls(&[3, 4]), 1e-3 * constants.intra_socket, 1e-3);
+}
+
+#[test]
 fn a_stalled_sibling_costs_only_while_it_computes() {
     let machine = presets::machine("hsw80").unwrap();
     let mut app = missing();
@@ -442,7 +472,8 @@ fn of_a_team_that_follows_are_told_the_threads_it_has_and_of_one_that_does_not_a
         let set = "0-9".parse().unwrap();
         let told = Vec::new();
         let mut asking = Asking { set, told };
-        run(&scenario, Some(&mut asking as &mut dyn Governor));
+        let outcome = run(&scenario, Some(&mut asking as &mut dyn Governor));
+        assert!(!outcome.given_up);
         // Before it has a set of its own, all; then at the end of every second.
         let expected = [80, expected, expected, expected].map(Some);
         assert_eq!(asking.told, expected, "{teams:?}");
