@@ -39,7 +39,7 @@ pub struct AllocationConfig {
     /// comparing with the begin of the phase, so that a steady system stays as it is.
     pub reexplore_every: Option<u32>,
     /// The same at random, with a probability in every interval of the steady state, as published
-    /// [readings R3.12]. By default never. Beside [`Self::reexplore_every`] whichever comes first.
+    /// [readings R3.12]. By default never. Beside `reexplore_every` whichever comes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reexplore_at_random: Option<AtRandom>,
     /// Intervals for which an application gives nothing after a gift broke its promise.

@@ -476,8 +476,13 @@ mod tests {
         };
         assert!(told(&|s| s.sockets = 0).contains("sockets is 0: give 1 to 64"));
         assert!(told(&|s| s.clock_hz = f64::NAN).contains("clock_hz is NaN"));
-        let odd = told(&|s| (s.module_slowdown, s.threads_per_core, s.cores_per_socket) = (Some(0.2), 1, 9));
-        assert!(odd.contains("module_slowdown is 0.2") && odd.contains("an even number"), "{odd}");
+        let odd = told(&|s| {
+            (s.module_slowdown, s.threads_per_core, s.cores_per_socket) = (Some(0.2), 1, 9)
+        });
+        assert!(
+            odd.contains("module_slowdown is 0.2") && odd.contains("an even number"),
+            "{odd}"
+        );
         let negative = told(&|s| (s.module_slowdown, s.threads_per_core) = (Some(-0.1), 1));
         assert!(negative.contains("module_slowdown is -0.1"), "{negative}");
         let link = |between| LinkSpec {

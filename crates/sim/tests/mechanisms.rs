@@ -98,7 +98,11 @@ fn partners_in_a_module_share_through_its_cache() {
     let constants = Constants::default();
     // In a module like in one core. Who stalls for s cycles of 1.2 computes for less of the time, by s/1.2,
     // which spares the other 0.2·s/1.2: five sixths of s remain.
-    close(stalls(&[2, 3]), 1e-3 * constants.within_core * 5.0 / 6.0, 1e-2);
+    close(
+        stalls(&[2, 3]),
+        1e-3 * constants.within_core * 5.0 / 6.0,
+        1e-2,
+    );
     close(stalls(&[3, 4]), 1e-3 * constants.intra_socket, 1e-3);
 }
 

@@ -11,6 +11,7 @@ use mapper_pipeline::{Controller, PipelineConfig};
 use mapper_sim::scenario::Traffic;
 use mapper_sim::{
     Constants, Controlled, Governor, Job, Lending, Method, Overhead, Scenario, Teams, presets, run,
+    stream,
 };
 
 /// The speeds of these programs on four sockets under an allocation and a mapping policy.
@@ -36,12 +37,13 @@ fn speeds(programs: &[&str], allocation: &str, mapping: &str, interval_s: f64) -
         timeline: false,
         machine,
     };
+    let measured = stream::measure(&scenario.machine, &scenario.constants).unwrap();
     let config = PipelineConfig {
         allocation: allocation.into(),
         mapping: mapping.into(),
         machine: MachineProfile {
             clock_hz: scenario.machine.spec.clock_hz,
-            llc_misses_per_s: 0.6 * scenario.machine.spec.memory_bytes_per_s / 64.0,
+            llc_misses_per_s: 0.6 * measured.node_bytes_per_s / 64.0,
             ..MachineProfile::default()
         },
         ..PipelineConfig::default()

@@ -20,13 +20,35 @@ pub(super) struct Catalogue {
 impl Catalogue {
     /// The presets alone.
     pub(super) fn presets() -> anyhow::Result<Self> {
+        Self::with_machines(presets::machines()?)
+    }
+
+    /// The presets with machines that are not quite theirs.
+    fn with_machines(machines: Machines) -> anyhow::Result<Self> {
         let mut apps = presets::apps()?;
         apps.extend(presets::nucore_apps()?);
         Ok(Self {
             apps,
-            machines: presets::machines()?,
-            digests: Digests::of_presets()?,
+            digests: Digests::of_presets_with(&machines)?,
+            machines,
         })
+    }
+
+    /// The presets as a protocol has them that quotes these hashes, if any does: those of today, or as they
+    /// were until version 4, when the cores of amd64 shared nothing.
+    pub(super) fn of(digests: &Digests) -> anyhow::Result<Option<Self>> {
+        let today = presets::machines()?;
+        let mut without_modules = today.clone();
+        for machine in without_modules.values_mut() {
+            machine.module_slowdown = None;
+        }
+        for machines in [today, without_modules] {
+            let catalogue = Self::with_machines(machines)?;
+            if digests.differs_from(catalogue.digests()).is_none() {
+                return Ok(Some(catalogue));
+            }
+        }
+        Ok(None)
     }
 
     /// Adds the applications of a file, which is written like the presets.
@@ -98,11 +120,11 @@ pub(super) struct Digests {
 }
 
 impl Digests {
-    /// Of the presets that were compiled in.
-    fn of_presets() -> anyhow::Result<Self> {
+    /// Of the presets that were compiled in, with these machines.
+    fn of_presets_with(machines: &Machines) -> anyhow::Result<Self> {
         Ok(Self {
             apps_sha256: sha256(serde_json::to_string(&presets::apps()?)?.as_bytes()),
-            machines_sha256: sha256(serde_json::to_string(&presets::machines()?)?.as_bytes()),
+            machines_sha256: sha256(serde_json::to_string(machines)?.as_bytes()),
             nucore_sha256: Some(sha256(
                 serde_json::to_string(&presets::nucore_apps()?)?.as_bytes(),
             )),

@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use stopped::Stopped;
 
 /// The protocol that is used unless another is given: the newest.
-const PROTOCOL: &str = "docs/eval/protocol-v4.toml";
+const PROTOCOL: &str = "docs/eval/protocol-v5.toml";
 
 /// The machine of a mix for which none was named.
 const USUAL_MACHINE: &str = "hsw80";
@@ -111,12 +111,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     args.live.check_unused()?;
     check_together(args)?;
-    let mut catalogue = Catalogue::presets()?;
     let path = args
         .protocol
         .clone()
         .unwrap_or_else(|| workspace::root().join(PROTOCOL));
-    let protocol = Protocol::read(&path, &catalogue)?;
+    let (protocol, mut catalogue) = Protocol::read(&path)?;
     if let Some(path) = &args.apps {
         catalogue.add_apps(path)?;
     }

@@ -9,6 +9,7 @@ use mapper_allocate::scalability::Scalability;
 use mapper_allocate::{AllocationConfig, ProfiledOn};
 use mapper_model::MachineProfile;
 use mapper_pipeline::{Controller, PipelineConfig};
+use mapper_sim::machine::LINE_BYTES;
 use mapper_sim::sam_per_task::SamPerTask;
 use mapper_sim::shipped::Shipped;
 use mapper_sim::{Controlled, Governor, Machine, Overhead, stream};
@@ -366,6 +367,9 @@ pub(super) fn find(name: &str) -> anyhow::Result<&'static Policy> {
     }
 }
 
+/// Share of a node's measured bandwidth from which on memory counts as a bottleneck.
+const MEMORY_LIMIT: f64 = 0.6;
+
 /// What deciding costs, as published: MAPPER 5 ms for 80 threads [MAPPER §4.5.7]; SAM-MPH 8.89 µs
 /// per ms on every CPU and 14 to 230 µs per decision [SAM-MPH §5.5]; NuPoCo 3.3 ms, in parallel with
 /// the programs [NuPoCo §7.5].
@@ -471,10 +475,13 @@ fn config(
     if paper {
         allocate = AllocationConfig::paper();
         allocate.min_cpus = 4;
+        if let Some(chance) = &mut allocate.reexplore_at_random {
+            chance.seed = spec.seed;
+        }
     }
     // What a user would measure before setting these up.
     let found = stream::measure(machine, &spec.constants)?;
-    let cycles = |bytes_per_s: f64| 64.0 / bytes_per_s * machine.spec.clock_hz;
+    let cycles = |bytes_per_s: f64| LINE_BYTES / bytes_per_s * machine.spec.clock_hz;
     allocate.memory.service_cycles = Some(cycles(found.node_bytes_per_s));
     allocate.memory.link_cycles = Some(cycles(found.link_bytes_per_s));
     allocate.memory.node_gb_per_s = Some(found.node_bytes_per_s / 1e9);
@@ -485,7 +492,8 @@ fn config(
         allocate,
         machine: MachineProfile {
             clock_hz: machine.spec.clock_hz,
-            llc_misses_per_s: 0.6 * machine.spec.memory_bytes_per_s / 64.0,
+            // As `mapperd calibrate` takes it from what it measures.
+            llc_misses_per_s: MEMORY_LIMIT * found.node_bytes_per_s / LINE_BYTES,
             ipc_high: spec.ipc_high.unwrap_or(defaults.ipc_high),
             sharing_high_per_cycle: spec.sharing_high.unwrap_or(defaults.sharing_high_per_cycle),
             ..defaults

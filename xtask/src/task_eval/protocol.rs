@@ -150,8 +150,8 @@ pub(super) enum Mean {
 }
 
 impl Protocol {
-    /// Reads the protocol and holds it against the presets that were compiled in.
-    pub(super) fn read(path: &Path, catalogue: &Catalogue) -> anyhow::Result<Self> {
+    /// Reads the protocol, with the presets that it was written for.
+    pub(super) fn read(path: &Path) -> anyhow::Result<(Self, Catalogue)> {
         let text = fs::read_to_string(path)
             .with_context(|| format!("read the protocol {}", path.display()))?;
         let mut protocol: Self = toml::from_str(&text)
@@ -165,14 +165,17 @@ impl Protocol {
                 suite.mixes.extend(mixes);
             }
         }
-        if let Some(found) = protocol.presets.differs_from(catalogue.digests()) {
+        let Some(catalogue) = Catalogue::of(&protocol.presets)? else {
+            let today = Catalogue::presets()?;
+            let found = protocol.presets.differs_from(today.digests());
+            let found = found.unwrap_or_default();
             bail!(
                 "the presets of crates/sim are not those of {}: make a new version of the protocol \
                  with {found}",
                 path.display(),
             );
-        }
-        Ok(protocol)
+        };
+        Ok((protocol, catalogue))
     }
 
     /// What deciding may cost this project's own policies, if anything is said of it.
@@ -223,12 +226,11 @@ mod tests {
 
     /// All versions, oldest first.
     fn versions() -> Vec<(PathBuf, Protocol)> {
-        let catalogue = Catalogue::presets().unwrap();
         (1..)
             .map(|version| workspace::root().join(format!("docs/eval/protocol-v{version}.toml")))
             .take_while(|path| path.exists())
             .map(|path| {
-                let protocol = Protocol::read(&path, &catalogue).unwrap();
+                let protocol = Protocol::read(&path).unwrap().0;
                 (path, protocol)
             })
             .collect()
@@ -286,5 +288,49 @@ mod tests {
             ..third
         };
         assert_eq!(like_the_second, second);
+    }
+
+    #[test]
+    fn version_5_is_version_4_with_modules_and_mixes_drawn_anew_and_nothing_else() {
+        let versions = versions();
+        let [fourth, mut fifth] = [3, 4].map(|at| versions[at].1.clone());
+        let anew = |suite: &Suite| suite.name.starts_with("next-heldout2-");
+        let old = fifth.suites.iter().filter(|suite| !anew(suite)).cloned();
+        let known: Vec<&String> = fourth
+            .suites
+            .iter()
+            .flat_map(|suite| &suite.mixes)
+            .collect();
+        let drawn: Vec<&Suite> = fifth.suites.iter().filter(|suite| anew(suite)).collect();
+        assert_eq!(drawn.len(), 3);
+        for suite in drawn {
+            assert_eq!(suite.mixes.len(), 60, "{}", suite.name);
+            let fresh = suite.mixes.iter().filter(|mix| !known.contains(mix));
+            // A pair of programs comes up again now and then.
+            assert!(fresh.count() >= 55, "{}", suite.name);
+        }
+        assert_ne!(
+            fourth.presets.machines_sha256,
+            fifth.presets.machines_sha256
+        );
+        fifth.suites = old.collect();
+        let like_the_fourth = Protocol {
+            version: fourth.version,
+            presets: fourth.presets.clone(),
+            sha256: fourth.sha256.clone(),
+            ..fifth
+        };
+        assert_eq!(like_the_fourth, fourth);
+    }
+
+    #[test]
+    fn a_version_is_run_on_the_machines_it_was_written_for() {
+        let module = |version: u32| {
+            let path = workspace::root().join(format!("docs/eval/protocol-v{version}.toml"));
+            let (_, catalogue) = Protocol::read(&path).unwrap();
+            catalogue.machine("amd64").unwrap().module_slowdown
+        };
+        assert_eq!(module(4), None);
+        assert_eq!(module(5), Some(0.2));
     }
 }
