@@ -391,7 +391,7 @@ fn check_numbers(machine: &str, spec: &MachineSpec) -> Result<(), MachineError> 
     }
     if let Some(slowdown) = spec.module_slowdown {
         let whole = spec.threads_per_core == 1 && spec.cores_per_socket.is_multiple_of(2);
-        if !whole || !(slowdown >= 0.0 && slowdown.is_finite()) {
+        if !(whole && slowdown >= 0.0 && slowdown.is_finite()) {
             return Err(MachineError::Value {
                 machine: machine.to_owned(),
                 what: "module_slowdown",
@@ -477,13 +477,15 @@ mod tests {
         assert!(told(&|s| s.sockets = 0).contains("sockets is 0: give 1 to 64"));
         assert!(told(&|s| s.clock_hz = f64::NAN).contains("clock_hz is NaN"));
         let odd = told(&|s| {
-            (s.module_slowdown, s.threads_per_core, s.cores_per_socket) = (Some(0.2), 1, 9)
+            (s.module_slowdown, s.threads_per_core, s.cores_per_socket) = (Some(0.2), 1, 9);
         });
         assert!(
             odd.contains("module_slowdown is 0.2") && odd.contains("an even number"),
             "{odd}"
         );
-        let negative = told(&|s| (s.module_slowdown, s.threads_per_core) = (Some(-0.1), 1));
+        let negative = told(&|s| {
+            (s.module_slowdown, s.threads_per_core) = (Some(-0.1), 1);
+        });
         assert!(negative.contains("module_slowdown is -0.1"), "{negative}");
         let link = |between| LinkSpec {
             between,

@@ -15,12 +15,13 @@ use mapper_sim::{
     AppModel, Constants, Machine, MachineSpec, MemoryQueue, Occupancy, presets, solve, stream,
 };
 
-/// One node of a machine, so that there is one controller and no link.
+/// One node of a machine, so that there is one controller and no link, with cores that share nothing else.
 fn one_node(of: &str) -> Machine {
     let spec = presets::machine(of).unwrap().spec;
     let spec = MachineSpec {
         sockets: 1,
         threads_per_core: 1,
+        module_slowdown: None,
         links: Vec::new(),
         ..spec
     };
