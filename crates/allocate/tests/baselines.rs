@@ -69,14 +69,13 @@ fn a_resting_climber_is_disturbed_only_when_asked_for() {
     assert!(run(Some(5)) > 0);
 }
 
+const OFTEN: Probability = Probability::OF_MAPPER;
+
 /// In which of 300 intervals the first of two programs that have come to rest tries another count, or
 /// asks for one in vain, with a chance of that in each interval.
-fn tries(policy: &str, probability: f64, seed: u64) -> Vec<bool> {
+fn tries(policy: &str, probability: Probability, seed: u64) -> Vec<bool> {
     let config = AllocationConfig {
-        reexplore_at_random: Some(AtRandom {
-            probability: Probability::new(probability).unwrap(),
-            seed,
-        }),
+        reexplore_at_random: Some(AtRandom { probability, seed }),
         ..AllocationConfig::paper()
     };
     let mut world = World::with(policy, machine(2, 20, 1), &config);
@@ -96,7 +95,7 @@ fn tries(policy: &str, probability: f64, seed: u64) -> Vec<bool> {
     tried.collect()
 }
 
-fn how_often(policy: &str, probability: f64, seed: u64) -> usize {
+fn how_often(policy: &str, probability: Probability, seed: u64) -> usize {
     let tried = tries(policy, probability, seed);
     tried.into_iter().filter(|tried| *tried).count()
 }
@@ -104,15 +103,15 @@ fn how_often(policy: &str, probability: f64, seed: u64) -> usize {
 #[test]
 fn disturbances_at_random_repeat_with_their_seed_and_differ_with_another() {
     for policy in ["hill_climb", "mapper"] {
-        assert_eq!(tries(policy, 0.3, 1), tries(policy, 0.3, 1), "{policy}");
-        assert_ne!(tries(policy, 0.3, 1), tries(policy, 0.3, 2), "{policy}");
+        assert_eq!(tries(policy, OFTEN, 1), tries(policy, OFTEN, 1), "{policy}");
+        assert_ne!(tries(policy, OFTEN, 1), tries(policy, OFTEN, 2), "{policy}");
     }
 }
 
 #[test]
 fn the_printed_rules_disturb_in_three_of_ten_steady_intervals() {
     // It has no bottleneck, wants more and gets nothing, so that every interval is a steady one.
-    let tried: usize = (1..=4).map(|seed| how_often("mapper", 0.3, seed)).sum();
+    let tried: usize = (1..=4).map(|seed| how_often("mapper", OFTEN, seed)).sum();
     // 1200 draws, three standard errors.
     assert!((312..=408).contains(&tried), "{tried}");
 }
@@ -120,7 +119,7 @@ fn the_printed_rules_disturb_in_three_of_ten_steady_intervals() {
 #[test]
 fn a_climber_at_its_peak_is_disturbed_the_more_often_the_greater_the_probability() {
     let tried = |probability| how_often("hill_climb", probability, 1);
-    let (seldom, often) = (tried(0.02), tried(0.3));
+    let (seldom, often) = (tried(Probability::new(0.02).unwrap()), tried(OFTEN));
     assert!(seldom > 0 && often > 3 * seldom, "{seldom} {often}");
 }
 
