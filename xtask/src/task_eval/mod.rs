@@ -32,7 +32,6 @@ mod validity_own;
 use crate::corun::output::{OutputFile, tell};
 use crate::workspace;
 use anyhow::{Context as _, bail};
-use catalogue::Catalogue;
 use plan::{Changes, Plan};
 use protocol::{Protocol, TeamsName};
 use setting::Setting;

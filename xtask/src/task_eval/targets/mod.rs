@@ -324,7 +324,6 @@ pub(super) fn judge(book: &Book<'_>) -> anyhow::Result<Vec<Line>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::catalogue::Catalogue;
     use super::super::examples;
     use super::super::protocol::Protocol;
     use super::super::tables::SuiteTable;
@@ -361,7 +360,7 @@ mod tests {
     /// Every suite of the newest protocol, in which all programs have the same speed everywhere.
     fn everything() -> Vec<SuiteTable> {
         let path = workspace::root().join(super::super::PROTOCOL);
-        let protocol = Protocol::read(&path, &Catalogue::presets().unwrap()).unwrap();
+        let (protocol, _) = Protocol::read(&path).unwrap();
         let of = |suite| examples::table_of(suite, &|_, _| 0.8);
         protocol.suites.iter().map(of).collect()
     }
