@@ -374,7 +374,9 @@ impl Loop {
         let mut policy = Mapper::new(AllocationConfig {
             initial_intervals: 0,
             step: Some(self.granularity),
+            // The vectors have a period [readings R3.12].
             reexplore_every: Some(self.reexplore_every),
+            reexplore_at_random: None,
             ..AllocationConfig::paper()
         });
         let spec = AppSpec::named(AppName::from_lossy("app"));
