@@ -254,7 +254,7 @@ mod tests {
 
     fn protocol() -> Protocol {
         let path = workspace::root().join(super::super::PROTOCOL);
-        Protocol::read(&path, &catalogue()).unwrap()
+        Protocol::read(&path).unwrap().0
     }
 
     fn planned_under(protocol: &Protocol, suite: &Suite, changes: &Changes) -> Plan {
