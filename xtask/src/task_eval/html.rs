@@ -214,7 +214,7 @@ fn suite(html: &mut String, table: &SuiteTable, cpus: u32) {
     let suite = &table.suite;
     let _ = write!(
         html,
-        "<h2>{}</h2><p class=\"soft\">On {} in the model. A speed of 1 is {}. Bars: {} of the programs' \
+        "<h2>{}</h2><p class=\"soft about\">On {} in the model. A speed of 1 is {}. Bars: {} of the programs' \
          speeds; whiskers: slowest and fastest program.{}</p>",
         escaped(&suite.title),
         escaped(&suite.machine),
@@ -253,11 +253,29 @@ fn suite(html: &mut String, table: &SuiteTable, cpus: u32) {
     }
     html.push_str("</tbody></table></div>");
     if !table.mixes.is_empty() {
-        let _ = write!(html, "<figure>{}</figure>", plot::speeds(table));
+        // The first one stands below the table of policies, which has the colours.
+        for (at, svg) in plot::speeds(table).iter().enumerate() {
+            let legend = if at == 0 {
+                String::new()
+            } else {
+                legend(table)
+            };
+            let _ = write!(html, "<figure>{legend}{svg}</figure>");
+        }
     }
     further(html, table);
     reallocation(html, table);
     timelines(html, table, cpus);
+}
+
+/// Which policy has which colour.
+fn legend(table: &SuiteTable) -> String {
+    let mut html = String::from("<div class=\"legend\">");
+    for (series, policy) in table.suite.policies.iter().enumerate() {
+        let title = policies::find(policy).map_or(policy.as_str(), |p| p.title);
+        let _ = write!(html, "<span class=\"s{series}\">{}</span>", escaped(title));
+    }
+    html + "</div>"
 }
 
 /// Who held CPUs when, for the first mix and the one with the most programs.
@@ -336,11 +354,13 @@ fn reallocation(html: &mut String, table: &SuiteTable) {
     }
     html.push_str(
         "<details><summary>CPU sets written per second, and CPUs that changed hands</summary>\
-         <div class=\"scroll\"><table><thead><tr><th>mix</th>",
+         <div class=\"scroll\"><table class=\"pairs\"><thead><tr><th></th>",
     );
     for policy in &policies {
-        let _ = write!(html, "<th>{}, sets</th><th>CPUs</th>", escaped(policy));
+        let _ = write!(html, "<th colspan=\"2\">{}</th>", escaped(policy));
     }
+    html.push_str("</tr><tr><th>mix</th>");
+    html.push_str(&"<th>sets</th><th>CPUs</th>".repeat(policies.len()));
     html.push_str("</tr></thead><tbody>");
     for row in &table.mixes {
         let _ = write!(html, "<tr><td>{}</td>", escaped(&row.mix));
@@ -363,8 +383,10 @@ fn reallocation(html: &mut String, table: &SuiteTable) {
 fn further(html: &mut String, table: &SuiteTable) {
     let suite = &table.suite;
     let mut figure = |heading: &str, line_at, value: &dyn Fn(&MixRow, &Cell) -> Option<f64>| {
-        let svg = plot::of_cells(table, heading, line_at, value);
-        let _ = write!(html, "<h3>{}</h3><figure>{svg}</figure>", escaped(heading));
+        let _ = write!(html, "<h3>{}</h3>", escaped(heading));
+        for svg in plot::of_cells(table, heading, line_at, value) {
+            let _ = write!(html, "<figure>{}{svg}</figure>", legend(table));
+        }
     };
     if ["nupoco-amd", "nupoco-intel"].contains(&suite.name.as_str()) {
         figure(

@@ -12,6 +12,9 @@ const RIGHT: f64 = 70.0;
 const BAR: f64 = 7.0;
 const GAP: f64 = 11.0;
 const TOP: f64 = 8.0;
+/// A plot of more rows than fit below each other in this height becomes several, so that none is cut by the
+/// edge of a page and the numbers of the axis are never far.
+const MOST_HEIGHT: f64 = 640.0;
 
 /// Rows of bars, one for each series, that share an axis.
 pub(super) struct Bars<'a> {
@@ -38,13 +41,12 @@ pub(super) struct Bar {
 }
 
 /// A bar for every policy of every mix, with whiskers from its slowest program to its fastest, and the
-/// means over all mixes below.
-pub(super) fn speeds(table: &SuiteTable) -> String {
+/// means over all mixes below. Plots to be shown below each other.
+pub(super) fn speeds(table: &SuiteTable) -> Vec<String> {
     let policies = &table.suite.policies;
-    let mut rows: Vec<Row> = table
-        .mixes
-        .iter()
-        .map(|mix| of_mix(mix, policies, &|cell| Some(cell.value), true))
+    let mixes = table.mixes.iter().zip(labels(&table.mixes));
+    let mut rows: Vec<Row> = mixes
+        .map(|(mix, label)| of_mix(mix, label, policies, &|cell| Some(cell.value), true))
         .collect();
     if table.mixes.len() > 1 {
         rows.push(Row {
@@ -69,17 +71,18 @@ pub(super) fn speeds(table: &SuiteTable) -> String {
     })
 }
 
-/// A bar for every policy of every mix, of something else than its speed.
+/// A bar for every policy of every mix, of something else than its speed. Plots to be shown below each other.
 pub(super) fn of_cells(
     table: &SuiteTable,
     title: &str,
     line_at: Option<f64>,
     value: &dyn Fn(&MixRow, &Cell) -> Option<f64>,
-) -> String {
-    let rows = table
-        .mixes
-        .iter()
-        .map(|mix| of_mix(mix, &table.suite.policies, &|cell| value(mix, cell), false));
+) -> Vec<String> {
+    let mixes = table.mixes.iter().zip(labels(&table.mixes));
+    let rows = mixes.map(|(mix, label)| {
+        let value = |cell: &Cell| value(mix, cell);
+        of_mix(mix, label, &table.suite.policies, &value, false)
+    });
     bars(&Bars {
         title,
         rows: rows.collect(),
@@ -89,13 +92,13 @@ pub(super) fn of_cells(
 
 fn of_mix(
     mix: &MixRow,
+    label: String,
     policies: &[String],
     value: &dyn Fn(&Cell) -> Option<f64>,
     whiskers: bool,
 ) -> Row {
-    let star = if mix.assumed { " *" } else { "" };
     Row {
-        label: format!("{}{star}", short(&mix.mix)),
+        label,
         bars: policies
             .iter()
             .map(|policy| {
@@ -120,7 +123,7 @@ fn of_mix(
     }
 }
 
-fn bars(plot: &Bars<'_>) -> String {
+fn bars(plot: &Bars<'_>) -> Vec<String> {
     let series = plot
         .rows
         .iter()
@@ -128,7 +131,6 @@ fn bars(plot: &Bars<'_>) -> String {
         .max()
         .unwrap_or(0);
     let height = series as f64 * BAR + GAP;
-    let bottom = TOP + height * plot.rows.len() as f64;
     let all = plot.rows.iter().flat_map(|row| row.bars.iter().flatten());
     let most = all.map(|bar| {
         let whisker = bar.whisker.map_or(0.0, |[_, most]| most);
@@ -139,13 +141,26 @@ fn bars(plot: &Bars<'_>) -> String {
         length: WIDTH - LEFT - RIGHT,
         most: most.fold(plot.line_at.unwrap_or(1e-9), f64::max) * 1.02,
     };
+    let fit = ((MOST_HEIGHT / height) as usize).max(1);
+    // As many in each, so that none is left alone at the end.
+    let plots = plot.rows.len().div_ceil(fit).max(1);
+    let rows = plot.rows.len().div_ceil(plots).max(1);
+    plot.rows
+        .chunks(rows)
+        .map(|rows| some_rows(plot, rows, height, axis))
+        .collect()
+}
+
+/// Rows of a plot that stand together.
+fn some_rows(plot: &Bars<'_>, rows: &[Row], height: f64, axis: Axis) -> String {
+    let bottom = TOP + height * rows.len() as f64;
     let mut svg = format!(
         "<svg class=\"bars\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" aria-label=\"{}\">",
         bottom + 22.0,
         escaped(plot.title)
     );
     axis.grid(&mut svg, 8, TOP, bottom);
-    for (at, row) in plot.rows.iter().enumerate() {
+    for (at, row) in rows.iter().enumerate() {
         one_row(&mut svg, row, TOP + height * at as f64, axis);
     }
     if let Some(line_at) = plot.line_at {
@@ -183,13 +198,34 @@ fn one_row(svg: &mut String, row: &Row, top: f64, axis: Axis) {
         if let Some([least, most]) = bar.whisker {
             let (from, to) = (axis.at(least), axis.at(most));
             let y = y + (BAR - 1.0) / 2.0;
+            // Below it a stroke in the colour of the page, so that it is seen on bars, too.
+            let path = format!(
+                "M{from:.1} {y:.1}H{to:.1}M{from:.1} {:.1}v4M{to:.1} {:.1}v4",
+                y - 2.0,
+                y - 2.0
+            );
             let _ = write!(
                 svg,
-                "<line class=\"whisker\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
+                "<path class=\"halo\" d=\"M{from:.1} {y:.1}H{to:.1}\"/><path class=\"whisker\" d=\"{path}\"/>"
             );
         }
         svg.push_str("</g>");
     }
+}
+
+/// What the rows of mixes are called: each mix without the thread counts that all its programs have in common,
+/// unless two would then be called the same.
+fn labels(mixes: &[MixRow]) -> Vec<String> {
+    let short: Vec<String> = mixes.iter().map(|row| short(&row.mix)).collect();
+    let label = |(at, row): (usize, &MixRow)| {
+        let others = short.iter().enumerate();
+        let twice = others
+            .filter(|(other, _)| *other != at)
+            .any(|(_, name)| *name == short[at]);
+        let star = if row.assumed { " *" } else { "" };
+        format!("{}{star}", if twice { &row.mix } else { &short[at] })
+    };
+    mixes.iter().enumerate().map(label).collect()
 }
 
 /// A mix without the thread counts that all its programs have in common.
@@ -212,6 +248,7 @@ fn short(mix: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::examples;
     use super::*;
 
     #[test]
@@ -220,6 +257,44 @@ mod tests {
         assert_eq!(short("12 ALS, 14 SGD"), "12 ALS, 14 SGD");
         assert_eq!(short("BT, FT"), "BT, FT");
         assert_eq!(short("20 ALS"), "20 ALS", "beside 10 ALS");
+    }
+
+    #[test]
+    fn thread_counts_stay_where_mixes_differ_by_nothing_else() {
+        let suite = examples::suite(
+            "s",
+            &["20 SVD, 20 SGD", "5 SVD, 5 SGD", "20 ALS, 20 SGD"],
+            &["p"],
+        );
+        let table = examples::table_of(&suite, &|_, _| 1.0);
+        assert_eq!(
+            labels(&table.mixes),
+            ["20 SVD, 20 SGD", "5 SVD, 5 SGD", "ALS, SGD"]
+        );
+    }
+
+    #[test]
+    fn many_rows_become_several_plots_of_one_scale_and_none_is_lost() {
+        let names: Vec<String> = (1..=40).map(|at| format!("{at} SGD, 1 ALS")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let suite = examples::suite("s", &names, &["linux", "mapper"]);
+        let table = examples::table_of(&suite, &|mix, _| mix.len() as f64 / 10.0);
+        let plots = speeds(&table);
+        assert!(plots.len() > 1);
+        let bars: usize = plots
+            .iter()
+            .map(|svg| svg.matches("class=\"bar\"").count())
+            .sum();
+        assert_eq!(bars, 41 * 2, "with the means");
+        let last_tick = |svg: &String| svg.rsplit("class=\"tick\"").next().unwrap().to_owned();
+        for svg in &plots {
+            assert!(roxmltree::Document::parse(svg).is_ok());
+            let height = svg.split("viewBox=\"0 0 1060 ").nth(1).unwrap();
+            let height: f64 = height.split('"').next().unwrap().parse().unwrap();
+            assert!(height <= MOST_HEIGHT + TOP + 22.0, "{height}");
+            let x = |text: String| text.split("x=\"").nth(1).unwrap()[..4].to_owned();
+            assert_eq!(x(last_tick(svg)), x(last_tick(&plots[0])));
+        }
     }
 
     #[test]
@@ -236,7 +311,8 @@ mod tests {
                 bars: vec![Some(bar(0.5, Some([0.4, 0.7]))), None, Some(bar(0.9, None))],
             }],
             line_at: Some(1.0),
-        });
+        })
+        .remove(0);
         assert_eq!(svg.matches("class=\"bar\"").count(), 2);
         assert_eq!(svg.matches("class=\"whisker\"").count(), 1);
         assert!(svg.contains("class=\"s2\"") && !svg.contains("class=\"s1\""));

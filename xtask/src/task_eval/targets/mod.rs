@@ -263,6 +263,9 @@ impl Line {
     /// A value as it is told.
     pub(super) fn told(&self, value: f64) -> String {
         match (self.is_yes_or_no(), value == 1.0) {
+            // Four digits, as many as any paper prints.
+            (false, _) if value.abs() >= 99.95 => format!("{value:.1}"),
+            (false, _) if value.abs() >= 9.995 => format!("{value:.2}"),
             (false, _) => format!("{value:.3}"),
             (true, true) => "yes".into(),
             (true, false) => "no".into(),
@@ -273,8 +276,10 @@ impl Line {
     pub(super) fn band(&self) -> String {
         if self.is_yes_or_no() {
             String::new()
+        } else if self.low == self.high {
+            format!("only {}", self.told(self.low))
         } else {
-            format!("{:.3} to {:.3}", self.low, self.high)
+            format!("{} to {}", self.told(self.low), self.told(self.high))
         }
     }
 }
@@ -522,5 +527,13 @@ mod tests {
         let number = line(Verdict::Inside, Use::Validate);
         assert_eq!(number.told(1.0), "1.000");
         assert_eq!(number.band(), "1.000 to 1.500");
+        assert_eq!(number.told(500.151), "500.2");
+        assert_eq!(number.told(-20.69), "-20.69");
+        let count = Line {
+            low: 11.0,
+            high: 11.0,
+            ..number
+        };
+        assert_eq!(count.band(), "only 11.00");
     }
 }
