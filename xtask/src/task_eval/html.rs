@@ -437,6 +437,7 @@ fn method(html: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{examples, targets};
     use super::*;
 
     #[test]
@@ -467,5 +468,47 @@ mod tests {
         assert!(html.contains("3 runs are missing") && html.contains("a &lt; b"));
         assert!(html.contains("does not hold"));
         assert!(html.contains("deciding costs &lt; 2 %"));
+    }
+
+    #[test]
+    fn every_plot_but_the_first_stands_below_the_colours_of_its_policies() {
+        let names: Vec<String> = (1..=40).map(|at| format!("{at} SGD, 1 ALS")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let suite = examples::suite("s", &names, &["linux", "mapper"]);
+        let table = examples::table_of(&suite, &|_, _| 1.0);
+        let mut html = String::new();
+        super::suite(&mut html, &table, 80);
+        let plots = html.matches("class=\"bars\"").count();
+        assert!(plots > 1);
+        assert_eq!(html.matches("class=\"legend\"").count(), plots - 1);
+        assert_eq!(
+            html.matches("class=\"key\"").count(),
+            2,
+            "the table has them first"
+        );
+    }
+
+    #[test]
+    fn what_is_outside_its_band_stands_first_and_what_is_not_judged_last_in_one_table() {
+        let suite = examples::suite("sam-fig5", &["SGD"], &["linux"]);
+        let tables = [examples::table_of(&suite, &|_, _| 1.0)];
+        let lines = targets::judge(&targets::Book {
+            tables: &tables,
+            constants: mapper_sim::Constants {
+                // A pair gains more by one socket than is published.
+                intra_socket: 0.0,
+                ..mapper_sim::Constants::default()
+            },
+        })
+        .unwrap();
+        let mut html = String::new();
+        super::targets(&mut html, &lines);
+        assert_eq!(html.matches("<table").count(), 1);
+        let place = |part: &str| {
+            html.find(part)
+                .unwrap_or_else(|| panic!("no {part}: {html}"))
+        };
+        assert!(place(">outside<") < place(">taken over<"));
+        assert!(place(">taken over<") < place(">not judged<"));
     }
 }

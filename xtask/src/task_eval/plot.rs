@@ -4,6 +4,7 @@
 use super::tables::{Cell, MixRow, SuiteTable};
 use crate::html_report::axis::Axis;
 use crate::html_report::escaped;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 1060.0;
@@ -213,19 +214,18 @@ fn one_row(svg: &mut String, row: &Row, top: f64, axis: Axis) {
     }
 }
 
-/// What the rows of mixes are called: each mix without the thread counts that all its programs have in common,
-/// unless two would then be called the same.
+/// What the rows of mixes are called: all without the thread counts that the programs of a mix have in common,
+/// or, where two would then be called the same, all with them.
 fn labels(mixes: &[MixRow]) -> Vec<String> {
-    let short: Vec<String> = mixes.iter().map(|row| short(&row.mix)).collect();
-    let label = |(at, row): (usize, &MixRow)| {
-        let others = short.iter().enumerate();
-        let twice = others
-            .filter(|(other, _)| *other != at)
-            .any(|(_, name)| *name == short[at]);
+    let short: BTreeSet<String> = mixes.iter().map(|row| short(&row.mix)).collect();
+    let label = |row: &MixRow| {
         let star = if row.assumed { " *" } else { "" };
-        format!("{}{star}", if twice { &row.mix } else { &short[at] })
+        match short.len() == mixes.len() {
+            true => format!("{}{star}", self::short(&row.mix)),
+            false => format!("{}{star}", row.mix),
+        }
     };
-    mixes.iter().enumerate().map(label).collect()
+    mixes.iter().map(label).collect()
 }
 
 /// A mix without the thread counts that all its programs have in common.
@@ -269,8 +269,9 @@ mod tests {
         let table = examples::table_of(&suite, &|_, _| 1.0);
         assert_eq!(
             labels(&table.mixes),
-            ["20 SVD, 20 SGD", "5 SVD, 5 SGD", "ALS, SGD"]
+            ["20 SVD, 20 SGD", "5 SVD, 5 SGD", "20 ALS, 20 SGD"]
         );
+        assert_eq!(labels(&table.mixes[1..]), ["SVD, SGD", "ALS, SGD"]);
     }
 
     #[test]
