@@ -570,3 +570,6 @@ fn grouped(machine: &Machine, occupancy: &Occupancy, apps: usize) -> (Vec<Group>
     }
     (groups, entries)
 }
+
+#[cfg(test)]
+mod tests;

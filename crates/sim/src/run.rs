@@ -536,3 +536,6 @@ fn share_that_moves(
     // What comes of rounding is nobody's move.
     more.into_iter().filter(|more| *more > 1e-12).sum()
 }
+
+#[cfg(test)]
+mod tests;

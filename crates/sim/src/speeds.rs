@@ -440,3 +440,6 @@ struct Seen<'a> {
     speed: Speed,
     misses_on_socket: &'a [f64],
 }
+
+#[cfg(test)]
+mod tests;
