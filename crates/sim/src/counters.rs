@@ -210,4 +210,44 @@ mod tests {
         );
         assert_eq!(reading.cpu_time_ns, Some(2_500_000_000));
     }
+
+    /// The relative scatter of what is counted of an event in intervals of this length.
+    fn scatter(event: Event, interval_s: f64) -> f64 {
+        let mut bank = Bank::new(1, 1, Noise::new(5, 9));
+        let rates = Events {
+            cycles: 1e9,
+            misses: 1e9,
+            ..Events::default()
+        };
+        let mut before = 0;
+        let counts: Vec<f64> = (0..4000)
+            .map(|_| {
+                bank.count(true, &rates, interval_s);
+                let reading = bank.read(&Constants::default(), 1e9, interval_s, 1.0);
+                let now = reading.threads[0].counters.get(event).unwrap().value;
+                let counted = now - before;
+                before = now;
+                counted as f64 / (1e9 * interval_s)
+            })
+            .collect();
+        let mean = counts.iter().sum::<f64>() / 4000.0;
+        let variance = counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / 4000.0;
+        // Right on average: three standard errors.
+        assert!((mean - 1.0).abs() < 3.0 * variance.sqrt() / 4000f64.sqrt());
+        variance.sqrt()
+    }
+
+    #[test]
+    fn multiplexed_counters_scatter_by_the_root_of_the_interval_and_others_always_alike() {
+        for (interval_s, expected) in [(0.1, 0.05), (0.4, 0.025), (0.9, 0.05 / 3.0), (10.0, 0.01)] {
+            let found = scatter(Event::LlcMisses, interval_s);
+            // 4000 samples tell a standard deviation to 1.1 %; three times that.
+            assert!(
+                (found / expected - 1.0).abs() < 0.035,
+                "{interval_s}: {found}"
+            );
+            let fixed = scatter(Event::Cycles, interval_s);
+            assert!((fixed / 0.005 - 1.0).abs() < 0.035, "{interval_s}: {fixed}");
+        }
+    }
 }

@@ -178,4 +178,50 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn every_division_in_steps_is_there_and_leaves_cpus_only_to_two() {
+        let two = divisions(&scenario(&["SGD", "BS"]));
+        // Steps of 4 of 80: every pair from 4 on that is no more than 80, 19 + 18 + … + 1.
+        assert_eq!(two.len(), 190);
+        assert!(two.contains(&vec![4, 4]) && two.contains(&vec![76, 4]));
+        let three = divisions(&scenario(&["SGD", "BS", "SGD"]));
+        assert!(three.iter().all(|counts| counts.iter().sum::<u32>() == 80));
+        // 20 steps among three: 19 over 2.
+        assert_eq!(three.len(), 171);
+        let five = divisions(&scenario(&["SGD", "BS", "SGD", "BS", "SGD"]));
+        // 20 steps among five would be 3876: twice as long ones make 9 over 4.
+        assert_eq!(five.len(), 126);
+        assert!(five.iter().flatten().all(|count| count.is_multiple_of(8)));
+    }
+
+    #[test]
+    fn alone_who_shares_is_best_on_as_few_sockets_as_hold_him_and_who_streams_on_all() {
+        let found = |name: &str| {
+            let mut scenario = scenario(&[name]);
+            scenario.jobs[0].threads = Some(20);
+            scenario.timeline = true;
+            let outcome = best_mapping_alone(&scenario);
+            let set = outcome.timeline[0].sets[0].clone();
+            let sockets = scenario.machine.topology().sockets();
+            assert_eq!(set.len(), 20, "a CPU for each thread");
+            sockets.iter().filter(|cpus| cpus.overlap(&set) > 0).count()
+        };
+        assert_eq!(found("SGD"), 1);
+        assert_eq!(found("MemBench"), 4);
+    }
+
+    #[test]
+    fn the_best_fixed_sets_use_the_machine_and_overlap_nowhere() {
+        let mut scenario = scenario(&["swaptions", "SGD"]);
+        scenario.timeline = true;
+        let outcome = best_fixed(&scenario, Aim::Geometric);
+        let [first, second] = &*outcome.timeline[0].sets else {
+            panic!("two sets");
+        };
+        assert_eq!(first.overlap(second), 0);
+        // One computes and scales, so nothing is left idle that it could use.
+        assert_eq!(first.len() + second.len(), 80);
+        assert_eq!(outcome.rewrites, 0);
+    }
 }

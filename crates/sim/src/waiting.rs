@@ -99,4 +99,28 @@ mod tests {
             assert_eq!(in_pool(&constants, &app, 0.3), Kept::ALL, "{name}");
         }
     }
+
+    #[test]
+    fn barriers_cost_by_the_formula_with_the_slice_that_crowding_leaves() {
+        let constants = Constants::default();
+        let mut app = presets::app("moldyn").unwrap();
+        for (spin, barrier_s, crowding, expected) in [
+            // r = 2: q = 12 ms, 1 + 0.5·1·12/((1 + 1/12)·1·2).
+            (true, 1e-3, 2.0, 1.0 + 0.5 * 12.0 / (13.0 / 12.0 * 2.0)),
+            // r = 4: q = 6 ms, 1 + 0.5·3·6/((1 + 3/6)·3·4).
+            (true, 3e-3, 4.0, 1.0 + 0.5 * 3.0 * 6.0 / (1.5 * 3.0 * 4.0)),
+            // r = 16: q = 3 ms and not 1.5, asleep: 1 + 0.03·15·3/((1 + 1)·3·16).
+            (
+                false,
+                3e-3,
+                16.0,
+                1.0 + 0.03 * 15.0 * 3.0 / (2.0 * 3.0 * 16.0),
+            ),
+        ] {
+            app.spin = spin;
+            app.barrier_s = Some(barrier_s);
+            let kept = at_barriers(&constants, &app, crowding);
+            assert!((kept * expected - 1.0).abs() < 1e-9, "{crowding}: {kept}");
+        }
+    }
 }

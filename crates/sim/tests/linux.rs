@@ -1,7 +1,7 @@
 //! Is the mean field good enough for plain Linux? Its scheduler is played here context by context: whole
 //! threads in run queues, woken in random places, one of them moved every 4 ms from the longest queue to
-//! the shortest. What programs then get, and how fast they are there, is held against
-//! [`Occupancy::pool`], which spreads everybody evenly at once.
+//! the shortest. How fast programs are at each of many moments, where everybody then is, is averaged and held
+//! against [`Occupancy::pool`], which spreads everybody evenly at once.
 //!
 //! Linux's known load-balancing bugs are in neither.
 
@@ -20,8 +20,11 @@ const LENGTH_S: f64 = 10.0;
 /// What the specification allows between the two.
 const ALLOWED: f64 = 0.03;
 
-/// Share of its time that each context gives to each program, averaged over the run.
-fn played(machine: &Machine, runnable: &[usize], seed: u64) -> Vec<Vec<f64>> {
+/// Moments between two looks at who is where: every 100 ms.
+const LOOK_EVERY: usize = 25;
+
+/// Share of its time that each context gives to each program, at many moments.
+fn played(machine: &Machine, runnable: &[usize], seed: u64) -> Vec<Vec<Vec<f64>>> {
     let contexts = machine.contexts() as usize;
     let cores = machine.cores() as usize;
     let mut noise = Noise::new(seed, 1);
@@ -38,9 +41,9 @@ fn played(machine: &Machine, runnable: &[usize], seed: u64) -> Vec<Vec<f64>> {
     }
     let moves_per_s = Constants::default().balancer_moves_per_s;
     let every = (1.0 / (moves_per_s * BALANCE_S)) as usize;
-    let mut shares = vec![vec![0.0; runnable.len()]; contexts];
+    let mut seen = Vec::new();
     let steps = (LENGTH_S / BALANCE_S) as usize;
-    for _ in 0..steps {
+    for step in 0..steps {
         // Everybody pulls once: those with nothing to do first from whole idle cores.
         for at in 0..contexts {
             let sibling = (at + cores) % contexts;
@@ -90,13 +93,16 @@ fn played(machine: &Machine, runnable: &[usize], seed: u64) -> Vec<Vec<f64>> {
                 }
             }
         }
-        for ((queue, length), share) in queues.iter().zip(&lengths).zip(&mut shares) {
-            for (threads, share) in queue.iter().zip(share.iter_mut()) {
-                *share += *threads as f64 / (*length).max(1) as f64 / steps as f64;
-            }
+        if step % LOOK_EVERY == LOOK_EVERY - 1 {
+            // The threads of a queue take turns in slices that are short beside the time between two looks.
+            let of = |(queue, length): (&Vec<usize>, &usize)| -> Vec<f64> {
+                let share = |threads: &usize| *threads as f64 / (*length).max(1) as f64;
+                queue.iter().map(share).collect()
+            };
+            seen.push(queues.iter().zip(&lengths).map(of).collect());
         }
     }
-    shares
+    seen
 }
 
 #[test]
@@ -117,21 +123,29 @@ fn the_mean_field_of_linux_is_within_three_per_cent_of_single_run_queues() {
             .map(|(name, _)| presets::app(name).unwrap().behaviour())
             .collect();
         let runnable: Vec<usize> = case.iter().map(|(_, threads)| *threads).collect();
-        let mut granular = Occupancy::idle(&machine, case.len());
-        for (context, row) in played(&machine, &runnable, 7).iter().enumerate() {
-            let one: CpuSet = std::iter::once(CpuId(context as u32)).collect();
-            for (app, share) in row.iter().enumerate() {
-                granular.spread(app, *share, &one);
-            }
-        }
         let threads: Vec<f64> = runnable.iter().map(|threads| *threads as f64).collect();
         let mean = Occupancy::pool(&machine, &threads);
         let speeds = |occupancy: &Occupancy| {
             let constants = Constants::default();
             let solution = solve(&machine, &constants, &behaviours, occupancy);
-            solution.apps.into_iter().map(|s| s.instructions_per_s)
+            let apps = solution.apps.into_iter();
+            apps.map(|s| s.instructions_per_s).collect::<Vec<f64>>()
         };
-        let pairs = speeds(&granular).zip(speeds(&mean));
+        let moments = played(&machine, &runnable, 7);
+        let mut granular = vec![0.0; case.len()];
+        for moment in &moments {
+            let mut occupancy = Occupancy::idle(&machine, case.len());
+            for (context, row) in moment.iter().enumerate() {
+                let one: CpuSet = std::iter::once(CpuId(context as u32)).collect();
+                for (app, share) in row.iter().enumerate() {
+                    occupancy.spread(app, *share, &one);
+                }
+            }
+            for (sum, speed) in granular.iter_mut().zip(speeds(&occupancy)) {
+                *sum += speed / moments.len() as f64;
+            }
+        }
+        let pairs = granular.into_iter().zip(speeds(&mean));
         for ((name, _), (granular, mean)) in case.iter().zip(pairs) {
             let off = granular / mean - 1.0;
             println!("{name} in {case:?}: {:+.2} %", 100.0 * off);
