@@ -1,7 +1,7 @@
 //! Is the mean field good enough for plain Linux? Its scheduler is played here context by context: whole
 //! threads in run queues, woken in random places, one of them moved every 4 ms from the longest queue to
-//! the shortest. How fast programs are at each of many moments, where everybody then is, is averaged and held
-//! against [`Occupancy::pool`], which spreads everybody evenly at once.
+//! the shortest, and in each queue one that runs. How fast programs are at each of many moments, with who runs
+//! then, is averaged and held against [`Occupancy::pool`], which spreads everybody evenly at once.
 //!
 //! Linux's known load-balancing bugs are in neither.
 
@@ -16,14 +16,24 @@ use mapper_sim::{Constants, Machine, Occupancy, presets, solve};
 
 /// Linux looks for imbalance this often.
 const BALANCE_S: f64 = 4e-3;
-const LENGTH_S: f64 = 10.0;
+const LENGTH_S: f64 = 20.0;
 /// What the specification allows between the two.
 const ALLOWED: f64 = 0.03;
 
-/// Moments between two looks at who is where: every 100 ms.
-const LOOK_EVERY: usize = 25;
+/// After so many balancings a look at who runs where: every 24 ms, two slices with two threads on a context.
+const LOOK_EVERY: usize = 6;
 
-/// Share of its time that each context gives to each program, at many moments.
+/// The program of a thread of a queue, which are counted by program.
+fn program_of(queue: &[usize], thread: usize) -> usize {
+    let mut before = 0;
+    let with = queue.iter().position(|threads| {
+        before += threads;
+        thread < before
+    });
+    with.unwrap_or(queue.len() - 1)
+}
+
+/// Which program's thread runs on each context, at many moments: 1 for it, 0 for the others.
 fn played(machine: &Machine, runnable: &[usize], seed: u64) -> Vec<Vec<Vec<f64>>> {
     let contexts = machine.contexts() as usize;
     let cores = machine.cores() as usize;
@@ -64,15 +74,7 @@ fn played(machine: &Machine, runnable: &[usize], seed: u64) -> Vec<Vec<Vec<f64>>
                 (false, 0, true, Some(paired)) => paired,
                 _ => continue,
             };
-            let mut which = random(lengths[source]);
-            let app = queues[source]
-                .iter()
-                .position(|threads| {
-                    let here = which < *threads;
-                    which = which.saturating_sub(*threads);
-                    here
-                })
-                .unwrap();
+            let app = program_of(&queues[source], random(lengths[source]));
             queues[source][app] -= 1;
             lengths[source] -= 1;
             queues[at][app] += 1;
@@ -94,12 +96,15 @@ fn played(machine: &Machine, runnable: &[usize], seed: u64) -> Vec<Vec<Vec<f64>>
             }
         }
         if step % LOOK_EVERY == LOOK_EVERY - 1 {
-            // The threads of a queue take turns in slices that are short beside the time between two looks.
-            let of = |(queue, length): (&Vec<usize>, &usize)| -> Vec<f64> {
-                let share = |threads: &usize| *threads as f64 / (*length).max(1) as f64;
-                queue.iter().map(share).collect()
+            // Whose turn it is has nothing to do with whose it was at the look before.
+            let mut turn = |(queue, length): (&Vec<usize>, &usize)| -> Vec<f64> {
+                let mut row = vec![0.0; queue.len()];
+                if *length > 0 {
+                    row[program_of(queue, random(*length))] = 1.0;
+                }
+                row
             };
-            seen.push(queues.iter().zip(&lengths).map(of).collect());
+            seen.push(queues.iter().zip(&lengths).map(&mut turn).collect());
         }
     }
     seen
