@@ -35,9 +35,10 @@ const _: () = {
     assert!(size_of::<Kept>() <= KEPT_BYTES && KEPT_BYTES.is_multiple_of(align_of::<Kept>()));
 };
 
+// Aligned to no more than a line: where libomp loads the shim as a tool, the loader has no place for more.
 core::arch::global_asm!(
     ".pushsection .tbss.mapper_omp_crews,\"awT\",@nobits",
-    ".balign 128",
+    ".balign 64",
     ".globl mapper_omp_crews",
     ".hidden mapper_omp_crews",
     ".type mapper_omp_crews,@object",

@@ -6,7 +6,8 @@
 //!
 //! *Approach.* The state lies in a thread-local block that is declared in assembly and addressed by
 //! the *initial-exec* model: one load of its offset, one addition of the thread pointer. That model
-//! is open to libraries present at program start, which a preloaded one is.
+//! is open to libraries present at program start, which a preloaded one is. Where the shim is loaded later, as a tool of
+//! libomp's, the block has to fit into what the loader keeps for that, as all of the shim's storage.
 //!
 //! *Invariants.* All-zero bytes are the state of a thread that never called. Only the thread itself
 //! touches its state. `caller` is at offset 0, where the entry stubs store it.

@@ -63,3 +63,19 @@ fn thread_state_is_reached_without_a_call() {
     // The offset in the thread-local block is a relocation of its own.
     assert!(readelf(&["--relocs", "--wide"]).contains("R_X86_64_TPOFF64"));
 }
+
+#[test]
+fn thread_local_storage_fits_where_the_loader_keeps_room_for_late_comers() {
+    let headers = readelf(&["--program-headers", "--wide"]);
+    let columns: Vec<&str> = headers
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("TLS "))
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+    let (bytes, alignment) = (number(columns[4]), number(columns[columns.len() - 1]));
+    // What comes late may not be aligned to more than a line, and has to do with what other late comers leave of
+    // glibc's 1664 bytes.
+    assert!(alignment <= 64 && bytes <= 1024, "{headers}");
+}

@@ -316,6 +316,28 @@ fn an_ordinary_libomp_has_no_tool() {
 }
 
 #[test]
+fn where_the_shim_is_not_preloaded_libomp_loads_it_as_a_tool_and_is_heard() {
+    for source in ["observed.c", "constructs.c"] {
+        let program = Program::with_flags(Compiler::Clang, source, &["-fopenmp"]);
+        let plain = program.run_plainly(&[], &[("OMP_NUM_THREADS", "3")]);
+        let log = program.dir.path().join("log");
+        for cpus in [1, 2, 3] {
+            let managed = program.managed().threads(3);
+            let mut managed = managed.env("OMP_TOOL_VERBOSE_INIT", text(&log));
+            managed.page.publish(cpus, TeamMode::Fixed);
+            managed.command.env_remove("LD_PRELOAD");
+            let outcome = managed.run();
+            let log = std::fs::read_to_string(&log).unwrap();
+            assert!(log.contains("Tool was started"), "{log}");
+            assert_eq!(outcome.output(), plain.output(), "{source} {cpus}");
+            assert!(managed.page.progress().regions > 0, "{source} {cpus}");
+            let flags = managed.page.report().flags;
+            assert!(flags.contains(ReportFlags::OBSERVED), "{flags:?}");
+        }
+    }
+}
+
+#[test]
 fn without_a_page_a_hidden_copy_has_no_tool() {
     let hidden = Hidden::new("observed.c");
     let log = hidden.host.dir.path().join("log");
