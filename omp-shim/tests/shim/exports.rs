@@ -1,8 +1,10 @@
 //! What the library shows to the programs it is loaded into.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::shim;
+use crate::harness::{COMPILERS, Compiler, shim};
 
 fn readelf(arguments: &[&str]) -> String {
     let output = Command::new("readelf")
@@ -13,17 +15,22 @@ fn readelf(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-#[test]
-fn nothing_is_exported_but_functions_of_openmp_runtimes() {
+/// The names under which the shim has functions for others.
+fn exported() -> BTreeSet<String> {
     let symbols = readelf(&["--dyn-syms", "--wide"]);
-    let exported: Vec<&str> = symbols
+    symbols
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>())
         .filter(|columns| columns.len() == 8 && columns[4] == "GLOBAL" && columns[6] != "UND")
-        .map(|columns| columns[7])
-        .collect();
+        .map(|columns| columns[7].to_owned())
+        .collect()
+}
+
+#[test]
+fn nothing_is_exported_but_functions_of_openmp_runtimes() {
+    let exported = exported();
     assert_eq!(exported.len(), 180, "{exported:?}");
-    for name in exported {
+    for name in &exported {
         let known = [
             "GOMP_",
             "__kmpc_",
@@ -55,6 +62,69 @@ fn nothing_is_exported_but_functions_of_openmp_runtimes() {
             "{name} is exported"
         );
     }
+}
+
+/// The programs of the tests: those of `tests/shim`, and those of `cargo xtask conformance`.
+fn programs() -> Vec<PathBuf> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let folders = [tests.join("programs"), tests.join("conformance")];
+    let files = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let paths = files.map(|file| file.unwrap().path());
+    let is_program = |path: &PathBuf| path.extension().is_some_and(|it| it != "h");
+    paths.filter(is_program).collect()
+}
+
+/// The names that what a compiler makes of a program refers to; none if it does not know all that is in there.
+fn referred_to(compiler: Compiler, program: &Path, flags: &[&str]) -> BTreeSet<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("program.o");
+    let compiled = compiler
+        .to_object(program, &object)
+        .args(flags)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    if !compiled.status.success() {
+        return BTreeSet::new();
+    }
+    let listed = Command::new("nm").arg("-u").arg(&object).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let names = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().last());
+    names.map(str::to_owned).collect()
+}
+
+/// Exported, and called by something else than a program of the tests.
+const CALLED_BY_OTHERS: [&str; 1] = [
+    // By libomp: the programs of `ompt.rs` have it do so.
+    "ompt_start_tool",
+];
+
+#[test]
+fn every_exported_function_is_referred_to_by_a_program_of_the_tests() {
+    let mut missing = exported();
+    for program in programs() {
+        // Where no compiler here emits a call, programs make it by its prototype.
+        let source = std::fs::read_to_string(&program).unwrap();
+        missing.retain(|name| !source.contains(&format!("{name}(")));
+        for compiler in COMPILERS {
+            let forms: &[&[&str]] = match program.extension().and_then(|it| it.to_str()) {
+                // Functions that take integers of 8 bytes have names of their own.
+                Some("f90") if compiler == Compiler::Gcc => &[&[], &["-fdefault-integer-8"]],
+                Some("f90") => &[],
+                _ => &[&[]],
+            };
+            for flags in forms {
+                let names = referred_to(compiler, &program, flags);
+                missing.retain(|name| !names.contains(name));
+            }
+        }
+    }
+    missing.retain(|name| !CALLED_BY_OTHERS.contains(&name.as_str()));
+    assert!(missing.is_empty(), "no program calls {missing:?}");
 }
 
 #[test]

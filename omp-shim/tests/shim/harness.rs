@@ -46,6 +46,14 @@ impl Compiler {
         std::env::var(variable).unwrap_or_else(|_| default.to_owned())
     }
 
+    /// The command that compiles `source` with OpenMP, and does not link it.
+    pub(crate) fn to_object(self, source: &Path, output: &Path) -> Command {
+        let mut command = Command::new(self.command(source));
+        command.args(["-O1", "-w", "-fopenmp", "-c", "-o"]);
+        command.arg(output).arg(source);
+        command
+    }
+
     /// Compiles a program of `tests/programs`.
     pub(crate) fn compile(self, source: &str, output: &Path, flags: &[&str]) -> PathBuf {
         let source = Path::new(env!("CARGO_MANIFEST_DIR"))

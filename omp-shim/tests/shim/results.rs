@@ -191,3 +191,20 @@ fn the_child_of_a_worker_of_a_region_has_no_crew() {
         }
     }
 }
+
+#[test]
+fn tasks_for_devices_run_once_each_on_the_host() {
+    let program = Program::new(Compiler::Clang, "target_task.c");
+    let plain = program.run_plainly(&[], &[("OMP_NUM_THREADS", "3")]);
+    assert_eq!(plain.output(), "right\n");
+    for cpus in [1, 2, 3] {
+        // Teams of one thread fail an assertion of libomp 14's, without mapper as well.
+        if cpus > 1 {
+            let followed = program.managed().threads(3).following(cpus).run();
+            assert_eq!(followed.output(), "right\n", "follow {cpus}");
+        }
+        let mut fixed = program.managed().threads(3);
+        fixed.page.publish(cpus, TeamMode::Fixed);
+        assert_eq!(fixed.run().output(), "right\n", "fixed {cpus}");
+    }
+}
