@@ -52,6 +52,11 @@ unsafe fn call(number: usize, arguments: [usize; 4]) -> isize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SignalMask(pub(super) u64);
 
+impl SignalMask {
+    /// All but those by which the C library reaches its threads, 32 and 33.
+    pub(super) const THE_PROGRAMS: Self = Self(!(0b11 << 31));
+}
+
 /// Those that the calling thread blocks.
 pub(super) fn signal_mask() -> SignalMask {
     let mut mask = 0_u64;

@@ -2,9 +2,11 @@
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
-use core::ptr::{null, null_mut};
+use core::ptr::null;
 
-/// Starts one, with all signals blocked; false if there can be no more. It is detached.
+use super::kernel::{self, SignalMask};
+
+/// Starts one, with all signals blocked but the C library's own; false if there can be no more. It is detached.
 ///
 /// # Safety
 /// `run` can be called with `argument` by another thread, at any time from now on.
@@ -12,18 +14,17 @@ pub(super) unsafe fn start(
     run: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> bool {
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
-    // SAFETY: the sets are filled before they are read; the caller vouches for the argument.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let failed = libc::pthread_create(thread.as_mut_ptr(), null(), run, argument);
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
-        if failed == 0 {
-            libc::pthread_detach(thread.assume_init());
-        }
-        failed == 0
+    // A thread begins with the mask of the one that makes it. By the kernel, as the program's calls to change masks are
+    // taken note of (`preserved`).
+    let before = kernel::signal_mask();
+    kernel::set_signal_mask(SignalMask::THE_PROGRAMS);
+    // SAFETY: the caller vouches for the argument.
+    let failed = unsafe { libc::pthread_create(thread.as_mut_ptr(), null(), run, argument) };
+    kernel::set_signal_mask(before);
+    if failed == 0 {
+        // SAFETY: written by the call above, and nobody else knows of it.
+        unsafe { libc::pthread_detach(thread.assume_init()) };
     }
+    failed == 0
 }

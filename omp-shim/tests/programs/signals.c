@@ -85,6 +85,32 @@ static void to_others(void)
     check(handled == ROUNDS * n, "signals are lost");
 }
 
+/* Each member has its own mask, over barriers and in the next region. */
+static void masks(void)
+{
+    for (int region = 0; region < 3; region++) {
+#pragma omp parallel
+        {
+            int me = mine = omp_get_thread_num();
+            sigset_t set, old;
+            sigemptyset(&set);
+            sigaddset(&set, SIGUSR1);
+            sigprocmask(SIG_SETMASK, NULL, &old);
+            check(sigismember(&old, SIGUSR1) == (region > 0 && me % 2), "the mask of the region before");
+            if (me % 2)
+                sigprocmask(SIG_BLOCK, &set, NULL);
+#pragma omp barrier
+            sigprocmask(SIG_SETMASK, NULL, &old);
+            check(sigismember(&old, SIGUSR1) == me % 2, "the mask is another's");
+            raise(SIGUSR1);
+            check(by_member[me] == (me % 2 ? region : region + 1), "blocked, or not");
+            sigprocmask(SIG_UNBLOCK, &set, NULL);
+            check(by_member[me] == region + 1, "no longer blocked");
+            sigprocmask(SIG_SETMASK, &old, NULL);
+        }
+    }
+}
+
 static void by_timer(void)
 {
 #pragma omp parallel
@@ -151,6 +177,8 @@ int main(int argc, char **argv)
         to_oneself(1);
     else if (!strcmp(what, "kill others"))
         to_others();
+    else if (!strcmp(what, "masks"))
+        masks();
     else if (!strcmp(what, "timer"))
         by_timer();
     else if (!strcmp(what, "cancel"))

@@ -24,7 +24,14 @@ fn users_and_groups_can_be_changed_by_members_and_beside_them() {
 #[test]
 fn signals_that_members_send_are_handled_as_often_as_they_were_sent() {
     let program = Program::with_flags(Compiler::Gcc, "signals.c", &["-fopenmp", "-pthread"]);
-    for what in ["raise", "kill self", "kill others", "timer", "cancel"] {
+    for what in [
+        "raise",
+        "kill self",
+        "kill others",
+        "masks",
+        "timer",
+        "cancel",
+    ] {
         let plain = program.run_plainly(&[what], &[("OMP_NUM_THREADS", "4")]);
         assert_eq!(plain.output(), "right\n", "{what}");
         for (threads, cpus) in [(4, 1), (4, 2), (2, 1)] {
