@@ -209,6 +209,42 @@ fn a_program_with_both_runtimes_has_both_counted() {
 }
 
 #[test]
+fn a_program_with_both_runtimes_is_right_in_every_mode_while_its_cpus_change() {
+    let dir = tempfile::tempdir().unwrap();
+    library(Compiler::Gcc, dir.path(), "of_gcc", &[]);
+    library(Compiler::Clang, dir.path(), "of_clang", &[]);
+    let place = format!("-L{}", text(dir.path()));
+    let path = format!("-Wl,-rpath,{}", text(dir.path()));
+    let flags = [place.as_str(), &path, "-DROUNDS=30"];
+    let program = |order: [&str; 2]| {
+        let flags = [flags.as_slice(), &order].concat();
+        Program::with_flags(Compiler::Gcc, "two_runtimes.c", &flags)
+    };
+    for order in [["-lof_gcc", "-lof_clang"], ["-lof_clang", "-lof_gcc"]] {
+        let program = program(order);
+        let plain = program.run_plainly(&[], &[]);
+        for mode in [TeamMode::Fixed, TeamMode::Follow, TeamMode::Virtual] {
+            let mut managed = match mode {
+                TeamMode::Fixed => program.managed(),
+                TeamMode::Follow => program.managed().following(2),
+                TeamMode::Virtual => program.managed().virtually(2),
+            };
+            let mut cpus = 0;
+            let outcome = managed.run_while(|page| {
+                cpus = cpus % 4 + 1;
+                page.publish(cpus, mode);
+            });
+            assert_eq!(outcome.output(), plain.output(), "{mode:?} {order:?}");
+            let progress = managed.page.progress();
+            let counts = (progress.regions, progress.iterations);
+            assert_eq!(counts, (600, 30_000), "{mode:?} {order:?}");
+            let report = managed.page.report();
+            assert_eq!(report.runtimes, Runtimes::all(), "{mode:?} {order:?}");
+        }
+    }
+}
+
+#[test]
 fn libraries_loaded_late_have_virtual_teams_whatever_their_runtime() {
     let program = loader();
     let dir = program.dir.path();

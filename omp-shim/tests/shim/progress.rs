@@ -246,6 +246,23 @@ fn waiting_at_barriers_is_told_apart_from_work() {
 }
 
 #[test]
+fn waits_of_gccs_code_on_libomp_are_counted_once() {
+    // Its functions for gcc's code call those for clang's, which the shim comes before as well.
+    let on_libomp = ["-fopenmp", "-Wl,--no-as-needed", "-l:libomp.so.5"];
+    let program = Program::with_flags(Compiler::Gcc, "waiting.c", &on_libomp);
+    let preload = format!("{}:libomp.so.5", crate::harness::shim().display());
+    for kind in ["barrier", "loop", "region", "reduction", "copy"] {
+        let waited_ms = || {
+            let mut managed = program.managed().args(&[kind]);
+            managed.command.env("LD_PRELOAD", &preload);
+            managed.run().output();
+            managed.page.progress().wait_ns as f64 * 1e-6
+        };
+        once_undisturbed(waited_ms, 90.0..150.0, kind);
+    }
+}
+
+#[test]
 fn tasks_that_threads_carry_out_at_barriers_are_no_waiting() {
     for compiler in COMPILERS {
         let program = Program::new(compiler, "waiting_beside_tasks.c");
