@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::Teams;
 use super::programs::{Compiled, Program};
 use super::run::{Ending, Machine, Run, Runner};
+use crate::corun::processes::Interrupt;
 
 /// What lets a plain runtime choose team sizes, as `follow` asks it of a program. By itself libomp
 /// changes them with the machine's load only.
@@ -148,6 +149,8 @@ pub(crate) struct Judge<'a> {
     pub(crate) time_limit: Duration,
     /// Where programs are compiled to.
     pub(crate) scratch: &'a Path,
+    /// Whether the user wants to stop.
+    pub(crate) interrupt: Interrupt,
 }
 
 impl Judge<'_> {
@@ -175,6 +178,7 @@ impl Judge<'_> {
             program: executable,
             machine: &self.machine,
             time_limit: self.time_limit,
+            interrupt: &self.interrupt,
         };
         for _ in 0..self.runs {
             let run = runner.plainly(&[])?;
@@ -267,6 +271,7 @@ pub(crate) fn supported(
     compilers: &[String],
     machine: &Machine,
     scratch: &Path,
+    interrupt: &Interrupt,
 ) -> anyhow::Result<Vec<Mode>> {
     const PROBE: &str = "int main(void)\n{\n    int sum = 0;\n\
         #pragma omp parallel reduction(+ : sum)\n    sum++;\n    return sum < 1;\n}\n";
@@ -285,6 +290,7 @@ pub(crate) fn supported(
         program: &executable,
         machine,
         time_limit: Duration::from_secs(20),
+        interrupt,
     };
     let mut modes = Vec::new();
     for &teams in wanted {
@@ -352,6 +358,7 @@ mod tests {
             runs,
             time_limit: Duration::from_secs(2),
             scratch: scratch.path(),
+            interrupt: Interrupt::default(),
         };
         let program = Program::new(scratch.path(), Path::new("program.c"), "gcc").unwrap();
         judge.judge(&program, 0).unwrap()

@@ -37,6 +37,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 
+use crate::corun::processes::Interrupt;
 use crate::corun::progress::Progress;
 use crate::workspace;
 use judge::{Case, Judge};
@@ -134,11 +135,14 @@ pub(crate) enum LoopSchedule {
 
 /// Runs `cargo xtask conformance`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let report = check(args)?;
+    let report = check(args, Interrupt::on_signals()?)?;
     print!("{report}");
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&report).context("write the results as JSON")?;
         std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
+    }
+    if let Some(stopped) = report.stopped() {
+        return Err(stopped.into());
     }
     match report.broken() {
         0 => anything_was_tested(&report),
@@ -158,7 +162,7 @@ fn anything_was_tested(report: &Report) -> anyhow::Result<()> {
 
 /// The short form that is part of `cargo xtask test`: the own suite, one run of each kind.
 pub(crate) fn check_own_suite() -> anyhow::Result<Report> {
-    let report = check(&Args {
+    let args = Args {
         dir: None,
         cc: vec!["gcc".to_owned(), "clang".to_owned()],
         teams: vec![Teams::Fixed, Teams::Follow, Teams::Virtual],
@@ -169,7 +173,9 @@ pub(crate) fn check_own_suite() -> anyhow::Result<Report> {
         runs: 1,
         time_limit: 20,
         shim: None,
-    })?;
+    };
+    // What else `cargo xtask test` does knows no flag: Ctrl-C ends that.
+    let report = check(&args, Interrupt::default())?;
     enough_were_virtual(&report)?;
     Ok(report)
 }
@@ -190,7 +196,7 @@ fn enough_were_virtual(report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check(args: &Args) -> anyhow::Result<Report> {
+fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
     let own_suite = workspace::root().join("omp-shim/tests/conformance");
     let folder = args.dir.as_deref().unwrap_or(&own_suite);
     let mut sources = programs::find(folder)?;
@@ -223,13 +229,14 @@ fn check(args: &Args) -> anyhow::Result<Report> {
         .context("make a temporary folder")?;
     let machine = Machine::of_this_process(shim, args.schedule)?;
     let judge = Judge {
-        teams: judge::supported(&args.teams, &args.cc, &machine, scratch.path())?,
+        teams: judge::supported(&args.teams, &args.cc, &machine, scratch.path(), &interrupt)?,
         machine,
         runs: args.runs,
         time_limit: Duration::from_secs(args.time_limit),
         scratch: scratch.path(),
+        interrupt,
     };
-    let cases: Vec<Program> = args
+    let programs: Vec<Program> = args
         .cc
         .iter()
         .flat_map(|compiler| {
@@ -242,13 +249,10 @@ fn check(args: &Args) -> anyhow::Result<Report> {
         Some(jobs) => jobs,
         None => std::thread::available_parallelism().context("count the CPUs")?,
     };
-    let cases = judge_all(&judge, &cases, jobs)?;
-    Ok(Report::new(
-        args.dir.as_deref(),
-        args.schedule,
-        judge.teams,
-        cases,
-    ))
+    let cases = judge_all(&judge, &programs, jobs)?;
+    let left_out = programs.len() - cases.len();
+    let report = Report::new(args.dir.as_deref(), args.schedule, judge.teams, cases);
+    Ok(report.with_left_out(left_out))
 }
 
 /// Builds the shim of this checkout.
@@ -265,8 +269,8 @@ fn build_shim() -> anyhow::Result<PathBuf> {
         .with_context(|| format!("shim {}", shim.display()))
 }
 
-/// Judges all programs, several at a time, in the order given. Ctrl-C ends it after the runs that
-/// are under way.
+/// Judges all programs, several at a time, in the order given. Ctrl-C ends the runs that are under way; of their
+/// programs and those that would have followed nothing is given.
 fn judge_all(
     judge: &Judge<'_>,
     programs: &[Program],
@@ -279,13 +283,16 @@ fn judge_all(
     std::thread::scope(|scope| {
         for _ in 0..jobs.get().min(programs.len()) {
             scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) && !judge.interrupt.is_raised() {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(program) = programs.get(index) else {
                         break;
                     };
                     progress.doing(program.title());
                     let case = judge.judge(program, index);
+                    if judge.interrupt.is_raised() && case.is_err() {
+                        break;
+                    }
                     match case.as_ref().ok().and_then(Case::noteworthy) {
                         Some(word) => progress.done(&format!("{}: {word}", program.title())),
                         None => progress.count(),

@@ -117,10 +117,14 @@ impl Program {
             .output();
         let result = match result {
             Ok(result) => result,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
-                "compiler {}: not found; install it (`cargo xtask setup`) or name others with --cc",
-                self.command
-            ),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let missing = format!("compiler {}: not found; install it", self.command);
+                // Without one for another language, programs in C can be run all the same.
+                if self.command != self.compiler {
+                    return Ok(Compiled::Refused(missing));
+                }
+                bail!("{missing} (`cargo xtask setup`) or name others with --cc");
+            }
             Err(error) => return Err(error).with_context(|| format!("start {}", self.command)),
         };
         if result.status.success() {
@@ -203,5 +207,16 @@ mod tests {
         assert!(why.contains("other"), "{why}");
         let error = program("no-such-cc").compile(&output).err().unwrap();
         assert!(error.to_string().contains("no-such-cc"), "{error}");
+    }
+
+    #[test]
+    fn where_only_the_compiler_for_another_language_is_missing_its_programs_are_left_out() {
+        let folder = Path::new("/suite");
+        let source = Path::new("p.cpp");
+        let program = Program::new(folder, source, "gcc-0").unwrap();
+        let Compiled::Refused(why) = program.compile(Path::new("/p")).unwrap() else {
+            panic!("compiled");
+        };
+        assert!(why.contains("g++-0: not found"), "{why}");
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::judge::{Case, Mode, Plain, Support, Verdict};
 use super::{LoopSchedule, Teams};
+use crate::task_eval::Stopped;
 
 /// The results of all programs.
 #[derive(Serialize)]
@@ -17,6 +18,8 @@ pub(crate) struct Report {
     schedule: LoopSchedule,
     modes: Vec<Mode>,
     cases: Vec<Case>,
+    /// Programs, by compiler, that were not judged, as the user wanted to stop.
+    left_out: usize,
 }
 
 /// How many programs of one compiler came out how in one mode.
@@ -54,7 +57,23 @@ impl Report {
             schedule,
             modes,
             cases,
+            left_out: 0,
         }
+    }
+
+    /// The same, of which so many programs were left out.
+    pub(crate) fn with_left_out(self, left_out: usize) -> Self {
+        Self { left_out, ..self }
+    }
+
+    /// Why the task is not done, if the user wanted to stop.
+    pub(crate) fn stopped(&self) -> Option<Stopped> {
+        let done = self.cases.len();
+        (self.left_out > 0).then_some(Stopped {
+            done,
+            wanted: done + self.left_out,
+            go_on: "of the other programs nothing is known",
+        })
     }
 
     /// How often a program was broken by mapper, over all modes.
@@ -311,6 +330,16 @@ mod tests {
         let text = report().to_string();
         assert!(text.contains("without mapper too: gcc racy.c"), "{text}");
         assert!(!text.contains("--program racy.c"), "{text}");
+    }
+
+    #[test]
+    fn what_was_left_out_is_no_success() {
+        assert_eq!(report().stopped(), None);
+        let stopped = report().with_left_out(2).stopped().unwrap();
+        assert!(
+            stopped.to_string().starts_with("stopped with 3 of 5 "),
+            "{stopped}"
+        );
     }
 
     #[test]

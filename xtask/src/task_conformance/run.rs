@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{Signal, killpg};
@@ -18,6 +18,7 @@ use nix::unistd::Pid;
 use mapper_abi::stand_in::{self, StandIn};
 
 use super::LoopSchedule;
+use crate::corun::processes::Interrupt;
 
 /// How often the allocation of a managed program changes.
 const FLAP: Duration = Duration::from_micros(300);
@@ -123,6 +124,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) machine: &'a Machine,
     /// After this it has hung.
     pub(crate) time_limit: Duration,
+    /// Ends a run at once, with an error.
+    pub(crate) interrupt: &'a Interrupt,
 }
 
 impl Runner<'_> {
@@ -184,6 +187,8 @@ impl Runner<'_> {
             .current_dir(self.program.parent().unwrap_or(Path::new("/")))
             // What it forks goes with it when it hangs.
             .process_group(0);
+        // SAFETY: one system call, which is safe between fork and exec, and nothing is allocated.
+        unsafe { command.pre_exec(end_with_this_thread) };
         let begun = Instant::now();
         let child = command
             .spawn()
@@ -199,6 +204,9 @@ impl Runner<'_> {
             if begun.elapsed() > self.time_limit {
                 break Ending::Hung(self.time_limit, thread_states(running.0.id()));
             }
+            if self.interrupt.is_raised() {
+                bail!("interrupted");
+            }
             log.give_back();
             if let Some(daemon) = &mut daemon {
                 daemon.step(running.0.id());
@@ -212,6 +220,12 @@ impl Runner<'_> {
             said: log.last_lines(),
         })
     }
+}
+
+/// Has the kernel end the program when this task is ended in a way that leaves no time to do it.
+fn end_with_this_thread() -> std::io::Result<()> {
+    use rustix::process::{Signal, set_parent_process_death_signal};
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(std::io::Error::from)
 }
 
 /// A program that ends, with all that it forked, when nobody waits for it any more.
@@ -310,6 +324,14 @@ mod tests {
     use super::*;
 
     fn run(script: &str, time_limit: Duration) -> Run {
+        run_unless(&Interrupt::default(), script, time_limit).unwrap()
+    }
+
+    fn run_unless(
+        interrupt: &Interrupt,
+        script: &str,
+        time_limit: Duration,
+    ) -> anyhow::Result<Run> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
         std::fs::copy("/bin/sh", &program).unwrap();
@@ -322,10 +344,21 @@ mod tests {
             program: &program,
             machine: &machine,
             time_limit,
+            interrupt,
         };
         let mut command = runner.command();
         command.args(["-c", script]);
-        runner.run(command, None).unwrap()
+        runner.run(command, None)
+    }
+
+    #[test]
+    fn who_stops_the_task_does_not_wait_for_a_program_that_hangs() {
+        let interrupt = Interrupt::default();
+        interrupt.raise();
+        let begun = Instant::now();
+        let stopped = run_unless(&interrupt, "sleep 600", Duration::from_secs(600));
+        assert!(stopped.is_err_and(|error| error.to_string() == "interrupted"));
+        assert!(begun.elapsed() < Duration::from_secs(60));
     }
 
     #[test]

@@ -3,15 +3,15 @@
 
 use std::fmt;
 
-/// An evaluation that the user stopped.
+/// A task of many runs that the user stopped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Stopped {
     /// Runs that are finished, those from earlier evaluations among them.
-    pub(super) done: usize,
+    pub(crate) done: usize,
     /// Runs that were wanted, as far as they were counted.
-    pub(super) wanted: usize,
+    pub(crate) wanted: usize,
     /// How to come to the rest, in words.
-    pub(super) go_on: &'static str,
+    pub(crate) go_on: &'static str,
 }
 
 impl Stopped {
