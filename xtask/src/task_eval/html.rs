@@ -144,21 +144,22 @@ fn standings(html: &mut String, standings: &[Standing]) {
     );
     let mut names: Vec<&str> = Vec::new();
     for standing in standings {
-        let policies: Vec<&str> = standing
+        let compared: Vec<&str> = standing
             .policies
             .iter()
             .map(|s| s.policy.as_str())
             .collect();
-        if policies != names {
+        if compared != names {
             if !names.is_empty() {
                 html.push_str("</tbody></table></div>");
             }
             html.push_str("<div class=\"scroll\"><table><thead><tr><th>suite</th>");
-            for policy in &policies {
-                let _ = write!(html, "<th>{}</th>", escaped(policy));
+            for policy in &compared {
+                let title = policies::find(policy).map_or(*policy, |p| p.title);
+                let _ = write!(html, "<th>{}</th>", escaped(title));
             }
             html.push_str("<th>over MAPPER</th><th>of best fixed sets</th><th>of best known</th></tr></thead><tbody>");
-            names = policies;
+            names = compared;
         }
         let _ = write!(html, "<tr><td>{}</td>", escaped(&standing.suite));
         for stand in &standing.policies {

@@ -135,15 +135,17 @@ impl Setting {
         Ok(())
     }
 
-    /// Makes sure that the program whose number is changed takes part.
+    /// Makes sure that the program whose number is changed takes part in a run, or may do in those of checks.
     pub(super) fn check_meant<'a>(
         &self,
         mut runs: impl Iterator<Item = &'a RunSpec>,
+        checked: &[&str],
     ) -> anyhow::Result<()> {
         let Of::Program(name) = &self.of else {
             return Ok(());
         };
-        if !runs.any(|run| run.members.iter().any(|member| member.name == *name)) {
+        let runs_it = |run: &RunSpec| run.members.iter().any(|member| member.name == *name);
+        if !checked.contains(&name.as_str()) && !runs.any(runs_it) {
             bail!("--set {self}: no mix has a program {name:?}, so it changes nothing");
         }
         Ok(())

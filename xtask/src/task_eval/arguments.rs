@@ -1,0 +1,351 @@
+//! The command line of an evaluation: what may be given, which of it makes sense together, the runs that it
+//! means, and how it departs from the protocol.
+
+use super::catalogue::Catalogue;
+use super::live::LiveArgs;
+use super::plan::{self, Changes, Plan};
+use super::protocol::{Protocol, TeamsName};
+use super::setting::{self, Setting};
+use anyhow::{Context as _, bail};
+use std::path::PathBuf;
+
+/// The machine of a mix for which none was named.
+const USUAL_MACHINE: &str = "hsw80";
+
+/// Repeats the papers' evaluations in a model of their machines
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask eval --suite all --out report
+  cargo xtask eval --mix \"20 SGD, 20 BSGD\" --machine ivb40 --policy linux,sam_mph
+  cargo xtask eval --suite sam --set app.st=0
+
+Ctrl-C finishes the runs under way, reports what there is and ends with status 130; results are kept, and the
+same command goes on from there. docs/eval/README.md says what the numbers mean.")]
+pub(crate) struct Args {
+    /// Suites to run: all, validity (checks of the model itself), or how a name begins, such as mapper or
+    /// sam-fig5; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub(super) suite: Vec<String>,
+    /// Programs that run together, such as "20 SGD, 20 BSGD", with --live such as md+cg; repeatable
+    #[arg(long, value_name = "PROGRAMS")]
+    pub(super) mix: Vec<String>,
+    /// The machine for --mix [default: hsw80]
+    #[arg(long, value_name = "NAME")]
+    pub(super) machine: Option<String>,
+    /// Policies to compare, in place of the suite's, with --live beside mapper's own; repeatable or
+    /// separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(super) policy: Vec<String>,
+    /// Whether OpenMP programs of --mix follow their allocation
+    #[arg(long)]
+    pub(super) follow: bool,
+    /// What programs are promised, in place of the protocol's
+    #[arg(long, value_name = "SHARE")]
+    pub(super) qos: Option<f64>,
+    /// Time between decisions in seconds, in place of the protocol's
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) interval: Option<f64>,
+    /// How many seeds, in place of the protocol's
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) seeds: Option<u32>,
+    /// A file of applications of your own, written like crates/sim/presets/apps.toml
+    #[arg(long, value_name = "FILE")]
+    pub(super) apps: Option<PathBuf>,
+    /// A file of machines of your own, written like crates/sim/presets/machines.toml
+    #[arg(long, value_name = "FILE")]
+    pub(super) machines: Option<PathBuf>,
+    /// The protocol, in place of the newest one in docs/eval
+    #[arg(long, value_name = "FILE")]
+    pub(super) protocol: Option<PathBuf>,
+    /// Also write everything to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Also write the means and the published numbers to this file, as docs/eval keeps them
+    #[arg(long, value_name = "FILE")]
+    pub(super) summary: Option<PathBuf>,
+    /// Folder for the report
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// A number of the model to change, such as decision_s=0, app.E*=0.75, SGD.st=0 or
+    /// machine.llc_mb*=2; repeatable. Shows what a result rests on
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting::parse)]
+    pub(super) set: Vec<Setting>,
+    /// Compute everything anew
+    #[arg(long)]
+    pub(super) fresh: bool,
+    #[command(flatten)]
+    pub(super) live: LiveArgs,
+}
+
+impl Args {
+    /// Whether the model itself is to be checked.
+    pub(super) fn wants_validity(&self) -> bool {
+        let names = ["validity", "all"];
+        self.suite.iter().any(|name| names.contains(&name.as_str()))
+    }
+
+    /// The runs of the suites and mixes that were named, without those of the checks of the model.
+    pub(super) fn planned(
+        &self,
+        protocol: &Protocol,
+        catalogue: &Catalogue,
+    ) -> anyhow::Result<Plan> {
+        let changes = self.changes()?;
+        let mut plan = Plan::default();
+        let suites = self.suite.iter().filter(|name| *name != "validity");
+        let names: Vec<String> = suites.cloned().collect();
+        for suite in protocol.suites(&names)? {
+            let mut suite = suite.clone();
+            if !self.policy.is_empty() {
+                suite.policies = once_each(&self.policy);
+            }
+            plan.add(&suite, protocol, catalogue, &changes)?;
+        }
+        if !self.mix.is_empty() {
+            let policies = if self.policy.is_empty() {
+                ["linux", "fair", "mapper"].map(String::from).to_vec()
+            } else {
+                once_each(&self.policy)
+            };
+            let teams = if self.follow {
+                TeamsName::Follow
+            } else {
+                TeamsName::Fixed
+            };
+            let machine = self.machine.as_deref().unwrap_or(USUAL_MACHINE);
+            let suite = plan::ad_hoc(&once_each(&self.mix), machine, &policies, teams);
+            plan.add(&suite, protocol, catalogue, &changes)?;
+        }
+        // The checks run programs of their own.
+        let checked: Vec<&str> = match self.wants_validity() {
+            true => catalogue.apps.keys().map(String::as_str).collect(),
+            false => Vec::new(),
+        };
+        for setting in &self.set {
+            setting.check_meant(plan.runs.values(), &checked)?;
+        }
+        Ok(plan)
+    }
+
+    /// Refuses what would be left out of account without a word.
+    pub(super) fn check_together(&self) -> anyhow::Result<()> {
+        if self.suite.is_empty() && self.mix.is_empty() {
+            bail!("nothing to evaluate: give --suite all, or --mix \"20 SGD, 20 BSGD\"");
+        }
+        if self.mix.is_empty() && self.suite.iter().all(|name| name == "validity") {
+            let own = [
+                ("--policy", !self.policy.is_empty()),
+                ("--qos", self.qos.is_some()),
+                ("--interval", self.interval.is_some()),
+                ("--seeds", self.seeds.is_some()),
+            ];
+            if let Some((flag, _)) = own.into_iter().find(|(_, given)| *given) {
+                bail!(
+                    "{flag}: --suite validity has its own; leave it out, or name a suite or mix as well"
+                );
+            }
+        }
+        if self.mix.is_empty() {
+            if let Some(machine) = &self.machine {
+                bail!("--machine {machine}: only with --mix; each suite has its own machine");
+            }
+            if self.follow {
+                bail!("--follow: only with --mix; each suite says itself whether programs follow");
+            }
+        }
+        if let (Some(json), Some(summary)) = (&self.json, &self.summary)
+            && json == summary
+        {
+            bail!(
+                "--json and --summary both name {}: give two files, as each is written whole",
+                json.display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Everything on the command line that makes results others than the protocol's.
+    pub(super) fn departures(&self) -> Vec<String> {
+        let mut told: Vec<String> = self.set.iter().map(Setting::to_string).collect();
+        let mut flag = |name: &str, value: Option<String>| {
+            told.extend(value.map(|value| format!("{name} {value}")));
+        };
+        // A mix of the command line is in no protocol, so nothing departs from one by its policies and teams.
+        if !self.suite.is_empty() && !self.policy.is_empty() {
+            flag("--policy", Some(self.policy.join(",")));
+        }
+        flag("--qos", self.qos.map(|qos| qos.to_string()));
+        flag(
+            "--interval",
+            self.interval.map(|seconds| seconds.to_string()),
+        );
+        flag("--seeds", self.seeds.map(|count| count.to_string()));
+        let file = |path: &PathBuf| path.display().to_string();
+        flag("--apps", self.apps.as_ref().map(file));
+        flag("--machines", self.machines.as_ref().map(file));
+        told
+    }
+
+    pub(super) fn changes(&self) -> anyhow::Result<Changes> {
+        if let Some(qos) = self.qos {
+            mapper_model::Qos::new(qos).context("--qos")?;
+        }
+        if let Some(interval_s) = self.interval
+            && !(0.01..=60.0).contains(&interval_s)
+        {
+            bail!("--interval {interval_s}: give seconds from 0.01 to 60");
+        }
+        Ok(Changes {
+            seeds: self.seeds,
+            qos: self.qos,
+            interval_s: self.interval,
+            settings: self.set.clone(),
+        })
+    }
+}
+
+/// What was given twice counts once, where it stood first.
+fn once_each(given: &[String]) -> Vec<String> {
+    let mut once: Vec<String> = Vec::new();
+    for name in given {
+        if !once.contains(name) {
+            once.push(name.clone());
+        }
+    }
+    once
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{PROTOCOL, Stopped, go_on};
+    use super::*;
+    use crate::workspace;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Eval {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(given: &[&str]) -> Args {
+        let all = ["eval"].iter().chain(given);
+        Eval::try_parse_from(all).unwrap().args
+    }
+
+    fn plan(given: &[&str]) -> anyhow::Result<Plan> {
+        let args = args(given);
+        args.check_together()?;
+        let (protocol, catalogue) = Protocol::read(&workspace::root().join(PROTOCOL))?;
+        args.planned(&protocol, &catalogue)
+    }
+
+    fn refused(given: &[&str]) -> String {
+        format!("{:#}", plan(given).err().expect("a refusal"))
+    }
+
+    #[test]
+    fn what_would_have_no_effect_is_refused_by_its_name() {
+        for (given, part) in [
+            (&[][..], "nothing to evaluate"),
+            (
+                &["--suite=sam", "--machine=ivb40"],
+                "--machine ivb40: only with --mix",
+            ),
+            (&["--suite=sam", "--follow"], "--follow: only with --mix"),
+            (
+                &["--suite=validity", "--seeds=2"],
+                "--seeds: --suite validity has its own",
+            ),
+            (
+                &["--suite=validity", "--policy=linux"],
+                "--policy: --suite validity",
+            ),
+            (
+                &["--mix=SGD", "--set=ALS.st=0"],
+                "no mix has a program \"ALS\"",
+            ),
+            (
+                &["--suite=validity", "--set=SDG.st=0"],
+                "no mix has a program \"SDG\"",
+            ),
+        ] {
+            let told = refused(given);
+            assert!(told.contains(part), "{given:?}: {told}");
+        }
+    }
+
+    #[test]
+    fn what_has_an_effect_is_not_refused() {
+        for given in [
+            &["--suite=validity", "--set=SGD.st=0"][..],
+            &["--suite=validity", "--mix=SGD", "--seeds=2"],
+            &["--suite=nucore", "--suite=validity", "--policy=linux"],
+            &["--suite=nucore", "--mix=SGD", "--machine=ivb40", "--follow"],
+        ] {
+            if let Err(error) = plan(given) {
+                panic!("{given:?}: {error:#}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mix_is_run_on_the_usual_machine_under_the_usual_policies_unless_others_are_named() {
+        let usual = plan(&["--mix=SGD"]).unwrap();
+        assert_eq!(usual.suites[0].suite.machine, USUAL_MACHINE);
+        assert_eq!(usual.suites[0].suite.policies, ["linux", "fair", "mapper"]);
+        let other = plan(&["--mix=SGD", "--machine=ivb40", "--policy=sam,linux,sam"]).unwrap();
+        assert_eq!(other.suites[0].suite.machine, "ivb40");
+        assert_eq!(other.suites[0].suite.policies, ["sam", "linux"]);
+    }
+
+    #[test]
+    fn every_departure_from_the_protocol_is_told_and_nothing_else() {
+        let told = |given: &[&str]| args(given).departures();
+        assert_eq!(told(&["--suite=sam"]), [""; 0]);
+        assert_eq!(told(&["--suite=sam", "--fresh", "--out=x"]), [""; 0]);
+        assert_eq!(
+            told(&["--mix=SGD", "--policy=linux"]),
+            [""; 0],
+            "a mix of the command line is in no protocol"
+        );
+        assert_eq!(
+            told(&[
+                "--suite=sam",
+                "--policy=linux,fair",
+                "--qos=0.9",
+                "--interval=0.5",
+                "--seeds=2",
+                "--apps=a.toml",
+                "--machines=m.toml",
+                "--set=decision_s=0",
+            ]),
+            [
+                "decision_s=0",
+                "--policy linux,fair",
+                "--qos 0.9",
+                "--interval 0.5",
+                "--seeds 2",
+                "--apps a.toml",
+                "--machines m.toml"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_stopped_evaluation_tells_how_to_go_on_and_a_fresh_one_not_to_begin_again() {
+        let stopped = |fresh| Stopped {
+            done: 34,
+            wanted: 72,
+            go_on: go_on(fresh),
+        };
+        let told = stopped(false).to_string();
+        assert!(told.contains("34 of 72 runs done"), "{told}");
+        assert!(
+            told.ends_with("the same command goes on from there"),
+            "{told}"
+        );
+        assert!(stopped(true).to_string().contains("without --fresh"));
+    }
+}
