@@ -187,6 +187,7 @@ fn attach() {
             attachment.page.discard(&leftovers);
         }
         watch();
+        virtual_team::look_up_credentials();
         // SAFETY: the handlers are functions of this library, which is never unloaded while the
         // program runs, being preloaded. A failure to register means lost counts at worst.
         unsafe {

@@ -11,7 +11,8 @@
 //!
 //! *Approach.* The handler runs under the carrier's own thread pointer ([`signal`]). And a member that asks has a
 //! thread made that asks in its place, and waits for it: to that one nothing is lent, so that it is left out
-//! rightly and everybody else is signalled.
+//! rightly and everybody else is signalled. (Making a thread is not safe in a handler of a signal, as the C library's own
+//! functions are: a member must not change its user in one.)
 //!
 //! *Other signals to threads*, as `tests/shim/signals.rs` shows them where no other source is named:
 //!
@@ -122,15 +123,31 @@ fn call(call: &dyn Fn() -> c_int) -> c_int {
 }
 
 macro_rules! of_every_thread {
-    ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {
+        /// The C library's functions, as far as they are known.
+        mod known {
+            use core::sync::atomic::AtomicPtr;
+            $(
+                #[allow(non_upper_case_globals, reason = "named as the function")]
+                pub(super) static $name: AtomicPtr<core::ffi::c_void> =
+                    AtomicPtr::new(core::ptr::null_mut());
+            )*
+        }
+
+        /// Looks all of them up. To be called before the program has forked a child in which it calls one: looking up
+        /// takes a lock of the linker's, which a thread that the child does not have may have held.
+        pub(crate) fn look_up() {
+            $(real(&known::$name, c_name(concat!(stringify!($name), "\0")));)*
+        }
+
+        $(
         /// The C library's function of the same name, for members of virtual teams, too.
         ///
         /// # Safety
         /// As for the C library's.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
-            static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-            let function = real(&REAL, c_name(concat!(stringify!($name), "\0")));
+            let function = real(&known::$name, c_name(concat!(stringify!($name), "\0")));
             // SAFETY: a function of that name has this type; null becomes `None`.
             let function = unsafe {
                 core::mem::transmute::<*mut c_void, Option<unsafe extern "C" fn($($type),*) -> c_int>>(

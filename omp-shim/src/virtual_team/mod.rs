@@ -54,6 +54,7 @@ use core::cell::Cell;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use credentials::look_up as look_up_credentials;
 pub(crate) use liveness::{Preemptions, preemptions};
 pub(crate) use member::Member;
 pub(crate) use storage::Storage;
