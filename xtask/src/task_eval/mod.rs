@@ -27,6 +27,7 @@ mod summary;
 mod tables;
 mod targets;
 mod timeline;
+mod told;
 mod validity;
 mod validity_own;
 

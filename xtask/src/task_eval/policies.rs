@@ -2,17 +2,17 @@
 //! under which they are compared, baselines, and approximations of what others published.
 
 use super::run_spec::RunSpec;
+use super::told::config;
 use anyhow::bail;
+use mapper_allocate::ProfiledOn;
 use mapper_allocate::mapper_next::rules::{Parts, Rules};
 use mapper_allocate::mapper_next::{self, MapperNext};
 use mapper_allocate::scalability::Scalability;
-use mapper_allocate::{AllocationConfig, ProfiledOn};
 use mapper_model::MachineProfile;
-use mapper_pipeline::{Controller, PipelineConfig};
-use mapper_sim::machine::LINE_BYTES;
+use mapper_pipeline::Controller;
 use mapper_sim::sam_per_task::SamPerTask;
 use mapper_sim::shipped::Shipped;
-use mapper_sim::{Controlled, Governor, Machine, Overhead, stream};
+use mapper_sim::{Controlled, Governor, Machine, Overhead};
 
 /// What a policy needs of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -367,9 +367,6 @@ pub(super) fn find(name: &str) -> anyhow::Result<&'static Policy> {
     }
 }
 
-/// Share of a node's measured bandwidth from which on memory counts as a bottleneck.
-const MEMORY_LIMIT: f64 = 0.6;
-
 /// What deciding costs, as published: MAPPER 5 ms for 80 threads [MAPPER §4.5.7]; SAM-MPH 8.89 µs
 /// per ms on every CPU and 14 to 230 µs per decision [SAM-MPH §5.5]; NuPoCo 3.3 ms, in parallel with
 /// the programs [NuPoCo §7.5].
@@ -462,44 +459,6 @@ fn within_budget(controlled: Controlled, spec: &RunSpec) -> Controlled {
         Some(budget) => controlled.within(budget),
         None => controlled,
     }
-}
-
-fn config(
-    spec: &RunSpec,
-    machine: &Machine,
-    allocation: &str,
-    mapping: &str,
-    paper: bool,
-) -> anyhow::Result<PipelineConfig> {
-    let mut allocate = AllocationConfig::default();
-    if paper {
-        allocate = AllocationConfig::paper();
-        allocate.min_cpus = 4;
-        if let Some(chance) = &mut allocate.reexplore_at_random {
-            chance.seed = spec.seed;
-        }
-    }
-    // What a user would measure before setting these up.
-    let found = stream::measure(machine, &spec.constants)?;
-    let cycles = |bytes_per_s: f64| LINE_BYTES / bytes_per_s * machine.spec.clock_hz;
-    allocate.memory.service_cycles = Some(cycles(found.node_bytes_per_s));
-    allocate.memory.link_cycles = Some(cycles(found.link_bytes_per_s));
-    allocate.memory.node_gb_per_s = Some(found.node_bytes_per_s / 1e9);
-    let defaults = MachineProfile::default();
-    Ok(PipelineConfig {
-        allocation: allocation.into(),
-        mapping: mapping.into(),
-        allocate,
-        machine: MachineProfile {
-            clock_hz: machine.spec.clock_hz,
-            // As `mapperd calibrate` takes it from what it measures.
-            llc_misses_per_s: MEMORY_LIMIT * found.node_bytes_per_s / LINE_BYTES,
-            ipc_high: spec.ipc_high.unwrap_or(defaults.ipc_high),
-            sharing_high_per_cycle: spec.sharing_high.unwrap_or(defaults.sharing_high_per_cycle),
-            ..defaults
-        },
-        ..PipelineConfig::default()
-    })
 }
 
 #[cfg(test)]

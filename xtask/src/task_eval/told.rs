@@ -1,0 +1,127 @@
+//! What a policy of the decision core is told before a run: its settings, and of the machine what a user would
+//! have measured.
+//!
+//! Bandwidths are those that threads get which stream in the model (`mapper_sim::stream`), so that no policy is
+//! handed the model's own parameters [specification, protocol point 5].
+
+use super::run_spec::RunSpec;
+use mapper_allocate::AllocationConfig;
+use mapper_model::MachineProfile;
+use mapper_pipeline::PipelineConfig;
+use mapper_sim::machine::LINE_BYTES;
+use mapper_sim::{Machine, stream};
+
+/// Share of a node's measured bandwidth from which on memory counts as a bottleneck.
+const MEMORY_LIMIT: f64 = 0.6;
+
+/// The settings of a policy: of the daemon, or with the rules as they were printed.
+pub(super) fn config(
+    spec: &RunSpec,
+    machine: &Machine,
+    allocation: &str,
+    mapping: &str,
+    paper: bool,
+) -> anyhow::Result<PipelineConfig> {
+    let mut allocate = AllocationConfig::default();
+    if paper {
+        allocate = AllocationConfig::paper();
+        allocate.min_cpus = 4;
+        if let Some(chance) = &mut allocate.reexplore_at_random {
+            chance.seed = spec.seed;
+        }
+    }
+    // What a user would measure before setting these up.
+    let found = stream::measure(machine, &spec.constants)?;
+    let cycles = |bytes_per_s: f64| LINE_BYTES / bytes_per_s * machine.spec.clock_hz;
+    allocate.memory.service_cycles = Some(cycles(found.node_bytes_per_s));
+    allocate.memory.link_cycles = Some(cycles(found.link_bytes_per_s));
+    allocate.memory.node_gb_per_s = Some(found.node_bytes_per_s / 1e9);
+    let defaults = MachineProfile::default();
+    Ok(PipelineConfig {
+        allocation: allocation.into(),
+        mapping: mapping.into(),
+        allocate,
+        machine: MachineProfile {
+            clock_hz: machine.spec.clock_hz,
+            // As `mapperd calibrate` takes it from what it measures.
+            llc_misses_per_s: MEMORY_LIMIT * found.node_bytes_per_s / LINE_BYTES,
+            ipc_high: spec.ipc_high.unwrap_or(defaults.ipc_high),
+            sharing_high_per_cycle: spec.sharing_high.unwrap_or(defaults.sharing_high_per_cycle),
+            ..defaults
+        },
+        ..PipelineConfig::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::protocol::{Mean, MethodName, TeamsName};
+    use super::*;
+    use mapper_allocate::Probability;
+    use mapper_sim::{Constants, presets};
+
+    /// A run on a machine, of nobody yet.
+    fn spec(machine: &str, seed: u64) -> (RunSpec, Machine) {
+        let machine = presets::machine(machine).unwrap();
+        let spec = RunSpec {
+            machine_name: machine.name.clone(),
+            machine: machine.spec.clone(),
+            members: Vec::new(),
+            policy: "mapper".into(),
+            method: MethodName::Time,
+            longest_times: 1,
+            speed_run_s: 5.0,
+            teams: TeamsName::Fixed,
+            qos: 0.85,
+            interval_s: 1.0,
+            overhead_budget: None,
+            ipc_high: None,
+            sharing_high: None,
+            seed,
+            constants: Constants::default(),
+            timeline: false,
+            mean: Mean::Geometric,
+        };
+        (spec, machine)
+    }
+
+    #[test]
+    fn the_printed_rules_explore_at_random_by_the_seed_of_the_run_and_the_daemons_defaults_do_not()
+    {
+        let chance = |seed: u64, paper: bool| {
+            let (spec, machine) = spec("hsw80", seed);
+            let config = config(&spec, &machine, "mapper", "sam_mph", paper).unwrap();
+            assert_eq!(config.allocate.reexplore_every, None);
+            config.allocate.reexplore_at_random
+        };
+        assert_eq!(chance(3, false), None);
+        for seed in [3, 4] {
+            let told = chance(seed, true).unwrap();
+            assert_eq!(
+                (told.probability, told.seed),
+                (Probability::OF_MAPPER, seed)
+            );
+        }
+    }
+
+    #[test]
+    fn policies_are_told_what_streaming_threads_measure_and_not_what_the_machine_has() {
+        for name in ["hsw80", "ivb40", "amd64"] {
+            let (spec, machine) = spec(name, 1);
+            let told = config(&spec, &machine, "nupoco", "nupoco_swap", false).unwrap();
+            let measured = stream::measure(&machine, &spec.constants).unwrap();
+            let lines_per_s = measured.node_bytes_per_s / 64.0;
+            assert!(
+                (told.machine.llc_misses_per_s / lines_per_s - 0.6).abs() < 1e-9,
+                "{name}"
+            );
+            let service = told.allocate.memory.service_cycles.unwrap();
+            assert!(
+                (service * lines_per_s / machine.spec.clock_hz - 1.0).abs() < 1e-9,
+                "{name}"
+            );
+            let has = machine.spec.memory_bytes_per_s / 64.0;
+            assert!(lines_per_s < 0.95 * has, "{name}: {lines_per_s} of {has}");
+        }
+    }
+}
