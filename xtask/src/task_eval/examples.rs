@@ -41,6 +41,7 @@ pub(super) fn ran(programs: &[(&str, f64)]) -> RunResult {
         elapsed_s: 100.0,
         rewrites_per_s: 0.0,
         moves_per_s: 0.0,
+        bandwidth_error: None,
         timeline: Vec::new(),
     }
 }

@@ -4,6 +4,7 @@ use super::plot;
 use super::policies;
 use super::protocol::Relative;
 use super::standing::{self, Standing};
+use super::table1::Table1;
 use super::tables::{Cell, MixRow, SuiteTable, TIMELINE_S};
 use super::targets::{Line, Score, UNJUDGED, Unjudged, Verdict};
 use super::timeline::{self, Timeline};
@@ -263,6 +264,9 @@ fn suite(html: &mut String, table: &SuiteTable, cpus: u32) {
             };
             let _ = write!(html, "<figure>{legend}{svg}</figure>");
         }
+    }
+    if let Some(table1) = Table1::of(table) {
+        html.push_str(&table1.html());
     }
     further(html, table);
     reallocation(html, table);

@@ -24,6 +24,7 @@ mod setting;
 mod standing;
 mod stopped;
 mod summary;
+mod table1;
 mod tables;
 mod targets;
 mod timeline;
@@ -100,6 +101,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         protocol_sha256: &protocol.sha256,
         settings: &settings,
         suites: &tables,
+        nucore_table1: tables.iter().filter_map(table1::Table1::of).collect(),
         targets: &lines,
         unjudged: targets::UNJUDGED,
         standings: &standings,
@@ -141,6 +143,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut text = String::new();
     for table in &tables {
         text += &console::suite(table);
+        if let Some(table1) = table1::Table1::of(table) {
+            text += &table1.text();
+        }
         if table.suite.name == "mix" {
             text += &console::programs(table);
         }
@@ -231,6 +236,8 @@ struct Evaluation<'a> {
     protocol_sha256: &'a str,
     settings: &'a [String],
     suites: &'a [tables::SuiteTable],
+    /// NuCore's Table 1 beside the model's, where it was run.
+    nucore_table1: Vec<table1::Table1>,
     targets: &'a [targets::Line],
     unjudged: &'a [targets::Unjudged],
     standings: &'a [standing::Standing],

@@ -6,6 +6,7 @@ use super::protocol::{Mean, MethodName, TeamsName};
 use anyhow::{Context as _, bail};
 use mapper_model::{CpuId, CpuRange, CpuSet, Qos, Topology};
 use mapper_pipeline::OverheadBudget;
+use mapper_sim::nucore::BandwidthError;
 use mapper_sim::{
     Aim, Constants, Fixed, Governor, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario,
     Teams, Traffic, approximations, layouts, nucore, oracle,
@@ -68,6 +69,9 @@ pub(super) struct RunResult {
     pub(super) elapsed_s: f64,
     pub(super) rewrites_per_s: f64,
     pub(super) moves_per_s: f64,
+    /// How far off the bandwidth is that the policy predicts, where it predicts one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) bandwidth_error: Option<BandwidthError>,
     /// Who held which CPUs when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) timeline: Vec<Held>,
@@ -157,7 +161,19 @@ impl RunSpec {
                 outcome.elapsed_s
             );
         }
-        Ok(self.result(&outcome, scenario.machine.topology()))
+        let bandwidth_error = match (policy.kind, &*scenario.jobs) {
+            (Kind::NucorePredicted, [job]) => {
+                let (machine, constants) = (&scenario.machine, &scenario.constants);
+                Some(nucore::bandwidth_error(
+                    machine, constants, &job.app, self.seed,
+                )?)
+            }
+            _ => None,
+        };
+        Ok(RunResult {
+            bandwidth_error,
+            ..self.result(&outcome, scenario.machine.topology())
+        })
     }
 
     /// The sum of speeds has no aim of its own: it is compared by suites that do not ask for the best.
@@ -243,6 +259,7 @@ impl RunSpec {
             elapsed_s: outcome.elapsed_s,
             rewrites_per_s: outcome.rewrites as f64 / outcome.elapsed_s.max(1e-9),
             moves_per_s: outcome.moved_contexts as f64 / outcome.elapsed_s.max(1e-9),
+            bandwidth_error: None,
             timeline: outcome
                 .timeline
                 .iter()

@@ -32,6 +32,7 @@ pub(super) fn summary(evaluation: &Evaluation<'_>) -> anyhow::Result<String> {
         "settings": evaluation.settings,
         "left_out": evaluation.left_out,
         "overall": overall,
+        "nucore_table1": evaluation.nucore_table1,
         "standings": evaluation.standings,
         "targets": targets.collect::<Vec<_>>(),
         "validity": evaluation.validity,

@@ -4,6 +4,7 @@ use super::execute::Results;
 use super::plan::{PlannedMix, PlannedSuite};
 use super::protocol::{Mean, Relative, Suite};
 use super::run_spec::{Held, RunResult};
+use mapper_sim::nucore::BandwidthError;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -45,6 +46,9 @@ pub(super) struct Cell {
     pub(super) elapsed_s: f64,
     /// Mean time from begin to end of the programs that run once.
     pub(super) turnaround_s: Option<f64>,
+    /// How far off the bandwidth is that the policy predicts, where it predicts one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bandwidth_error: Option<BandwidthError>,
     /// Who held which CPUs when, with the first seed, up to [`TIMELINE_S`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) timeline: Vec<Held>,
@@ -62,6 +66,8 @@ pub(super) struct AppCell {
     pub(super) of_fair_seeds: Vec<f64>,
     pub(super) p99_ms: Option<f64>,
     pub(super) mean_cpus: f64,
+    /// Cores of each node that it was given last, with the first seed.
+    pub(super) cores_by_node: Vec<u32>,
     /// Lines from other cores of the socket, and from other sockets, per cycle.
     pub(super) intra_socket_per_cycle: f64,
     pub(super) inter_socket_per_cycle: f64,
@@ -161,6 +167,7 @@ fn cell(suite: &Suite, mix: &PlannedMix, keys: &[String], results: &Results) -> 
                 p99_ms: (!latencies.is_empty())
                     .then(|| 1e3 * latencies.iter().sum::<f64>() / latencies.len() as f64),
                 mean_cpus: average(runs.iter().map(|run| run.apps[at].mean_cpus)),
+                cores_by_node: first.apps[at].cores_by_node.clone(),
                 intra_socket_per_cycle: average(
                     runs.iter().map(|run| run.apps[at].intra_socket_per_cycle),
                 ),
@@ -182,6 +189,7 @@ fn cell(suite: &Suite, mix: &PlannedMix, keys: &[String], results: &Results) -> 
         rewrites_per_s: average(runs.iter().map(|run| run.rewrites_per_s)),
         moves_per_s: average(runs.iter().map(|run| run.moves_per_s)),
         elapsed_s: average(runs.iter().map(|run| run.elapsed_s)),
+        bandwidth_error: first.bandwidth_error,
         turnaround_s: ends.map(|ends| average(ends.into_iter())),
         timeline: first
             .timeline

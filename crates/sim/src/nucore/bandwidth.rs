@@ -6,12 +6,13 @@ use crate::constants::Constants;
 use crate::machine::Machine;
 use crate::noise::Noise;
 use mapper_predict::nucore::{DramCharge, NodeAllocation, Program};
+use serde::{Deserialize, Serialize};
 
 /// Allocations that are tried [NuCore §7.1].
 const ALLOCATIONS: u32 = 10;
 
 /// Mean absolute errors, of what is there; 0 where nothing is.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct BandwidthError {
     /// Of what cores get of their own node.
     pub local: f64,

@@ -1,4 +1,4 @@
-//! The published numbers of NuPoCo, Cooperative and NuCore.
+//! The published numbers of NuPoCo and Cooperative.
 
 use super::super::tables::geometric;
 use super::book::{Book, descending, yes};
@@ -6,7 +6,6 @@ use super::{Target, holds, number, validate};
 
 const AMD: &str = "nupoco-amd";
 const INTEL: &str = "nupoco-intel";
-const NUCORE: &[&str] = &["nucore-amd", "nucore-intel"];
 
 /// Total time relative to plain Linux.
 fn ntt(b: &Book<'_>, suite: &str, mix: &str, policy: &str) -> Option<f64> {
@@ -85,31 +84,6 @@ fn over_scaf(b: &Book<'_>, policy: &str) -> Option<f64> {
         .map(|(own, scaf)| Some(own.1.turnaround_s? / scaf.1.turnaround_s?))
         .collect();
     geometric(ratios?)
-}
-
-fn nucore_over(b: &Book<'_>, policy: &str) -> Option<f64> {
-    let (own, other) = (b.cells(NUCORE, "nucore")?, b.cells(NUCORE, policy)?);
-    geometric(own.iter().zip(&other).map(|(a, o)| a.1.value / o.1.value))
-}
-
-fn nucore_cores(b: &Book<'_>) -> Option<f64> {
-    let share = |suite, cores: f64| -> Option<Vec<f64>> {
-        let cells = b.cells(&[suite], "nucore")?;
-        cells
-            .iter()
-            .map(|(_, c)| Some(c.apps.first()?.mean_cpus / cores))
-            .collect()
-    };
-    let all = [share("nucore-amd", 48.0)?, share("nucore-intel", 32.0)?].concat();
-    Some(all.iter().sum::<f64>() / all.len() as f64)
-}
-
-fn nucore_gain(b: &Book<'_>, suite: &str, mix: &str) -> Option<f64> {
-    Some(1.0 + b.mix_gain(suite, mix, "nucore", "linux")?)
-}
-
-fn near_against_far(b: &Book<'_>) -> Option<f64> {
-    b.of_paper("nucore-", b.near_against_far()?)
 }
 
 pub(super) const TARGETS: &[Target] = &[
@@ -280,62 +254,6 @@ pub(super) const TARGETS: &[Target] = &[
                 let slower = |policy| Some(over_scaf(b, policy)? < 1.0);
                 yes(slower("equal")? && slower("max_speedup")?)
             },
-        )],
-    ),
-    validate(
-        "NC-2",
-        "NuCore Fig. 11",
-        &[
-            number("over all cores", 1.27, 1.12, 1.45, |b| {
-                nucore_over(b, "linux")
-            }),
-            number("share of the cores", 0.756, 0.65, 0.87, nucore_cores),
-        ],
-    ),
-    validate(
-        "NC-3",
-        "NuCore Fig. 11",
-        &[
-            number("streamcluster over all cores, AMD", 3.34, 2.64, 4.04, |b| {
-                nucore_gain(b, "nucore-amd", "streamcluster")
-            }),
-            number(
-                "streamcluster over all cores, Intel",
-                1.79,
-                1.55,
-                2.03,
-                |b| nucore_gain(b, "nucore-intel", "streamcluster"),
-            ),
-            number(
-                "dgemm (ACML) over all cores, AMD",
-                1.12,
-                1.084,
-                1.156,
-                |b| nucore_gain(b, "nucore-amd", "dgemm"),
-            ),
-        ],
-    ),
-    validate(
-        "NC-4",
-        "NuCore §7",
-        &[
-            number("over Varuna (approximation)", 1.18, 1.05, 1.35, |b| {
-                nucore_over(b, "varuna")
-            }),
-            number("over CRUST (approximation)", 1.21, 1.05, 1.4, |b| {
-                nucore_over(b, "crust")
-            }),
-        ],
-    ),
-    validate(
-        "NC-5",
-        "NuCore Fig. 2",
-        &[number(
-            "six cores on one node against six nodes",
-            1.34,
-            1.15,
-            1.55,
-            near_against_far,
         )],
     ),
 ];
