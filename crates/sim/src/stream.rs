@@ -26,7 +26,7 @@ const MISSES_PER_KILO: f64 = 3.0 / 12.0 * 1000.0;
 const LINES_UNDER_WAY: f64 = 10.0;
 
 /// STREAM with all arrays on node 0: more than any cache holds, read once.
-fn streaming() -> Result<Behaviour, PresetError> {
+pub(crate) fn streaming() -> Result<Behaviour, PresetError> {
     let mut app = presets::app("MemBench")?;
     app.misses_per_kilo = [MISSES_PER_KILO; 2];
     app.overlapping_misses = LINES_UNDER_WAY;

@@ -8,12 +8,13 @@
 //!   others get, in dependence on what c cores would ask alone, α is the intercept and −β the slope of
 //!   the line of least squares (Figure 10).
 
+use crate::application::Behaviour;
 use crate::constants::Constants;
 use crate::machine::{LINE_BYTES, Machine, Route};
 use crate::nucore::AllocationError;
 use crate::occupancy::Occupancy;
 use crate::performance::solve;
-use crate::presets;
+use crate::stream;
 use mapper_model::CpuSet;
 use mapper_predict::nucore::{self, MachineSpec, Pair};
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ pub(super) fn measured(
     let bench = Bench {
         machine,
         constants,
-        streaming: presets::app("MemBench")?,
+        streaming: stream::streaming()?,
     };
     let nodes = machine.nodes();
     let mut spec = MachineSpec {
@@ -86,7 +87,7 @@ fn path(machine: &Machine, pair: Pair) -> Vec<usize> {
 struct Bench<'a> {
     machine: &'a Machine,
     constants: &'a Constants,
-    streaming: crate::AppModel,
+    streaming: Behaviour,
 }
 
 impl Bench<'_> {
@@ -95,7 +96,7 @@ impl Bench<'_> {
         let mut occupancy = Occupancy::idle(self.machine, streams.len());
         let mut apps = Vec::with_capacity(streams.len());
         for (number, stream) in streams.iter().enumerate() {
-            let mut app = self.streaming.behaviour();
+            let mut app = self.streaming;
             app.home_node = Some(stream.from);
             apps.push(app);
             let cpus: CpuSet = (0..stream.cores)
@@ -180,6 +181,7 @@ fn least_squares(points: &[(f64, f64)]) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::presets;
 
     fn spec(name: &str) -> MachineSpec {
         let machine = presets::machine(name).unwrap();
