@@ -4,9 +4,9 @@
 //!
 //! * One way from node j to i: the most that cores of i, one to all, read of j.
 //! * Both ways: the most that cores of i and j, as many of each, read of each other at once.
-//! * α and β: the cores of all other nodes read of node k, and c of its own cores do, too. Of what the
-//!   others get, in dependence on what c cores would ask alone, α is the intercept and −β the slope of
-//!   the line of least squares (Figure 10).
+//! * α and β: c cores of node k read of it, and as many cores of each other node do, too. Of the most that
+//!   these others get together, with one of each to all, in dependence on what the c cores would ask
+//!   alone, α is the intercept and −β the slope of the line of least squares (Figure 10).
 
 use crate::application::Behaviour;
 use crate::constants::Constants;
@@ -17,7 +17,6 @@ use crate::performance::solve;
 use crate::stream;
 use mapper_model::CpuSet;
 use mapper_predict::nucore::{self, MachineSpec, Pair};
-use std::collections::BTreeMap;
 
 /// Cores that stream.
 #[derive(Clone, Copy)]
@@ -140,24 +139,24 @@ impl Bench<'_> {
             return (self.most(&[Pair::new(node, node)]), 0.0);
         }
         let each: f64 = self.received(&[own(1)]).iter().sum();
-        let points: BTreeMap<u32, f64> = (0..=self.cores())
-            .map(|cores| {
-                let others = (0..self.machine.nodes()).filter(|&to| to != node);
-                let mut streams: Vec<Stream> = others
-                    .map(|to| Stream {
-                        from: node,
-                        to,
-                        cores: self.cores(),
-                    })
-                    .collect();
-                let away = streams.len();
-                streams.extend((cores > 0).then(|| own(cores)));
-                (cores, self.received(&streams).iter().take(away).sum())
+        let outgoing = |local: u32, of_each: u32| -> f64 {
+            let others = (0..self.machine.nodes()).filter(|&to| to != node);
+            let mut streams: Vec<Stream> = others
+                .map(|to| Stream {
+                    from: node,
+                    to,
+                    cores: of_each,
+                })
+                .collect();
+            let away = streams.len();
+            streams.extend((local > 0).then(|| own(local)));
+            self.received(&streams).iter().take(away).sum()
+        };
+        let line: Vec<(f64, f64)> = (0..=self.cores())
+            .map(|local| {
+                let most = (1..=self.cores()).map(|of_each| outgoing(local, of_each));
+                (f64::from(local) * each, most.fold(0.0, f64::max))
             })
-            .collect();
-        let line: Vec<(f64, f64)> = points
-            .iter()
-            .map(|(&cores, &outgoing)| (f64::from(cores) * each, outgoing))
             .collect();
         let (intercept, slope) = least_squares(&line);
         (intercept.max(0.0), (-slope).max(0.0))

@@ -165,9 +165,9 @@ pub(super) const TARGETS: &[Target] = &[
 #[cfg(test)]
 mod tests {
     use super::super::super::examples;
+    use super::super::book::tests::{book, near};
     use super::*;
     use crate::task_eval::tables::SuiteTable;
-    use mapper_sim::Constants;
     use mapper_sim::nucore::BandwidthError;
 
     const STATIC_AND_OTHERS: [&str; 3] = [STATIC, "nucore", "linux"];
@@ -192,12 +192,8 @@ mod tests {
     }
 
     fn value(tables: &[SuiteTable], what: &str) -> Option<f64> {
-        let book = Book {
-            tables,
-            constants: Constants::default(),
-        };
         let mut numbers = TARGETS.iter().flat_map(|target| target.numbers);
-        (numbers.find(|number| number.what == what).unwrap().model)(&book)
+        (numbers.find(|number| number.what == what).unwrap().model)(&book(tables))
     }
 
     #[test]
@@ -234,5 +230,24 @@ mod tests {
         assert_eq!(value(&tables, "error of all bandwidth, Intel"), None);
         let older = [table(AMD, mixes, &["nucore", "linux"], 24.0)];
         assert_eq!(value(&older, "error of all bandwidth, AMD"), None);
+    }
+
+    #[test]
+    fn nucore_is_compared_on_both_machines_and_its_cores_with_all_of_each() {
+        let of = |name, cores: f64| {
+            let suite = examples::suite(name, &["streamcluster"], &["nucore", "linux"]);
+            examples::table(&suite, &move |mix, policy| {
+                let mut run = examples::at_speed(mix, if policy == "nucore" { 1.2 } else { 1.0 });
+                run.apps[0].mean_cpus = cores;
+                run
+            })
+        };
+        let tables = [of(AMD, 24.0), of(INTEL, 32.0)];
+        let b = book(&tables);
+        near(over(&b, "linux"), 1.2);
+        near(gain(&b, AMD, &["streamcluster"]), 1.2);
+        // Half of 48 and all of 32.
+        near(share_of_cores(&b), 0.75);
+        assert_eq!(over(&book(&tables[..1]), "linux"), None);
     }
 }

@@ -384,23 +384,4 @@ mod tests {
         )];
         near(over_scaf(&book(&tables), "equal"), 0.8);
     }
-
-    #[test]
-    fn nucore_is_compared_on_both_machines_and_its_cores_with_all_of_each() {
-        let of = |name, cores: f64| {
-            let suite = suite(name, &["streamcluster"], &["nucore", "linux"]);
-            table(&suite, &move |mix, policy| {
-                let mut run = at_speed(mix, if policy == "nucore" { 1.2 } else { 1.0 });
-                run.apps[0].mean_cpus = cores;
-                run
-            })
-        };
-        let tables = [of("nucore-amd", 24.0), of("nucore-intel", 32.0)];
-        let b = book(&tables);
-        near(nucore_over(&b, "linux"), 1.2);
-        near(nucore_gain(&b, "nucore-amd", "streamcluster"), 1.2);
-        // Half of 48 and all of 32.
-        near(nucore_cores(&b), 0.75);
-        assert_eq!(nucore_over(&book(&tables[..1]), "linux"), None);
-    }
 }
