@@ -222,6 +222,8 @@ impl Protocol {
 mod tests {
     use super::*;
     use crate::workspace;
+    use mapper_sim::presets;
+    use std::collections::BTreeSet;
     use std::path::PathBuf;
 
     /// All versions, oldest first.
@@ -291,9 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn version_5_is_version_4_with_modules_and_mixes_drawn_anew_and_nothing_else() {
+    fn version_5_is_version_4_with_modules_nucores_programs_and_mixes_drawn_anew_and_nothing_else()
+    {
         let versions = versions();
-        let [fourth, mut fifth] = [3, 4].map(|at| versions[at].1.clone());
+        let [mut fourth, mut fifth] = [3, 4].map(|at| versions[at].1.clone());
         let anew = |suite: &Suite| suite.name.starts_with("next-heldout2-");
         let old = fifth.suites.iter().filter(|suite| !anew(suite)).cloned();
         let known: Vec<&String> = fourth
@@ -314,6 +317,21 @@ mod tests {
             fifth.presets.machines_sha256
         );
         fifth.suites = old.collect();
+        let table_1: BTreeSet<String> = presets::nucore_apps().unwrap().into_keys().collect();
+        assert!(fifth.presets.nucore_sha256.is_some());
+        for (old, new) in fourth.suites.iter_mut().zip(&fifth.suites) {
+            if new.name.starts_with("nucore-") {
+                assert_eq!(new.mixes.iter().cloned().collect::<BTreeSet<_>>(), table_1);
+                assert!(
+                    old.policies
+                        .iter()
+                        .all(|policy| new.policies.contains(policy))
+                );
+                old.mixes.clone_from(&new.mixes);
+                old.policies.clone_from(&new.policies);
+                old.home.clone_from(&new.home);
+            }
+        }
         let like_the_fourth = Protocol {
             version: fourth.version,
             presets: fourth.presets.clone(),
