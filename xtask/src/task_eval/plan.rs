@@ -418,6 +418,10 @@ mod tests {
         );
         assert_eq!(keys(&plan, "mapper").len(), 4);
         assert_eq!(keys(&plan, "linux").len(), 1);
+        for (policy, keys) in &plan.suites[0].mixes[0].policies {
+            // Nor does the one run count four times.
+            assert_eq!(keys.len(), if policy == "linux" { 1 } else { 4 });
+        }
         let protocol = protocol();
         let plan = planned(&small(), &Changes::default());
         assert_eq!(keys(&plan, "mapper").len(), protocol.seeds.len());

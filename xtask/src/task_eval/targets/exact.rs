@@ -19,7 +19,7 @@ const NUCORE: &str = "nucore-";
 const SAM: &str = "sam-";
 
 /// The work of NuPoCo's two programs in Figure 5 (a), (b) and (c), as multiples of the second one's. Inferred
-/// from the optima, as the paper does not print it [readings N15].
+/// from the optima, as the paper does not print it (the note of `tests/vectors/nupoco_policies.json`).
 #[derive(Clone, Copy)]
 enum Work {
     Double,
