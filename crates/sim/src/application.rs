@@ -227,6 +227,9 @@ impl Behaviour {
     }
 }
 
+/// No number of an application is larger: with ones that no program has a run would take for ever to come to its end.
+const MOST: f64 = 1e6;
+
 impl AppModel {
     /// What holds throughout the parallel part, its phases apart.
     #[must_use]
@@ -286,13 +289,19 @@ impl AppModel {
             ("ipc0", self.ipc0),
             ("mlp", self.overlapping_misses),
             ("spc", self.stalls_per_event),
-            ("standalone_s", self.standalone_s),
             ("tau", self.barrier_s.unwrap_or(1.0)),
             ("duty", self.duty),
         ] {
-            if !(value > 0.0 && value.is_finite()) {
-                return fail(what, value, "a positive number");
+            if !(1e-6..=MOST).contains(&value) {
+                return fail(what, value, "a positive number, from 0.000001 to 1000000");
             }
+        }
+        if !(1e-3..=1e5).contains(&self.standalone_s) {
+            return fail(
+                "standalone_s",
+                self.standalone_s,
+                "seconds from 0.001 to 100000",
+            );
         }
         for (what, value) in [
             ("th", self.smt_slowdown),
@@ -303,8 +312,8 @@ impl AppModel {
             ("E", self.sharing_stalls),
             ("chi", self.sharing_growth),
         ] {
-            if !(value >= 0.0 && value.is_finite()) {
-                return fail(what, value, "0 or more");
+            if !(0.0..=MOST).contains(&value) {
+                return fail(what, value, "0 or more, up to 1000000");
             }
         }
         for (what, value) in [
@@ -418,6 +427,23 @@ mod tests {
         app.loop_chunks = Some(0);
         let told = app.check("mine").unwrap_err().to_string();
         assert!(told.contains("chunks is 0"), "{told}");
+    }
+
+    #[test]
+    fn numbers_with_which_a_run_would_never_end_are_refused() {
+        let told = |change: &dyn Fn(&mut AppModel)| {
+            let mut app = presets::app("SGD").unwrap();
+            change(&mut app);
+            app.check("mine").unwrap_err().to_string()
+        };
+        let told = [
+            (told(&|app| app.standalone_s = 1e300), "standalone_s"),
+            (told(&|app| app.shared_set_mb = 1e300), "wss"),
+            (told(&|app| app.ipc0 = 1e-300), "ipc0"),
+        ];
+        for (error, names) in told {
+            assert!(error.contains(names) && error.contains("00000"), "{error}");
+        }
     }
 
     #[test]
