@@ -36,8 +36,8 @@ macro_rules! barriers {
             );
             // SAFETY: the arguments are the caller's.
             let perhaps = || unsafe { run(location, thread_number $(, $argument)*) };
-            // For code of gcc's, whose wait is measured where it came into the shim.
-            if runtime.calls_itself(location as usize) {
+            // The runtime's own call: what it is for is measured where it came into the shim.
+            if runtime.calls_itself(location as usize) || waits::is_in_barrier(thread) {
                 return perhaps();
             }
             waits::at_barrier_or_not(thread, perhaps, $waited)
@@ -47,7 +47,6 @@ macro_rules! barriers {
 
 barriers! {
     __kmpc_barrier(), |()| true;
-    __kmpc_cancel_barrier() -> c_int, |_| true;
     __kmpc_reduce(
         count: c_int, bytes: usize, data: *mut c_void, function: *mut c_void, lock: *mut c_void
     ) -> c_int, |way| *way != BY_ATOMICS;
@@ -58,4 +57,28 @@ barriers! {
     __kmpc_copyprivate(
         bytes: usize, data: *mut c_void, function: *mut c_void, is_source: c_int
     ), |()| true;
+}
+
+/// Waits by the real function of the same name, which calls `__kmpc_barrier` with what it was given.
+///
+/// # Safety
+/// To be called as clang does.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __kmpc_cancel_barrier(
+    location: *mut c_void,
+    thread_number: c_int,
+) -> c_int {
+    let thread = thread_state::current();
+    let runtime = runtime_of(thread, location, Symbol::__kmpc_cancel_barrier);
+    let run = real!(
+        runtime,
+        Symbol::__kmpc_cancel_barrier,
+        fn(*mut c_void, c_int) -> c_int
+    );
+    // SAFETY: the arguments are the caller's.
+    let wait = || unsafe { run(location, thread_number) };
+    match runtime.calls_itself(location as usize) {
+        true => wait(),
+        false => waits::at_barrier_by_another(thread, wait),
+    }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Waits {
     left_region_ns: Cell<u64>,
     /// [`WORK_CAME_UP`] at that time.
     left_region_work: Cell<u32>,
+    /// The runtime is in a barrier that is measured, and may come to another one on its way.
+    in_barrier: Cell<bool>,
 }
 
 impl Waits {
@@ -126,6 +128,23 @@ pub(crate) fn at_barrier_or_not<T>(
         return perhaps();
     }
     measure(thread, perhaps, waited)
+}
+
+/// Runs `wait`, which is a barrier for which the runtime may call another one's function: that is the same wait.
+#[inline]
+pub(crate) fn at_barrier_by_another<T>(thread: &ThreadState, wait: impl FnOnce() -> T) -> T {
+    at_barrier(thread, || {
+        thread.waits.in_barrier.set(true);
+        let result = wait();
+        thread.waits.in_barrier.set(false);
+        result
+    })
+}
+
+/// Whether a wait is part of one that is measured already.
+#[inline(always)]
+pub(crate) fn is_in_barrier(thread: &ThreadState) -> bool {
+    thread.waits.in_barrier.get()
 }
 
 /// Runs `wait`, in which the calling thread waits for others.
@@ -260,6 +279,7 @@ mod tests {
             skipped: Cell::new(0),
             left_region_ns: Cell::new(0),
             left_region_work: Cell::new(0),
+            in_barrier: Cell::new(false),
         }
     }
 

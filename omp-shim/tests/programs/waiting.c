@@ -6,11 +6,15 @@
  *   reduction the same at the end of a loop with a reduction
  *   tree      the same among six threads, of which the first two are waited for: more than libomp combines by atomics
  *   copy      thread 0 comes 100 ms late to a `single copyprivate`
+ *   cancelled thread 0 works for 100 ms and cancels the region, in which the other one waits (OMP_CANCELLATION)
+ *   nested    as barrier, in a region within that of one of two threads, which the other one's end waits for
+ *   teams     as barrier, in the region of each of two teams, one after the other
  *   balanced  all work for 100 ms, slept rather than computed, so that one CPU suffices
  *   many      100000 barriers with nothing between them
  *   series    40 regions, in each of which all work for 5 ms
  *
- * each in a region of two threads unless said otherwise. Prints the nanoseconds that this took. */
+ * each in a region of two threads unless said otherwise; cancelled, nested and teams are there if NOT_VIRTUAL is
+ * defined, as virtual teams do not serve the first and the last. Prints the nanoseconds that this took. */
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,6 +82,38 @@ int main(int argc, char **argv)
             copied = 7;
             if (copied != 7) _exit(1);
         }
+#ifdef NOT_VIRTUAL
+    } else if (!strcmp(kind, "cancelled")) {
+        if (!omp_get_cancellation()) return 1;
+#pragma omp parallel num_threads(2)
+        {
+            if (omp_get_thread_num() == 0) {
+                usleep(100000);
+#pragma omp cancel parallel
+            }
+#pragma omp barrier
+            _exit(1);
+        }
+    } else if (!strcmp(kind, "nested")) {
+        omp_set_max_active_levels(2);
+#pragma omp parallel num_threads(2)
+        if (omp_get_thread_num() == 0) {
+#pragma omp parallel num_threads(2)
+            {
+                if (omp_get_thread_num() == 0) usleep(100000);
+#pragma omp barrier
+            }
+        }
+    } else if (!strcmp(kind, "teams")) {
+#pragma omp teams num_teams(2)
+        {
+#pragma omp parallel num_threads(2)
+            {
+                if (omp_get_thread_num() == 0) usleep(50000);
+#pragma omp barrier
+            }
+        }
+#endif
     } else if (!strcmp(kind, "balanced")) {
 #pragma omp parallel num_threads(2)
         {

@@ -263,6 +263,29 @@ fn waits_of_gccs_code_on_libomp_are_counted_once() {
 }
 
 #[test]
+fn what_is_waited_in_cancelled_nested_and_teams_regions_is_counted_once_at_most() {
+    for compiler in COMPILERS {
+        let flags = ["-fopenmp", "-DNOT_VIRTUAL"];
+        let program = Program::with_flags(compiler, "waiting.c", &flags);
+        for (kind, expected_ms) in [
+            // libomp's barrier that can be cancelled calls its other one.
+            ("cancelled", 90.0..150.0),
+            // Waits of inner teams are not measured, nor those of teams that a team of clang's begins.
+            ("nested", 80.0..150.0),
+            ("teams", 0.0..150.0),
+        ] {
+            let waited_ms = || {
+                let managed = program.managed().args(&[kind]);
+                let mut managed = managed.env("OMP_CANCELLATION", "true");
+                managed.run().output();
+                managed.page.progress().wait_ns as f64 * 1e-6
+            };
+            once_undisturbed(waited_ms, expected_ms, &format!("{compiler:?} {kind}"));
+        }
+    }
+}
+
+#[test]
 fn tasks_that_threads_carry_out_at_barriers_are_no_waiting() {
     for compiler in COMPILERS {
         let program = Program::new(compiler, "waiting_beside_tasks.c");
