@@ -351,4 +351,22 @@ mod tests {
         assert_eq!(module(4), None);
         assert_eq!(module(5), Some(0.2));
     }
+
+    #[test]
+    fn presets_that_no_version_of_ours_has_are_refused_with_the_hash_to_write() {
+        let (newest, protocol) = versions().pop().unwrap();
+        let text = fs::read_to_string(&newest).unwrap();
+        let hash = &protocol.presets.machines_sha256;
+        let changed = tempfile::NamedTempFile::new().unwrap();
+        fs::write(changed.path(), text.replace(hash, "0123")).unwrap();
+        let told = Protocol::read(changed.path()).unwrap_err().to_string();
+        assert!(
+            told.contains(&format!("machines_sha256 = \"{hash}\"")),
+            "{told}"
+        );
+        assert!(
+            told.contains(&changed.path().display().to_string()),
+            "{told}"
+        );
+    }
 }
