@@ -91,7 +91,8 @@ fn targets(html: &mut String, lines: &[Line]) {
         "<h2>Published numbers</h2><p class=\"prose\">Those outside their band first. The bands \
          were set before the model existed. Numbers that calibrate may have set parameters, \
          those that validate may not. Not counted above, as they are no evidence of the model: inputs, and exact \
-         ones, which follow from what is published with them{exact}.</p><div class=\"scroll\"><table class=\"targets\"><thead><tr>\
+         ones, which the papers' own formulas give, where a paper leaves out what goes into them with values \
+         chosen for the published result{exact}.</p><div class=\"scroll\"><table class=\"targets\"><thead><tr>\
          <th>source</th><th>number</th><th>paper</th><th>model</th><th>band</th><th>use</th>\
          <th></th></tr></thead><tbody>",
     );

@@ -1,9 +1,9 @@
-//! Published numbers that follow from what is published with them, without a run of the simulator: NuPoCo's and
-//! NuCore's worked examples, which the predictors of the decision core compute anew, and SAM-MPH's
-//! thresholds, which its policy takes over.
+//! Published numbers that take no run of the simulator: NuPoCo's and NuCore's worked examples, which the
+//! predictors of the decision core compute anew, and SAM-MPH's thresholds, which its policy takes over.
 //!
-//! They say that the papers' models were read as they were meant, and nothing of how well those foretell a
-//! machine. Each belongs to the evaluation of its paper and is judged where that is run.
+//! The examples say that the papers' formulas were read as they were meant, and nothing of how well those foretell
+//! a machine. Not even that in full: the papers leave out part of what goes into them (the work in NuPoCo's
+//! Figure 5, the demands in NuCore's Table 1), which was chosen so that the published results come out. Each belongs to the evaluation of its paper and is judged where that is run.
 
 use super::book::{Book, yes};
 use super::{Target, exact, holds, number, taken};

@@ -27,7 +27,7 @@ pub(super) enum Use {
     Calibrate,
     /// It may not.
     Validate,
-    /// It follows from what is published with it; whether the paper was read as it was meant.
+    /// The paper's own formulas give it, without a run: shows only that they were read as they were meant.
     Exact,
     /// It is an input: what the code has is the published number, and shows nothing.
     Taken,
@@ -197,7 +197,7 @@ pub(super) struct Line {
 }
 
 /// How many numbers came out inside their bands: those that the model foretells, and apart from them those that
-/// only follow from what is published with them. Inputs are no evidence and count nowhere.
+/// the papers' own formulas give. Inputs are no evidence and count nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Score {
     pub(super) inside: usize,
