@@ -37,6 +37,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 
+use crate::corun::output::OutputFile;
 use crate::corun::processes::Interrupt;
 use crate::corun::progress::Progress;
 use crate::workspace;
@@ -135,11 +136,12 @@ pub(crate) enum LoopSchedule {
 
 /// Runs `cargo xtask conformance`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let json = args.json.as_deref().map(OutputFile::claim).transpose()?;
     let report = check(args, Interrupt::on_signals()?)?;
     print!("{report}");
-    if let Some(path) = &args.json {
+    if let Some(json) = json {
         let text = serde_json::to_string_pretty(&report).context("write the results as JSON")?;
-        std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
+        json.write(&(text + "\n"))?;
     }
     if let Some(stopped) = report.stopped() {
         return Err(stopped.into());
@@ -160,20 +162,27 @@ fn anything_was_tested(report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
+impl Args {
+    /// Of the short form: one run of each kind.
+    fn own_suite() -> Self {
+        Self {
+            dir: None,
+            cc: vec!["gcc".to_owned(), "clang".to_owned()],
+            teams: vec![Teams::Fixed, Teams::Follow, Teams::Virtual],
+            schedule: LoopSchedule::AsWritten,
+            jobs: None,
+            json: None,
+            program: None,
+            runs: 1,
+            time_limit: 20,
+            shim: None,
+        }
+    }
+}
+
 /// The short form that is part of `cargo xtask test`: the own suite, one run of each kind.
 pub(crate) fn check_own_suite() -> anyhow::Result<Report> {
-    let args = Args {
-        dir: None,
-        cc: vec!["gcc".to_owned(), "clang".to_owned()],
-        teams: vec![Teams::Fixed, Teams::Follow, Teams::Virtual],
-        schedule: LoopSchedule::AsWritten,
-        jobs: None,
-        json: None,
-        program: None,
-        runs: 1,
-        time_limit: 20,
-        shim: None,
-    };
+    let args = Args::own_suite();
     // What else `cargo xtask test` does knows no flag: Ctrl-C ends that.
     let report = check(&args, Interrupt::default())?;
     enough_were_virtual(&report)?;
@@ -316,6 +325,17 @@ fn judge_all(
 mod tests {
     use super::judge::{Managed, Plain, Verdict};
     use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_told_before_anything_runs() {
+        let args = Args {
+            dir: Some("/nonexistent".into()),
+            json: Some("/nonexistent/results.json".into()),
+            ..Args::own_suite()
+        };
+        let error = run(&args).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/results.json"), "{error}");
+    }
 
     #[test]
     fn a_suite_of_which_nothing_passes_plainly_is_no_success() {
