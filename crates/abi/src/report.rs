@@ -130,8 +130,8 @@ impl fmt::Display for TeamsOff {
             Self::Offloading => "teams are not virtual: it has teams or target regions",
             Self::Sanitizer => "teams are not virtual: it was compiled with a sanitizer",
             Self::ThreadBound => {
-                "teams are not virtual: it uses robust or priority-inheriting mutexes, asynchronous \
-                 cancellation or restartable sequences, which belong to the kernel's threads"
+                "teams are not virtual: it uses robust or priority-inheriting mutexes, or restartable \
+                 sequences, which belong to the kernel's threads"
             }
             Self::Binding => {
                 "teams are not virtual: OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY binds its threads"

@@ -3,7 +3,7 @@
 //! *Problem.* Some constructs are not dispensed to logical threads: ordered and doacross loops, tasks,
 //! cancellation, teams and target regions, reductions over tasks. And some programs do things to
 //! threads that do not go with a change of the thread underneath: locks that the kernel hands to the
-//! owner's OS thread, asynchronous cancellation, per-CPU data by restartable sequences, sanitizers.
+//! owner's OS thread, per-CPU data by restartable sequences, sanitizers.
 //!
 //! *Approach.* What a module can call is in its relocations: it calls a function of the runtime only
 //! if it imports it. All loaded modules are looked through before the first region, and again after
@@ -215,8 +215,6 @@ fn judge(name: &[u8]) -> Option<TeamsOff> {
     let thread_bound = [
         "pthread_mutexattr_setprotocol",
         "pthread_mutexattr_setrobust",
-        // A signal cancels what the OS thread runs at that moment, which need not be whom it is meant for.
-        "pthread_setcanceltype",
         "__rseq_abi",
         "__rseq_offset",
         "rseq_register_current_thread",
@@ -345,6 +343,8 @@ mod tests {
             "GOMP_loop_ull_start",
             "omp_get_thread_num",
             "malloc",
+            // libomp has its own threads cancelled so.
+            "pthread_setcanceltype",
             // Libraries offer this to whoever runs them under a sanitizer.
             "__sanitizer_start_switch_fiber",
         ] {
@@ -372,7 +372,6 @@ mod tests {
             ("__tsan_init", TeamsOff::Sanitizer),
             ("__sanitizer_symbolize_code", TeamsOff::Sanitizer),
             ("pthread_mutexattr_setprotocol", TeamsOff::ThreadBound),
-            ("pthread_setcanceltype", TeamsOff::ThreadBound),
         ] {
             assert_eq!(of(name), Some(off), "{name}");
         }

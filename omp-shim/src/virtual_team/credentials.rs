@@ -22,7 +22,7 @@
 //! | `pthread_kill` of another member | reaches that member's OS thread. The handler runs there under the thread pointer in force, whether the thread is parked or busy with another member |
 //! | a timer with `SIGEV_THREAD_ID` | the same for the OS thread that ran the member when that asked for its number |
 //! | `pthread_cancel` | leaves a mark that the member sees at its next cancellation point, and nobody else. What it does then ends the team as it would one of the runtime's: the others wait for ever |
-//! | the same, asynchronous | would cancel by signal 32 what the OS thread runs at that moment (by reading): programs that ask for it keep real teams (`admission`) |
+//! | the same, asynchronous | cancels by signal 32 what the OS thread runs at that moment (by reading), which need not be whom it is meant for. Not refused by what is imported: libomp imports `pthread_setcanceltype` for threads of its own |
 //! | `fork` | the child is the member that forked, alone, under that member's thread pointer (`fork_within.c`) |
 
 mod signal;
