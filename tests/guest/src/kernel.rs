@@ -11,13 +11,22 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits until `probe` returns a value. What it was waiting for is named if it never comes, with
 /// the last reason why not.
-pub(crate) fn wait_for<T>(what: &str, mut probe: impl FnMut() -> Result<T>) -> Result<T> {
-    let deadline = Instant::now() + PATIENCE;
+pub(crate) fn wait_for<T>(what: &str, probe: impl FnMut() -> Result<T>) -> Result<T> {
+    wait_long_for(PATIENCE, what, probe)
+}
+
+/// The same for what takes its time.
+pub(crate) fn wait_long_for<T>(
+    patience: Duration,
+    what: &str,
+    mut probe: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    let deadline = Instant::now() + patience;
     loop {
         match probe() {
             Ok(value) => return Ok(value),
             Err(error) if Instant::now() > deadline => {
-                return Err(error.context(format!("waited {PATIENCE:?} for {what}")));
+                return Err(error.context(format!("waited {patience:?} for {what}")));
             }
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }

@@ -20,6 +20,7 @@ mod drop_in;
 mod kernel;
 mod launching;
 mod lifecycle;
+mod own_word;
 mod package;
 mod partitions;
 mod permissions;
@@ -65,6 +66,10 @@ const TESTS: &[Test] = tests![
     confinement::an_arrival_and_a_departure_change_the_allocation,
     confinement::no_cpu_is_ever_promised_twice,
     confinement::bounds_on_cpus_are_kept,
+    own_word::who_says_that_more_cpus_bring_no_work_gives_them_to_who_says_that_they_do,
+    own_word::who_says_that_more_cpus_bring_no_speed_gives_them_to_who_says_that_they_do,
+    own_word::who_says_that_it_can_use_two_cpus_has_two_and_the_other_has_the_rest,
+    own_word::who_says_that_it_is_serial_lends_its_cpus_and_has_them_back_after_that,
     surroundings::cpus_that_go_offline_are_left_and_taken_again,
     surroundings::a_limit_on_the_groups_place_is_kept,
     surroundings::cpus_set_by_somebody_else_are_respected_until_given_back,

@@ -26,12 +26,13 @@ const PACKAGES: [&str; 6] = [
     "mapper-guest-tests",
 ];
 
-/// The test programs: source, compiler, mode and installed name.
-const PROGRAMS: [(&str, &str, &str, &str); 6] = [
+/// The test programs: source, compiler, mode and installed name. All are linked with `libmapper`.
+const PROGRAMS: [(&str, &str, &str, &str); 7] = [
     ("tick.c", "gcc", "755", "tick-libgomp"),
     ("tick.c", "clang", "755", "tick-libomp"),
     ("closer.c", "gcc", "755", "closer"),
     ("threads.c", "gcc", "755", "threads"),
+    ("speaks.c", "gcc", "755", "speaks"),
     ("whoami.c", "gcc", "755", "whoami"),
     ("whoami.c", "gcc", "4755", "whoami-setuid"),
 ];
@@ -161,7 +162,11 @@ impl Payload {
                 Command::new(compiler)
                     .args(["-O2", "-fopenmp", "-Wall", "-Werror", "-o"])
                     .arg(&built)
-                    .arg(sources.join(source)),
+                    .arg(sources.join(source))
+                    .arg("-I")
+                    .arg(workspace::root().join("crates/client-c/include"))
+                    .arg(target.join("libmapper.a"))
+                    .args(["-pthread", "-ldl", "-lm"]),
             )?;
             install(&built, &tree.join("usr/lib/mapper-tests").join(name), mode)?;
         }
