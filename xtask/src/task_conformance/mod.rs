@@ -50,7 +50,7 @@ use run::Machine;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Folder of programs in C, C++ and Fortran that exit with 0 when all is well, each in one file and run without
-    /// arguments in an empty folder [default: the project's own suite]
+    /// arguments in a folder of its own [default: the project's own suite]
     dir: Option<PathBuf>,
 
     /// Compilers for C; programs in C++ and Fortran are compiled by those that go with gcc's and clang's
