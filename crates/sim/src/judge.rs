@@ -106,6 +106,7 @@ impl Judge {
                     self.longest[program]
                 },
                 set: Some(set),
+                rank: None,
             })
             .collect();
         let paces = self.speeds.paces(&self.programs, &places);

@@ -20,6 +20,7 @@ pub mod cycle;
 pub mod governor;
 pub mod judge;
 pub mod layouts;
+mod lending;
 mod local_search;
 pub mod machine;
 pub mod noise;
@@ -48,5 +49,6 @@ pub use performance::{Solution, Speed, solve};
 pub use queue::MemoryQueue;
 pub use run::run;
 pub use scenario::{
-    AppOutcome, Job, Lending, Method, Outcome, Sample, Scenario, SharingSeen, Teams, Traffic,
+    AppOutcome, Job, Lending, Method, Outcome, Sample, Scenario, SharingSeen, Siblings, Teams,
+    Traffic,
 };

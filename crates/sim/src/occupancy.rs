@@ -116,7 +116,7 @@ impl Occupancy {
         }
     }
 
-    fn add(&mut self, context: usize, app: usize, share: f64) {
+    pub(crate) fn add(&mut self, context: usize, app: usize, share: f64) {
         if let Some(place) = self.shares.get_mut(context * self.apps + app) {
             *place += share;
         }
@@ -144,7 +144,7 @@ impl Occupancy {
 }
 
 /// The contexts of a set in the order in which Linux fills them.
-fn seats(machine: &Machine, set: &CpuSet) -> Vec<usize> {
+pub(crate) fn seats(machine: &Machine, set: &CpuSet) -> Vec<usize> {
     let mut taken_in_core = vec![0u32; machine.cores() as usize];
     let mut taken_in_socket = vec![[0u32; 2]; machine.nodes()];
     let mut seats: Vec<(u32, u32, usize)> = Vec::with_capacity(set.len() as usize);

@@ -10,8 +10,9 @@
 use crate::application::Service;
 use crate::counters::{Bank, Events};
 use crate::governor::{Governor, Overhead};
+use crate::lending::{Loan, Moves, Order};
 use crate::noise::Noise;
-use crate::scenario::{AppOutcome, Method, Outcome, Sample, Scenario, SharingSeen};
+use crate::scenario::{AppOutcome, Lending, Method, Outcome, Sample, Scenario, SharingSeen};
 use crate::service;
 use crate::speeds::{Pace, Place, Program, Speeds};
 use mapper_model::{
@@ -54,6 +55,7 @@ struct Live {
     debt_s: f64,
     bank: Bank,
     spec: AppSpec,
+    loan: Loan,
 }
 
 /// What is counted of a program over all its runs.
@@ -94,6 +96,7 @@ struct Run<'a, 'g> {
     next_id: u64,
     paces: Vec<Pace>,
     outcome: Outcome,
+    order: Order,
 }
 
 impl<'a, 'g> Run<'a, 'g> {
@@ -139,6 +142,7 @@ impl<'a, 'g> Run<'a, 'g> {
             next_id: 1,
             paces: Vec::new(),
             outcome: Outcome::default(),
+            order: Order::of(scenario.jobs.len()),
             scenario,
         }
     }
@@ -213,6 +217,7 @@ impl<'a, 'g> Run<'a, 'g> {
                 Noise::new(self.scenario.seed, id),
             ),
             spec,
+            loan: Loan::default(),
         }
     }
 
@@ -242,11 +247,13 @@ impl<'a, 'g> Run<'a, 'g> {
                 program: live.program,
                 part: position.part,
                 set: live.set.as_ref(),
+                rank: self.order.rank(live.program),
             })
             .collect();
         self.paces.clear();
         let paces = self.speeds.paces(&self.programs, &places);
         self.paces.extend_from_slice(paces);
+        self.settle_loans(&positions);
         for at in 0..self.live.len() {
             self.paces[at].progress *= 1.0 - self.lost_to_decisions(&self.live[at]);
         }
@@ -277,6 +284,32 @@ impl<'a, 'g> Run<'a, 'g> {
         }
     }
 
+    /// Books what it costs that idle CPUs were lent or taken back.
+    fn settle_loans(&mut self, positions: &[crate::cycle::Position]) {
+        if self.scenario.lending == Lending::Never {
+            return;
+        }
+        let constants = &self.scenario.constants;
+        for ((live, pace), position) in self.live.iter_mut().zip(&self.paces).zip(positions) {
+            let program = &self.programs[live.program];
+            let moves = Moves {
+                core_s: constants.move_core_s,
+                refill_s: self.speeds.refill_s(program),
+                far_s: pace.remote_penalty * constants.move_node_s,
+                meets: program.job.app.barrier_s.is_some(),
+            };
+            let mut before = live.loan;
+            if !program.cycle.parts()[position.part].parallel {
+                // Whose team sleeps does not miss what it had borrowed.
+                before.borrowed = pace.loan.borrowed;
+            }
+            if self.scenario.lending != Lending::WholeCores {
+                live.debt_s += pace.loan.costs(&before, moves);
+            }
+            live.loan = pace.loan;
+        }
+    }
+
     fn advance(&mut self, step_s: f64, positions: &[crate::cycle::Position]) {
         let contexts = self.scenario.machine.contexts();
         for ((live, pace), position) in self.live.iter_mut().zip(&self.paces).zip(positions) {
@@ -295,6 +328,7 @@ impl<'a, 'g> Run<'a, 'g> {
                 ..Events::default()
             };
             live.bank.count(parallel, &idle, paid_s);
+            self.order.observe(live.program, &pace.loan, step_s);
             let record = &mut self.records[live.program];
             record.lived_s += step_s;
             record.events.add(&pace.events, work_s);
@@ -391,6 +425,12 @@ impl<'a, 'g> Run<'a, 'g> {
         }
         self.outcome.decisions += 1;
         let mut moved = false;
+        if matches!(self.scenario.lending, Lending::OneWay(_)) && self.order.update() {
+            // Everybody's set is written anew.
+            for live in &mut self.live {
+                live.debt_s += self.scenario.constants.cpuset_s;
+            }
+        }
         for (app, set) in decision.sets {
             let Some(at) = self.live.iter().position(|live| live.id == app) else {
                 continue;
@@ -404,6 +444,12 @@ impl<'a, 'g> Run<'a, 'g> {
             self.move_to(at, set);
         }
         if moved {
+            if matches!(self.scenario.lending, Lending::OneWay(_)) {
+                // So are the sets of those who may run on CPUs that have another owner now.
+                for live in &mut self.live {
+                    live.debt_s += self.scenario.constants.cpuset_s;
+                }
+            }
             self.sample();
         }
     }
@@ -419,6 +465,7 @@ impl<'a, 'g> Run<'a, 'g> {
                 program: live.program,
                 part: program.cycle.position(live.progress_s).part,
                 set: live.set.as_ref(),
+                rank: None,
             };
             let runnable = self.speeds.runnable_threads(&self.programs, &place);
             let reading = if since_s > 0.0 || trigger == Trigger::Membership {

@@ -69,6 +69,18 @@ pub enum Lending {
     /// the owner wants them: the most that lending can bring. Only whole cores are lent, so that
     /// no owner meets a stranger in its own core, and nothing to a program that was put on one node.
     WholeCores,
+    /// One way, down an order of who leaves most CPUs idle, at what it costs (`lending`): as control
+    /// groups can do it. Nothing to a program that was put on one node.
+    OneWay(Siblings),
+}
+
+/// Whether a CPU is lent while its owner runs on another context of the core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Siblings {
+    /// It is: sets of CPUs do not tell on which of them the owner runs.
+    Lent,
+    /// It is not, as with core scheduling.
+    Kept,
 }
 
 /// Whether memory traffic is told by node, as resource control tells it on server processors.

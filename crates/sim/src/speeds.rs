@@ -7,6 +7,7 @@ use crate::application::{AppModel, Service};
 use crate::constants::Constants;
 use crate::counters::{Asked, Events};
 use crate::cycle::{Cycle, Part};
+use crate::lending::{self, Loan, Party, Rank};
 use crate::machine::{LINE_BYTES, Machine};
 use crate::occupancy::Occupancy;
 use crate::performance::{Solution, Speed, solve};
@@ -45,6 +46,8 @@ pub(crate) struct Pace {
     pub(crate) p99_s: Option<f64>,
     /// Share of its time that a thread would lose on finding its data on another node.
     pub(crate) remote_penalty: f64,
+    /// What it has lent and borrowed.
+    pub(crate) loan: Loan,
 }
 
 /// Where a program is: its part, and its CPUs unless plain Linux places it.
@@ -53,6 +56,8 @@ pub(crate) struct Place<'a> {
     pub(crate) program: usize,
     pub(crate) part: usize,
     pub(crate) set: Option<&'a CpuSet>,
+    /// Where it stands in the order of lending, if it takes part.
+    pub(crate) rank: Option<Rank>,
 }
 
 /// Computes paces and keeps them.
@@ -100,6 +105,7 @@ impl Speeds {
                 program: 0,
                 part,
                 set: None,
+                rank: None,
             };
             let paces = self.find(std::slice::from_ref(&program), &[place]);
             // While the speed alone is not known, progress is in instructions.
@@ -122,6 +128,7 @@ impl Speeds {
                 u64::MAX
             });
             key.extend_from_slice(words);
+            key.push(place.rank.map_or(0, |rank| u64::from(rank.0) + 1));
         }
         if !self.kept.contains_key(&key) {
             let paces = self.find(programs, places);
@@ -145,6 +152,7 @@ impl Speeds {
             .collect();
         let mut solution = Solution::default();
         let mut running = Vec::new();
+        let mut loans = Vec::new();
         let mut computing = Vec::new();
         let rounds = if serves.is_empty() { 1 } else { SERVICE_ROUNDS };
         for round in 0..rounds {
@@ -167,6 +175,15 @@ impl Speeds {
                 .collect();
             let occupancy = self.occupancy(programs, places, &computing);
             running = (0..places.len()).map(|at| occupancy.running(at)).collect();
+            loans = places
+                .iter()
+                .enumerate()
+                .map(|(at, place)| {
+                    place.set.map_or_else(Loan::default, |set| {
+                        Loan::of(&occupancy, at, set, self.waiting(computing[at], set))
+                    })
+                })
+                .collect();
             solution = solve(&self.machine, &self.constants, &behaviours, &occupancy);
         }
         let total: f64 = runnable.iter().sum();
@@ -188,6 +205,7 @@ impl Speeds {
                     total,
                     threads,
                     speed: solution.apps[at],
+                    loan: loans[at],
                     misses_on_socket: &solution.misses_on_socket[at * nodes..][..nodes],
                 };
                 self.pace(program, place, &seen)
@@ -226,6 +244,15 @@ impl Speeds {
         }
     }
 
+    /// Threads that no CPU of the own set is left for, unless they were put on one node.
+    fn waiting(&self, runnable: f64, set: &CpuSet) -> f64 {
+        let mut nodes = self.machine.topology().sockets().iter();
+        match nodes.any(|node| set.is_subset(node)) {
+            true => 0.0,
+            false => (runnable - f64::from(set.len())).max(0.0),
+        }
+    }
+
     fn occupancy(&self, programs: &[Program], places: &[Place<'_>], runnable: &[f64]) -> Occupancy {
         if places.iter().all(|place| place.set.is_none()) {
             return Occupancy::pool(&self.machine, runnable);
@@ -240,19 +267,34 @@ impl Speeds {
             }
         }
         occupancy.divide();
-        if self.lending == Lending::WholeCores {
-            let borrowers: Vec<(usize, f64, &CpuSet)> = places
-                .iter()
-                .enumerate()
-                .filter_map(|(at, place)| {
-                    let set = place.set?;
-                    let without = runnable[at] - f64::from(set.len());
-                    let mut nodes = self.machine.topology().sockets().iter();
-                    let on_one_node = nodes.any(|node| set.is_subset(node));
-                    (without > 0.0 && !on_one_node).then_some((at, without, set))
-                })
-                .collect();
-            occupancy.lend(&self.machine, &borrowers);
+        let waiting = |at: usize, set: &CpuSet| self.waiting(runnable[at], set);
+        match self.lending {
+            Lending::Never => {}
+            Lending::WholeCores => {
+                let borrowers: Vec<(usize, f64, &CpuSet)> = places
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(at, place)| place.set.map(|set| (at, waiting(at, set), set)))
+                    .filter(|(_, waiting, _)| *waiting > 0.0)
+                    .collect();
+                occupancy.lend(&self.machine, &borrowers);
+            }
+            Lending::OneWay(siblings) => {
+                let parties: Vec<Party<'_>> = places
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(at, place)| {
+                        let (own, rank) = place.set.zip(place.rank)?;
+                        Some(Party {
+                            app: at,
+                            own,
+                            rank,
+                            waiting: waiting(at, own),
+                        })
+                    })
+                    .collect();
+                lending::lend(&mut occupancy, &self.machine, &parties, siblings);
+            }
         }
         occupancy
     }
@@ -331,6 +373,7 @@ impl Speeds {
             asked: self.asked(program, place, seen, scale),
             p99_s,
             remote_penalty,
+            loan: seen.loan,
         }
     }
 
@@ -438,6 +481,7 @@ struct Seen<'a> {
     /// Threads that a woken one may find before it, those of services with them.
     threads: f64,
     speed: Speed,
+    loan: Loan,
     misses_on_socket: &'a [f64],
 }
 

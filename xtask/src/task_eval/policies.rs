@@ -31,7 +31,12 @@ pub(super) enum Pace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lends {
     Nothing,
+    /// To anybody, without cost.
     Idle,
+    /// One way.
+    OneWay,
+    /// One way, and no core on which the owner runs.
+    OneWayCores,
 }
 
 /// Whether deciding has a budget, as in the daemon.
@@ -222,6 +227,11 @@ pub(super) const POLICIES: &[Policy] = &[
         Parts::Greedy,
     ),
     next(
+        "mapper-next-neighbours",
+        "mapper-next, neighbours' cost predicted",
+        Parts::Neighbours,
+    ),
+    next(
         "mapper-next-universal",
         "mapper-next, universal scalability law",
         Parts::Universal,
@@ -233,6 +243,26 @@ pub(super) const POLICIES: &[Policy] = &[
         kind: Kind::Next {
             parts: Parts::All,
             lends: Lends::Idle,
+            budget: Budget::Protocol,
+        },
+    },
+    Policy {
+        name: "mapper-next-lending-one-way",
+        title: "mapper-next, idle CPUs lent one way",
+        pace: Pace::Allocation,
+        kind: Kind::Next {
+            parts: Parts::All,
+            lends: Lends::OneWay,
+            budget: Budget::Protocol,
+        },
+    },
+    Policy {
+        name: "mapper-next-lending-one-way-cores",
+        title: "mapper-next, idle cores lent one way",
+        pace: Pace::Allocation,
+        kind: Kind::Next {
+            parts: Parts::All,
+            lends: Lends::OneWayCores,
             budget: Budget::Protocol,
         },
     },

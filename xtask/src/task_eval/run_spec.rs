@@ -9,7 +9,7 @@ use mapper_pipeline::OverheadBudget;
 use mapper_sim::nucore::BandwidthError;
 use mapper_sim::{
     Aim, Constants, Fixed, Governor, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario,
-    Teams, Traffic, approximations, layouts, nucore, oracle,
+    Siblings, Teams, Traffic, approximations, layouts, nucore, oracle,
 };
 use serde::{Deserialize, Serialize};
 
@@ -223,9 +223,12 @@ impl RunSpec {
                 TeamsName::Follow => Teams::Follow,
             },
             lending: match kind {
-                Kind::Next {
-                    lends: Lends::Idle, ..
-                } => Lending::WholeCores,
+                Kind::Next { lends, .. } => match lends {
+                    Lends::Nothing => Lending::Never,
+                    Lends::Idle => Lending::WholeCores,
+                    Lends::OneWay => Lending::OneWay(Siblings::Lent),
+                    Lends::OneWayCores => Lending::OneWay(Siblings::Kept),
+                },
                 _ => Lending::Never,
             },
             traffic: match kind {
