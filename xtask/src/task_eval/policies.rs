@@ -227,11 +227,6 @@ pub(super) const POLICIES: &[Policy] = &[
         Parts::Greedy,
     ),
     next(
-        "mapper-next-neighbours",
-        "mapper-next, neighbours' cost predicted",
-        Parts::Neighbours,
-    ),
-    next(
         "mapper-next-universal",
         "mapper-next, universal scalability law",
         Parts::Universal,

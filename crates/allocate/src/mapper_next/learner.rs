@@ -15,9 +15,6 @@ const TOLD_S: f64 = 0.5;
 /// Seconds of this life that weigh as much as the earlier one for the mix of serial and parallel.
 const EARLIER_S: f64 = 8.0;
 
-/// Weight of a fresh reading of misses.
-const FRESH: f64 = 0.2;
-
 /// How much the threads of a program wait for each other's data, and so how near they belong.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,9 +59,6 @@ pub struct Learner {
     recalled: Option<RatePoint>,
     /// Where its threads belong.
     pub company: Company,
-    /// Misses per unhalted cycle, averaged over the intervals of its parallel part.
-    #[serde(default)]
-    pub misses: Option<f64>,
 }
 
 /// How well the present count is known.
@@ -126,24 +120,8 @@ impl Learner {
     }
 
     /// Takes in the sample of an interval of this length, if there is one.
-    /// Performance is divided by `working`, the share of its time that memory leaves it.
-    pub fn observe(
-        &mut self,
-        app: &AppView<'_>,
-        seconds: f64,
-        placed: Placed,
-        working: f64,
-        rules: &Rules,
-    ) {
+    pub fn observe(&mut self, app: &AppView<'_>, seconds: f64, placed: Placed, rules: &Rules) {
         let profile = app.profile;
-        let busy = profile.utilisation.map(|used| used * f64::from(self.cpus));
-        let misses = profile.rates.and_then(|r| r.llc_misses_per_cycle);
-        if let Some(misses) = misses.filter(|m| m.is_finite() && *m >= 0.0)
-            && busy.is_none_or(|b| b > PARALLEL)
-        {
-            let before = self.misses.unwrap_or(misses);
-            self.misses = Some(before + FRESH * (misses - before));
-        }
         self.company = self.company.max(match profile.class {
             SharingClass::Low => Company::Indifferent,
             SharingClass::Medium => Company::Near,
@@ -166,12 +144,14 @@ impl Learner {
         if profile.measured_cpus != self.cpus {
             return;
         }
+        let cpus = f64::from(self.cpus);
         self.here += 1;
         self.here_s += seconds;
+        let busy = profile.utilisation.map(|used| used * cpus);
         self.tallies.add(
             Interval {
                 cpus: self.cpus,
-                performance: performance.value / working,
+                performance: performance.value,
                 busy: busy.filter(|_| rules.parts.splits()),
                 seconds,
             },
@@ -228,14 +208,22 @@ impl Learner {
         }
     }
 
-    /// Whether the present count has shown clearly that `speed` there is below `floor` (logarithms on one scale).
+    /// Whether the present count has shown clearly that the speed there is below `floor`
+    /// (a logarithm on the scale of `outlook`).
     #[must_use]
-    pub fn is_clearly_below(&self, floor: f64, speed: f64, split: &Split, rules: &Rules) -> bool {
+    pub fn is_clearly_below(
+        &self,
+        floor: f64,
+        split: &Split,
+        outlook: &Outlook,
+        rules: &Rules,
+    ) -> bool {
         let here = split.points.iter().find(|p| p.cpus == self.cpus);
         here.is_some_and(|p| {
             self.here_s >= rules.seen_s
                 && p.worked >= rules.worked_s
-                && p.error.is_some_and(|error| speed + 2.0 * error < floor)
+                && p.error
+                    .is_some_and(|error| outlook.ln_speed(self.cpus) + 2.0 * error < floor)
         })
     }
 }

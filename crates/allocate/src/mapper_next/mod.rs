@@ -20,7 +20,6 @@
 
 pub mod division;
 pub mod learner;
-pub mod neighbours;
 pub mod outlook;
 pub mod plan;
 pub mod reference;
@@ -32,13 +31,10 @@ pub mod universal;
 use crate::config::AllocationConfig;
 use crate::entitlement::{self, Entitlement};
 use crate::ledger::{self, Ledger, Note};
-use crate::model_driven::Memory;
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use crate::roll::Roll;
 use learner::{Company, Earlier, Knowledge, Learner};
 use mapper_model::{Activity, Allocation, AppId, AppName, Placing, Reason, Snapshot, Trigger};
-use mapper_predict::Cycles;
-use neighbours::Neighbours;
 use outlook::{Hints, Outlook};
 use plan::{Candidate, Plan};
 use reference::{Mixes, Stage};
@@ -187,9 +183,6 @@ impl MapperNext {
 
     /// Takes in the interval that has ended.
     fn observe(&mut self, snapshot: &Snapshot<'_>) {
-        let counts: Vec<u32> = self.state.learners.iter().map(|l| l.cpus).collect();
-        let neighbours = self.neighbours(snapshot, &counts);
-        let working = neighbours.map_or_else(|| vec![1.0; counts.len()], |n| n.working(&counts));
         let state = &mut self.state;
         let seconds = state.read_ns.map_or(ASSUMED_S, |at| {
             (snapshot.now_ns.saturating_sub(at) as f64 / 1e9).min(LONGEST_S)
@@ -198,27 +191,9 @@ impl MapperNext {
         state.together_s += seconds;
         state.caution =
             1.0 + (state.caution - 1.0).max(0.0) * (1.0 - self.rules.calming_per_s).powf(seconds);
-        let apps = snapshot.apps.iter().zip(working);
-        for (learner, (app, working)) in state.learners.iter_mut().zip(apps) {
-            learner.observe(app, seconds, placed(state.stage), working, &self.rules);
+        for (learner, app) in state.learners.iter_mut().zip(snapshot.apps) {
+            learner.observe(app, seconds, placed(state.stage), &self.rules);
         }
-    }
-
-    /// What they cost each other through memory while they have these counts.
-    fn neighbours(&self, snapshot: &Snapshot<'_>, counts: &[u32]) -> Option<Neighbours> {
-        if !self.rules.parts.predicts_neighbours() {
-            return None;
-        }
-        let memory = Memory::of(&self.config.memory, snapshot.machine);
-        let misses: Vec<f64> = self
-            .state
-            .learners
-            .iter()
-            .map(|learner| learner.misses.unwrap_or(0.0))
-            .collect();
-        let nodes = snapshot.topology.sockets().len();
-        let service = Cycles::new(memory.service_cycles).ok()?;
-        Neighbours::new(&misses, counts, nodes, service)
     }
 
     fn outlook(&self, learner: &Learner, split: &Split, region: u32) -> Option<Outlook> {
@@ -315,14 +290,6 @@ impl AllocationPolicy for MapperNext {
             self.observe(snapshot);
         }
 
-        let held: Vec<u32> = (0..entitled.len()).map(|at| ledger.count(at)).collect();
-        let fair_counts: Vec<u32> = entitled.iter().map(|e| e.fair).collect();
-        let neighbours = self.neighbours(snapshot, &held);
-        let working = |counts: &[u32]| match &neighbours {
-            Some(neighbours) => neighbours.working(counts),
-            None => vec![1.0; counts.len()],
-        };
-        let (working_now, working_fair) = (working(&held), working(&fair_counts));
         let region = regions::size(snapshot);
         let mut knowledge = Vec::with_capacity(entitled.len());
         let mut broken = false;
@@ -337,25 +304,21 @@ impl AllocationPolicy for MapperNext {
             let ln_reference = outlook
                 .as_ref()
                 .zip(reference)
-                .map(|(outlook, p)| outlook.ln_speed_at(p.rate * working_fair[place]));
+                .map(|(outlook, p)| outlook.ln_speed_at(p.rate));
             let candidate = Candidate {
                 outlook,
                 ln_reference,
-                working_fair: working_fair[place],
                 owed: entitled[place],
                 now: ledger.count(place),
                 ln_promise: (app.spec.qos.get().ln() + self.rules.margin).min(0.0),
                 ln_kept: (app.spec.qos.get().ln() + 0.5 * self.rules.margin).min(0.0),
             };
             if let Some(outlook) = &candidate.outlook {
-                let at = |cpus, working| Candidate::ln_speed(outlook, cpus, working);
-                let fair =
-                    ln_reference.unwrap_or_else(|| at(candidate.owed.fair, working_fair[place]));
+                let fair = ln_reference.unwrap_or_else(|| outlook.ln_speed(candidate.owed.fair));
                 let floor = fair + app.spec.qos.get().ln();
-                let speed = at(candidate.now, working_now[place]);
                 broken |= (candidate.now < candidate.owed.fair || ln_reference.is_some())
                     && self.state.stage == Stage::Dividing
-                    && learner.is_clearly_below(floor, speed, &split, &self.rules);
+                    && learner.is_clearly_below(floor, &split, outlook, &self.rules);
             }
             // Nobody waits for one who has nothing to do.
             let idle = app.profile.activity == Activity::Idle;
@@ -384,7 +347,6 @@ impl AllocationPolicy for MapperNext {
             cpus: usable,
             candidates: &candidates,
             dividing: self.rules.parts.dividing(),
-            neighbours,
         };
         let before = self.state.stage;
         let fair = || entitled.iter().map(|e| e.fair).collect::<Vec<u32>>();

@@ -6,14 +6,11 @@
 //! the fair count always counts as kept.
 
 use super::division::{self, Dividing, Limits};
-use super::neighbours::Neighbours;
 use super::outlook::Outlook;
 use crate::entitlement::Entitlement;
 
 /// What a shortfall of the promise weighs against a gain.
 const BROKEN: f64 = 1e3;
-/// Exchanges of one size at most.
-const MOST_EXCHANGES: usize = 20;
 /// What staying is worth, so that nobody moves for nothing.
 const STAYING: f64 = 1e-3;
 
@@ -32,8 +29,6 @@ pub struct Candidate {
     pub ln_kept: f64,
     /// Logarithm of its speed under the static fair share, on the scale of the outlook, once known.
     pub ln_reference: Option<f64>,
-    /// The share of its time that memory leaves it at everybody's fair count.
-    pub working_fair: f64,
 }
 
 impl Candidate {
@@ -53,23 +48,16 @@ impl Candidate {
         }
     }
 
-    /// Logarithm of the speed at a count, when memory leaves it this share of its time.
-    #[must_use]
-    pub fn ln_speed(outlook: &Outlook, cpus: u32, working: f64) -> f64 {
-        outlook.ln_speed_at(outlook.ln_rate(cpus).exp() * working)
-    }
-
-    fn value(&self, cpus: u32, working: f64) -> f64 {
+    fn value(&self, cpus: u32) -> f64 {
         let Some(outlook) = &self.outlook else {
             return 0.0;
         };
-        let speed = Self::ln_speed(outlook, cpus, working);
-        let fair = || Self::ln_speed(outlook, self.owed.fair, self.working_fair);
+        let speed = outlook.ln_speed(cpus);
         let broken = match self.ln_reference {
             Some(reference) if cpus == self.now => (reference + self.ln_kept - speed).max(0.0),
             Some(reference) => (reference + self.ln_promise - speed).max(0.0),
             None if cpus == self.owed.fair => 0.0,
-            None => (fair() + self.ln_promise - speed).max(0.0),
+            None => (outlook.ln_speed(self.owed.fair) + self.ln_promise - speed).max(0.0),
         };
         let stays = if cpus == self.now { STAYING } else { 0.0 };
         self.owed.weight * (speed + stays) - BROKEN * broken
@@ -77,7 +65,7 @@ impl Candidate {
 }
 
 /// The CPUs and those among whom they are divided.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// CPUs there are.
     pub cpus: u32,
@@ -85,8 +73,6 @@ pub struct Plan<'a> {
     pub candidates: &'a [Candidate],
     /// How.
     pub dividing: Dividing,
-    /// What they cost each other, if that is predicted.
-    pub neighbours: Option<Neighbours>,
 }
 
 impl Plan<'_> {
@@ -100,53 +86,11 @@ impl Plan<'_> {
     #[must_use]
     pub fn best(&self) -> Option<Vec<u32>> {
         let limits: Vec<Limits> = self.candidates.iter().map(Candidate::limits).collect();
-        let working = self.working(&self.now());
-        let value = |place: usize, cpus| self.candidates[place].value(cpus, working[place]);
-        let best = match self.dividing {
+        let value = |place: usize, cpus| self.candidates[place].value(cpus);
+        match self.dividing {
             Dividing::Exactly => division::best(self.cpus, &limits, value),
             Dividing::OneByOne => division::one_by_one(self.cpus, &limits, value),
-        }?;
-        if self.neighbours.is_none() {
-            return Some(best);
         }
-        Some(self.improved(best, &limits))
-    }
-
-    /// The share of its time that memory leaves each at these counts.
-    fn working(&self, counts: &[u32]) -> Vec<f64> {
-        match &self.neighbours {
-            Some(neighbours) => neighbours.working(counts),
-            None => vec![1.0; counts.len()],
-        }
-    }
-
-    /// The division that the best exchanges between two lead to, when each changes what the others have of memory.
-    fn improved(&self, mut counts: Vec<u32>, limits: &[Limits]) -> Vec<u32> {
-        let mut value = self.value(&counts);
-        for step in [8, 4, 2, 1] {
-            for _ in 0..MOST_EXCHANGES {
-                let mut found: Option<(f64, Vec<u32>)> = None;
-                for from in 0..counts.len() {
-                    for to in (0..counts.len()).filter(|to| *to != from) {
-                        if counts[from] < limits[from].least + step
-                            || counts[to] + step > limits[to].most
-                        {
-                            continue;
-                        }
-                        let mut other = counts.clone();
-                        other[from] -= step;
-                        other[to] += step;
-                        let worth = self.value(&other);
-                        if worth > found.as_ref().map_or(value + 1e-9, |f| f.0) {
-                            found = Some((worth, other));
-                        }
-                    }
-                }
-                let Some((worth, other)) = found else { break };
-                (value, counts) = (worth, other);
-            }
-        }
-        counts
     }
 
     /// What the static fair share is worth, when it was measured.
@@ -160,7 +104,7 @@ impl Plan<'_> {
             let outlook = c.outlook.as_ref()?;
             let speed = c
                 .ln_reference
-                .unwrap_or_else(|| Candidate::ln_speed(outlook, c.owed.fair, c.working_fair));
+                .unwrap_or_else(|| outlook.ln_speed(c.owed.fair));
             Some(c.owed.weight * speed)
         });
         Some(each.sum::<f64>() / self.weights())
@@ -175,11 +119,8 @@ impl Plan<'_> {
     /// mean.
     #[must_use]
     pub fn value(&self, counts: &[u32]) -> f64 {
-        let working = self.working(counts);
-        let each = self.candidates.iter().zip(counts).zip(working);
-        let sum: f64 = each
-            .map(|((c, &count), working)| c.value(count, working))
-            .sum();
+        let each = self.candidates.iter().zip(counts);
+        let sum: f64 = each.map(|(c, &count)| c.value(count)).sum();
         sum / self.weights()
     }
 }
@@ -217,7 +158,6 @@ mod tests {
             ln_promise: 0.85_f64.ln(),
             ln_kept: 0.85_f64.ln(),
             ln_reference: None,
-            working_fair: 1.0,
         }
     }
 
@@ -226,7 +166,6 @@ mod tests {
             cpus: 80,
             candidates,
             dividing: Dividing::Exactly,
-            neighbours: None,
         };
         plan.best().unwrap()
     }
@@ -251,7 +190,6 @@ mod tests {
                 cpus: 80,
                 candidates,
                 dividing: Dividing::Exactly,
-                neighbours: None,
             };
             (plan.reference(), plan.value(&[40, 40]))
         };
@@ -273,7 +211,6 @@ mod tests {
             cpus: 80,
             candidates: &candidates,
             dividing: Dividing::Exactly,
-            neighbours: None,
         };
         assert_eq!(plan.best().unwrap()[0], 40);
     }

@@ -68,7 +68,7 @@ impl Default for Rules {
             gain: 0.01,
             caution: 1.5,
             calming_per_s: 0.02,
-            margin: 0.08,
+            margin: 0.1,
             falls_for: 0.05,
             expected: Expectations::default(),
             parts: Parts::All,
@@ -98,8 +98,6 @@ pub enum Parts {
     NoGivingUp,
     /// CPUs are handed out one by one to whom each helps most, in place of the exact division.
     Greedy,
-    /// What a division does to everybody through memory is predicted, too.
-    Neighbours,
     /// Rates follow the universal scalability law, in place of powers and the step at a region.
     Universal,
 }
@@ -127,12 +125,6 @@ impl Parts {
     #[must_use]
     pub const fn gives_up_at_once(self) -> bool {
         !matches!(self, Self::NoGivingUp)
-    }
-
-    /// Whether what neighbours cost is predicted.
-    #[must_use]
-    pub const fn predicts_neighbours(self) -> bool {
-        matches!(self, Self::Neighbours)
     }
 
     /// How CPUs are divided.
