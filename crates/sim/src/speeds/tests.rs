@@ -47,6 +47,7 @@ fn paces(constants: &Constants, jobs: &[(Job, Option<&str>)]) -> Vec<Pace> {
             program,
             part: 0,
             set: set.as_ref(),
+            rank: None,
         })
         .collect();
     speeds.paces(&programs, &places).to_vec()
