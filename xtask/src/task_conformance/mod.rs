@@ -28,6 +28,7 @@ mod programs;
 mod report;
 mod run;
 
+use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -138,11 +139,12 @@ pub(crate) enum LoopSchedule {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let json = args.json.as_deref().map(OutputFile::claim).transpose()?;
     let report = check(args, Interrupt::on_signals()?)?;
-    print!("{report}");
     if let Some(json) = json {
         let text = serde_json::to_string_pretty(&report).context("write the results as JSON")?;
         json.write(&(text + "\n"))?;
     }
+    // Who reads no further has not made the verdict another one.
+    let _ = write!(std::io::stdout(), "{report}");
     if let Some(stopped) = report.stopped() {
         return Err(stopped.into());
     }
