@@ -511,7 +511,9 @@ mod tests {
                 "mapper-next-no-giving-up",
                 "mapper-next-greedy",
                 "mapper-next-universal",
-                "mapper-next-lending"
+                "mapper-next-lending",
+                "mapper-next-lending-one-way",
+                "mapper-next-lending-one-way-cores"
             ]
         );
     }
