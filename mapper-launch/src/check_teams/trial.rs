@@ -13,6 +13,7 @@ use mapper_abi::stand_in::{Allocations, StandIn};
 use mapper_model::TeamMode;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::Check;
@@ -160,10 +161,10 @@ impl<'a> Trial<'a> {
             .not_held_in(&mut command)
             .spawn()
             .with_context(|| format!("start {}", self.check.program.display()))?;
-        let mut running = Running(child);
+        let mut running = Running::new(child);
         let status = loop {
             if let Some(daemon) = &mut daemon {
-                daemon.step(running.0.id());
+                daemon.step(running.child.id());
             }
             if let Some(signal) = signals.wait(pause) {
                 running.end(signal);
@@ -171,8 +172,8 @@ impl<'a> Trial<'a> {
                 suffer(signal as c_int);
                 anyhow::bail!("ended by {signal}");
             }
-            if let Some(status) = running.0.try_wait().context("wait for the program")? {
-                break told(status);
+            if running.has_ended().context("wait for the program")? {
+                break told(running.finish().context("wait for the program")?);
             }
             // The memory of what will not be compared: a program may print for ever.
             if length(&output) > MOST_OUTPUT + 1 {
@@ -201,18 +202,44 @@ impl<'a> Trial<'a> {
 }
 
 /// A program that ends, with all that it forked, when nobody waits for it any more.
-struct Running(Child);
+struct Running {
+    child: Child,
+    /// It was waited for: its number, and that of its group, may be another's by now.
+    is_over: bool,
+}
 
 impl Running {
+    fn new(child: Child) -> Self {
+        let is_over = false;
+        Self { child, is_over }
+    }
+
     fn pid(&self) -> Pid {
-        Pid::from_raw(self.0.id().cast_signed())
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    /// Whether the program has ended. It keeps its number until [`finish`](Self::finish).
+    fn has_ended(&self) -> nix::Result<bool> {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        let status = waitid(Id::Pid(self.pid()), flags)?;
+        Ok(status != WaitStatus::StillAlive)
+    }
+
+    /// Ends what is left of the group, and waits for the program.
+    fn finish(&mut self) -> std::io::Result<ExitStatus> {
+        if !self.is_over {
+            // The group is the child's own, and keeps its number until the child is waited for.
+            let _ = killpg(self.pid(), Signal::SIGKILL);
+            self.is_over = true;
+        }
+        self.child.wait()
     }
 
     /// Passes a signal on to the program and all that it forked, and waits a while for it to end of it.
-    fn end(mut self, signal: Signal) {
+    fn end(self, signal: Signal) {
         let _ = killpg(self.pid(), signal);
         let begun = Instant::now();
-        while matches!(self.0.try_wait(), Ok(None)) && begun.elapsed() < GRACE {
+        while self.has_ended() == Ok(false) && begun.elapsed() < GRACE {
             std::thread::sleep(LOOK);
         }
     }
@@ -275,9 +302,7 @@ fn is_ignored(signal: Signal) -> bool {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The group is the child's own.
-        let _ = killpg(self.pid(), Signal::SIGKILL);
-        let _ = self.0.wait();
+        let _ = self.finish();
     }
 }
 

@@ -13,6 +13,7 @@ use anyhow::{Context as _, bail};
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use mapper_abi::stand_in::{self, StandIn};
@@ -193,23 +194,23 @@ impl Runner<'_> {
         let child = command
             .spawn()
             .with_context(|| format!("start {}", self.program.display()))?;
-        let mut running = Running(child);
+        let mut running = Running::new(child);
         let mut log = Log::of(output);
         let pause = if daemon.is_some() { FLAP } else { LOOK };
         let ending = loop {
             std::thread::sleep(pause);
-            if let Some(status) = running.0.try_wait().context("wait for a program")? {
-                break Ending::from(status);
+            if running.has_ended().context("wait for a program")? {
+                break Ending::from(running.finish().context("wait for a program")?);
             }
             if begun.elapsed() > self.time_limit {
-                break Ending::Hung(self.time_limit, thread_states(running.0.id()));
+                break Ending::Hung(self.time_limit, thread_states(running.child.id()));
             }
             if self.interrupt.is_raised() {
                 bail!("interrupted");
             }
             log.give_back();
             if let Some(daemon) = &mut daemon {
-                daemon.step(running.0.id());
+                daemon.step(running.child.id());
             }
         };
         let elapsed = begun.elapsed();
@@ -229,20 +230,43 @@ fn end_with_this_thread() -> std::io::Result<()> {
 }
 
 /// A program that ends, with all that it forked, when nobody waits for it any more.
-struct Running(Child);
+struct Running {
+    child: Child,
+    /// It was waited for: its number, and that of its group, may be another's by now.
+    is_over: bool,
+}
 
 impl Running {
+    fn new(child: Child) -> Self {
+        let is_over = false;
+        Self { child, is_over }
+    }
+
     fn pid(&self) -> Pid {
-        Pid::from_raw(self.0.id().cast_signed())
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    /// Whether the program has ended. It keeps its number until [`finish`](Self::finish).
+    fn has_ended(&self) -> nix::Result<bool> {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        let status = waitid(Id::Pid(self.pid()), flags)?;
+        Ok(status != WaitStatus::StillAlive)
+    }
+
+    /// Ends what is left of the group, and waits for the program.
+    fn finish(&mut self) -> std::io::Result<ExitStatus> {
+        if !self.is_over {
+            // The group is the child's own, and keeps its number until the child is waited for.
+            let _ = killpg(self.pid(), Signal::SIGKILL);
+            self.is_over = true;
+        }
+        self.child.wait()
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The group is the child's own and keeps its number until the child is waited for, or as long
-        // as it has members: forked children that outlive their parent.
-        let _ = killpg(self.pid(), Signal::SIGKILL);
-        let _ = self.0.wait();
+        let _ = self.finish();
     }
 }
 
