@@ -44,8 +44,12 @@ use crate::corun::progress::Progress;
 use crate::workspace;
 use judge::{Case, Judge};
 use programs::Program;
+use report::Asked;
 pub(crate) use report::Report;
 use run::Machine;
+
+/// Seconds until a run counts as hung, unless said otherwise.
+const TIME_LIMIT_S: u64 = 20;
 
 /// Runs a folder of OpenMP programs under allocations that change all the time
 #[derive(clap::Args)]
@@ -93,7 +97,7 @@ pub(crate) struct Args {
     runs: u32,
 
     /// Seconds until a run counts as hung; at least ten times what it takes plainly
-    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = TIME_LIMIT_S, value_parser = clap::value_parser!(u64).range(1..))]
     time_limit: u64,
 
     /// The shim [default: the one of this checkout, built now]
@@ -176,7 +180,7 @@ impl Args {
             json: None,
             program: None,
             runs: 1,
-            time_limit: 20,
+            time_limit: TIME_LIMIT_S,
             shim: None,
         }
     }
@@ -262,7 +266,13 @@ fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
     };
     let cases = judge_all(&judge, &programs, jobs)?;
     let left_out = programs.len() - cases.len();
-    let report = Report::new(args.dir.as_deref(), args.schedule, judge.teams, cases);
+    let asked = Asked {
+        folder: args.dir.clone(),
+        schedule: args.schedule,
+        time_limit_s: (args.time_limit != TIME_LIMIT_S).then_some(args.time_limit),
+        shim: args.shim.clone(),
+    };
+    let report = Report::new(asked, judge.teams, cases);
     Ok(report.with_left_out(left_out))
 }
 
@@ -348,7 +358,7 @@ mod tests {
                 plain,
                 managed,
             };
-            Report::new(None, LoopSchedule::AsWritten, Vec::new(), vec![case])
+            Report::new(Asked::default(), Vec::new(), vec![case])
         };
         let refused = Plain::NotCompiled { why: String::new() };
         assert!(anything_was_tested(&suite(refused, Vec::new())).is_err());
@@ -377,7 +387,7 @@ mod tests {
                 }],
             };
             let cases = (0..2 * LEAST_VIRTUAL).map(case).collect();
-            Report::new(None, LoopSchedule::AsWritten, Vec::new(), cases)
+            Report::new(Asked::default(), Vec::new(), cases)
         };
         assert!(enough_were_virtual(&suite(LEAST_VIRTUAL)).is_ok());
         let error = enough_were_virtual(&suite(LEAST_VIRTUAL - 1)).unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -10,12 +10,23 @@ use super::judge::{Case, Mode, Plain, Support, Verdict};
 use super::{LoopSchedule, Teams};
 use crate::task_eval::Stopped;
 
+/// What was asked for and has to be asked for again to repeat a failure.
+#[derive(Clone, Default, Serialize)]
+pub(crate) struct Asked {
+    /// The folder, unless it was the project's own suite.
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) schedule: LoopSchedule,
+    /// Unless it was the usual one.
+    pub(crate) time_limit_s: Option<u64>,
+    /// Unless it was this checkout's.
+    pub(crate) shim: Option<PathBuf>,
+}
+
 /// The results of all programs.
 #[derive(Serialize)]
 pub(crate) struct Report {
-    /// The folder, unless it was the project's own suite.
-    folder: Option<PathBuf>,
-    schedule: LoopSchedule,
+    #[serde(flatten)]
+    asked: Asked,
     modes: Vec<Mode>,
     cases: Vec<Case>,
     /// Programs, by compiler, that were not judged, as the user wanted to stop.
@@ -46,15 +57,9 @@ impl Row {
 
 impl Report {
     /// The report on these programs.
-    pub(crate) fn new(
-        folder: Option<&Path>,
-        schedule: LoopSchedule,
-        modes: Vec<Mode>,
-        cases: Vec<Case>,
-    ) -> Self {
+    pub(crate) fn new(asked: Asked, modes: Vec<Mode>, cases: Vec<Case>) -> Self {
         Self {
-            folder: folder.map(Path::to_owned),
-            schedule,
+            asked,
             modes,
             cases,
             left_out: 0,
@@ -116,16 +121,27 @@ impl Report {
 
     /// The command that runs one program in one mode again, often.
     fn repeat(&self, case: &Case, teams: Teams) -> String {
-        let folder = match &self.folder {
-            Some(folder) => format!(" {}", quoted(&folder.to_string_lossy())),
+        let path =
+            |option: &str, path: &PathBuf| format!(" {option}{}", quoted(&path.to_string_lossy()));
+        let asked = &self.asked;
+        let folder = asked
+            .folder
+            .as_ref()
+            .map_or_else(String::new, |it| path("", it));
+        let shim = asked
+            .shim
+            .as_ref()
+            .map_or_else(String::new, |it| path("--shim ", it));
+        let time_limit = match asked.time_limit_s {
+            Some(seconds) => format!(" --time-limit {seconds}"),
             None => String::new(),
         };
-        let schedule = match self.schedule {
+        let schedule = match asked.schedule {
             LoopSchedule::AsWritten => "",
             LoopSchedule::Adaptive => " --schedule adaptive",
         };
         format!(
-            "cargo xtask conformance{folder} --program {} --cc {} --teams {}{schedule} --runs 20",
+            "cargo xtask conformance{folder} --program {} --cc {} --teams {}{schedule}{time_limit}{shim} --runs 20",
             quoted(&case.program),
             quoted(&case.compiler),
             teams.name()
@@ -303,19 +319,20 @@ mod tests {
             case("odd name.c", broken),
             case("racy.c", racy),
         ];
-        Report::new(
-            Some(Path::new("/suite")),
-            LoopSchedule::Adaptive,
-            modes,
-            cases,
-        )
+        let asked = Asked {
+            folder: Some(PathBuf::from("/suite")),
+            schedule: LoopSchedule::Adaptive,
+            time_limit_s: Some(60),
+            shim: Some(PathBuf::from("/other one.so")),
+        };
+        Report::new(asked, modes, cases)
     }
 
     #[test]
     fn what_is_broken_comes_with_the_command_that_repeats_it() {
         let text = report().to_string();
         let command = "cargo xtask conformance /suite --program 'odd name.c' --cc gcc --teams fixed \
-             --schedule adaptive";
+             --schedule adaptive --time-limit 60 --shim '/other one.so' --runs 20";
         assert!(text.contains(command), "{text}");
         assert!(
             text.contains("SIGSEGV") && text.contains("| line"),
