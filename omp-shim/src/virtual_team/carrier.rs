@@ -33,7 +33,7 @@ mod lending;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
 pub(super) use ending::{finish, succeed};
-use lending::{COMPUTED, NO_OUTCOME, OPEN, WAITED};
+use lending::FirstStop;
 pub(super) use lending::{Outcome, Visits, lend_members, look_at, outcome};
 
 use super::context::{Base, Landing};
@@ -70,9 +70,8 @@ pub(crate) struct Carrier {
     lock: Lock,
     /// Changes when a member on another OS thread has come to a stop.
     news: AtomicU32,
-    /// An [`Outcome`], or [`NO_OUTCOME`] while there is nothing to tell. Written under the lock, but for
-    /// being cleared by the watcher once it is known.
-    outcome: AtomicU32,
+    /// Who came to a stop first since members were lent.
+    first_stop: FirstStop,
 }
 
 /// What other OS threads may do with a block.
@@ -99,7 +98,7 @@ impl Carrier {
             on_loan: AtomicU32::new(0),
             lock: Lock::new(),
             news: AtomicU32::new(0),
-            outcome: AtomicU32::new(NO_OUTCOME),
+            first_stop: FirstStop::new(),
             barriers_passed: AtomicU32::new(0),
         }
     }
@@ -151,19 +150,12 @@ impl Carrier {
     fn take_lock(&self, member: &'static Member) {
         self.lock.take();
         self.holds_lock.store(true, Ordering::Relaxed);
-        self.close_outcome(COMPUTED);
+        self.first_stop.of_carrier();
         // A member on another OS thread may have ended the sharing.
         if !self.is_shared() && thread_pointer::current() == self.lender() {
             // SAFETY: `member` runs here, and nobody runs under its own thread pointer. Callers do not go on to
             // use what is the calling thread's.
             unsafe { member.move_to_own_storage() };
-        }
-    }
-
-    /// The first stop since members were lent, under the lock.
-    fn close_outcome(&self, outcome: u32) {
-        if self.outcome.load(Ordering::Relaxed) == OPEN {
-            self.outcome.store(outcome, Ordering::Relaxed);
         }
     }
 
@@ -454,7 +446,7 @@ fn wait_on_host(member: &'static Member) {
     let Some(host) = member.host() else { return };
     let carrier = &member.lead().carrier;
     carrier.lock.take();
-    carrier.close_outcome(WAITED);
+    carrier.first_stop.of_lent_member();
     carrier.count_off();
     let passed = carrier.wait(member);
     if liveness::has_given_up() {

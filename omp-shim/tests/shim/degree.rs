@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mapper_abi::{ReportFlags, TeamMode};
 
-use crate::harness::{COMPILERS, Compiler, Dialogue, Program, on_one_cpu, one_at_a_time};
+use crate::harness::{COMPILERS, Compiler, Dialogue, Program, on_one_cpu, turn};
 
 fn following(compiler: Compiler, threads: u32, cpus: u32) -> Dialogue {
     let program = Program::new(compiler, "small_regions.c");
@@ -35,6 +35,7 @@ fn until(dialogue: &mut Dialogue, line: &str, holds: impl Fn(&[u32]) -> bool) ->
 
 #[test]
 fn small_regions_are_given_to_one_thread() {
+    turn::alone();
     for compiler in COMPILERS {
         let mut dialogue = following(compiler, 2, 2);
         let sizes = until(&mut dialogue, "small", |sizes| sizes == [1; 10]);
@@ -45,6 +46,7 @@ fn small_regions_are_given_to_one_thread() {
 
 #[test]
 fn large_regions_keep_their_team() {
+    turn::alone();
     for compiler in COMPILERS {
         let mut dialogue = following(compiler, 4, 2);
         dialogue.ask("large");
@@ -56,6 +58,7 @@ fn large_regions_keep_their_team() {
 
 #[test]
 fn a_region_with_large_and_small_work_keeps_its_team() {
+    turn::alone();
     for compiler in COMPILERS {
         let mut dialogue = following(compiler, 4, 2);
         dialogue.ask("mixed");
@@ -67,6 +70,7 @@ fn a_region_with_large_and_small_work_keeps_its_team() {
 
 #[test]
 fn small_virtual_teams_are_carried_by_one_os_thread() {
+    turn::alone();
     for threads in [2, 4] {
         let mut dialogue = virtually(threads, 2);
         let sizes = until(&mut dialogue, "small", |sizes| sizes == [1; 10]);
@@ -77,6 +81,7 @@ fn small_virtual_teams_are_carried_by_one_os_thread() {
 
 #[test]
 fn large_virtual_teams_are_carried_by_as_many_os_threads_as_there_are_cpus() {
+    turn::alone();
     for line in ["large", "mixed"] {
         let mut dialogue = virtually(4, 2);
         // More at first, where a thread that computes is taken to wait for others.
@@ -89,6 +94,7 @@ fn large_virtual_teams_are_carried_by_as_many_os_threads_as_there_are_cpus() {
 
 #[test]
 fn small_virtual_teams_are_judged_anew_when_there_are_more_cpus() {
+    turn::alone();
     let mut dialogue = virtually(4, 1);
     assert_eq!(dialogue.ask("small"), ["1"; 10].join(" "));
     dialogue.page.publish(2, TeamMode::Virtual);
@@ -131,7 +137,7 @@ fn ask_until_spare(dialogue: &mut Dialogue, line: &str, wanted: u32) -> Result<(
 
 #[test]
 fn what_small_regions_do_not_need_is_spare_until_a_large_one_comes() {
-    let _turn = one_at_a_time();
+    turn::alone();
     // There two threads are never faster than one.
     on_one_cpu(|| {
         for (mode, start) in [

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{COMPILERS, Compiler, shim};
+use crate::harness::{COMPILERS, Compiler, shim, turn};
 
 fn readelf(arguments: &[&str]) -> String {
     let output = Command::new("readelf")
@@ -122,6 +122,7 @@ fn referred_to_by_all(compiler: Compiler, programs: &[PathBuf]) -> BTreeSet<Stri
 
 #[test]
 fn every_exported_function_is_referred_to_by_a_program_of_the_tests() {
+    turn::beside_others();
     let mut missing = exported();
     missing.retain(|name| !CALLED_BY_OTHERS.contains(&name.as_str()));
     let programs = programs();

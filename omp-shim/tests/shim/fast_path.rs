@@ -3,7 +3,7 @@
 
 use mapper_abi::TeamMode;
 
-use crate::harness::{COMPILERS, Compiler, Managed, Program};
+use crate::harness::{COMPILERS, Compiler, Managed, Program, turn};
 
 /// Enough regions for the shim's tables, trials and looks at the page to come round many times.
 const ROUNDS: &[&str] = &["3000"];
@@ -74,6 +74,7 @@ fn a_thread_alone_asks_the_kernel_and_the_allocator_for_nothing_more_than_withou
 
 #[test]
 fn members_of_a_virtual_team_take_turns_without_the_kernel() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "fast_path.c");
     // Members whose carrier has no CPU for long are helped out, which asks the kernel: on a busy machine now and
     // then. What is on the fast path is in every run.

@@ -6,7 +6,6 @@ use std::os::fd::AsFd as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mapper_abi::{
@@ -15,14 +14,12 @@ use mapper_abi::{
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 
+// The benchmark of costs takes this file along, from another folder.
+#[path = "turn.rs"]
+pub(crate) mod turn;
+
 /// A program that takes longer hangs: the longest takes seconds on a machine that has nothing else to do.
 const LONGEST_RUN: Duration = Duration::from_secs(120);
-
-/// Keeps tests that look at the clock from running at the same time.
-pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A compiler, and with it a runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +53,7 @@ impl Compiler {
 
     /// Compiles a program of `tests/programs`.
     pub(crate) fn compile(self, source: &str, output: &Path, flags: &[&str]) -> PathBuf {
+        turn::beside_others();
         let source = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/programs")
             .join(source);
@@ -147,6 +145,7 @@ impl Outcome {
 
 /// A command without the settings of whoever runs the tests.
 fn clean_command(path: &Path) -> Command {
+    turn::beside_others();
     let mut command = Command::new(path);
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();

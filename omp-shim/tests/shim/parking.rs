@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mapper_abi::ReportFlags;
 
-use crate::harness::{COMPILERS, Compiler, Dialogue, Program, monotonic_ns};
+use crate::harness::{COMPILERS, Compiler, Dialogue, Program, monotonic_ns, turn};
 
 /// Loops of libgomp by the names that the program has for them.
 const LIBGOMP_LOOPS: [&str; 6] = [
@@ -78,6 +78,7 @@ fn excess_threads_park_and_come_back_in_libomp() {
 
 #[test]
 fn a_parked_thread_for_which_there_is_a_cpu_again_runs_within_200_us() {
+    turn::alone();
     const TURNS: usize = 8;
     for compiler in COMPILERS {
         let context = format!("{compiler:?}");
@@ -137,6 +138,7 @@ fn static_loops_are_left_alone(compiler: Compiler) {
 
 #[test]
 fn an_excess_thread_parks_within_a_chunk_of_the_daemons_word() {
+    turn::alone();
     for compiler in COMPILERS {
         let mut program = looping(compiler, "dynamic", 2000, 4);
         until_work(&mut program, "0 1 2 3", "start");
@@ -221,6 +223,7 @@ const FEW: [u64; 2] = [320, 1_000];
 
 #[test]
 fn nobody_parks_in_short_loops_where_waiting_is_sleep_until_one_is_long() {
+    turn::alone();
     let [short, long] = done_by_excess_threads_that_park("0");
     assert!(short > 0, "they parked in short loops");
     assert!(long < FEW[1], "{long} late iterations of a long loop");
@@ -228,6 +231,7 @@ fn nobody_parks_in_short_loops_where_waiting_is_sleep_until_one_is_long() {
 
 #[test]
 fn excess_threads_park_in_short_loops_too_where_waiting_is_spinning() {
+    turn::alone();
     let [short, long] = done_by_excess_threads_that_park("300");
     assert!(short < FEW[0] && long < FEW[1], "{short} {long}");
 }

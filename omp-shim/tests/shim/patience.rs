@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use mapper_abi::{TeamMode, TeamsOff};
 
-use crate::harness::{Compiler, Dialogue, Managed, Program, on_one_cpu};
+use crate::harness::{Compiler, Dialogue, Managed, Program, on_one_cpu, turn};
 
 /// The launcher's count, so large that it is told from sleeping and a hundredth of what is patient.
 const TURNS: &str = "400";
@@ -47,6 +47,7 @@ fn does_not_spin(dialogue: &mut Dialogue) -> bool {
 
 #[test]
 fn threads_spin_for_long_only_while_each_has_a_cpu() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "patience.c");
     let mut dialogue = managed(&program, 2).start();
     for _ in 0..3 {
@@ -60,6 +61,7 @@ fn threads_spin_for_long_only_while_each_has_a_cpu() {
 
 #[test]
 fn threads_of_a_program_that_can_not_have_virtual_teams_spin_as_those_of_fixed_teams() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "patience.c");
     // A list of sizes refuses them.
     let managed = managed(&program, 2)
@@ -78,6 +80,7 @@ fn threads_of_a_program_that_can_not_have_virtual_teams_spin_as_those_of_fixed_t
 
 #[test]
 fn a_program_that_began_on_one_cpu_spins_as_long_when_it_has_more() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "patience.c");
     // libgomp believes for good that it has one.
     let mut dialogue = on_one_cpu(|| managed(&program, 1).start());
@@ -90,6 +93,7 @@ fn a_program_that_began_on_one_cpu_spins_as_long_when_it_has_more() {
 
 #[test]
 fn threads_that_wait_for_one_which_has_their_cpu_do_not_spin() {
+    turn::alone();
     // Two threads on one CPU, whatever the page says.
     let program = Program::new(Compiler::Gcc, "patience.c");
     let mut dialogue = on_one_cpu(|| managed(&program, 2).args(&["compute"]).start());
@@ -100,6 +104,7 @@ fn threads_that_wait_for_one_which_has_their_cpu_do_not_spin() {
 
 #[test]
 fn threads_of_all_processes_count() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "patience.c");
     let mut one = managed(&program, 3).start();
     assert!(comes_to_spin(&mut one));
@@ -125,6 +130,7 @@ fn threads_of_all_processes_count() {
 
 #[test]
 fn what_the_user_chose_stays() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "patience.c");
     let mut own_count = managed(&program, 2);
     own_count.command.env_remove("MAPPER_SPIN_TURNS");
@@ -140,6 +146,7 @@ fn what_the_user_chose_stays() {
 
 #[test]
 fn a_libgomp_that_a_wheel_brings_along_is_found_as_well() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "patience.c");
     // What the tools that make wheels do: another name, and another place.
     let found = std::process::Command::new("gcc")

@@ -2,7 +2,7 @@
 
 use mapper_abi::{ReportFlags, Runtimes};
 
-use crate::harness::{COMPILERS, Compiler, Program};
+use crate::harness::{COMPILERS, Compiler, Program, turn};
 
 #[test]
 fn progress_shows_within_a_long_region() {
@@ -236,6 +236,7 @@ fn once_undisturbed(run: impl FnMut() -> f64, expected: std::ops::Range<f64>, wh
 
 #[test]
 fn waiting_at_barriers_is_told_apart_from_work() {
+    turn::alone();
     for compiler in COMPILERS {
         let program = Program::new(compiler, "waiting.c");
         for (kind, expected_ms) in WAITING_MS.into_iter().chain([WAITING_IN_A_TREE_MS]) {
@@ -247,6 +248,7 @@ fn waiting_at_barriers_is_told_apart_from_work() {
 
 #[test]
 fn waits_of_gccs_code_on_libomp_are_counted_once() {
+    turn::alone();
     // Its functions for gcc's code call those for clang's, which the shim comes before as well.
     let on_libomp = ["-fopenmp", "-Wl,--no-as-needed", "-l:libomp.so.5"];
     let program = Program::with_flags(Compiler::Gcc, "waiting.c", &on_libomp);
@@ -264,6 +266,7 @@ fn waits_of_gccs_code_on_libomp_are_counted_once() {
 
 #[test]
 fn what_is_waited_in_cancelled_nested_and_teams_regions_is_counted_once_at_most() {
+    turn::alone();
     for compiler in COMPILERS {
         let flags = ["-fopenmp", "-DNOT_VIRTUAL"];
         let program = Program::with_flags(compiler, "waiting.c", &flags);
@@ -287,6 +290,7 @@ fn what_is_waited_in_cancelled_nested_and_teams_regions_is_counted_once_at_most(
 
 #[test]
 fn tasks_that_threads_carry_out_at_barriers_are_no_waiting() {
+    turn::alone();
     for compiler in COMPILERS {
         let program = Program::new(compiler, "waiting_beside_tasks.c");
         for (kind, expected_ms) in WAITING_BESIDE_TASKS_MS {
@@ -298,6 +302,7 @@ fn tasks_that_threads_carry_out_at_barriers_are_no_waiting() {
 
 #[test]
 fn short_waits_are_measured_by_sample() {
+    turn::alone();
     for compiler in COMPILERS {
         let program = Program::new(compiler, "waiting.c");
         let share = || {
@@ -335,6 +340,7 @@ fn run_virtually(kind: &str, cpus: u32, storage: &str) -> VirtualRun {
 
 #[test]
 fn carriers_that_wait_for_one_another_are_told_apart_from_those_that_work() {
+    turn::alone();
     for (kind, expected_ms) in WAITING_MS {
         once_undisturbed(
             || run_virtually(kind, 2, "any").waited_ms,
@@ -346,6 +352,7 @@ fn carriers_that_wait_for_one_another_are_told_apart_from_those_that_work() {
 
 #[test]
 fn a_thread_that_carries_nothing_counts_as_waiting() {
+    turn::alone();
     // The thread whose storage is shared is one more, in the daemon's count of threads, too.
     for (storage, shares) in [("own", 0.8..1.1), ("any", 1.8..2.1)] {
         let share = || {

@@ -2,7 +2,7 @@
 
 use mapper_abi::{ReportFlags, TeamMode};
 
-use crate::harness::{Compiler, Dialogue, Program, one_at_a_time};
+use crate::harness::{Compiler, Dialogue, Program, turn};
 
 /// `storage.c`, with something besides that tells threads apart.
 fn program(sees: Option<&str>) -> Program {
@@ -84,8 +84,8 @@ fn a_program_that_asks_for_errno_within_a_region_has_its_own_storage_from_there_
 
 #[test]
 fn members_that_share_storage_are_helped_out_like_others() {
+    turn::alone();
     let program = program(None);
-    let _turn = one_at_a_time();
     for (threads, cpus) in [(2, 1), (4, 1), (5, 2)] {
         let mut dialogue = start(&program, threads, cpus);
         for what in ["waiting", "barriers", "messages while waiting", "messages"] {
@@ -100,8 +100,8 @@ fn members_that_share_storage_are_helped_out_like_others() {
 
 #[test]
 fn the_place_of_errno_stays_a_threads_own_where_it_is_helped_out() {
+    turn::alone();
     let program = program(None);
-    let _turn = one_at_a_time();
     for what in ["place while waiting", "place later"] {
         for (threads, cpus) in [(2, 1), (4, 1), (5, 2)] {
             let mut dialogue = start(&program, threads, cpus);

@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 
 use mapper_abi::{Generation, TeamMode, TeamsOff};
 
-use crate::harness::{Compiler, Managed, Program, monotonic_ns, on_one_cpu, one_at_a_time};
+use crate::harness::{Compiler, Managed, Program, monotonic_ns, on_one_cpu, turn};
 
 #[test]
 fn every_construct_is_right_whatever_the_number_of_carriers() {
@@ -80,7 +80,7 @@ fn wait_by_hand(arguments: &[&str], threads: u32) -> Option<TeamsOff> {
 
 #[test]
 fn threads_that_wait_for_one_another_by_hand_are_helped_out() {
-    let _turn = one_at_a_time();
+    turn::alone();
     for how in ["flag", "doze", "lock", "section", "condition"] {
         for threads in [2, 4] {
             let off = wait_by_hand(&[how, "2"], threads);
@@ -91,7 +91,7 @@ fn threads_that_wait_for_one_another_by_hand_are_helped_out() {
 
 #[test]
 fn a_program_that_waits_by_hand_again_and_again_is_sent_back_to_real_teams() {
-    let _turn = one_at_a_time();
+    turn::alone();
     for how in ["flag", "section"] {
         for threads in [2, 4] {
             for form in [&[how, "40"][..], &[how, "40", "within one region"]] {
@@ -109,8 +109,8 @@ fn a_program_that_waits_by_hand_again_and_again_is_sent_back_to_real_teams() {
 
 #[test]
 fn members_that_wait_for_ever_others_are_right_after_virtual_teams_are_given_up() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "waiting_in_pairs.c");
-    let _turn = one_at_a_time();
     for seed in ["1", "3", "6"] {
         let mut managed = program.managed().threads(5).virtually(1);
         managed = managed.args(&["60", seed]);
@@ -174,8 +174,8 @@ fn it_is_told_where_teams_are_not_virtual_for_their_size() {
 
 #[test]
 fn a_program_that_waits_by_hand_is_not_stalled_by_trials_where_every_thread_has_a_cpu() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "waiting_by_hand.c");
-    let _turn = one_at_a_time();
     for how in ["flag", "section", "condition"] {
         let run = || {
             let mut managed = program.managed().threads(2).virtually(2);
@@ -230,8 +230,8 @@ fn waited_ns(program: &Program, form: &[&str]) -> u64 {
 #[test]
 fn on_a_busy_machine_too_a_program_that_waits_by_hand_is_through_or_has_real_teams_within_a_second()
 {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "waiting_by_hand.c");
-    let _turn = one_at_a_time();
     let _busy = [Busy::start(), Busy::start()];
     for how in ["flag", "doze", "lock", "section", "condition"] {
         for form in [&[how, "20"][..], &[how, "20", "within one region"]] {
@@ -247,8 +247,8 @@ fn on_a_busy_machine_too_a_program_that_waits_by_hand_is_through_or_has_real_tea
 
 #[test]
 fn a_program_that_waits_by_hand_is_right_while_the_allocation_flaps() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "waiting_by_hand.c");
-    let _turn = one_at_a_time();
     let _busy = [Busy::start(), Busy::start()];
     for how in ["flag", "lock", "section", "condition"] {
         let mut managed = program.managed().threads(4).virtually(1).args(&[how, "20"]);
@@ -263,15 +263,15 @@ fn a_program_that_waits_by_hand_is_right_while_the_allocation_flaps() {
 
 #[test]
 fn threads_that_yield_while_they_wait_need_no_help() {
-    let _turn = one_at_a_time();
+    turn::alone();
     // Were they helped each time, they would have real teams before the tenth round.
     assert_eq!(wait_by_hand(&["yield", "200"], 4), None);
 }
 
 #[test]
 fn a_program_that_computes_for_long_between_barriers_keeps_its_virtual_teams() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "coarse.c");
-    let _turn = one_at_a_time();
     let mut managed = program
         .managed()
         .threads(4)

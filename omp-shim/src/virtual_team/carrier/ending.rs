@@ -5,7 +5,6 @@
 
 use core::sync::atomic::Ordering;
 
-use super::lending::WAITED;
 use super::{Carrier, Landing, Member, Others, State};
 
 /// `member` is through with the region. Returns for leads only, on their own OS thread, when all
@@ -15,7 +14,7 @@ pub(in crate::virtual_team) fn finish(member: &'static Member) {
     let carrier = &lead.carrier;
     if let Some(host) = member.host() {
         carrier.lock.take();
-        carrier.close_outcome(WAITED);
+        carrier.first_stop.of_lent_member();
         note_done(carrier, member);
         carrier.take_back();
         // SAFETY: as in `wait_on_host`.
