@@ -1,8 +1,9 @@
 //! `cargo xtask test`: everything that must hold before a change is good.
 //!
 //! Runs the stages below one after the other, also when one has failed, and says for each how
-//! long it took. What a stage printed is kept in `target/test-logs` and shown for the first that
-//! failed. The last line counts the tests that really ran: those of cargo's test programs, read
+//! long it took. What a stage printed is kept in `target/test-logs`; of the first that failed, the
+//! failed tests are shown, and the last lines name each of them with the place where it failed:
+//! where only the end of a log is kept, that is what one needs. The last line counts the tests that really ran: those of cargo's test programs, read
 //! from their summaries, the worked numbers, OpenMP programs in a team mode, and those in the
 //! guest. A test that was left out by `#[ignore]` counts as failed: nothing is skipped in silence.
 
@@ -20,6 +21,9 @@ use crate::{task_conformance, task_tidy, task_vectors, workspace};
 
 /// Lines of a failed stage's output that are shown; all of it is in its log.
 const SHOWN_LINES: usize = 150;
+
+/// Characters of the line that says where and why a test failed.
+const LONGEST_PLACE: usize = 400;
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -77,16 +81,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 
     if let Some((stage, output)) = failed.first() {
-        println!(
-            "\n---- {} ----\n{}",
-            stage.title(),
+        let failures = failures(output);
+        let shown = if failures.is_empty() {
             tail(output, SHOWN_LINES)
-        );
+        } else {
+            let told: Vec<&str> = failures.iter().map(|failure| failure.told).collect();
+            tail(&told.join("\n"), SHOWN_LINES)
+        };
+        println!("\n---- {} ----\n{shown}", stage.title());
         println!("(all output is in {})", logs.display());
     }
     println!();
-    for (stage, _) in &failed {
+    for (stage, output) in &failed {
         println!("FAILED: {}", stage.title());
+        for failure in failures(output) {
+            println!("  {}: {}", failure.test, failure.place());
+        }
     }
     if args.no_vm {
         println!("not run: {} (--no-vm)", Stage::Guest.title());
@@ -287,6 +297,56 @@ impl Counts {
     }
 }
 
+/// A test of cargo's that failed, as its test program told of it.
+#[derive(PartialEq, Eq, Debug)]
+struct Failure<'a> {
+    test: &'a str,
+    /// The heading with the test's name and what the test printed.
+    told: &'a str,
+}
+
+impl Failure<'_> {
+    /// Where the test panicked and the first line of why, or the first line that it printed.
+    fn place(&self) -> String {
+        let mut lines = self.told.lines().skip(1).filter(|line| !line.is_empty());
+        let first = lines.clone().next().unwrap_or("it printed nothing");
+        let place = lines.find_map(|line| line.split_once("panicked at "));
+        let told = match (place, lines.next()) {
+            (Some((_, place)), Some(why)) => format!("{place} {why}"),
+            (Some((_, place)), None) => place.to_owned(),
+            (None, _) => first.to_owned(),
+        };
+        told.chars().take(LONGEST_PLACE).collect()
+    }
+}
+
+/// The failed tests in cargo's output: what stands between `---- name stdout ----` and the next such
+/// heading or the list of names that ends a test program's report.
+fn failures(output: &str) -> Vec<Failure<'_>> {
+    let mut failures = Vec::new();
+    let mut open: Option<(&str, usize)> = None;
+    let mut position = 0;
+    for line in output.split_inclusive('\n') {
+        let text = line.trim_end();
+        let heading = text
+            .strip_prefix("---- ")
+            .and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if heading.is_some() || text == "failures:" || text.starts_with("test result: ") {
+            if let Some((test, begin)) = open.take() {
+                let told = output[begin..position].trim_end();
+                failures.push(Failure { test, told });
+            }
+            open = heading.map(|test| (test, position));
+        }
+        position += line.len();
+    }
+    if let Some((test, begin)) = open {
+        let told = output[begin..].trim_end();
+        failures.push(Failure { test, told });
+    }
+    failures
+}
+
 /// Runs cargo in the checkout; both its streams go to `output`, in the order they were written.
 fn run_cargo(arguments: &[&str], output: &mut String) -> anyhow::Result<Verdict> {
     let (mut reader, writer) = std::io::pipe().context("make a pipe")?;
@@ -352,6 +412,40 @@ mod tests {
                 failed: 1
             }
         );
+    }
+
+    #[test]
+    fn each_failed_test_is_told_with_the_place_where_it_failed() {
+        let output = "running 3 tests\n\
+            test a::holds ... ok\n\
+            \n\
+            failures:\n\
+            \n\
+            ---- a::breaks stdout ----\n\
+            a line of its own\n\
+            \n\
+            thread 'a::breaks' (12) panicked at a.rs:3:5:\n\
+            assertion failed\n\
+            \n\
+            ---- a::is_silent stdout ----\n\
+            \n\
+            \n\
+            failures:\n    a::breaks\n    a::is_silent\n\
+            \n\
+            test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        let failures = failures(output);
+        let places: Vec<(&str, String)> = failures
+            .iter()
+            .map(|failure| (failure.test, failure.place()))
+            .collect();
+        assert_eq!(
+            places,
+            [
+                ("a::breaks", "a.rs:3:5: assertion failed".to_owned()),
+                ("a::is_silent", "it printed nothing".to_owned()),
+            ]
+        );
+        assert!(failures[0].told.ends_with("assertion failed"));
     }
 
     #[test]
