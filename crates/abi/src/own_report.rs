@@ -11,7 +11,9 @@
 //!
 //! *Invariants.* The daemon's side yields bounded values only: finite, not negative, not of the
 //! future, CPU counts from 1 to what the mask can name. Whatever else stands there counts as not
-//! said. Saying something other than a finite amount changes nothing.
+//! said. Saying something other than a finite amount changes nothing, nor does an amount with which the
+//! sum would not be finite any more: such a sum could never tell progress again. Where the application
+//! wrote something else than a sum or an average, the next report begins anew.
 
 use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -86,10 +88,7 @@ pub struct OwnReport {
 impl OwnReport {
     /// What stands in the page at `now_ns`.
     pub(crate) fn read(block: &OwnReportBlock, now_ns: u64) -> Self {
-        let number = |word: &AtomicU64| {
-            let value = f64::from_bits(word.load(Ordering::Relaxed));
-            Some(value).filter(|value| value.is_finite() && *value >= 0.0)
-        };
+        let number = |word: &AtomicU64| amount(word.load(Ordering::Relaxed));
         // Acquire: the value is of this time or later.
         let time = |word: &AtomicU64| {
             Some(word.load(Ordering::Acquire)).filter(|at_ns| (1..=now_ns).contains(at_ns))
@@ -116,30 +115,35 @@ impl OwnReport {
 }
 
 impl OwnReportBlock {
-    /// Adds to the work done; `now_ns` is the present `CLOCK_MONOTONIC`.
+    /// Adds to the work done; `now_ns` is the present `CLOCK_MONOTONIC`. What is not finite, is
+    /// negative, or would make the sum infinite is not said: neither the sum nor its time changes.
     pub fn add_work(&self, amount: f64, now_ns: u64) {
         if !amount.is_finite() || amount < 0.0 {
             return;
         }
-        change(&self.work_done, |done| Some(done.max(0.0) + amount));
-        self.work_at_ns.fetch_max(now_ns, Ordering::Release);
-        self.say_kind(PROGRESS_WORK);
+        if change(&self.work_done, |done| done + amount) {
+            self.work_at_ns.fetch_max(now_ns, Ordering::Release);
+            self.say_kind(PROGRESS_WORK);
+        }
     }
 
-    /// Reports a latency.
+    /// Reports a latency; `now_ns` is the present `CLOCK_MONOTONIC`. What is not finite or is negative
+    /// is not said.
     pub fn add_latency(&self, latency_ns: f64, now_ns: u64) {
         if !latency_ns.is_finite() || latency_ns < 0.0 {
             return;
         }
-        change(&self.latency_ns, |before| {
-            Some(if before > 0.0 {
+        let averaged = change(&self.latency_ns, |before| {
+            if before > 0.0 {
                 before + (latency_ns - before) * LATENCY_SHARE
             } else {
                 latency_ns
-            })
+            }
         });
-        self.latency_at_ns.fetch_max(now_ns, Ordering::Release);
-        self.say_kind(PROGRESS_LATENCY);
+        if averaged {
+            self.latency_at_ns.fetch_max(now_ns, Ordering::Release);
+            self.say_kind(PROGRESS_LATENCY);
+        }
     }
 
     fn say_kind(&self, kind: u32) {
@@ -171,13 +175,19 @@ impl OwnReportBlock {
     }
 }
 
-fn change(word: &AtomicU64, new: impl Fn(f64) -> Option<f64>) {
-    // Fails only where `new` yields nothing.
-    let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bits| {
-        new(f64::from_bits(bits))
-            .filter(|value| value.is_finite())
-            .map(f64::to_bits)
-    });
+/// Changes a sum or an average, of which garbage counts as none yet. Returns whether it did: what would
+/// not be finite is not written.
+fn change(word: &AtomicU64, new: impl Fn(f64) -> f64) -> bool {
+    word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bits| {
+        let value = new(amount(bits).unwrap_or(0.0));
+        value.is_finite().then(|| value.to_bits())
+    })
+    .is_ok()
+}
+
+/// The amount that a word holds, if it is one: finite and not negative.
+fn amount(bits: u64) -> Option<f64> {
+    Some(f64::from_bits(bits)).filter(|value| value.is_finite() && *value >= 0.0)
 }
 
 #[cfg(test)]
@@ -254,13 +264,63 @@ mod tests {
         assert_eq!(OwnReport::read(&block, 1).progress, None);
         block.add_work(1.0, 5);
         assert_eq!(OwnReport::read(&block, 4).progress, None, "of the future");
-        for garbage in [f64::NAN, f64::NEG_INFINITY, -1.0] {
+        for garbage in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
             block.work_done.store(garbage.to_bits(), Ordering::Relaxed);
             assert_eq!(OwnReport::read(&block, 9).progress, None);
+            // Reports begin anew.
+            block.add_work(2.0, 6);
+            let done = 2.0;
+            assert_eq!(
+                OwnReport::read(&block, 9).progress,
+                Some(OwnProgress::Work { done, at_ns: 6 })
+            );
         }
-        // Work goes on from garbage.
-        block.add_work(2.0, 6);
-        assert!(OwnReport::read(&block, 9).progress.is_some());
+        for garbage in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+            block.add_latency(1.0, 7);
+            block.latency_ns.store(garbage.to_bits(), Ordering::Relaxed);
+            assert_eq!(OwnReport::read(&block, 9).progress, None);
+            block.add_latency(2.0, 8);
+            let latency_ns = 2.0;
+            assert_eq!(
+                OwnReport::read(&block, 9).progress,
+                Some(OwnProgress::Latency {
+                    latency_ns,
+                    at_ns: 8
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn an_amount_with_which_the_sum_would_be_infinite_is_not_said() {
+        let block = block();
+        block.add_work(1e308, 1);
+        block.add_work(1e308, 2);
+        let said = OwnProgress::Work {
+            done: 1e308,
+            at_ns: 1,
+        };
+        assert_eq!(OwnReport::read(&block, 3).progress, Some(said));
+        // One that fits still counts.
+        block.add_work(5e307, 3);
+        let said = OwnProgress::Work {
+            done: 1.5e308,
+            at_ns: 3,
+        };
+        assert_eq!(OwnReport::read(&block, 3).progress, Some(said));
+    }
+
+    #[test]
+    fn the_longest_latencies_have_a_finite_average() {
+        let block = block();
+        for latency_ns in [f64::MAX, f64::MIN_POSITIVE, f64::MAX, 0.0, f64::MAX] {
+            block.add_latency(latency_ns, 1);
+            let progress = OwnReport::read(&block, 1).progress;
+            assert!(
+                matches!(progress, Some(OwnProgress::Latency { .. })),
+                "{latency_ns}: {progress:?}"
+            );
+        }
     }
 
     #[test]

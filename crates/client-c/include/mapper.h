@@ -49,11 +49,13 @@ int mapper_get_cpus(size_t size, void *cpu_set);
 int mapper_wait(uint32_t generation, double timeout_s, struct mapper_allocation *allocation);
 
 /* Says that so much work is done, in any unit that is always the same; more per second is better. The
- * amounts of all threads add up. mapper then judges the program by this instead of by counters. */
+ * amounts of all threads add up. mapper then judges the program by this instead of by counters. An
+ * amount that is negative, NaN or infinite is ignored, and so is one with which the sum would be
+ * infinite; the sum is a double, so that an amount below about 1e-16 of it adds nothing. */
 void mapper_work_done(double amount);
 
 /* Says how long something took that should be quick, such as a request; less is better. mapper sees
- * an average of the latest. */
+ * an average of the latest. What is negative, NaN or infinite, or 2^64 s or longer, is ignored. */
 void mapper_latency(double seconds);
 
 /* Declares that the program can use from `least` to `most` CPUs; 0 for either leaves it open. Narrows

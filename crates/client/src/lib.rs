@@ -178,7 +178,9 @@ impl Mapper {
     }
 
     /// Says that so much work is done, in any unit that is always the same; more per second is better.
-    /// Amounts of all threads add up. What is not a finite amount is not said.
+    /// Amounts of all threads add up. An amount that is negative or not finite is ignored, and so is one
+    /// with which the sum would not be finite; the sum is an `f64`, so that an amount below about 1e-16
+    /// of it adds nothing.
     pub fn work_done(&self, amount: f64) {
         if let Some(page) = &self.page {
             page.own().add_work(amount, now_ns());
