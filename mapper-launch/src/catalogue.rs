@@ -2,16 +2,19 @@
 //!
 //! One JSON file for each program file, named by its build id, in `$XDG_STATE_HOME/mapper/teams`
 //! (`~/.local/state/mapper/teams`), with one entry for each set of libraries it was checked with. A
-//! file is written to the side and renamed, so that a reader finds the old or the new one. What cannot
-//! be read counts as not checked, and the user is told.
+//! file is written to the side and renamed, so that a reader finds the old or the new one, and needs no
+//! lock. Writers take turns by a lock on the file `.lock` in the folder: each adds to what the one before
+//! wrote. What cannot be read counts as not checked, and the user is told.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use anyhow::Context;
 use mapper_model::TeamMode;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{Errno, retry_on_intr};
 use serde::{Deserialize, Serialize};
 
 use crate::identity::Identity;
@@ -85,8 +88,29 @@ impl Catalogue {
             .find(|entry| entry.identity == *identity))
     }
 
+    /// The right to write, until it is dropped; waits for others who write, which takes them as long as
+    /// it takes to write a small file.
+    fn turn(&self) -> io::Result<File> {
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.folder.join(".lock"))?;
+        match retry_on_intr(|| flock(&lock, FlockOperation::LockExclusive)) {
+            // The folder is on a file system without locks (some of the network): there an entry may be
+            // lost if another is recorded in the same instant, while without a turn this one surely is.
+            Ok(()) | Err(Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(lock),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Records an entry in the place of an earlier one. Returns the file.
     pub(crate) fn record(&self, entry: Entry) -> anyhow::Result<PathBuf> {
+        fs::create_dir_all(&self.folder)
+            .with_context(|| format!("create {}", self.folder.display()))?;
+        let _turn = self
+            .turn()
+            .with_context(|| format!("lock {}", self.folder.join(".lock").display()))?;
         let file = self.file(&entry.identity);
         // What cannot be read is of no use to anybody.
         let mut entries = Self::entries(file.clone()).unwrap_or_default();
@@ -94,8 +118,7 @@ impl Catalogue {
         entries.push(entry);
         let text = serde_json::to_string_pretty(&entries).context("write the entry as JSON")?;
         let aside = file.with_extension(format!("{}.tmp", std::process::id()));
-        fs::create_dir_all(&self.folder)
-            .and_then(|()| fs::write(&aside, text + "\n"))
+        fs::write(&aside, text + "\n")
             .and_then(|()| fs::rename(&aside, &file))
             .with_context(|| format!("write {}", file.display()))?;
         Ok(file)
@@ -137,6 +160,31 @@ mod tests {
         assert!(told.contains("damaged") && told.contains(&name), "{told}");
         catalogue.record(second.clone()).unwrap();
         assert_eq!(found(&second), Some(second));
+    }
+
+    #[test]
+    fn checks_that_end_in_the_same_instant_are_all_recorded() {
+        const AT_ONCE: usize = 16;
+        let folder = tempfile::tempdir().unwrap();
+        let catalogue = Catalogue::of_user(Some(folder.path().as_os_str()), None).unwrap();
+        let entries: Vec<Entry> = (0..AT_ONCE)
+            .map(|number| entry(&number.to_string(), TeamMode::Virtual))
+            .collect();
+        let start = std::sync::Barrier::new(AT_ONCE);
+        std::thread::scope(|scope| {
+            for entry in &entries {
+                scope.spawn(|| {
+                    start.wait();
+                    for _ in 0..8 {
+                        catalogue.record(entry.clone()).unwrap();
+                    }
+                });
+            }
+        });
+        for entry in &entries {
+            let found = catalogue.find(&entry.identity).unwrap();
+            assert_eq!(found.as_ref(), Some(entry));
+        }
     }
 
     #[test]
