@@ -2,7 +2,7 @@
 
 use mapper_abi::TeamMode;
 
-use crate::harness::{COMPILERS, Compiler, Program};
+use crate::harness::{COMPILERS, Compiler, Program, turn};
 
 const ADAPTIVE: (&str, &str) = ("MAPPER_SCHEDULE", "adaptive");
 
@@ -75,6 +75,7 @@ fn loops_of_all_kinds_beside_them_are_right() {
 
 #[test]
 fn small_iterations_cost_less_than_half_to_dispense() {
+    turn::alone();
     for compiler in COMPILERS {
         let program = Program::new(compiler, "dispensing.c");
         let run = |mut managed: crate::harness::Managed| {
@@ -99,6 +100,7 @@ fn small_iterations_cost_less_than_half_to_dispense() {
 
 #[test]
 fn the_first_region_has_growing_chunks_already() {
+    turn::alone();
     for compiler in COMPILERS {
         let program = Program::new(compiler, "only_region.c");
         for arguments in [&[][..], &["combined"]] {
@@ -116,6 +118,7 @@ fn the_first_region_has_growing_chunks_already() {
 
 #[test]
 fn virtual_teams_have_growing_chunks_too() {
+    turn::alone();
     let program = Program::new(Compiler::Gcc, "only_region.c");
     for cpus in [1, 2] {
         for arguments in [&[][..], &["combined"]] {

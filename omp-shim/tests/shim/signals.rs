@@ -2,10 +2,11 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 
-use crate::harness::{Compiler, Program};
+use crate::harness::{Compiler, Program, turn};
 
 #[test]
 fn users_and_groups_can_be_changed_by_members_and_beside_them() {
+    turn::alone();
     let program = Program::with_flags(Compiler::Gcc, "identity.c", &["-fopenmp", "-pthread"]);
     for who in ["0", "1", "3", "beside"] {
         let plain = program.run_plainly(&[who], &[("OMP_NUM_THREADS", "4")]);
@@ -23,6 +24,7 @@ fn users_and_groups_can_be_changed_by_members_and_beside_them() {
 
 #[test]
 fn signals_that_members_send_are_handled_as_often_as_they_were_sent() {
+    turn::alone();
     let program = Program::with_flags(Compiler::Gcc, "signals.c", &["-fopenmp", "-pthread"]);
     for what in [
         "raise",
