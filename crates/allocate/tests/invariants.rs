@@ -13,7 +13,8 @@ use mapper_allocate::{AllocationConfig, AllocationPolicy, POLICIES, find};
 use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, Bottleneck, CpuId, CpuRange, CpuSet,
     MachineProfile, Performance, PerformanceCurve, PerformanceSource, PhaseChange, Profile, Qos,
-    Rates, Reason, RegionPhase, Resizing, Sharing, Snapshot, Topology, Trigger, Weight,
+    Rates, Reason, RegionPhase, Resizing, SerialPhase, Sharing, Snapshot, Topology, Trigger,
+    Weight,
 };
 use proptest::prelude::*;
 use support::{Random, World, amdahl, flat, linear, machine};
@@ -160,6 +161,7 @@ impl History {
             Bottleneck::None,
         ][self.below(4) as usize];
         let restarted = self.one_in(25);
+        let said = self.below(8);
         let tick = self.tick;
         let app = &mut self.apps[place];
         let profile = &mut app.profile;
@@ -186,6 +188,16 @@ impl History {
         if restarted {
             profile.curve = PerformanceCurve::new();
             profile.epoch += 1;
+        }
+        if said == 0 {
+            profile.serial_phase = match profile.serial_phase {
+                SerialPhase::None => SerialPhase::Open,
+                SerialPhase::Open => SerialPhase::None,
+            };
+            profile.spare_cpus = match profile.serial_phase {
+                SerialPhase::None => None,
+                SerialPhase::Open => Some(u32::MAX),
+            };
         }
         if performed && cpus > 0 {
             profile.curve.record(cpus, value, tick, 1.0 / 16.0);

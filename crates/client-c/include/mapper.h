@@ -63,7 +63,8 @@ void mapper_latency(double seconds);
 void mapper_declare_cpus(uint32_t least, uint32_t most);
 
 /* Between these the program needs one CPU only. For phases of a second or more: mapper decides about
- * once a second. Phases of several threads may overlap; the last end counts. */
+ * once a second. Phases of several threads may overlap; the last end counts. With the decision after it the program
+ * has again what it had before, unless the promise to another program needs that. */
 void mapper_serial_begin(void);
 void mapper_serial_end(void);
 

@@ -212,7 +212,9 @@ impl Mapper {
     }
 
     /// Begins a serial phase: until what is returned is dropped, the program needs one CPU only. For
-    /// phases of a second or more; the daemon decides about once a second.
+    /// phases of a second or more; the daemon decides about once a second. With the decision after the
+    /// last phase has ended the program has again what it had before, unless the promise to another
+    /// program needs that.
     pub fn serial_phase(&self) -> SerialPhase<'_> {
         self.begin_serial();
         SerialPhase { mapper: self }

@@ -39,7 +39,7 @@ pub use ids::{AppId, CacheId, CoreId, CpuId, NodeId, SocketId, ThreadId};
 pub use machine_profile::MachineProfile;
 pub use observation::{
     AppObservation, CounterValue, Counters, Event, MemoryTraffic, NodeTraffic, Observation,
-    Reading, ReportedProgress, RuntimeProgress, ThreadReading, Trigger,
+    Reading, ReportedProgress, RuntimeProgress, SerialPhase, ThreadReading, Trigger,
 };
 pub use placement::{AppPlacement, Placement, Strategy};
 pub use plan::{Action, Plan, PlannedApp};

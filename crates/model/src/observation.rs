@@ -81,6 +81,28 @@ pub struct Reading {
     /// CPUs the application says it does not need now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare_cpus: Option<u32>,
+    /// Whether the application's own code says that it is serial now, and can therefore spare CPUs.
+    #[serde(default, skip_serializing_if = "SerialPhase::is_none")]
+    pub serial_phase: SerialPhase,
+}
+
+/// A part of a program for which its own code says that one CPU is enough.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SerialPhase {
+    /// There is none now.
+    #[default]
+    None,
+    /// It has begun and not ended.
+    Open,
+}
+
+impl SerialPhase {
+    /// Whether there is none now.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
 }
 
 /// Bytes between last-level caches and memory so far, `None` where the processor does not count them.

@@ -1,6 +1,6 @@
 //! What the monitor concludes from the readings of one application.
 
-use crate::{Activity, AppId, NodeId, PerformanceCurve};
+use crate::{Activity, AppId, NodeId, PerformanceCurve, SerialPhase};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -224,6 +224,9 @@ pub struct Profile {
     pub activity: Activity,
     /// CPUs the application says it can spare.
     pub spare_cpus: Option<u32>,
+    /// Whether it says that it is serial.
+    #[serde(default, skip_serializing_if = "SerialPhase::is_none")]
+    pub serial_phase: SerialPhase,
     /// Threads that were running or runnable at the last reading, where known.
     #[serde(default)]
     pub runnable_threads: Option<u32>,
@@ -255,6 +258,7 @@ impl Profile {
             memory_by_node: Vec::new(),
             activity: Activity::Active,
             spare_cpus: None,
+            serial_phase: SerialPhase::None,
             runnable_threads: None,
         }
     }

@@ -131,6 +131,11 @@ pub enum Reason {
         /// How many.
         cpus: u32,
     },
+    /// By its own account its serial phase is over; it is owed what it lent in it.
+    SerialPhaseEnded {
+        /// The count it had before the phase.
+        had: u32,
+    },
     /// It fell below its promise; what it gave is undone.
     PromiseBroken {
         /// Performance measured.
@@ -326,6 +331,9 @@ impl Reason {
                     app(taker),
                     them(*cpus)
                 )
+            }
+            Self::SerialPhaseEnded { had } => {
+                write!(out, "its serial phase is over, before which it had {had}")
             }
             Self::PromiseBroken { performance, floor } => {
                 write!(

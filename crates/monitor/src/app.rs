@@ -145,10 +145,15 @@ impl AppMonitor {
         self.profile.measured_cpus = 0;
         let reading = &app.reading;
         let lost = is_lost(reading);
+        let was_serial = !self.profile.serial_phase.is_none();
         if !lost {
             self.profile.spare_cpus = reading.spare_cpus;
+            self.profile.serial_phase = reading.serial_phase;
             self.profile.runnable_threads = reading.runnable_threads;
         }
+        // One CPU was all that it needed in some part of the interval: how fast it was says nothing of
+        // what it does with the CPUs it has.
+        let partly_serial = was_serial || !self.profile.serial_phase.is_none();
         let cpus = app.effective.len();
         if moment.trigger == Trigger::Membership {
             // Not a sample. What follows is measured from here, if anything was read.
@@ -210,7 +215,7 @@ impl AppMonitor {
             .map(|(before, now)| rates::memory_between(before, now, elapsed_ns));
         self.profile.memory_by_node =
             rates::by_node_between(&pair.memory_by_node, &reading.memory_by_node, elapsed_ns);
-        if self.profile.activity == Activity::Idle {
+        if self.profile.activity == Activity::Idle || partly_serial {
             self.pause(reading, moment.now_ns, cpus);
             return;
         }
@@ -234,7 +239,7 @@ impl AppMonitor {
         self.reopen(reading, moment.now_ns, cpus);
     }
 
-    /// An interval in which it had nothing to do: no sample, and what follows is measured from here, as
+    /// An interval in which it had nothing to do, or nothing for all its CPUs: no sample, and what follows is measured from here, as
     /// soon as something that was not begun before is completed.
     fn pause(&mut self, reading: &Reading, now_ns: u64, cpus: u32) {
         self.profile.rates = None;

@@ -95,6 +95,7 @@ fn reading() -> impl Strategy<Value = Reading> {
             memory_by_node: Vec::new(),
             runnable_threads: None,
             spare_cpus: None,
+            serial_phase: mapper_model::SerialPhase::None,
         })
 }
 

@@ -11,8 +11,8 @@ mod support;
 use mapper_model::testing::{Machine, Numbers, machines, usable};
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, CounterValue, Counters, CpuId, CpuRange, CpuSet,
-    Event, Observation, Qos, Reading, ReportedProgress, Resizing, RuntimeProgress, Sharing,
-    ThreadId, ThreadReading, Trigger, Weight,
+    Event, Observation, Qos, Reading, ReportedProgress, Resizing, RuntimeProgress, SerialPhase,
+    Sharing, ThreadId, ThreadReading, Trigger, Weight,
 };
 use mapper_pipeline::{
     Changes, Comparison, Controller, ControllerState, Header, Replay, Severity, check, record,
@@ -72,6 +72,10 @@ fn reading(app: &Wild, now_ns: u64, numbers: &mut Numbers) -> Reading {
             at_ns: now_ns,
         });
         reading.spare_cpus = (numbers.below(30) == 0).then(|| numbers.below(9));
+        if numbers.below(8) == 0 {
+            reading.serial_phase = SerialPhase::Open;
+            reading.spare_cpus = Some(u32::MAX);
+        }
         return reading;
     }
     if numbers.below(5) == 0 {
@@ -130,6 +134,9 @@ fn reading(app: &Wild, now_ns: u64, numbers: &mut Numbers) -> Reading {
     reading.cpu_time_ns = (numbers.below(2) == 0).then(|| count(app.clock, numbers));
     reading.runnable_threads = (numbers.below(2) == 0).then(|| numbers.below(9));
     reading.spare_cpus = (numbers.below(4) == 0).then(|| numbers.below(300));
+    if numbers.below(4) == 0 {
+        reading.serial_phase = SerialPhase::Open;
+    }
     reading
 }
 

@@ -243,6 +243,7 @@ pub(crate) fn who_says_that_it_is_serial_lends_its_cpus_and_has_them_back_after_
         other.seen()?.ensure_promise_is_kept()
     };
     learnt("both to be measured", [&serial, &other], both_measured)?;
+    let had = serial.seen()?;
     serial.say("serial 1")?;
     let lent = || {
         let (less, more) = (serial.seen()?, other.seen()?);
@@ -252,19 +253,23 @@ pub(crate) fn who_says_that_it_is_serial_lends_its_cpus_and_has_them_back_after_
             less.cpus,
             more.cpus
         );
-        Ok(less.cpus)
+        Ok(())
     };
-    let least = learnt("CPUs to be lent", [&serial, &other], lent)?;
+    learnt("CPUs to be lent", [&serial, &other], lent)?;
     serial.say("serial -1")?;
-    // As many as its promise takes, one after the other.
-    let returned = || {
+    // With the next decision. Had it been trying more than its share, that is over.
+    let due = had.cpus.min(had.fair);
+    wait_for("all its CPUs to come back", || {
         let seen = serial.seen()?;
-        ensure!(seen.cpus > least, "{} after {least}", seen.cpus);
-        seen.ensure_promise_is_kept()
-    };
-    learnt("CPUs to come back", [&serial, &other], returned)?;
+        ensure!(seen.cpus >= due, "{} of {due}", seen.cpus);
+        Ok(())
+    })?;
     let text = serial.explained()?;
     ensure!(text.contains("gave"), "{text}");
-    ensure!(text.contains("so what it gave is undone"), "{text}");
-    Ok(())
+    ensure!(
+        text.contains("its serial phase is over, before which it had"),
+        "{text}"
+    );
+    let kept = || serial.seen()?.ensure_promise_is_kept();
+    learnt("its promise to be kept", [&serial, &other], kept)
 }

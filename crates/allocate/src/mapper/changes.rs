@@ -1,5 +1,6 @@
 //! Membership changes within a decision: who came, who left, what else is different now.
 
+use super::loans::Loans;
 use super::state::{Mode, Standing, Terms};
 use super::stealing::{self, Bidder, Passes};
 use super::turn::Turn;
@@ -37,7 +38,9 @@ impl Turn<'_> {
                 let (sheet, member) = (&self.sheets[place], self.members.at(place));
                 let cur = self.count(place);
                 let owed = if member.modest && cur >= member.cpus {
-                    sheet.min
+                    // What it lends in a serial phase is its own.
+                    let due = member.loans.as_ref().map_or(0, Loans::due);
+                    sheet.min.max(due.min(sheet.fair))
                 } else {
                     sheet.fair
                 };
@@ -96,6 +99,7 @@ impl Turn<'_> {
             let member = self.members.at_mut(place);
             member.terms = Some(Terms::of(self.snapshot.apps[place].spec));
             member.gifts.clear();
+            member.loans = None;
             member.forget_trials();
             member.holdoff = 0;
             member.modest &= cpus < fair;

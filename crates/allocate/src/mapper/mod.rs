@@ -20,10 +20,11 @@
 //! | [`fit`] | what a scattering curve says around one count |
 //! | [`stealing`] | one round of CPUs changing hands |
 //! | [`membership`] | arrival and departure |
+//! | `loans` | what is lent in a serial phase, and how it comes back |
 //! | `state`, `turn`, `changes`, `promise`, `trials`, `wishes` | the state machine that plays them together |
 //!
 //! The order within a decision: take in the samples; membership, if it changed (then nothing is
-//! tried); broken promises; verdicts; wishes; the round; trials on demand. With
+//! tried); serial phases; broken promises; verdicts; wishes; the round; trials on demand. With
 //! [`Acceptance::Plain5Percent`](crate::config::Acceptance) and
 //! [`Initiative::Paper`](crate::config::Initiative) the rules are the printed ones; the defaults
 //! replace raw comparisons by tests, so that noise moves nobody (docs/adr/0013), and let demand make
@@ -37,6 +38,7 @@ mod changes;
 pub mod evidence;
 pub mod exploration;
 pub mod fit;
+mod loans;
 pub mod membership;
 pub mod metrics;
 mod promise;
@@ -98,6 +100,7 @@ impl AllocationPolicy for Mapper {
         if changed {
             turn.settle_membership(usable_before);
         } else if snapshot.trigger == Trigger::Interval {
+            turn.follow_serial_phases();
             for place in 0..turn.len() {
                 if let Some(breach) = turn.breach(place) {
                     turn.undo(place, breach);

@@ -111,7 +111,8 @@ impl Turn<'_> {
         let member = self.members.at(place);
         let gave = !member.gifts.is_empty() || self.count(place) < self.sheets[place].fair;
         // Whoever says that it has CPUs to spare is not kept from its promised performance by others.
-        if !gave || self.declared(place) > 0 || matches!(member.mode, Mode::Exploring(_)) {
+        let offers = self.declared(place) > 0 || self.is_serial(place);
+        if !gave || offers || matches!(member.mode, Mode::Exploring(_)) {
             return None;
         }
         let floor = self.metrics(place).min_guaranteed?;
@@ -155,6 +156,7 @@ impl Turn<'_> {
             && !self.sheets[taker].fixed
         {
             let can = self.count(taker).saturating_sub(self.sheets[taker].min);
+            self.members.at_mut(taker).forgo(owed);
             let back = self
                 .ledger
                 .shift(Holder::App(taker), Holder::App(place), owed.min(can));

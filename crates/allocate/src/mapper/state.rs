@@ -1,6 +1,7 @@
 //! What the policy remembers of each application between decisions.
 
 use super::exploration::{Certainty, Direction, Reference};
+use super::loans::Loans;
 use crate::roll::Roll;
 use mapper_model::{AppId, AppSpec, Bottleneck, Estimate, Qos, Resizing, Weight};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub(super) struct Member {
     pub(super) holdoff: u32,
     /// What it gave to whom and did not get back, the latest last.
     pub(super) gifts: Vec<Gift>,
+    /// What it lends in a serial phase; present as long as one lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) loans: Option<Loans>,
     /// The largest count at which its promise broke in this phase; 0 when it never did.
     pub(super) broken_at: u32,
     /// It came below its fair share by its own choice.
@@ -235,6 +239,7 @@ impl Member {
             },
             holdoff: 0,
             gifts: Vec::new(),
+            loans: None,
             broken_at: 0,
             modest: false,
             up: Outlook::default(),
@@ -315,9 +320,19 @@ impl Member {
         self.gifts.push(Gift { taker, cpus });
     }
 
-    /// Strikes a gift that came back.
+    /// So many of its CPUs were owed to others, and are not to come back after a serial phase.
+    pub(super) const fn forgo(&mut self, cpus: u32) {
+        if let Some(loans) = &mut self.loans {
+            loans.forgo(cpus);
+        }
+    }
+
+    /// Strikes a loan or gift that came back.
     pub(super) fn take_back(&mut self, taker: AppId, cpus: u32) {
         let mut cpus = cpus;
+        if let Some(loans) = &mut self.loans {
+            cpus -= loans.strike(taker, cpus);
+        }
         for gift in self.gifts.iter_mut().rev().filter(|g| g.taker == taker) {
             let part = cpus.min(gift.cpus);
             gift.cpus -= part;

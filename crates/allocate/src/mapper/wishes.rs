@@ -32,6 +32,7 @@ impl Turn<'_> {
             || self.sheets[place].fixed
             || self.sheets[place].want > 0
             || self.declared(place) > 0
+            || self.is_serial(place)
             || self.members.at(place).mode != Mode::Steady
             || self.known(place, cpus).is_none()
         {
@@ -264,6 +265,7 @@ impl Turn<'_> {
         self.sheets[giver].moved = true;
         self.members.at_mut(giver).settle_at(now);
         if step.purpose == Purpose::Reclaim {
+            self.members.at_mut(giver).forgo(cpus);
             self.say(giver, Reason::ReclaimedBy { taker, cpus });
             let from = Some(giver_id);
             self.say(step.to, Reason::Reclaimed { from, cpus });
@@ -287,9 +289,13 @@ impl Turn<'_> {
             .is_some_and(|spare| spare > 0);
         let promised = metrics[giver].min_guaranteed.filter(|_| !offered);
         let member = self.members.at_mut(giver);
-        member.give(taker, cpus);
-        // It gave because others use these CPUs better: it does not ask for them back.
-        member.up.close(now);
+        if let Some(loans) = &mut member.loans {
+            loans.lend(taker, cpus);
+        } else {
+            member.give(taker, cpus);
+            // It gave because others use these CPUs better: it does not ask for them back.
+            member.up.close(now);
+        }
         self.say(
             giver,
             Reason::GaveTo {
@@ -391,6 +397,8 @@ impl Turn<'_> {
             if demand == 0
                 || sheet.moved
                 || self.is_idle(place)
+                // What it does not need it lends.
+                || self.is_serial(place)
                 || sheet.fixed
                 || member.mode != Mode::Steady
                 || member.holdoff > 0

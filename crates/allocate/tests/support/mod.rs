@@ -12,7 +12,7 @@ use mapper_model::topology::Shape;
 use mapper_model::{
     Allocation, AppId, AppName, AppObservation, AppSpec, AppView, CounterValue, Counters, CpuId,
     CpuSet, Event, MachineProfile, MemoryTraffic, NodeTraffic, Observation, Profile, Reading,
-    ReportedProgress, Sharing, Snapshot, ThreadId, ThreadReading, Topology, Trigger,
+    ReportedProgress, SerialPhase, Sharing, Snapshot, ThreadId, ThreadReading, Topology, Trigger,
 };
 use mapper_monitor::{Monitor, MonitorConfig};
 
@@ -30,6 +30,8 @@ pub struct App {
     pub counted: Option<Counted>,
     /// CPUs it says it can spare.
     pub spare: Option<u32>,
+    /// Whether it says that it is serial; then it can spare all CPUs but one.
+    pub serial: SerialPhase,
     /// The node where all its data are, if traffic is told by node.
     pub home: Option<u32>,
     /// CPUs it keeps busy, by what it holds, if its CPU time is known.
@@ -217,6 +219,7 @@ impl World {
             curve,
             counted: None,
             spare: None,
+            serial: SerialPhase::None,
             home: None,
             busy: None,
             done: 0.0,
@@ -239,7 +242,11 @@ impl World {
             let cpus = app.held.len();
             if cpus > 0 {
                 let scatter = 1.0 + self.noise * self.random.normal();
-                app.done += ((app.curve)(cpus, self.tick) * scatter).max(0.0);
+                let used = match app.serial {
+                    SerialPhase::None => cpus,
+                    SerialPhase::Open => 1,
+                };
+                app.done += ((app.curve)(used, self.tick) * scatter).max(0.0);
                 if let Some(busy) = &app.busy {
                     app.used_ns += busy(cpus, self.tick) * SECOND as f64;
                 }
@@ -281,7 +288,11 @@ impl World {
                             at_ns: self.now_ns,
                         }),
                         cpu_time_ns: app.busy.as_ref().map(|_| app.used_ns as u64),
-                        spare_cpus: app.spare,
+                        spare_cpus: match app.serial {
+                            SerialPhase::None => app.spare,
+                            SerialPhase::Open => Some(u32::MAX),
+                        },
+                        serial_phase: app.serial,
                         memory_by_node: traffic(&self.topology, app.home, self.now_ns),
                         ..Reading::default()
                     },

@@ -7,7 +7,7 @@
 
 use super::{CounterSource, Subject};
 use mapper_abi::{OwnProgress, ReportFlags};
-use mapper_model::{AppId, Reading, ReportedProgress, RuntimeProgress};
+use mapper_model::{AppId, Reading, ReportedProgress, RuntimeProgress, SerialPhase};
 
 /// Reads the pages. What stands there is bounded by [`mapper_abi::PageReader`].
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +32,11 @@ impl CounterSource for RuntimePages {
         let report = page.report();
         // A program that needs all its CPUs declares nothing; what it could spare all the same is for
         // the policy to judge.
-        let spare_cpus = match own.serial {
-            true => u32::MAX,
-            false => report.spare_cpus,
+        let (serial_phase, spare_cpus) = match own.serial {
+            true => (SerialPhase::Open, u32::MAX),
+            false => (SerialPhase::None, report.spare_cpus),
         };
+        reading.serial_phase = serial_phase;
         reading.spare_cpus = Some(spare_cpus).filter(|cpus| *cpus > 0);
         let progress = page.progress(subject.now_ns);
         let nothing = progress.regions == 0 && progress.iterations == 0;
@@ -106,7 +107,9 @@ mod tests {
         assert_eq!(reading.spare_cpus, None);
         client.report().spare_cpus.store(2, Ordering::Relaxed);
         assert_eq!(read(&page, 4).spare_cpus, Some(2));
+        assert_eq!(read(&page, 4).serial_phase, SerialPhase::None);
         client.own().begin_serial();
+        assert_eq!(read(&page, 4).serial_phase, SerialPhase::Open);
         assert_eq!(read(&page, 4).spare_cpus, Some(u32::MAX));
     }
 
