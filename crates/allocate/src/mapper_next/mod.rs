@@ -196,7 +196,8 @@ impl MapperNext {
         }
     }
 
-    fn outlook(&self, learner: &Learner, split: &Split, region: u32) -> Option<Outlook> {
+    /// Whether the threads of a program are to be on one node as soon as it has no more CPUs than that.
+    fn belongs_on_one_node(&self, learner: &Learner, split: &Split, region: u32) -> bool {
         // Threads that wait for each other some gain by nearness only where they need no more CPUs.
         let few = split
             .points
@@ -207,8 +208,13 @@ impl MapperNext {
             Company::Near => few,
             Company::Together => true,
         };
+        near && self.rules.parts.brings_together()
+    }
+
+    fn outlook(&self, learner: &Learner, split: &Split, region: u32) -> Option<Outlook> {
+        let near = self.belongs_on_one_node(learner, split, region);
         let hints = Hints {
-            together_within: Some(region).filter(|_| near && self.rules.parts.brings_together()),
+            together_within: Some(region).filter(|_| near),
             law: self.rules.parts.law(),
         };
         Outlook::new(split, hints, &self.rules.expected)
@@ -386,10 +392,9 @@ impl AllocationPolicy for MapperNext {
             .iter()
             .enumerate()
             .map(|(place, learner)| {
-                let together =
-                    learner.company == Company::Together && self.rules.parts.brings_together();
+                let near = self.belongs_on_one_node(learner, &learner.split(), region);
                 Some(ledger.count(place))
-                    .filter(|count| together && *count <= region && !stage.is_fair())
+                    .filter(|count| near && *count <= region && !stage.is_fair())
             })
             .collect();
         let nodes = regions::nodes(snapshot, &wants);
