@@ -85,6 +85,13 @@ pub struct AppModel {
     /// It serves requests rather than work off a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
+    /// It reports its latency to the daemon, as a program can through the C interface. Programs of the papers do not.
+    #[serde(
+        rename = "reports",
+        default,
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub reports_latency: bool,
 }
 
 const fn one() -> f64 {
@@ -341,6 +348,13 @@ impl AppModel {
                 }
             }
         }
+        if self.reports_latency && !matches!(self.service, Some(Service::Latency { .. })) {
+            return fail(
+                "reports",
+                1.0,
+                "a service of metric latency, or reports = false",
+            );
+        }
         for phase in &self.phases {
             for (what, value) in [
                 ("sharing of a phase", phase.sharing),
@@ -490,5 +504,12 @@ mod tests {
             "memcached",
         );
         assert!(told.contains("service.demand_s is 0"), "{told}");
+        let mut silent = presets::app("ALS").unwrap();
+        silent.reports_latency = true;
+        let told = silent.check("mine").unwrap_err().to_string();
+        assert!(
+            told.contains("reports is 1") && told.contains("metric latency"),
+            "{told}"
+        );
     }
 }

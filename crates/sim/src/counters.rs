@@ -7,9 +7,10 @@
 
 use crate::constants::Constants;
 use crate::noise::Noise;
+use crate::service;
 use mapper_model::{
-    CounterValue, Counters, Event, MemoryTraffic, NodeId, NodeTraffic, Reading, ThreadId,
-    ThreadReading,
+    CounterValue, Counters, Event, MemoryTraffic, NodeId, NodeTraffic, Reading, ReportedProgress,
+    ThreadId, ThreadReading,
 };
 
 /// Events of an application since the last reading, by kind.
@@ -66,6 +67,8 @@ pub(crate) struct Bank {
     shown: [Shown; 2],
     /// Cumulative, by node; empty where that is not told.
     asked: Vec<Asked>,
+    /// Latencies since the last report, each with the time for which it was so; empty where none is reported.
+    latencies: Vec<(f64, f64)>,
     noise: Noise,
 }
 
@@ -84,6 +87,7 @@ impl Bank {
             parallel: Events::default(),
             shown: [Shown::default(); 2],
             asked: Vec::new(),
+            latencies: Vec::new(),
             noise,
         }
     }
@@ -105,6 +109,22 @@ impl Bank {
             sum.total += asked.total * seconds;
             sum.own += asked.own * seconds;
         }
+    }
+
+    /// Requests took so long at the 99th percentile for this time, and the program reports that.
+    pub(crate) fn serve(&mut self, p99_s: f64, seconds: f64) {
+        if seconds > 0.0 {
+            self.latencies.push((p99_s, seconds));
+        }
+    }
+
+    /// What the program reports of the time since it did so last. It counts its requests itself, so it is exact.
+    pub(crate) fn report(&mut self, now_ns: u64) -> Option<ReportedProgress> {
+        let p99_s = service::overall_p99_s(&std::mem::take(&mut self.latencies))?;
+        Some(ReportedProgress::Latency {
+            latency_ns: 1e9 * p99_s,
+            at_ns: now_ns,
+        })
     }
 
     /// Reads the counters after an interval of this length.
@@ -209,6 +229,24 @@ mod tests {
             (1_000_000_000, 500_000_000)
         );
         assert_eq!(reading.cpu_time_ns, Some(2_500_000_000));
+    }
+
+    #[test]
+    fn a_latency_is_reported_once_and_is_that_of_the_time_since_the_report_before() {
+        let mut bank = Bank::new(4, 100, Noise::new(1, 1));
+        let mut reported = |latencies: &[(f64, f64)]| {
+            for &(p99_s, seconds) in latencies {
+                bank.serve(p99_s, seconds);
+            }
+            bank.report(7).map(|report| match report {
+                ReportedProgress::Latency { latency_ns, at_ns } => (latency_ns.round(), at_ns),
+                ReportedProgress::Work { .. } => panic!("it works off no job"),
+            })
+        };
+        assert_eq!(reported(&[(0.25, 1.0)]), Some((0.25e9, 7)));
+        assert_eq!(reported(&[]), None);
+        assert_eq!(reported(&[(0.5, 0.0)]), None, "of no time");
+        assert_eq!(reported(&[(0.5, 1.0)]), Some((0.5e9, 7)));
     }
 
     /// The relative scatter of what is counted of an event in intervals of this length.

@@ -334,6 +334,9 @@ impl<'a, 'g> Run<'a, 'g> {
             record.events.add(&pace.events, work_s);
             record.progress_s += progress_s;
             if let Some(p99_s) = pace.p99_s {
+                if program.job.app.reports_latency {
+                    live.bank.serve(p99_s, step_s);
+                }
                 match record
                     .latencies
                     .iter_mut()
@@ -458,6 +461,7 @@ impl<'a, 'g> Run<'a, 'g> {
         let since_s = self.now_s - self.last_reading_s;
         self.last_reading_s = self.now_s;
         let (constants, machine) = (&self.scenario.constants, &self.scenario.machine);
+        let now_ns = ORIGIN_NS + (self.now_s * 1e9).round() as u64;
         let mut apps = Vec::with_capacity(self.live.len());
         for live in &mut self.live {
             let program = &self.programs[live.program];
@@ -468,12 +472,13 @@ impl<'a, 'g> Run<'a, 'g> {
                 rank: None,
             };
             let runnable = self.speeds.runnable_threads(&self.programs, &place);
-            let reading = if since_s > 0.0 || trigger == Trigger::Membership {
+            let mut reading = if since_s > 0.0 || trigger == Trigger::Membership {
                 live.bank
                     .read(constants, machine.spec.clock_hz, since_s, runnable)
             } else {
                 Reading::default()
             };
+            reading.reported = live.bank.report(now_ns);
             apps.push(AppObservation {
                 app: live.id,
                 spec: live.spec.clone(),
@@ -484,7 +489,7 @@ impl<'a, 'g> Run<'a, 'g> {
         }
         Observation {
             tick: self.tick,
-            now_ns: ORIGIN_NS + (self.now_s * 1e9).round() as u64,
+            now_ns,
             trigger,
             usable: machine.topology().cpus().clone(),
             apps,

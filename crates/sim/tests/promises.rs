@@ -1,5 +1,5 @@
-//! Promises are shares of the speed under the static fair share, in its placement: whole runs of the decision
-//! step in mixes where the same count elsewhere is not the same speed.
+//! Whole runs of the decision step where the same count elsewhere is not the same speed: promises are shares of the
+//! speed under the static fair share, in its placement, and who gains by nearness comes to one node.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,17 +10,22 @@ use mapper_model::{CpuRange, MachineProfile, Qos};
 use mapper_pipeline::{Controller, PipelineConfig};
 use mapper_sim::scenario::Traffic;
 use mapper_sim::{
-    Constants, Controlled, Governor, Job, Lending, Method, Overhead, Scenario, Teams, presets, run,
-    stream,
+    Constants, Controlled, Governor, Job, Lending, Method, Outcome, Overhead, Scenario, Teams,
+    presets, run, stream,
 };
 
-/// The speeds of these programs on four sockets under an allocation and a mapping policy.
-fn speeds(programs: &[&str], allocation: &str, mapping: &str, interval_s: f64) -> Vec<f64> {
+/// What becomes of these programs, with so many threads or one for each context, on four sockets under an
+/// allocation and a mapping policy.
+fn outcome(
+    programs: &[(&str, Option<u32>)],
+    (allocation, mapping): (&str, &str),
+    interval_s: f64,
+) -> Outcome {
     let machine = presets::machine("hsw80").unwrap();
-    let jobs = programs.iter().map(|name| Job {
-        name: (*name).to_owned(),
+    let jobs = programs.iter().map(|&(name, threads)| Job {
+        name: name.to_owned(),
         app: presets::app(name).unwrap(),
-        threads: None,
+        threads,
         qos: Qos::new(0.85).unwrap(),
         cpus: CpuRange::default(),
         arrives_s: 0.0,
@@ -51,8 +56,27 @@ fn speeds(programs: &[&str], allocation: &str, mapping: &str, interval_s: f64) -
     let topology = scenario.machine.topology().clone();
     let controller = Controller::new(config, topology).unwrap();
     let mut governor = Controlled::new(controller, interval_s, Overhead::default());
-    let outcome = run(&scenario, Some(&mut governor as &mut dyn Governor));
+    run(&scenario, Some(&mut governor as &mut dyn Governor))
+}
+
+/// Their speeds, with a thread for each context.
+fn speeds(programs: &[&str], policies: (&str, &str), interval_s: f64) -> Vec<f64> {
+    let programs: Vec<_> = programs.iter().map(|name| (*name, None)).collect();
+    let outcome = outcome(&programs, policies, interval_s);
     outcome.apps.iter().map(|app| app.speed).collect()
+}
+
+#[test]
+fn mapper_next_puts_a_program_of_few_threads_that_share_some_on_one_node() {
+    // Left to itself the mapping gives them 20 whole cores, which are on two nodes.
+    for program in ["PMF", "LuBench"] {
+        let outcome = outcome(&[(program, Some(10))], ("mapper-next", "sam_mph"), 1.0);
+        let machine = presets::machine("hsw80").unwrap();
+        let held = outcome.apps[0].held.as_ref().unwrap();
+        let nodes = machine.topology().nodes().iter();
+        let on = nodes.filter(|node| node.cpus.overlap(held) > 0).count();
+        assert_eq!((on, held.len()), (1, 20), "{program} holds {held}");
+    }
 }
 
 #[test]
@@ -61,8 +85,8 @@ fn mapper_next_keeps_promises_where_the_fair_share_runs_beside_stalled_threads()
         &["BS", "gauss", "BSGD", "HuBench"][..],
         &["scalarpenta", "MemBench", "jacobi"][..],
     ] {
-        let fair = speeds(mix, "fair", "spread", f64::INFINITY);
-        let own = speeds(mix, "mapper-next", "sam_mph", 1.0);
+        let fair = speeds(mix, ("fair", "spread"), f64::INFINITY);
+        let own = speeds(mix, ("mapper-next", "sam_mph"), 1.0);
         for ((name, fair), own) in mix.iter().zip(&fair).zip(&own) {
             let kept = own / fair;
             assert!(

@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use stopped::Stopped;
 
 /// The protocol that is used unless another is given: the newest.
-const PROTOCOL: &str = "docs/eval/protocol-v5.toml";
+const PROTOCOL: &str = "docs/eval/protocol-v6.toml";
 
 /// Runs `cargo xtask eval`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

@@ -342,6 +342,28 @@ mod tests {
     }
 
     #[test]
+    fn version_6_is_version_5_with_mixes_drawn_anew_and_nothing_else() {
+        let versions = versions();
+        let [fifth, mut sixth] = [4, 5].map(|at| versions[at].1.clone());
+        let known: Vec<&String> = fifth.suites.iter().flat_map(|s| &s.mixes).collect();
+        let drawn = sixth.suites.split_off(fifth.suites.len());
+        assert_eq!(drawn.len(), 3);
+        for suite in &drawn {
+            assert!(suite.name.starts_with("next-heldout3-"), "{}", suite.name);
+            assert_eq!(suite.mixes.len(), 60, "{}", suite.name);
+            let fresh = suite.mixes.iter().filter(|mix| !known.contains(mix));
+            // A pair of programs comes up again now and then.
+            assert!(fresh.count() >= 55, "{}", suite.name);
+        }
+        let like_the_fifth = Protocol {
+            version: fifth.version,
+            sha256: fifth.sha256.clone(),
+            ..sixth
+        };
+        assert_eq!(like_the_fifth, fifth);
+    }
+
+    #[test]
     fn a_version_is_run_on_the_machines_it_was_written_for() {
         let module = |version: u32| {
             let path = workspace::root().join(format!("docs/eval/protocol-v{version}.toml"));
