@@ -6,6 +6,8 @@
 //! at each [step](StandIn::step): a fixed sequence for each seed. When it takes effect is up to the
 //! scheduler.
 //!
+//! The program itself, with all that it forks, is a [`Running`].
+//!
 //! Only with the feature `stand-in`: no part of mapper that manages programs needs it.
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -17,6 +19,10 @@ use crate::{
     Allocation, CpuMask, PAGE_ENV, PageError, PageReader, PageWriter, RuntimeReport, Runtimes,
     TEAMS_ENV, TOKEN_ENV, TeamMode,
 };
+
+mod program;
+
+pub use program::Running;
 
 /// What a program is given while it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

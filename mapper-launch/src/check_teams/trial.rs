@@ -4,16 +4,15 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use mapper_abi::TeamMode as PageTeamMode;
-use mapper_abi::stand_in::{Allocations, StandIn};
+use mapper_abi::stand_in::{Allocations, Running, StandIn};
 use mapper_model::TeamMode;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::Check;
@@ -152,22 +151,18 @@ impl<'a> Trial<'a> {
         let output = memory_file()?;
         command
             .stdin(Stdio::null())
-            .stdout(output.try_clone().context("share a file")?)
-            // What it forks goes with it when it hangs.
-            .process_group(0);
+            .stdout(output.try_clone().context("share a file")?);
         let signals = Signals::hold()?;
         let begun = Instant::now();
-        let child = signals
-            .not_held_in(&mut command)
-            .spawn()
+        let mut running = Running::start(signals.not_held_in(&mut command))
             .with_context(|| format!("start {}", self.check.program.display()))?;
-        let mut running = Running::new(child);
         let status = loop {
             if let Some(daemon) = &mut daemon {
-                daemon.step(running.child.id());
+                daemon.step(running.id());
             }
             if let Some(signal) = signals.wait(pause) {
-                running.end(signal);
+                end(&running, signal);
+                drop(running);
                 drop(signals);
                 suffer(signal as c_int);
                 anyhow::bail!("ended by {signal}");
@@ -201,47 +196,13 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// A program that ends, with all that it forked, when nobody waits for it any more.
-struct Running {
-    child: Child,
-    /// It was waited for: its number, and that of its group, may be another's by now.
-    is_over: bool,
-}
-
-impl Running {
-    fn new(child: Child) -> Self {
-        let is_over = false;
-        Self { child, is_over }
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id().cast_signed())
-    }
-
-    /// Whether the program has ended. It keeps its number until [`finish`](Self::finish).
-    fn has_ended(&self) -> nix::Result<bool> {
-        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        let status = waitid(Id::Pid(self.pid()), flags)?;
-        Ok(status != WaitStatus::StillAlive)
-    }
-
-    /// Ends what is left of the group, and waits for the program.
-    fn finish(&mut self) -> std::io::Result<ExitStatus> {
-        if !self.is_over {
-            // The group is the child's own, and keeps its number until the child is waited for.
-            let _ = killpg(self.pid(), Signal::SIGKILL);
-            self.is_over = true;
-        }
-        self.child.wait()
-    }
-
-    /// Passes a signal on to the program and all that it forked, and waits a while for it to end of it.
-    fn end(self, signal: Signal) {
-        let _ = killpg(self.pid(), signal);
-        let begun = Instant::now();
-        while self.has_ended() == Ok(false) && begun.elapsed() < GRACE {
-            std::thread::sleep(LOOK);
-        }
+/// Passes a signal on to the program and all that it forked, and waits a while for it to end of it.
+fn end(running: &Running, signal: Signal) {
+    // It has not been waited for, so that the number is its own.
+    let _ = killpg(Pid::from_raw(running.id().cast_signed()), signal);
+    let begun = Instant::now();
+    while matches!(running.has_ended(), Ok(false)) && begun.elapsed() < GRACE {
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -298,12 +259,6 @@ fn is_ignored(signal: Signal) -> bool {
     let told = unsafe { libc::sigaction(signal as c_int, std::ptr::null(), found.as_mut_ptr()) };
     // SAFETY: it succeeded, and so it was written.
     told == 0 && unsafe { found.assume_init() }.sa_sigaction == libc::SIG_IGN
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.finish();
-    }
 }
 
 fn told(status: ExitStatus) -> String {

@@ -185,16 +185,19 @@ fn cpus_go_where_they_are_said_to_help(report: Report) -> Result<()> {
         // An interval in which a program was just resized has no performance.
         wait_for("both promises", moved)?;
     }
-    let (given, taken) = (whole.explained()?, divided.explained()?);
-    for (text, why) in [
-        (&given, "by reported progress"),
-        (&given, "kept, "),
-        (&taken, "by reported progress"),
-        (&taken, "that nobody held"),
-    ] {
-        ensure!(text.contains(why), "no \"{why}\" in: {text}");
-    }
-    Ok(())
+    // Here, too.
+    wait_for("the explanation", || {
+        let (given, taken) = (whole.explained()?, divided.explained()?);
+        for (text, why) in [
+            (&given, "by reported progress"),
+            (&given, "kept, "),
+            (&taken, "by reported progress"),
+            (&taken, "that nobody held"),
+        ] {
+            ensure!(text.contains(why), "no \"{why}\" in: {text}");
+        }
+        Ok(())
+    })
 }
 
 pub(crate) fn who_says_that_more_cpus_bring_no_work_gives_them_to_who_says_that_they_do()

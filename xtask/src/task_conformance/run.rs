@@ -6,17 +6,16 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sched::{CpuSet, sched_getaffinity};
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use mapper_abi::stand_in::{self, StandIn};
+use mapper_abi::stand_in::{self, Running, StandIn};
 
 use super::LoopSchedule;
 use crate::corun::processes::Interrupt;
@@ -185,16 +184,12 @@ impl Runner<'_> {
             .stdin(Stdio::null())
             .stdout(output.try_clone().context("share a file")?)
             .stderr(output.try_clone().context("share a file")?)
-            .current_dir(self.program.parent().unwrap_or(Path::new("/")))
-            // What it forks goes with it when it hangs.
-            .process_group(0);
+            .current_dir(self.program.parent().unwrap_or(Path::new("/")));
         // SAFETY: one system call, which is safe between fork and exec, and nothing is allocated.
         unsafe { command.pre_exec(end_with_this_thread) };
         let begun = Instant::now();
-        let child = command
-            .spawn()
+        let mut running = Running::start(&mut command)
             .with_context(|| format!("start {}", self.program.display()))?;
-        let mut running = Running::new(child);
         let mut log = Log::of(output);
         let pause = if daemon.is_some() { FLAP } else { LOOK };
         let ending = loop {
@@ -203,14 +198,14 @@ impl Runner<'_> {
                 break Ending::from(running.finish().context("wait for a program")?);
             }
             if begun.elapsed() > self.time_limit {
-                break Ending::Hung(self.time_limit, thread_states(running.child.id()));
+                break Ending::Hung(self.time_limit, thread_states(running.id()));
             }
             if self.interrupt.is_raised() {
                 bail!("interrupted");
             }
             log.give_back();
             if let Some(daemon) = &mut daemon {
-                daemon.step(running.child.id());
+                daemon.step(running.id());
             }
         };
         let elapsed = begun.elapsed();
@@ -227,47 +222,6 @@ impl Runner<'_> {
 fn end_with_this_thread() -> std::io::Result<()> {
     use rustix::process::{Signal, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(std::io::Error::from)
-}
-
-/// A program that ends, with all that it forked, when nobody waits for it any more.
-struct Running {
-    child: Child,
-    /// It was waited for: its number, and that of its group, may be another's by now.
-    is_over: bool,
-}
-
-impl Running {
-    fn new(child: Child) -> Self {
-        let is_over = false;
-        Self { child, is_over }
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id().cast_signed())
-    }
-
-    /// Whether the program has ended. It keeps its number until [`finish`](Self::finish).
-    fn has_ended(&self) -> nix::Result<bool> {
-        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        let status = waitid(Id::Pid(self.pid()), flags)?;
-        Ok(status != WaitStatus::StillAlive)
-    }
-
-    /// Ends what is left of the group, and waits for the program.
-    fn finish(&mut self) -> std::io::Result<ExitStatus> {
-        if !self.is_over {
-            // The group is the child's own, and keeps its number until the child is waited for.
-            let _ = killpg(self.pid(), Signal::SIGKILL);
-            self.is_over = true;
-        }
-        self.child.wait()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.finish();
-    }
 }
 
 /// How many threads run and how many sleep, to tell a deadlock from an endless loop.
