@@ -335,16 +335,16 @@ impl Share {
     }
 }
 
-/// Below this many iterations, no number of threads asking in vain can make `next` overflow.
-const SAFE_TO_ADD: u64 = 1 << 48;
+/// With fewer iterations and smaller chunks than these, `next` does not overflow before threads have asked in vain
+/// two thousand million times. A thread does so once a loop.
+const SAFE_COUNT: u64 = 1 << 48;
+const SAFE_CHUNK: u64 = 1 << 32;
 
 #[inline]
 fn take_dynamic(next: &AtomicU64, count: u64, chunk: u64) -> Option<(u64, u64)> {
     let chunk = chunk.clamp(1, count.max(1));
-    if next.load(Ordering::Relaxed) >= count {
-        return None;
-    }
-    if count < SAFE_TO_ADD {
+    if count < SAFE_COUNT && chunk < SAFE_CHUNK {
+        // Without a look before it: that would fetch the line twice from a CPU that has taken a chunk meanwhile.
         let first = next.fetch_add(chunk, Ordering::Relaxed);
         return (first < count).then(|| (first, count.min(first + chunk)));
     }
@@ -489,6 +489,24 @@ mod tests {
         assert_eq!(down.count, 4);
         let signed = Loop::signed(i64::MIN, i64::MAX, 1, Schedule::Guided, 1);
         assert_eq!(signed.count, u64::MAX);
+    }
+
+    #[test]
+    fn threads_that_ask_in_vain_never_bring_iterations_back() {
+        for (count, chunk) in [
+            (0, 1),
+            (5, 2),
+            (SAFE_COUNT - 1, SAFE_CHUNK - 1),
+            (SAFE_COUNT, 1 << 47),
+            (u64::MAX, u64::MAX),
+        ] {
+            let next = AtomicU64::new(count.saturating_sub(1));
+            let last = take_dynamic(&next, count, chunk);
+            assert_eq!(last, count.checked_sub(1).map(|last| (last, count)));
+            for _ in 0..100_000 {
+                assert_eq!(take_dynamic(&next, count, chunk), None, "{count} {chunk}");
+            }
+        }
     }
 
     #[test]
