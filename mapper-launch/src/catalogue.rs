@@ -32,6 +32,25 @@ pub(crate) struct Entry {
     pub(crate) fastest: TeamMode,
 }
 
+/// What `--teams auto` is to use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Advice {
+    /// This mode.
+    Teams(TeamMode),
+    /// Nothing of the runtime interface: the program went wrong with it in every mode.
+    NoRuntime,
+}
+
+impl Entry {
+    /// What `--teams auto` is to use.
+    pub(crate) fn advice(&self) -> Advice {
+        match self.safe.is_empty() {
+            true => Advice::NoRuntime,
+            false => Advice::Teams(self.fastest),
+        }
+    }
+}
+
 /// A record that is there and cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("record {} is damaged ({why}); run mapper-launch --check-teams again, or remove it", file.display())]

@@ -12,6 +12,7 @@
 //! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
 //! | `LD_PRELOAD` | the shim, before the user's, without those of other installations | there is no page |
 //! | `OMP_TOOL_LIBRARIES` | the shim, for copies of libomp that it does not come before; in the place of another installation's | set by the user to tools of his own, or there is no page |
+//! | `ASAN_OPTIONS` | what the user has there, with [`verify_asan_link_order=0`](ASAN_ORDER) | that is set by the user, or there is no page |
 //! | `MAPPER_SCHEDULE` | `--schedule`, or what a rule of the operator says | nothing is said |
 //! | `MAPPER_SPIN_TURNS` | the same as `GOMP_SPINCOUNT`, for the shim, which may let threads spin longer that nobody else misses | there is no page, or `GOMP_SPINCOUNT` is not set here, or to 0 |
 //! | `MAPPER_PAGE`, `MAPPER_TOKEN`, `MAPPER_TEAMS` | for the shim | there is no page |
@@ -33,6 +34,11 @@ const BLOCK_TIME: &str = "1";
 /// is not to bind any. The kernel keeps such a wish: the thread would never run on a CPU that the
 /// program is given later. Only `disabled` makes libomp leave affinity alone.
 const AFFINITY: &str = "disabled";
+
+/// Programs of gcc's `-fsanitize=address` end at once if another library was loaded before the sanitizer's, which one
+/// that is preloaded always is; it could keep calls from the sanitizer. The shim passes all on that the sanitizer
+/// wants to see. A program may start others that were compiled so: all are told.
+const ASAN_ORDER: &str = "verify_asan_link_order";
 
 /// By these a user says where threads shall run.
 const BINDING: [&str; 4] = [
@@ -187,6 +193,7 @@ pub(crate) fn assignments(
         set.push(Assignment::new("LD_PRELOAD", preload));
         let tools = shim::tools(&runtime.shim, users.get("OMP_TOOL_LIBRARIES"));
         set.extend(tools.map(|tools| Assignment::new("OMP_TOOL_LIBRARIES", tools)));
+        set.extend(asan_options(users).map(|options| Assignment::new("ASAN_OPTIONS", options)));
         set.push(Assignment::new("MAPPER_PAGE", &runtime.page));
         set.push(Assignment::new("MAPPER_TOKEN", &runtime.token));
         set.push(Assignment::new("MAPPER_TEAMS", wishes.teams.as_str()));
@@ -195,6 +202,24 @@ pub(crate) fn assignments(
         }
     }
     set.into_iter().flatten().collect()
+}
+
+/// The value of `ASAN_OPTIONS`, unless the user decides about [`ASAN_ORDER`].
+fn asan_options(users: &Environment) -> Option<OsString> {
+    let mut options = users.get("ASAN_OPTIONS").unwrap_or_default().to_owned();
+    let decided = options
+        .as_bytes()
+        .windows(ASAN_ORDER.len())
+        .any(|part| part == ASAN_ORDER.as_bytes());
+    if decided {
+        return None;
+    }
+    if !options.is_empty() {
+        options.push(":");
+    }
+    options.push(ASAN_ORDER);
+    options.push("=0");
+    Some(options)
 }
 
 /// Whether the threads of a team may ever have a CPU each, so that spinning can pay. Under `follow` and
@@ -336,6 +361,7 @@ mod tests {
             "MAPPER_PAGE",
             "MAPPER_TOKEN",
             "MAPPER_TEAMS",
+            "ASAN_OPTIONS",
         ] {
             assert_eq!(environment.get(name), None);
         }
@@ -371,6 +397,23 @@ mod tests {
             let affinity = environment.get("KMP_AFFINITY");
             assert!(affinity.is_none_or(|value| value != AFFINITY), "{entry}");
         }
+    }
+
+    #[test]
+    fn the_address_sanitizer_does_not_mind_the_shim_unless_the_user_wants_it_to() {
+        let options = |entries: &[&str]| {
+            let environment = set(wishes(TeamMode::Fixed, ""), &granted(), &users(entries));
+            let value = environment.get("ASAN_OPTIONS").unwrap();
+            value.to_str().unwrap().to_owned()
+        };
+        assert_eq!(options(&[]), "verify_asan_link_order=0");
+        assert_eq!(options(&["ASAN_OPTIONS="]), "verify_asan_link_order=0");
+        assert_eq!(
+            options(&["ASAN_OPTIONS=detect_leaks=0"]),
+            "detect_leaks=0:verify_asan_link_order=0"
+        );
+        let own = "a=1:verify_asan_link_order=1";
+        assert_eq!(options(&[&format!("ASAN_OPTIONS={own}")]), own);
     }
 
     #[test]
@@ -447,6 +490,7 @@ mod tests {
                 "KMP_BLOCKTIME=1",
                 "KMP_AFFINITY=disabled",
                 "OMP_TOOL_LIBRARIES=/l/s.so",
+                "ASAN_OPTIONS=verify_asan_link_order=0",
                 "MAPPER_PAGE=/proc/7/fd/5",
                 "MAPPER_TOKEN=00ff",
                 "MAPPER_TEAMS=follow",

@@ -1,8 +1,8 @@
 //! The sequence: find the program, get a place for it, let it run, exit as it did.
 
 use crate::arguments::{self, Parsed, Purpose, Reporting, Wishes, WithoutDaemon};
-use crate::catalogue::Catalogue;
-use crate::check_teams::Check;
+use crate::catalogue::{Advice, Catalogue};
+use crate::check_teams::{Check, Verdict};
 use crate::child::WaitingChild;
 use crate::descriptors;
 use crate::environment::{self, Assignment, Environment, Granted, Runtime, TeamWishes};
@@ -33,6 +33,9 @@ use std::time::{Duration, Instant};
 /// How long a daemon may take for an answer. It gathers arrivals for some milliseconds; anything
 /// like this means that it is stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The exit status of `--check-teams` for a program that goes wrong in every mode.
+const NO_MODE_IS_SAFE: u8 = 1;
 
 /// Everything `mapper-launch` does. Returns what to exit with.
 #[must_use]
@@ -71,10 +74,19 @@ fn try_run(started: StartedWith) -> Result<u8, Failure> {
         return check_teams(&wishes, &program, &environment);
     }
     if wishes.teams_asked == TeamsAsked::Auto
-        && let Some(teams) = recorded_teams(&wishes, &program, &environment)
+        && let Some(advice) = recorded(&wishes, &program, &environment)
     {
-        wishes.spec.teams = teams;
         wishes.teams_asked = TeamsAsked::FromCatalogue;
+        match advice {
+            Advice::Teams(teams) => wishes.spec.teams = teams,
+            Advice::NoRuntime => {
+                say(&format!(
+                    "teams auto: {} went wrong in every mode when it was checked; without the runtime interface, as by --no-runtime",
+                    program.path().display()
+                ));
+                wishes.runtime = RuntimeChoice::Off;
+            }
+        }
     }
     if wishes.memory == MemoryPolicy::Interleave {
         memory::interleave()?;
@@ -95,16 +107,12 @@ fn catalogue(environment: &Environment) -> Option<Catalogue> {
     Catalogue::of_user(environment.get("XDG_STATE_HOME"), environment.get("HOME"))
 }
 
-/// The team mode that the user's catalogue says, if it knows the program.
-fn recorded_teams(
-    wishes: &Wishes,
-    program: &Program,
-    environment: &Environment,
-) -> Option<TeamMode> {
+/// What the user's catalogue says, if it knows the program.
+fn recorded(wishes: &Wishes, program: &Program, environment: &Environment) -> Option<Advice> {
     let arguments = wishes.command.get(1..).unwrap_or_default();
     let identity = Identity::of(program.path(), arguments).ok()?;
     match catalogue(environment)?.find(&identity) {
-        Ok(entry) => Some(entry?.fastest),
+        Ok(entry) => Some(entry?.advice()),
         Err(damaged) => {
             say(&format!("warning: teams auto: {damaged}"));
             None
@@ -135,8 +143,10 @@ fn check_teams(
         schedule: wishes.schedule,
         cpus: wishes.spec.cpus,
     };
-    check.run()?;
-    Ok(0)
+    Ok(match check.run()? {
+        Verdict::SomeModeIsSafe => 0,
+        Verdict::NoModeIsSafe => NO_MODE_IS_SAFE,
+    })
 }
 
 /// Fails, or warns and lets the program run unmanaged, as the user wanted.

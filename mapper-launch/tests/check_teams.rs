@@ -124,6 +124,32 @@ fn auto_uses_the_fastest_safe_mode_of_this_very_program() {
 }
 
 #[test]
+fn a_program_that_goes_wrong_in_every_mode_is_told_so_and_auto_leaves_its_runtime_alone() {
+    let bench = Bench::new();
+    let script = bench.script(r#"[ -n "$MAPPER_TEAMS" ] && exit 3; echo "plain ${LD_PRELOAD:-}""#);
+    let outcome = bench.check(&script);
+    assert_eq!(told(outcome.status), "exit 1", "{}", outcome.stderr);
+    let said = outcome.stdout;
+    assert!(said.contains("fixed    not safe: exit status 3"), "{said}");
+    assert!(
+        said.contains("no mode is safe: run it with --no-runtime"),
+        "{said}"
+    );
+    let socket = bench.stage.socket();
+    let mut launch = bench.launch();
+    launch.args(["--teams", "auto", "--socket"]).arg(socket);
+    let outcome = run(launch.arg("--").arg(&script));
+    assert_eq!(outcome.stdout, "plain \n", "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("went wrong in every mode"),
+        "{}",
+        outcome.stderr
+    );
+    let asked = format!("{:?}", bench.stage.daemon().seen());
+    assert!(asked.contains("runtime: Off"), "{asked}");
+}
+
+#[test]
 fn a_program_that_prints_without_end_is_judged_by_its_status_and_fills_no_memory() {
     let bench = Bench::new();
     let script = bench.script("head -c 70000000 /dev/zero; [ \"$MAPPER_TEAMS\" != follow ]");
@@ -168,7 +194,18 @@ fn modes_asked_for(stage: &Stage) -> Vec<TeamMode> {
 /// Checks a program of gcc's with the shim itself; returns what was said, and what a launch with
 /// `--teams auto` printed.
 fn checked_and_launched(bench: &Bench, source: &str) -> (String, String) {
-    let program = support::compiled(source, source.trim_end_matches(".c"), &["-fopenmp"]);
+    let name = source.trim_end_matches(".c");
+    checked_and_launched_as(bench, source, name, &["-fopenmp"])
+}
+
+/// The same of a program of that name, compiled with these flags.
+fn checked_and_launched_as(
+    bench: &Bench,
+    source: &str,
+    name: &str,
+    flags: &[&str],
+) -> (String, String) {
+    let program = support::compiled(source, name, flags);
     let with_shim = || {
         let mut launch = bench.stage.bare(LAUNCHER);
         launch
@@ -201,6 +238,15 @@ fn a_program_that_stores_its_team_size_is_not_safe_to_follow_and_auto_keeps_off_
     // By time alone it would be the best: it leaves out work.
     assert_ne!(modes_asked_for(&bench.stage), [TeamMode::Follow], "{said}");
     assert_eq!(printed, "right\n");
+}
+
+#[test]
+fn a_program_with_the_address_sanitizer_runs_as_any_other() {
+    let bench = Bench::new();
+    let flags = ["-fopenmp", "-fsanitize=address"];
+    let (said, printed) = checked_and_launched_as(&bench, "with_tasks.c", "with_sanitizer", &flags);
+    assert!(said.contains("fixed    safe"), "{said}");
+    assert_eq!(printed, "400\n");
 }
 
 #[test]

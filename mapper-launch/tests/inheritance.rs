@@ -198,6 +198,7 @@ fn the_environment_gains_what_openmp_and_the_shim_need() {
     assert_eq!(found["MAPPER_TOKEN"], "00c0ffee00c0ffee");
     assert_eq!(found["MAPPER_TEAMS"], "follow");
     assert_eq!(found["OMP_TOOL_LIBRARIES"], shim);
+    assert_eq!(found["ASAN_OPTIONS"], "verify_asan_link_order=0");
     let ours = |name: &String| {
         [
             "OMP_NUM_THREADS",
@@ -207,6 +208,7 @@ fn the_environment_gains_what_openmp_and_the_shim_need() {
             "KMP_AFFINITY",
             "LD_PRELOAD",
             "OMP_TOOL_LIBRARIES",
+            "ASAN_OPTIONS",
             "MAPPER_PAGE",
             "MAPPER_TOKEN",
             "MAPPER_TEAMS",
@@ -260,6 +262,7 @@ fn without_the_runtime_interface_there_is_neither_page_nor_shim() {
     for name in [
         "LD_PRELOAD",
         "OMP_TOOL_LIBRARIES",
+        "ASAN_OPTIONS",
         "MAPPER_PAGE",
         "MAPPER_TOKEN",
         "MAPPER_TEAMS",

@@ -28,7 +28,7 @@ struct mapper_allocation {
     uint64_t node_mask;  /* their NUMA nodes, bit n for node n */
 };
 
-/* 1 if mapper manages this program, else 0. */
+/* 1 if mapper manages this program and speaks to it, else 0: not when it was started by mapper-launch --no-runtime. */
 int mapper_is_managed(void);
 
 /* How many CPUs the program has now; 0 when not managed. */

@@ -6,7 +6,8 @@
 //! plainly every time, and printed the same. If it does not print the same twice by itself, only the
 //! exit status is compared, and that is said; so it is where it prints more than can be kept. Of the safe modes the *fastest* is the one with the
 //! shortest run on one CPU, if it is faster than those before it by more than [`WORTH`]. All of them start with as many threads as there
-//! are CPUs: what counts is how they fare when CPUs are taken from them.
+//! are CPUs: what counts is how they fare when CPUs are taken from them. If none is safe, the program is to run
+//! without the runtime interface.
 //!
 //! A program that fails by itself, or starts no parallel region, was most likely called in a wrong way.
 //! Nothing is said of it then, and what was recorded before stays.
@@ -26,7 +27,7 @@ use anyhow::Context;
 use mapper_control::schema::{Schedule, Threads};
 use mapper_model::{CpuRange, TeamMode};
 
-use crate::catalogue::{Catalogue, Entry};
+use crate::catalogue::{Advice, Catalogue, Entry};
 use crate::environment::Environment;
 use crate::identity::Identity;
 use mapper_abi::stand_in::Allocations;
@@ -70,6 +71,13 @@ pub(crate) struct Check<'a> {
     pub(crate) schedule: Option<Schedule>,
     /// `--min-cpus`, `--max-cpus`.
     pub(crate) cpus: CpuRange,
+}
+
+/// What came of all modes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    SomeModeIsSafe,
+    NoModeIsSafe,
 }
 
 /// What came of a mode.
@@ -146,7 +154,7 @@ impl fmt::Display for Compared {
 
 impl Check<'_> {
     /// Runs the program in all modes, tells and records what came of it.
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<Verdict> {
         let arguments = self.command.get(1..).unwrap_or_default();
         let identity = Identity::of(self.program, arguments)?;
         let plain = self.plain()?;
@@ -169,18 +177,29 @@ impl Check<'_> {
             .collect();
         let fastest = fastest(&findings);
         let words = self.command.iter();
-        let file = self.catalogue.record(Entry {
+        let entry = Entry {
             identity,
             command: words
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect(),
             safe,
             fastest,
-        })?;
-        tell(&format!(
-            "--teams auto will use {fastest} (recorded in {})",
-            file.display()
-        ))
+        };
+        let advice = entry.advice();
+        let file = self.catalogue.record(entry)?;
+        let recorded = format!("(recorded in {})", file.display());
+        match advice {
+            Advice::Teams(teams) => {
+                tell(&format!("--teams auto will use {teams} {recorded}"))?;
+                Ok(Verdict::SomeModeIsSafe)
+            }
+            Advice::NoRuntime => {
+                tell(&format!(
+                    "no mode is safe: run it with --no-runtime, as --teams auto will {recorded}"
+                ))?;
+                Ok(Verdict::NoModeIsSafe)
+            }
+        }
     }
 
     fn trial(&self, limit: Duration) -> anyhow::Result<Trial<'_>> {

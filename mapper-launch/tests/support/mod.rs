@@ -77,7 +77,7 @@ impl Stage {
         command.args(["--default-signal=HUP,INT,QUIT", program]);
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            let meddles = ["OMP_", "GOMP_", "KMP_", "MAPPER_", "LD_"];
+            let meddles = ["OMP_", "GOMP_", "KMP_", "MAPPER_", "LD_", "ASAN_"];
             if meddles.iter().any(|start| text.starts_with(start)) {
                 command.env_remove(&name);
             }

@@ -63,7 +63,8 @@ pub(crate) struct Args {
         long,
         value_name = "CC,…",
         value_delimiter = ',',
-        default_value = "gcc,clang"
+        default_value = "gcc,clang",
+        value_parser = clap::builder::NonEmptyStringValueParser::new()
     )]
     cc: Vec<String>,
 
@@ -81,7 +82,7 @@ pub(crate) struct Args {
     schedule: LoopSchedule,
 
     /// Programs at a time [default: as many as CPUs]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     jobs: Option<NonZeroUsize>,
 
     /// Write everything that was found to this file
@@ -211,9 +212,23 @@ fn enough_were_virtual(report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse()
+        .map_err(|_| "not a number of programs from 1 on".to_owned())
+}
+
 fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
     let own_suite = workspace::root().join("omp-shim/tests/conformance");
     let folder = args.dir.as_deref().unwrap_or(&own_suite);
+    anyhow::ensure!(
+        folder.is_dir(),
+        "{}: {}",
+        folder.display(),
+        match folder.exists() {
+            true => "not a folder; give the folder, and one program of it by --program FILE",
+            false => "no such folder; give one with OpenMP programs, or none for the project's own",
+        }
+    );
     let mut sources = programs::find(folder)?;
     if let Some(wanted) = &args.program {
         let wanted = Path::new(wanted);
