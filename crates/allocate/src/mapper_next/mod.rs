@@ -196,8 +196,8 @@ impl MapperNext {
         }
     }
 
-    /// Whether the threads of a program are to be on one node as soon as it has no more CPUs than that.
-    fn belongs_on_one_node(&self, learner: &Learner, split: &Split, region: u32) -> bool {
+    /// CPUs of a region, where the threads of a program are to be on one node as soon as it has no more than that.
+    fn together_within(&self, learner: &Learner, split: &Split, region: u32) -> Option<u32> {
         // Threads that wait for each other some gain by nearness only where they need no more CPUs.
         let few = split
             .points
@@ -208,13 +208,13 @@ impl MapperNext {
             Company::Near => few,
             Company::Together => true,
         };
-        near && self.rules.parts.brings_together()
+        Some(region).filter(|_| near && self.rules.parts.brings_together())
     }
 
-    fn outlook(&self, learner: &Learner, split: &Split, region: u32) -> Option<Outlook> {
-        let near = self.belongs_on_one_node(learner, split, region);
+    /// What is expected of a program whose threads are to be in a region of so many CPUs, or anywhere.
+    fn outlook(&self, split: &Split, region: Option<u32>) -> Option<Outlook> {
         let hints = Hints {
-            together_within: Some(region).filter(|_| near),
+            together_within: region,
             law: self.rules.parts.law(),
         };
         Outlook::new(split, hints, &self.rules.expected)
@@ -300,9 +300,12 @@ impl AllocationPolicy for MapperNext {
         let mut knowledge = Vec::with_capacity(entitled.len());
         let mut broken = false;
         let mut candidates = Vec::with_capacity(entitled.len());
+        let mut together_within = Vec::with_capacity(entitled.len());
         for (place, (learner, app)) in self.state.learners.iter().zip(snapshot.apps).enumerate() {
             let split = learner.split();
-            let outlook = self.outlook(learner, &split, region);
+            let together = self.together_within(learner, &split, region);
+            together_within.push(together);
+            let outlook = self.outlook(&split, together);
             let reference = split
                 .reference
                 .filter(|p| p.cpus == entitled[place].fair && self.rules.parts.refers())
@@ -386,15 +389,14 @@ impl AllocationPolicy for MapperNext {
             ledger.tell_transfers(&mut notes);
         }
 
-        let wants: Vec<Option<u32>> = self
-            .state
-            .learners
+        let wants: Vec<Option<u32>> = together_within
             .iter()
             .enumerate()
-            .map(|(place, learner)| {
-                let near = self.belongs_on_one_node(learner, &learner.split(), region);
-                Some(ledger.count(place))
-                    .filter(|count| near && *count <= region && !stage.is_fair())
+            .map(|(place, together)| {
+                let count = ledger.count(place);
+                together
+                    .filter(|region| count <= *region && !stage.is_fair())
+                    .map(|_| count)
             })
             .collect();
         let nodes = regions::nodes(snapshot, &wants);
