@@ -142,6 +142,7 @@ impl Runner<'_> {
         command
             .env("LD_PRELOAD", &self.machine.shim)
             .env("OMP_TOOL_LIBRARIES", &self.machine.shim)
+            .env("ASAN_OPTIONS", "verify_asan_link_order=0")
             .envs(daemon.environment());
         if self.machine.schedule == LoopSchedule::Adaptive {
             command.env("MAPPER_SCHEDULE", "adaptive");
