@@ -26,6 +26,7 @@
 //! | `progress` | counting chunks and regions |
 //! | `attachment` | the page shared with the daemon: found, mapped, forked, given back |
 //! | `runtime`, `symbols`, `elf` | which real function a call is meant for |
+//! | `by_handle` | functions that the program looks up by a handle, past the shim |
 //! | `thread_state` | what the shim knows about the calling thread |
 //! | `environment` | the variables read, and what they say about waiting |
 //!
@@ -35,7 +36,7 @@
 //! nothing against it. Without a page, or with one that is not believed, every call passes through.
 //!
 //! *Invariants.* The library has no constructor of its own: a program that never calls OpenMP runs
-//! no instruction of it but those that `dlopen`, `sched_yield` and `__errno_location` take on their way to the
+//! no instruction of it but those that `dlopen`, `dlsym`, `sched_yield` and `__errno_location` take on their way to the
 //! C library's. For the same reason the page is looked for at the first OpenMP call, not at
 //! start; what that needs (the environment, `/proc`) is still there then. Once a thread has made its
 //! first call, there is neither allocation nor lock nor system call on its way through the shim (the
@@ -68,6 +69,7 @@ compile_error!("libmapper_omp supports x86_64 Linux only: its entry stubs are wr
 
 mod adaptive_schedule;
 mod attachment;
+mod by_handle;
 mod crew;
 mod crew_place;
 mod degree;

@@ -25,6 +25,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use mapper_abi::TeamsOff;
 
 use crate::attachment;
+use crate::by_handle;
 use crate::elf::{self, Module};
 use crate::environment;
 use crate::ompt_abi::Data;
@@ -242,7 +243,7 @@ impl Sizing {
     /// Whether the program may refuse teams that are smaller than it asked for.
     fn program_insists(&self) -> bool {
         let seen = self.modules_seen.load(Ordering::Relaxed);
-        if seen == u64::MAX {
+        if seen == u64::MAX || by_handle::may_set_dynamic() {
             return true;
         }
         // Before the look: what is added during it is looked at once more.

@@ -16,6 +16,7 @@ use mapper_abi::layout::ThreadSlot;
 use mapper_abi::{SlotClaim, SlotSharing, TeamsOff};
 
 use crate::attachment;
+use crate::by_handle;
 use crate::crew_place::Known;
 use crate::degree::Sizes;
 use crate::progress;
@@ -383,7 +384,7 @@ fn exactness(thread: &ThreadState) -> Option<TeamsOff> {
     } else if DYNAMIC_IS_OFF.load(Ordering::Relaxed) {
         Some(TeamsOff::SetDynamic)
     } else {
-        None
+        by_handle::exactness()
     }
 }
 

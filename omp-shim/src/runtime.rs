@@ -32,6 +32,7 @@ use std::io::Write as _;
 
 use mapper_abi::Runtimes;
 
+use crate::by_handle;
 use crate::degree::Sizes;
 use crate::elf::{self, Module};
 use crate::libgomp_spin;
@@ -50,7 +51,7 @@ pub(crate) enum Family {
 
 impl Family {
     /// A function by which a runtime that offers the family is recognised.
-    const fn mark(self) -> Symbol {
+    pub(crate) const fn mark(self) -> Symbol {
         match self {
             Self::Gomp => Symbol::GOMP_parallel,
             Self::Kmpc => Symbol::__kmpc_fork_call,
@@ -248,12 +249,12 @@ enum Scope {
 
 impl Scope {
     fn find(self, name: &CStr) -> *mut c_void {
-        let handle = match self {
-            Self::Global => libc::RTLD_NEXT,
-            Self::Library(handle) => handle,
-        };
-        // SAFETY: the handle is a special one or one of `dlopen`; `name` is a C string.
-        unsafe { libc::dlsym(handle, name.as_ptr()) }
+        match self {
+            // SAFETY: the handle is a special one; `name` is a C string.
+            Self::Global => unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) },
+            // SAFETY: the handle is one of `dlopen`.
+            Self::Library(handle) => unsafe { by_handle::look_up(handle, name) },
+        }
     }
 
     fn query(self, symbol: Symbol) -> Option<Query> {
@@ -326,6 +327,12 @@ pub(crate) fn of_known_caller(thread: &ThreadState, address: usize) -> Option<&'
         return thread.route_runtime.get();
     }
     None
+}
+
+/// The runtime for all callers, if there is one; decided here if it has not been before.
+pub(crate) fn sole() -> Option<&'static Runtime> {
+    // SAFETY: only leaked boxes are stored there.
+    unsafe { SOLE.load(Ordering::Acquire).as_ref() }.or_else(sole_runtime)
 }
 
 /// Whether one runtime serves all callers.

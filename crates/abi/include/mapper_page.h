@@ -115,6 +115,10 @@
 // Value of `teams_off`: virtual teams were given up, for the thread that watches over them failed.
 #define MAPPER_TEAMS_OFF_UNWATCHED 19
 
+// Value of `teams_off`: teams are not virtual, for the program looks up functions of the runtime by a handle of its
+// library.
+#define MAPPER_TEAMS_OFF_BY_HANDLE 20
+
 // Value of `progress_kind`: the application reports work done.
 #define MAPPER_PROGRESS_WORK 1
 

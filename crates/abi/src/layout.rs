@@ -95,6 +95,9 @@ pub const TEAMS_OFF_TOO_LARGE: u32 = 17;
 pub const TEAMS_OFF_OBSERVED: u32 = 18;
 /// Value of `teams_off`: virtual teams were given up, for the thread that watches over them failed.
 pub const TEAMS_OFF_UNWATCHED: u32 = 19;
+/// Value of `teams_off`: teams are not virtual, for the program looks up functions of the runtime by a handle of its
+/// library.
+pub const TEAMS_OFF_BY_HANDLE: u32 = 20;
 
 /// Value of `progress_kind`: the application reports work done.
 pub const PROGRESS_WORK: u32 = 1;

@@ -82,6 +82,8 @@ pub enum TeamsOff {
     Observed = layout::TEAMS_OFF_OBSERVED,
     /// The shim's thread that watches over virtual teams failed; they were given up.
     Unwatched = layout::TEAMS_OFF_UNWATCHED,
+    /// The program looks up functions of the runtime's by a handle of its library, past the shim.
+    ByHandle = layout::TEAMS_OFF_BY_HANDLE,
 }
 
 impl TeamsOff {
@@ -108,6 +110,7 @@ impl TeamsOff {
             layout::TEAMS_OFF_TOO_LARGE => Some(Self::TooLarge),
             layout::TEAMS_OFF_OBSERVED => Some(Self::Observed),
             layout::TEAMS_OFF_UNWATCHED => Some(Self::Unwatched),
+            layout::TEAMS_OFF_BY_HANDLE => Some(Self::ByHandle),
             _ => None,
         }
     }
@@ -156,6 +159,10 @@ impl fmt::Display for TeamsOff {
             Self::Unwatched => {
                 "teams are not virtual any more: mapper's thread in the program that watches over them failed, \
                  which is a mistake of mapper's; please report what the program wrote to its standard error"
+            }
+            Self::ByHandle => {
+                "teams are not virtual: it looks up functions of the OpenMP runtime by a handle of the library \
+                 (dlsym, ctypes), where mapper cannot come between"
             }
             Self::Stalled => {
                 "teams are not virtual any more: its threads wait for one another without OpenMP, or sleep or \

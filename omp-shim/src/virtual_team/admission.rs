@@ -25,7 +25,7 @@ use mapper_abi::TeamsOff;
 use super::storage::{self, Storage};
 use super::{kernel, preserved, thread_pointer};
 use crate::shield::shielded;
-use crate::{attachment, elf, environment, region, runtime, thread_state};
+use crate::{attachment, by_handle, elf, environment, region, runtime, thread_state};
 
 /// What is known.
 static VERDICT: AtomicU32 = AtomicU32::new(UNKNOWN);
@@ -71,7 +71,7 @@ fn examine() -> bool {
     }
     // Before the look: what is added during it is looked at once more.
     let modules = elf::modules_added();
-    let is_known = modules == MODULES_SEEN.load(Ordering::Relaxed);
+    let is_known = modules == MODULES_SEEN.load(Ordering::Relaxed) && !by_handle::concerns_teams();
     if is_known && VERDICT.load(Ordering::Relaxed) == GRANTED {
         return true;
     }
@@ -99,6 +99,9 @@ fn obstacle() -> Option<TeamsOff> {
     thread_pointer::prepare();
     if kernel::has_shadow_stack() || !kernel::register_memory_barrier() {
         return Some(TeamsOff::Platform);
+    }
+    if by_handle::concerns_teams() {
+        return Some(TeamsOff::ByHandle);
     }
     let is_list = environment::text(c"OMP_NUM_THREADS").is_some_and(|text| text.contains(','));
     if is_list {
@@ -178,6 +181,16 @@ const SCHEDULES: [&str; 8] = [
     "nonmonotonic_runtime",
     "maybe_nonmonotonic_runtime",
 ];
+
+/// Whether the function of this name is one that virtual teams do not serve.
+pub(crate) fn is_unserved(name: &str) -> bool {
+    judge(name.as_bytes()).is_some()
+}
+
+/// A function has been looked up that virtual teams cannot come before; looked at before the next region.
+pub(crate) fn note_lookup() {
+    MODULES_CHANGED.store(true, Ordering::SeqCst);
+}
 
 /// What importing a function of this name says.
 fn judge(name: &[u8]) -> Option<TeamsOff> {

@@ -4,15 +4,18 @@
 //! begins the region. The members of a virtual team are no team for the runtime: each is, as far as
 //! it knows, a thread of its own with the settings from the environment.
 //!
-//! *Approach.* The pool's owner notes its settings when they may have changed (they change only by
-//! calls that the shim sees); a member that holds older ones takes them over before it begins a
-//! region. What a member sets within a region is forgotten at its end, as OpenMP wants.
+//! *Approach.* The pool's owner notes its settings when they may have changed; a member that holds older ones
+//! takes them over before it begins a region. What a member sets within a region is forgotten at its end, as OpenMP
+//! wants. Settings change by calls that the shim sees, unless the program has looked up the runtime's own functions
+//! ([`crate::by_handle`]). From then on what was noted is compared with what the runtime says, by the owner before
+//! and after each region and by every member when it begins.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 use super::member::Member;
 use super::team;
+use crate::by_handle;
 use crate::environment;
 use crate::runtime::Runtime;
 use crate::symbols::Symbol;
@@ -110,6 +113,9 @@ pub(super) struct Sizes {
 /// Those in force for the calling thread, the pool's owner, outside regions.
 #[inline]
 pub(super) fn sizes(runtime: &'static Runtime) -> Sizes {
+    if by_handle::may_set() && differs_from_noted(runtime) {
+        forget();
+    }
     let noted = NOTED_VERSION.load(Ordering::Relaxed) == VERSION.load(Ordering::Relaxed)
         && NOTED_RUNTIME.load(Ordering::Relaxed) == core::ptr::from_ref(runtime) as usize;
     if !noted {
@@ -140,6 +146,31 @@ fn note(runtime: &'static Runtime) {
     CHUNK.store(schedule.chunk, Ordering::Relaxed);
     NOTED_RUNTIME.store(core::ptr::from_ref(runtime) as usize, Ordering::Relaxed);
     NOTED_VERSION.store(version, Ordering::Relaxed);
+}
+
+/// Whether the calling thread has other settings than those that were noted.
+#[cold]
+fn differs_from_noted(runtime: &Runtime) -> bool {
+    let schedule = run_schedule(runtime);
+    [
+        (get(runtime, Symbol::omp_get_max_threads), &TEAM_SIZE),
+        (get(runtime, Symbol::omp_get_dynamic), &DYNAMIC),
+        (
+            get(runtime, Symbol::omp_get_max_active_levels),
+            &ACTIVE_LEVELS,
+        ),
+        (schedule.kind, &SCHEDULE),
+        (schedule.chunk, &CHUNK),
+    ]
+    .into_iter()
+    .any(|(now, noted)| now != noted.load(Ordering::Relaxed))
+}
+
+/// Whether the calling thread, in a virtual region, may have settings that were made past the shim and are not those
+/// of the thread that began the region.
+#[inline]
+fn has_strayed() -> bool {
+    by_handle::may_set() && team::runtime().is_some_and(differs_from_noted)
 }
 
 /// How many levels of regions may have more than one thread, for the calling thread.
@@ -187,15 +218,15 @@ pub(super) fn adopt(member: &Member) {
     let seen = member.id == 0
         || (member.settings_seen.load(Ordering::Relaxed) == version
             && member.settings_runtime.load(Ordering::Relaxed) == runtime);
-    if !seen {
+    if !seen || (member.id != 0 && has_strayed()) {
         restore(member);
     }
 }
 
-/// Member 0 has changed a setting within the region that ends.
+/// Member 0, which is the calling thread, has changed a setting within the region that ends.
 #[inline]
 pub(super) fn take_dirty() -> bool {
-    DIRTY.load(Ordering::Relaxed) && DIRTY.swap(false, Ordering::Relaxed)
+    (DIRTY.load(Ordering::Relaxed) && DIRTY.swap(false, Ordering::Relaxed)) || has_strayed()
 }
 
 /// Sets what the pool's owner had when the region began.

@@ -54,12 +54,14 @@ use core::cell::Cell;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use admission::{is_unserved, note_lookup};
 pub(crate) use credentials::look_up as look_up_credentials;
 pub(crate) use liveness::{Preemptions, preemptions};
 pub(crate) use member::Member;
 pub(crate) use storage::Storage;
 use team::Life;
 pub(crate) use team::{Region, after_fork_in_child, begin, count_parked, end, owner_ends};
+pub(crate) use unserved::refuse_lookup;
 
 use crate::attachment;
 use crate::libgomp_regions::Body;
@@ -121,6 +123,11 @@ pub(crate) struct Plan {
 #[inline(always)]
 pub(crate) fn is_within(thread: &ThreadState) -> bool {
     thread.member.get().or(thread.outer.get()).is_some()
+}
+
+/// Whether `function` is what the present region's runtime has for `symbol`.
+pub(crate) fn is_function_of_teams(symbol: Symbol, function: *mut c_void) -> bool {
+    team::runtime().is_some_and(|teams| teams.function(symbol) == function)
 }
 
 /// Whether a call of `symbol` that goes to `runtime` goes where the present region would have run.

@@ -20,12 +20,28 @@ use crate::symbols::Symbol;
 /// go on would be to get it wrong.
 #[cold]
 pub(super) fn refuse(symbol: Symbol) -> ! {
+    end(
+        symbol,
+        "is not served by virtual teams, and the library that calls it was loaded within a parallel region",
+    )
+}
+
+/// Ends the program: a member looked up the function by a handle, and would be told wrong by it.
+#[cold]
+pub(crate) fn refuse_lookup(symbol: Symbol) -> ! {
+    end(
+        symbol,
+        "is looked up by a handle of its library within the parallel region of a virtual team, in a process with \
+         several OpenMP runtimes",
+    )
+}
+
+fn end(symbol: Symbol, why: &str) -> ! {
     let _ = shielded(|| {
         let name = symbol.name().to_string_lossy();
         writeln!(
             std::io::stderr(),
-            "libmapper_omp: {name} is not served by virtual teams, and the library that calls it was \
-             loaded within a parallel region; start the program with --teams fixed"
+            "libmapper_omp: {name} {why}; start the program with --teams fixed"
         )
         .ok()
     });
