@@ -54,6 +54,10 @@ impl Catalogue {
     /// Adds the applications of a file, which is written like the presets.
     pub(super) fn add_apps(&mut self, path: &Path) -> anyhow::Result<()> {
         let own = own(path, "applications", "apps", presets::read_apps)?;
+        for name in own.keys() {
+            check_name(name)
+                .with_context(|| format!("read applications from {}", path.display()))?;
+        }
         self.apps.extend(own);
         Ok(())
     }
@@ -84,6 +88,25 @@ impl Catalogue {
     pub(super) const fn digests(&self) -> &Digests {
         &self.digests
     }
+}
+
+/// Refuses a name that no mix and no `--set` could tell from something else.
+fn check_name(name: &str) -> anyhow::Result<()> {
+    let parts_mixes = |c: char| c == ',' || c == '@' || c == '.' || c.is_whitespace();
+    if name.is_empty() || name.contains(parts_mixes) {
+        bail!(
+            "application {name:?} cannot be named in a mix: give it a name without commas, dots, @ and spaces"
+        );
+    }
+    if name.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+        bail!(
+            "application {name:?} cannot be told from a number of threads: give it a name that begins with a letter"
+        );
+    }
+    if ["app", "machine"].contains(&name) {
+        bail!("application {name:?} cannot be told from what --set calls so: give it another name");
+    }
+    Ok(())
 }
 
 /// What a file of the user's has, which is written like a file of presets.
@@ -221,6 +244,23 @@ mod tests {
         let none = presets.replacen("sockets = 4", "sockets = 0", 1);
         let told = refused(&none, Catalogue::add_machines);
         assert!(told.contains("\"hsw80\": sockets is 0"), "{told}");
+    }
+
+    #[test]
+    fn a_program_that_could_not_be_named_is_refused_and_no_preset_is_one() {
+        let presets = include_str!("../../../crates/sim/presets/apps.toml");
+        let entry = presets.split("\n[BSGD]").next().unwrap();
+        for name in ["a b", "a,b", "a@1", "a.2", "2a", "-a", "app", "machine", ""] {
+            let own = entry.replacen("[SGD]", &format!("[{name:?}]"), 1);
+            let told = refused(&own, Catalogue::add_apps);
+            assert!(
+                told.contains(&format!("application {name:?} cannot be")),
+                "{told}"
+            );
+        }
+        for name in Catalogue::presets().unwrap().apps.keys() {
+            check_name(name).unwrap();
+        }
     }
 
     #[test]

@@ -59,6 +59,9 @@ pub(super) fn suite(table: &SuiteTable) -> String {
             counted(table.incomplete, "mix")
         );
     }
+    if let Some(told) = table.without_mean_told() {
+        let _ = writeln!(out, "{told}");
+    }
     out
 }
 

@@ -87,6 +87,7 @@ pub(super) fn planned(suite: &Suite, seeds: usize) -> PlannedSuite {
     PlannedSuite {
         suite: suite.clone(),
         promised: 0.85,
+        cpus: 80,
         mixes: mixes.collect(),
     }
 }

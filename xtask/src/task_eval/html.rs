@@ -28,7 +28,6 @@ pub(super) struct Report<'a> {
     pub(super) protocol_sha256: &'a str,
     /// What deciding may cost this project's policies, in words.
     pub(super) budget: Option<&'a str>,
-    pub(super) cpus: &'a dyn Fn(&str) -> u32,
     pub(super) left_out: usize,
 }
 
@@ -73,7 +72,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     standings(&mut html, report.standings);
     validity(&mut html, report.validity);
     for table in report.tables {
-        suite(&mut html, table, (report.cpus)(&table.suite.machine));
+        suite(&mut html, table);
     }
     method(&mut html);
     html.push_str(html_report::END);
@@ -213,7 +212,7 @@ fn validity(html: &mut String, findings: &[Finding]) {
     html.push_str("</tbody></table></div>");
 }
 
-fn suite(html: &mut String, table: &SuiteTable, cpus: u32) {
+fn suite(html: &mut String, table: &SuiteTable) {
     let suite = &table.suite;
     let _ = write!(
         html,
@@ -255,6 +254,9 @@ fn suite(html: &mut String, table: &SuiteTable, cpus: u32) {
         );
     }
     html.push_str("</tbody></table></div>");
+    if let Some(told) = table.without_mean_told() {
+        let _ = write!(html, "<p class=\"caution\">{}.</p>", escaped(&told));
+    }
     if !table.mixes.is_empty() {
         // The first one stands below the table of policies, which has the colours.
         for (at, svg) in plot::speeds(table).iter().enumerate() {
@@ -271,7 +273,7 @@ fn suite(html: &mut String, table: &SuiteTable, cpus: u32) {
     }
     further(html, table);
     reallocation(html, table);
-    timelines(html, table, cpus);
+    timelines(html, table);
 }
 
 /// Which policy has which colour.
@@ -285,7 +287,7 @@ fn legend(table: &SuiteTable) -> String {
 }
 
 /// Who held CPUs when, for the first mix and the one with the most programs.
-fn timelines(html: &mut String, table: &SuiteTable, cpus: u32) {
+fn timelines(html: &mut String, table: &SuiteTable) {
     let mut shown: Vec<&MixRow> = table.mixes.first().into_iter().collect();
     let largest = table
         .mixes
@@ -325,7 +327,7 @@ fn timelines(html: &mut String, table: &SuiteTable, cpus: u32) {
                 title: policy,
                 apps: &apps,
                 held: &cell.timeline,
-                cpus,
+                cpus: table.cpus,
                 until_s: cell.elapsed_s.min(TIMELINE_S),
             });
             let _ = write!(figures, "<figure>{svg}</figure>");
@@ -463,7 +465,6 @@ mod tests {
             protocol_version: 1,
             protocol_sha256: "0123456789abcdef0123",
             budget: Some("deciding costs < 2 %"),
-            cpus: &|_| 80,
             left_out: 3,
         });
         let options = roxmltree::ParsingOptions {
@@ -483,7 +484,7 @@ mod tests {
         let suite = examples::suite("s", &names, &["linux", "mapper"]);
         let table = examples::table_of(&suite, &|_, _| 1.0);
         let mut html = String::new();
-        super::suite(&mut html, &table, 80);
+        super::suite(&mut html, &table);
         let plots = html.matches("class=\"bars\"").count();
         assert!(plots > 1);
         assert_eq!(html.matches("class=\"legend\"").count(), plots - 1);

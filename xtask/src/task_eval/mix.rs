@@ -3,6 +3,7 @@
 //! arrives 10 s after the beginning.
 
 use super::catalogue::Catalogue;
+use super::console::counted;
 use anyhow::{Context as _, bail};
 use mapper_sim::application::Elsewhere;
 use mapper_sim::{AppModel, Machine};
@@ -35,6 +36,8 @@ const ALONE: [&str; 5] = [
 pub(super) struct Member {
     /// Unique in the mix.
     pub(super) name: String,
+    /// Which program it is: `SGD` of the second `SGD` of a mix, which is named `SGD.2`.
+    pub(super) program: String,
     /// Threads it starts, where told.
     pub(super) threads: Option<u32>,
     /// What it does.
@@ -70,16 +73,15 @@ pub(super) fn parse(text: &str, catalogue: &Catalogue) -> anyhow::Result<Vec<Mem
             }
             None => (None, part),
         };
-        let (name, app) = find(name, catalogue).with_context(at)?;
-        let same = members
-            .iter()
-            .filter(|m| m.name == name || m.name.starts_with(&format!("{name}.")));
+        let (program, app) = find(name, catalogue).with_context(at)?;
+        let same = members.iter().filter(|m| m.program == program);
         let name = match same.count() {
-            0 => name,
-            others => format!("{name}.{}", others + 1),
+            0 => program.clone(),
+            others => format!("{program}.{}", others + 1),
         };
         members.push(Member {
             name,
+            program,
             threads,
             app,
             arrives_s,
@@ -105,21 +107,33 @@ fn threads(text: &str) -> anyhow::Result<u32> {
     }
 }
 
+/// The application that a name means: the one of just this name; else one whose name differs in capitals
+/// only; else what papers call so. A program of the user's is never taken for another that papers call so.
 fn find(name: &str, catalogue: &Catalogue) -> anyhow::Result<(String, AppModel)> {
-    let spelled = SPELLINGS
+    let own = |(name, app): (&String, &AppModel)| (name.clone(), app.clone());
+    if let Some(exact) = catalogue.apps.get_key_value(name) {
+        return Ok(own(exact));
+    }
+    let alike: Vec<_> = catalogue
+        .apps
         .iter()
-        .find(|(other, _)| other.eq_ignore_ascii_case(name));
-    let wanted = spelled.map_or(name, |(_, ours)| *ours);
-    let exact = catalogue.apps.get_key_value(wanted);
-    // KM and km are one program, but BS and bs might not be in a user's file.
-    let found = exact.or_else(|| {
-        catalogue
-            .apps
+        .filter(|(known, _)| known.eq_ignore_ascii_case(name))
+        .collect();
+    if let [one, other, ..] = alike[..] {
+        bail!(
+            "{name:?} may be {} or {}: write it in one of these ways",
+            one.0,
+            other.0
+        );
+    }
+    let spelled = || {
+        let spelled = SPELLINGS
             .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(wanted))
-    });
-    match found {
-        Some((name, app)) => Ok((name.clone(), app.clone())),
+            .find(|(other, _)| other.eq_ignore_ascii_case(name));
+        catalogue.apps.get_key_value(spelled?.1)
+    };
+    match alike.first().copied().or_else(spelled) {
+        Some(found) => Ok(own(found)),
         None => {
             let known: Vec<&str> = catalogue.apps.keys().map(String::as_str).collect();
             bail!(
@@ -140,9 +154,10 @@ pub(super) fn check(
     let contexts = machine.contexts();
     if members.len() > contexts as usize {
         bail!(
-            "mix {text:?} has {} programs, but {} only {contexts} CPUs: leave some out",
+            "mix {text:?} has {} programs, but {} only {}: leave some out",
             members.len(),
-            machine.name
+            machine.name,
+            counted(contexts as usize, "CPU")
         );
     }
     let sockets = machine.spec.sockets;
@@ -187,11 +202,12 @@ pub(super) fn check(
             .sum();
         if threads > contexts {
             bail!(
-                "mix {text:?} has {threads} threads, but {} only {contexts} CPUs, and {policy} \
-                 gives each thread its own: write fewer, like \"{} {}\"",
+                "mix {text:?} has {threads} threads, but {} only {}, and {policy} gives each thread \
+                 its own: write fewer, like \"{} {}\"",
                 machine.name,
+                counted(contexts as usize, "CPU"),
                 contexts / members.len().max(1) as u32,
-                members.first().map_or("SGD", |m| m.name.as_str())
+                members.first().map_or("SGD", |m| m.program.as_str())
             );
         }
     }
@@ -239,6 +255,35 @@ mod tests {
         let mix = parse("SGD, SGD, SGD", &catalogue()).unwrap();
         let names: Vec<_> = mix.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names, ["SGD", "SGD.2", "SGD.3"]);
+        assert!(mix.iter().all(|member| member.program == "SGD"));
+    }
+
+    #[test]
+    fn a_program_of_the_users_is_not_taken_for_what_papers_call_so() {
+        let mut catalogue = catalogue();
+        let named =
+            |catalogue: &Catalogue, text: &str| parse(text, catalogue).unwrap()[0].name.clone();
+        assert_eq!(named(&catalogue, "mem"), "MemBench");
+        let own = catalogue.apps["SGD"].clone();
+        for (_, papers_name) in SPELLINGS {
+            assert!(catalogue.apps.contains_key(papers_name), "{papers_name}");
+        }
+        for (spelling, _) in SPELLINGS {
+            catalogue.apps.insert(spelling.to_owned(), own.clone());
+            assert_eq!(named(&catalogue, spelling), spelling);
+            assert_eq!(named(&catalogue, &spelling.to_uppercase()), spelling);
+        }
+    }
+
+    #[test]
+    fn a_name_that_two_programs_have_but_for_capitals_is_refused_unless_it_is_one_of_theirs() {
+        let mut catalogue = catalogue();
+        let own = catalogue.apps["ALS"].clone();
+        catalogue.apps.insert("sgd".into(), own);
+        assert_eq!(parse("sgd", &catalogue).unwrap()[0].program, "sgd");
+        assert_eq!(parse("SGD", &catalogue).unwrap()[0].program, "SGD");
+        let told = format!("{:#}", parse("Sgd", &catalogue).unwrap_err());
+        assert!(told.contains("\"Sgd\" may be SGD or sgd"), "{told}");
     }
 
     #[test]

@@ -121,10 +121,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         file.write(&summary::summary(&evaluation)?)?;
     }
     if let Some(folder) = &args.out {
-        let cpus = |machine: &str| {
-            let spec = catalogue.machine(machine);
-            spec.map_or(1, |m| m.sockets * m.cores_per_socket * m.threads_per_core)
-        };
         let report = html::Report {
             tables: &tables,
             targets: &lines,
@@ -134,7 +130,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             protocol_version: protocol.version,
             protocol_sha256: &protocol.sha256,
             budget: budget.as_deref(),
-            cpus: &cpus,
             left_out,
         };
         write(&folder.join("eval.json"), &json)?;

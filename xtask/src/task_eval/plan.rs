@@ -22,6 +22,8 @@ pub(super) struct PlannedSuite {
     pub(super) suite: Suite,
     /// What every program is promised.
     pub(super) promised: f64,
+    /// Of the machine, as it is after all changes.
+    pub(super) cpus: u32,
     pub(super) mixes: Vec<PlannedMix>,
 }
 
@@ -34,6 +36,14 @@ pub(super) struct PlannedMix {
     pub(super) fair: Option<String>,
     /// What each program is related to when that is a run of its own.
     pub(super) alone: Vec<String>,
+}
+
+impl PlannedMix {
+    /// Of every run that it needs.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &String> {
+        let policies = self.policies.iter().flat_map(|(_, keys)| keys);
+        policies.chain(&self.fair).chain(&self.alone)
+    }
 }
 
 /// What an evaluation changes in the protocol.
@@ -70,7 +80,7 @@ impl Plan {
         let machine = catalogue
             .machine(&suite.machine)
             .with_context(|| format!("suite {}", suite.name))?;
-        let checked = Machine::new(&suite.machine, machine.clone())?;
+        let mut cpus = Machine::new(&suite.machine, machine.clone())?.contexts();
         for (at, name) in suite.policies.iter().enumerate() {
             if suite.policies[..at].contains(name) {
                 bail!(
@@ -111,10 +121,20 @@ impl Plan {
             for setting in &changes.settings {
                 setting.apply(&mut base)?;
             }
+            // As the settings have made it.
+            let machine = Machine::new(&suite.machine, base.machine.clone())?;
+            cpus = machine.contexts();
             let mut policies = Vec::new();
             for name in &suite.policies {
                 let policy = policies::find(name)?;
-                mix::check(&base.members, &checked, name, text)?;
+                let can = mix::check(&base.members, &machine, name, text);
+                match &*changes.settings {
+                    [] => can?,
+                    settings => {
+                        let settings: Vec<_> = settings.iter().map(Setting::to_string).collect();
+                        can.with_context(|| format!("with --set {}", settings.join(", ")))?;
+                    }
+                }
                 let interval_s = match policy.pace {
                     policies::Pace::Placement => protocol.placement_interval_s,
                     policies::Pace::Sections => protocol.section_interval_s,
@@ -183,6 +203,7 @@ impl Plan {
         self.suites.push(PlannedSuite {
             suite: suite.clone(),
             promised,
+            cpus,
             mixes,
         });
         Ok(())
@@ -537,6 +558,45 @@ mod tests {
             machine.contains("\"cray\"") && machine.contains("suite s"),
             "{machine}"
         );
+    }
+
+    #[test]
+    fn a_mix_that_fits_no_more_on_what_is_made_of_the_machine_is_refused_with_the_setting() {
+        let with = |set: &[&str]| Changes {
+            settings: set.iter().map(|set| set.parse().unwrap()).collect(),
+            ..one_seed()
+        };
+        let told = |suite: &Suite, changes: &Changes| {
+            let mut plan = Plan::default();
+            let done = plan.add(suite, &protocol(), &catalogue(), changes);
+            format!("{:#}", done.unwrap_err())
+        };
+        let one_cpu = with(&[
+            "machine.sockets=1",
+            "machine.cores_per_socket=1",
+            "machine.threads_per_core=1",
+        ]);
+        let three = suite("s", &["SGD, canneal, ALS"], &["linux"]);
+        let many = told(&three, &one_cpu);
+        assert!(
+            many.contains("has 3 programs, but hsw80 only 1 CPU: leave some out")
+                && many.contains("--set machine.sockets=1"),
+            "{many}"
+        );
+        let threads = told(
+            &suite("s", &["80 SGD"], &["sam"]),
+            &with(&["machine.sockets=1"]),
+        );
+        assert!(
+            threads.contains("80 threads, but hsw80 only 20 CPUs"),
+            "{threads}"
+        );
+        // Nor is one refused that a larger machine has room for, and its report has all CPUs.
+        let wide = planned(
+            &suite("s", &["160 SGD"], &["sam"]),
+            &with(&["machine.sockets=8"]),
+        );
+        assert_eq!(wide.suites[0].cpus, 160);
     }
 
     #[test]

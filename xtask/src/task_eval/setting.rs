@@ -2,10 +2,11 @@
 //! what a result rests on, each in one command.
 //!
 //! `decision_s=0` sets a constant of the protocol, `machine.llc_mb*=2` multiplies a number of the
-//! machine, `app.E*=0.75` one of every program, `SGD.st=0` one of the program of that name. Keys are
-//! those of the protocol and of the preset files. `memory_queue=finite` gives memories NuPoCo's own queue. What a change makes of a machine or program is
+//! machine, `app.E*=0.75` one of every program, `SGD.st=0` one of each program of that name, `SGD.2.st=0` of the second
+//! `SGD` of a mix alone. Keys are those of the protocol and of the preset files. `memory_queue=finite` gives memories NuPoCo's own queue. What a change makes of a machine or program is
 //! checked like what a user describes.
 
+use super::mix::Member;
 use super::run_spec::RunSpec;
 use anyhow::{Context as _, bail};
 use mapper_sim::{Constants, Machine};
@@ -71,7 +72,8 @@ impl FromStr for Setting {
         if name.trim() == "memory_queue" && !matches!(change, Change::To(Value::String(_))) {
             bail!("{text:?} is no law of a queue: write memory_queue=open or memory_queue=finite");
         }
-        let (of, key) = match name.trim().split_once('.') {
+        // No key has a dot, and the second SGD of a mix is SGD.2.
+        let (of, key) = match name.trim().rsplit_once('.') {
             None => (Of::Constants, name.trim()),
             Some(("machine", key)) => (Of::Machine, key),
             Some(("app", key)) => (Of::Programs, key),
@@ -118,11 +120,7 @@ impl Setting {
             }
             Of::Programs | Of::Program(_) => {
                 for member in &mut spec.members {
-                    let meant = match &self.of {
-                        Of::Program(name) => *name == member.name,
-                        _ => true,
-                    };
-                    if meant {
+                    if self.means(member) {
                         member.app = self.changed(&member.app)?;
                         member
                             .app
@@ -135,6 +133,15 @@ impl Setting {
         Ok(())
     }
 
+    /// Whether it is a number of this program that changes.
+    fn means(&self, member: &Member) -> bool {
+        let Of::Program(name) = &self.of else {
+            return self.of == Of::Programs;
+        };
+        let first = || member.name == member.program && *name == format!("{}.1", member.name);
+        *name == member.program || *name == member.name || first()
+    }
+
     /// Makes sure that the program whose number is changed takes part in a run, or may do in those of checks.
     pub(super) fn check_meant<'a>(
         &self,
@@ -144,7 +151,7 @@ impl Setting {
         let Of::Program(name) = &self.of else {
             return Ok(());
         };
-        let runs_it = |run: &RunSpec| run.members.iter().any(|member| member.name == *name);
+        let runs_it = |run: &RunSpec| run.members.iter().any(|member| self.means(member));
         if !checked.contains(&name.as_str()) && !runs.any(runs_it) {
             bail!("--set {self}: no mix has a program {name:?}, so it changes nothing");
         }
@@ -215,10 +222,27 @@ mod tests {
             "machine.llc_mb*=2",
             "app.mpki*=0.75",
             "SGD.spin=true",
+            "SGD.2.st=0",
             "ALS.phases=[]",
         ] {
             assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_program_that_runs_twice_is_changed_twice_and_each_can_be_named() {
+        let catalogue = super::super::catalogue::Catalogue::presets().unwrap();
+        let mix = super::super::mix::parse("SGD, SGD, ALS", &catalogue).unwrap();
+        let meant = |text: &str| -> Vec<bool> {
+            let set: Setting = text.parse().unwrap();
+            mix.iter().map(|member| set.means(member)).collect()
+        };
+        assert_eq!(meant("SGD.st=0"), [true, true, false]);
+        assert_eq!(meant("SGD.1.st=0"), [true, false, false]);
+        assert_eq!(meant("SGD.2.st=0"), [false, true, false]);
+        assert_eq!(meant("SGD.3.st=0"), [false, false, false]);
+        assert_eq!(meant("app.st=0"), [true, true, true]);
+        assert_eq!(meant("machine.llc_mb=9"), [false, false, false]);
     }
 
     #[test]

@@ -17,11 +17,16 @@ pub(super) struct SuiteTable {
     pub(super) suite: Suite,
     /// What every program was promised, of its speed under the static fair share.
     pub(super) promised: f64,
+    /// Of the machine.
+    pub(super) cpus: u32,
     pub(super) mixes: Vec<MixRow>,
     /// Geometric mean over the mixes that are complete for every policy.
     pub(super) overall: BTreeMap<String, f64>,
     /// Mixes left out because the evaluation was stopped.
     pub(super) incomplete: usize,
+    /// Mixes left out because speeds came to nothing, or to no number at all, so that they have no mean.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) without_mean: Vec<String>,
 }
 
 /// The results of a mix.
@@ -73,6 +78,23 @@ pub(super) struct AppCell {
     pub(super) inter_socket_per_cycle: f64,
 }
 
+impl SuiteTable {
+    /// Whether no mix is left out.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.incomplete == 0 && self.without_mean.is_empty()
+    }
+
+    /// Which mixes are left out as they have no mean, if any are.
+    pub(super) fn without_mean_told(&self) -> Option<String> {
+        (!self.without_mean.is_empty()).then(|| {
+            format!(
+                "left out: {}, as what speeds are related to, or they themselves, came to nothing",
+                self.without_mean.join("; ")
+            )
+        })
+    }
+}
+
 impl Cell {
     pub(super) fn least(&self) -> f64 {
         self.apps
@@ -107,6 +129,12 @@ pub(super) fn table(planned: &PlannedSuite, results: &Results) -> SuiteTable {
     let (mixes, cut): (Vec<MixRow>, Vec<MixRow>) = rows
         .into_iter()
         .partition(|row| row.policies.len() == suite.policies.len());
+    let ran = |text: &str| {
+        let mut of = planned.mixes.iter().filter(|mix| mix.text == text);
+        of.all(|mix| mix.keys().all(|key| results.contains_key(key)))
+    };
+    let (without_mean, incomplete): (Vec<MixRow>, Vec<MixRow>) =
+        cut.into_iter().partition(|row| ran(&row.mix));
     let overall = suite
         .policies
         .iter()
@@ -120,9 +148,11 @@ pub(super) fn table(planned: &PlannedSuite, results: &Results) -> SuiteTable {
     SuiteTable {
         suite: suite.clone(),
         promised: planned.promised,
+        cpus: planned.cpus,
         mixes,
         overall,
-        incomplete: cut.len(),
+        incomplete: incomplete.len(),
+        without_mean: without_mean.into_iter().map(|row| row.mix).collect(),
     }
 }
 
@@ -316,6 +346,17 @@ mod tests {
         // Nothing at all is no mean of one.
         let nothing = super::table(&planned, &Results::new());
         assert!(nothing.overall.is_empty() && nothing.incomplete == 2);
+    }
+
+    #[test]
+    fn a_mix_whose_speeds_are_no_numbers_is_named_and_not_told_as_stopped() {
+        let two = suite("s", &["SGD", "ALS"], &["mapper"]);
+        let table = table_of(&two, &|mix, _| if mix == "SGD" { 0.9 } else { f64::NAN });
+        assert_eq!((table.incomplete, table.mixes.len()), (0, 1));
+        assert!(!table.is_whole());
+        let told = table.without_mean_told().unwrap();
+        assert!(told.contains("left out: ALS, as"), "{told}");
+        near(table.overall["mapper"], 0.9);
     }
 
     #[test]

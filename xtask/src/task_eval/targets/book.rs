@@ -18,7 +18,7 @@ impl Book<'_> {
     pub(super) fn suite(&self, name: &str) -> Option<&SuiteTable> {
         self.tables
             .iter()
-            .find(|t| t.suite.name == name && t.incomplete == 0)
+            .find(|t| t.suite.name == name && t.is_whole())
     }
 
     /// Geometric mean over the mixes of a suite.
