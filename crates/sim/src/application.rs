@@ -7,6 +7,7 @@
 //! function takes: the parameters of one part.
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The threads for which the stall cycles of sharing are given.
 const SHARING_REFERENCE_THREADS: f64 = 20.0;
@@ -172,10 +173,10 @@ pub enum Service {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("application {app:?}: {what} is {value}: give {mend}")]
 pub struct AppError {
-    app: String,
-    what: &'static str,
-    value: f64,
-    mend: &'static str,
+    pub(crate) app: String,
+    pub(crate) what: &'static str,
+    pub(crate) value: f64,
+    pub(crate) mend: Cow<'static, str>,
 }
 
 /// The parameters of one part, as the performance function takes them.
@@ -289,7 +290,7 @@ impl AppModel {
                 app: app.to_owned(),
                 what,
                 value,
-                mend,
+                mend: Cow::Borrowed(mend),
             })
         };
         for (what, value) in [
@@ -346,6 +347,13 @@ impl AppModel {
                 if !(value > 0.0 && value.is_finite()) {
                     return fail(what, value, "a positive number");
                 }
+            }
+            if tail_s < demand_s {
+                return fail(
+                    "service.tail_s",
+                    tail_s,
+                    "at least service.demand_s: 99 of 100 requests take no longer, and each takes that",
+                );
             }
         }
         if self.reports_latency && !matches!(self.service, Some(Service::Latency { .. })) {

@@ -101,7 +101,76 @@ impl Default for Constants {
     }
 }
 
+/// A constant that nothing can have.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[error("{name} is {value}: give {least} to {most}")]
+pub struct ConstantError {
+    name: &'static str,
+    value: f64,
+    least: f64,
+    most: f64,
+}
+
 impl Constants {
+    /// Checks every number: shares are shares, nothing that is nearer costs more than what is further, times
+    /// and rates are those of a machine. What is beyond cannot be, or makes speeds that are negative or no
+    /// numbers at all.
+    ///
+    /// # Errors
+    /// [`ConstantError`] names the constant, its value and what would do.
+    pub fn check(&self) -> Result<(), ConstantError> {
+        /// No delay that is modelled is longer, in seconds.
+        const LONGEST_S: f64 = 100.0;
+        let ranges = [
+            ("intra_socket", self.intra_socket, 0.0, 1.0),
+            ("within_core", self.within_core, 0.0, 1.0),
+            ("row_buffer_loss", self.row_buffer_loss, 0.0, 0.99),
+            ("row_buffer_threads", self.row_buffer_threads, 0.1, 1e4),
+            ("saturated_slope", self.saturated_slope, 0.0, 1e6),
+            ("spin_wait", self.spin_wait, 0.0, 100.0),
+            ("block_wait", self.block_wait, 0.0, 100.0),
+            ("own_oversubscription", self.own_oversubscription, 0.0, 0.99),
+            ("time_sharing", self.time_sharing, 0.0, 0.99),
+            ("spin_ipc", self.spin_ipc, 0.0, 16.0),
+            ("sched_latency_s", self.sched_latency_s, 1e-6, LONGEST_S),
+            (
+                "sched_granularity_s",
+                self.sched_granularity_s,
+                1e-6,
+                LONGEST_S,
+            ),
+            ("move_core_s", self.move_core_s, 0.0, LONGEST_S),
+            ("refill_bytes_per_s", self.refill_bytes_per_s, 1e6, 1e15),
+            ("move_node_s", self.move_node_s, 0.0, LONGEST_S),
+            ("cpuset_s", self.cpuset_s, 0.0, LONGEST_S),
+            ("balancer_moves_per_s", self.balancer_moves_per_s, 0.0, 1e6),
+            ("decision_s", self.decision_s, 0.0, LONGEST_S),
+            ("wake_delay_slices", self.wake_delay_slices, 0.0, 1e3),
+            ("cycle_s", self.cycle_s, 1e-3, 1e5),
+            ("cycle_offset", self.cycle_offset, 0.0, 1.0),
+            ("fixed_noise", self.fixed_noise, 0.0, 1.0),
+            ("multiplexed_noise", self.multiplexed_noise, 0.0, 1.0),
+            (
+                "least_multiplexed_noise",
+                self.least_multiplexed_noise,
+                0.0,
+                1.0,
+            ),
+        ];
+        match ranges
+            .into_iter()
+            .find(|(_, value, least, most)| !(*least..=*most).contains(value))
+        {
+            None => Ok(()),
+            Some((name, value, least, most)) => Err(ConstantError {
+                name,
+                value,
+                least,
+                most,
+            }),
+        }
+    }
+
     /// As the worked fixed points have it: saturation without loss, and queues that do not grow
     /// beyond 50 service times.
     #[must_use]
@@ -117,5 +186,67 @@ impl Constants {
     #[must_use]
     pub fn slice_s(&self, runnable_per_cpu: f64) -> f64 {
         (self.sched_latency_s / runnable_per_cpu.max(1.0)).max(self.sched_granularity_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_constant_has_a_range_and_the_usual_ones_are_in_theirs() {
+        let usual = Constants::default();
+        usual.check().unwrap();
+        usual.of_the_vectors().check().unwrap();
+        let mut written = serde_json::to_value(usual).unwrap();
+        let names: Vec<String> = written.as_object().unwrap().keys().cloned().collect();
+        // Nothing else is left out of what is written: the law of the queue is no number.
+        assert_eq!(names.len(), 24);
+        for name in names {
+            let kept = written[&name].clone();
+            for impossible in [-1.0, 1e300] {
+                written[&name] = impossible.into();
+                let changed: Constants = serde_json::from_value(written.clone()).unwrap();
+                let told = changed.check().unwrap_err().to_string();
+                assert!(told.starts_with(&format!("{name} is ")), "{told}");
+                assert!(told.contains(": give "), "{told}");
+            }
+            written[&name] = kept;
+        }
+        let no_number = Constants {
+            cycle_s: f64::NAN,
+            ..usual
+        };
+        assert!(no_number.check().is_err());
+    }
+
+    #[test]
+    fn constants_that_make_speeds_of_no_program_are_refused_with_value_and_range() {
+        let usual = Constants::default();
+        for (constants, told) in [
+            (
+                Constants {
+                    row_buffer_loss: 5.0,
+                    ..usual
+                },
+                "row_buffer_loss is 5: give 0 to 0.99",
+            ),
+            (
+                Constants {
+                    time_sharing: 2.0,
+                    ..usual
+                },
+                "time_sharing is 2: give 0 to 0.99",
+            ),
+            (
+                Constants {
+                    cycle_s: 0.0,
+                    ..usual
+                },
+                "cycle_s is 0: give 0.001 to 100000",
+            ),
+        ] {
+            assert_eq!(constants.check().unwrap_err().to_string(), told);
+        }
     }
 }

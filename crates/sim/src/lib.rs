@@ -40,7 +40,7 @@ pub mod stream;
 pub mod waiting;
 
 pub use application::AppModel;
-pub use constants::Constants;
+pub use constants::{ConstantError, Constants};
 pub use governor::{Controlled, Decision, Fixed, Governor, Overhead};
 pub use judge::Aim;
 pub use machine::{Machine, MachineSpec};
@@ -49,6 +49,6 @@ pub use performance::{Solution, Speed, solve};
 pub use queue::MemoryQueue;
 pub use run::run;
 pub use scenario::{
-    AppOutcome, Job, Lending, Method, Outcome, Sample, Scenario, SharingSeen, Siblings, Teams,
-    Traffic,
+    AppOutcome, GivenUp, Job, Lending, Method, Outcome, Sample, Scenario, SharingSeen, Siblings,
+    Teams, Traffic,
 };

@@ -74,15 +74,18 @@ pub fn best_fixed(scenario: &Scenario, aim: Aim) -> Outcome {
         })
         .collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let run_value = |sets: &[CpuSet]| {
-        let outcome = run_on(scenario, sets.to_vec());
-        aim.value(outcome.apps.iter().map(|app| app.speed))
-    };
-    let best = found
-        .into_iter()
-        .take(RUN)
-        .map(|(_, sets)| (run_value(&sets), sets))
-        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let value_of = |outcome: &Outcome| aim.value(outcome.apps.iter().map(|app| app.speed));
+    let run_value = |sets: &[CpuSet]| value_of(&run_on(scenario, sets.to_vec()));
+    let mut tried = Vec::with_capacity(RUN);
+    for (_, sets) in found.into_iter().take(RUN) {
+        let outcome = run_on(scenario, sets.clone());
+        if outcome.given_up.is_some() {
+            // Hundreds more would end like this.
+            return outcome;
+        }
+        tried.push((value_of(&outcome), sets));
+    }
+    let best = tried.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
     let Some(best) = best else {
         return Outcome::default();
     };

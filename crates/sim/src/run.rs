@@ -7,17 +7,22 @@
 //! make progress again. A program that starts anew is a new application to the governor, as it would
 //! be to the daemon.
 
+mod moves;
+
 use crate::application::Service;
 use crate::counters::{Bank, Events};
 use crate::governor::{Governor, Overhead};
 use crate::lending::{Loan, Moves, Order};
 use crate::noise::Noise;
-use crate::scenario::{AppOutcome, Lending, Method, Outcome, Sample, Scenario, SharingSeen};
+use crate::scenario::{
+    AppOutcome, GivenUp, Lending, Method, Outcome, Sample, Scenario, SharingSeen,
+};
 use crate::service;
 use crate::speeds::{Pace, Place, Program, Speeds};
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, CpuId, CpuSet, Observation, Reading, TeamMode, Trigger,
 };
+use moves::share_that_moves;
 
 /// Events after which a run is given up: something does not make progress.
 const MOST_EVENTS: u64 = 4_000_000;
@@ -40,7 +45,7 @@ pub fn run(scenario: &Scenario, governor: Option<&mut dyn Governor>) -> Outcome 
         run.pass();
         events += 1;
     }
-    run.outcome.given_up = run.goes_on();
+    run.outcome.given_up = run.goes_on().then(|| run.given_up(events));
     run.finish()
 }
 
@@ -113,12 +118,21 @@ impl<'a, 'g> Run<'a, 'g> {
         let longest = (0..programs.len())
             .filter(|&p| programs[p].job.app.service.is_none())
             .max_by(|&a, &b| {
-                let alone_s = |p: usize| programs[p].job.app.standalone_s;
-                alone_s(a).total_cmp(&alone_s(b)).then(b.cmp(&a))
+                // Alone; whoever arrives late is waited for.
+                let ends_s = |p: usize| {
+                    let job = &programs[p].job;
+                    match scenario.method {
+                        Method::LongestTimes(times) => {
+                            job.arrives_s + f64::from(times) * job.app.standalone_s
+                        }
+                        _ => job.app.standalone_s,
+                    }
+                };
+                ends_s(a).total_cmp(&ends_s(b)).then(b.cmp(&a))
             });
         let until_s = match (scenario.method, longest) {
             (Method::For { seconds }, _) => seconds,
-            (_, None) => SERVICES_ALONE_S,
+            (_, None) => SERVICES_ALONE_S + scenario.last_arrival_s(),
             _ => f64::INFINITY,
         };
         let interval_s = governor.as_ref().map_or(f64::INFINITY, |g| g.interval_s());
@@ -148,25 +162,22 @@ impl<'a, 'g> Run<'a, 'g> {
     }
 
     fn start(&mut self) {
-        if self.scenario.method == Method::InTurn {
-            if !self.programs.is_empty() {
-                self.launch(0, 0.0);
-            }
-        } else {
-            self.coming = (0..self.programs.len()).collect();
-            let arrives_s = |p: &usize| self.programs[*p].job.arrives_s;
-            self.coming
-                .sort_by(|a, b| arrives_s(b).total_cmp(&arrives_s(a)).then(b.cmp(a)));
-            self.receive();
-        }
+        self.coming = (0..self.programs.len()).collect();
+        let arrives_s = |p: &usize| self.programs[*p].job.arrives_s;
+        self.coming
+            .sort_by(|a, b| arrives_s(b).total_cmp(&arrives_s(a)).then(b.cmp(a)));
+        self.receive();
         self.decide(Trigger::Membership);
         self.outcome.rewrites = 0;
         self.outcome.moved_contexts = 0;
         self.sample();
     }
 
-    /// When the next program arrives.
+    /// When the next program may start.
     fn next_arrival_s(&self) -> f64 {
+        if self.scenario.method == Method::InTurn && !self.live.is_empty() {
+            return f64::INFINITY;
+        }
         let next = self.coming.last();
         next.map_or(f64::INFINITY, |&program| {
             self.programs[program].job.arrives_s
@@ -391,13 +402,7 @@ impl<'a, 'g> Run<'a, 'g> {
                 Method::LongestTimes(_) | Method::For { .. } => {
                     self.live[at] = self.born(program, progress_s);
                 }
-                Method::EachOnce => drop(self.live.remove(at)),
-                Method::InTurn => {
-                    self.live.remove(at);
-                    if program + 1 < self.programs.len() {
-                        self.launch(program + 1, 0.0);
-                    }
-                }
+                Method::EachOnce | Method::InTurn => drop(self.live.remove(at)),
             }
         }
         // Services end when nothing else runs any more.
@@ -537,6 +542,26 @@ impl<'a, 'g> Run<'a, 'g> {
         }
     }
 
+    /// What is told of a run that goes on after so many steps.
+    fn given_up(&self, steps: u64) -> GivenUp {
+        let left_s = |live: &&Live| live.end_s - live.progress_s;
+        let furthest = self
+            .live
+            .iter()
+            .max_by(|a, b| left_s(a).total_cmp(&left_s(b)));
+        let waited_for = match self.scenario.method {
+            Method::LongestTimes(_) => self.longest,
+            _ => furthest.map(|live| live.program),
+        };
+        let program = waited_for.or(self.coming.last().copied()).unwrap_or(0);
+        let record = &self.records[program];
+        GivenUp {
+            steps,
+            program: self.programs[program].job.name.clone(),
+            speed: record.progress_s / record.lived_s.max(1e-12),
+        }
+    }
+
     fn finish(mut self) -> Outcome {
         self.outcome.elapsed_s = self.now_s;
         let apps = self.programs.iter().zip(&self.records);
@@ -553,7 +578,7 @@ impl<'a, 'g> Run<'a, 'g> {
                     speed,
                     runs: record.runs,
                     first_end_s: record.first_end_s,
-                    begin_s: record.begin_s.unwrap_or(0.0),
+                    begin_s: record.begin_s,
                     p99_s,
                     mean_cpus: record.cpu_seconds / lived_s,
                     held: record.held.clone(),
@@ -568,25 +593,6 @@ impl<'a, 'g> Run<'a, 'g> {
             .collect();
         self.outcome
     }
-}
-
-/// Share of the threads that have to change to another place, of so many in which the contexts are:
-/// threads are spread evenly over a set, before and after.
-fn share_that_moves(
-    old: &CpuSet,
-    new: &CpuSet,
-    places: usize,
-    place_of: impl Fn(usize) -> usize,
-) -> f64 {
-    let mut more = vec![0.0; places];
-    for (set, sign) in [(new, 1.0), (old, -1.0)] {
-        let each = sign / f64::from(set.len().max(1));
-        for cpu in set {
-            more[place_of(cpu.index())] += each;
-        }
-    }
-    // What comes of rounding is nobody's move.
-    more.into_iter().filter(|more| *more > 1e-12).sum()
 }
 
 #[cfg(test)]

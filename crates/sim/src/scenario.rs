@@ -18,7 +18,7 @@ pub struct Job {
     pub qos: Qos,
     /// The CPU counts it may be given.
     pub cpus: CpuRange,
-    /// When it starts, in seconds from the beginning; those that run in turn start in turn.
+    /// When it starts, in seconds from the beginning; those that run in turn not before.
     pub arrives_s: f64,
 }
 
@@ -37,11 +37,12 @@ impl Job {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Method {
     /// Each starts when it arrives and starts anew when it ends, until the one that is longest alone
-    /// has run so often [MAPPER §4.5].
+    /// has run so often [MAPPER §4.5]; of those that arrive later, the one that would be last to have done
+    /// so alone.
     LongestTimes(u32),
     /// Each starts when it arrives and runs once [NuPoCo §7.3].
     EachOnce,
-    /// One after the other, each once.
+    /// One after the other as they arrive, of those that arrive together in their order, each once.
     InTurn,
     /// Each starts when it arrives and starts anew when it ends, for a time.
     For {
@@ -118,6 +119,15 @@ pub struct Scenario {
     pub timeline: bool,
 }
 
+impl Scenario {
+    /// When the last program arrives.
+    #[must_use]
+    pub fn last_arrival_s(&self) -> f64 {
+        let arrivals = self.jobs.iter().map(|job| job.arrives_s);
+        arrivals.fold(0.0, f64::max)
+    }
+}
+
 /// What became of a program.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct AppOutcome {
@@ -130,8 +140,8 @@ pub struct AppOutcome {
     pub runs: u32,
     /// When its first run ended.
     pub first_end_s: Option<f64>,
-    /// When it first started.
-    pub begin_s: f64,
+    /// When it first started; none if everything had ended before it arrived.
+    pub begin_s: Option<f64>,
     /// The 99th percentile of its latency, averaged over time, for a service that has one.
     pub p99_s: Option<f64>,
     /// CPUs held, averaged over time; all of them under plain Linux.
@@ -164,10 +174,21 @@ pub struct Outcome {
     pub moved_contexts: u64,
     /// Decisions taken.
     pub decisions: u64,
-    /// It was ended before it was done, as too much happens in it for the time that it takes.
-    pub given_up: bool,
+    /// Why it was ended before it was done, if it was.
+    pub given_up: Option<GivenUp>,
     /// The CPUs of each program from a moment on.
     pub timeline: Vec<Sample>,
+}
+
+/// A run that was ended before it was done, as too much happened in it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GivenUp {
+    /// Steps taken.
+    pub steps: u64,
+    /// The program that was waited for: the one whose runs end the scenario, else the one furthest from its end.
+    pub program: String,
+    /// Its speed until then, relative to the run alone.
+    pub speed: f64,
 }
 
 /// CPUs held from a moment on.

@@ -3,6 +3,55 @@
 //! Requests arrive at random and wait when all CPUs are busy (Erlang's formula C). The time that 99
 //! of 100 requests do not exceed is made of a part that grows with the time a request takes, the
 //! waiting for a CPU, and under plain Linux the delay until a woken thread runs.
+//!
+//! A description tells the latency of the service alone on the machine, so it has to be one that the machine
+//! serves: with more work than CPUs there is no such latency ([`check_served`]).
+
+use crate::application::{AppError, AppModel, Service};
+use crate::machine::Machine;
+
+/// The share of its latency alone on the machine that a service may wait for a CPU there. The latency is told
+/// with that waiting, and the model adds it once more.
+const MOST_WAITING: f64 = 0.1;
+
+/// Checks that a machine serves an application when that is alone, if it serves requests.
+///
+/// # Errors
+/// [`AppError`] tells how much work arrives and how much the machine can do.
+pub fn check_served(app: &AppModel, name: &str, machine: &Machine) -> Result<(), AppError> {
+    let Some(Service::Latency {
+        arrivals_per_s,
+        demand_s,
+        tail_s,
+    }) = app.service
+    else {
+        return Ok(());
+    };
+    let cpus = f64::from(machine.contexts());
+    let load = arrivals_per_s * demand_s;
+    let waiting_s = waiting_p99_s(arrivals_per_s, demand_s, cpus);
+    if load < cpus && waiting_s <= MOST_WAITING * tail_s {
+        return Ok(());
+    }
+    let waits = if load < cpus {
+        format!(
+            "requests wait up to {waiting_s:.2e} s for a CPU there, of the {tail_s} s that service.tail_s says \
+             they take in all"
+        )
+    } else {
+        format!("that keeps {load} CPUs busy")
+    };
+    Err(AppError {
+        app: name.to_owned(),
+        what: "service.arrivals_per_s",
+        value: arrivals_per_s,
+        mend: format!(
+            "fewer, or a shorter service.demand_s than {demand_s} s, for {} with {cpus} CPUs: alone on it {waits}",
+            machine.name
+        )
+        .into(),
+    })
+}
 
 /// The probability that a request has to wait, with this load on this many servers.
 #[must_use]
@@ -66,6 +115,55 @@ pub fn overall_p99_s(latencies: &[(f64, f64)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::presets;
+
+    #[test]
+    fn a_service_that_no_cpus_of_a_machine_could_serve_is_refused_and_no_preset_is_one() {
+        let machines = presets::machines().unwrap();
+        for (name, spec) in machines {
+            let machine = Machine::new(&name, spec).unwrap();
+            for (name, app) in presets::apps().unwrap() {
+                check_served(&app, &name, &machine).unwrap();
+            }
+        }
+        let machine = presets::machine("hsw80").unwrap();
+        let told = |arrivals_per_s: f64, demand_s: f64| {
+            let mut app = presets::app("memcached").unwrap();
+            app.service = Some(Service::Latency {
+                arrivals_per_s,
+                demand_s,
+                tail_s: 2.0 * demand_s,
+            });
+            app.check("mine").unwrap();
+            check_served(&app, "mine", &machine)
+        };
+        let busy = told(2e4, 0.01).unwrap_err().to_string();
+        assert!(
+            busy.contains("\"mine\": service.arrivals_per_s is 20000")
+                && busy.contains("hsw80 with 80 CPUs")
+                && busy.contains("keeps 200 CPUs busy"),
+            "{busy}"
+        );
+        let waits = told(7950.0, 0.01).unwrap_err().to_string();
+        assert!(waits.contains("requests wait up to"), "{waits}");
+        assert!(told(1e9, 1.0).is_err());
+        told(4e3, 0.01).unwrap();
+    }
+
+    #[test]
+    fn no_request_is_done_before_its_work_is() {
+        let mut app = presets::app("memcached").unwrap();
+        app.service = Some(Service::Latency {
+            arrivals_per_s: 100.0,
+            demand_s: 0.01,
+            tail_s: 0.009,
+        });
+        let told = app.check("mine").unwrap_err().to_string();
+        assert!(
+            told.contains("service.tail_s is 0.009: give at least service.demand_s"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn waiting_for_a_cpu_matters_below_sixteen_of_them() {

@@ -290,7 +290,9 @@ fn a_run_without_end_in_sight_is_given_up_and_says_so() {
     let mut scenario = scenario("ivb40", &[app]);
     scenario.method = Method::EachOnce;
     scenario.constants.cycle_s = 1.0;
-    assert!(run(&scenario, None).given_up);
+    let given_up = run(&scenario, None).given_up.unwrap();
+    assert_eq!(given_up.program, scenario.jobs[0].name);
+    assert!(given_up.steps > 0 && given_up.speed > 0.0);
 }
 
 #[test]
@@ -477,7 +479,7 @@ fn of_a_team_that_follows_are_told_the_threads_it_has_and_of_one_that_does_not_a
         let told = Vec::new();
         let mut asking = Asking { set, told };
         let outcome = run(&scenario, Some(&mut asking as &mut dyn Governor));
-        assert!(!outcome.given_up);
+        assert_eq!(outcome.given_up, None);
         // Before it has a set of its own, all; then at the end of every second.
         let expected = [80, expected, expected, expected].map(Some);
         assert_eq!(asking.told, expected, "{teams:?}");

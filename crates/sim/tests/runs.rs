@@ -67,7 +67,7 @@ fn a_program_that_arrives_later_leaves_the_machine_to_the_others_until_then() {
     later.jobs[1].arrives_s = 20.0;
     let outcome = run(&later, None);
     let [first, second] = [&outcome.apps[0], &outcome.apps[1]];
-    assert_eq!((first.begin_s, second.begin_s), (0.0, 20.0));
+    assert_eq!((first.begin_s, second.begin_s), (Some(0.0), Some(20.0)));
     // Two thirds of the time alone, at full speed; then as together.
     let beside = together.apps[0].speed;
     let expected = (2.0 + beside) / 3.0;
@@ -79,7 +79,7 @@ fn a_program_that_arrives_later_leaves_the_machine_to_the_others_until_then() {
     // Nobody is there at first, and the run still begins at 0.
     later.jobs[0].arrives_s = 5.0;
     let outcome = run(&later, None);
-    assert_eq!(outcome.apps[0].begin_s, 5.0);
+    assert_eq!(outcome.apps[0].begin_s, Some(5.0));
     assert!((outcome.elapsed_s - 30.0).abs() < 1e-6);
     // Each once: it does not end before those who are still to come.
     later.method = Method::EachOnce;
@@ -150,10 +150,49 @@ fn one_after_the_other_takes_the_sum_of_the_times() {
         "{}",
         outcome.elapsed_s
     );
-    assert_eq!(
-        outcome.apps[1].begin_s,
-        outcome.apps[0].first_end_s.unwrap()
-    );
+    assert_eq!(outcome.apps[1].begin_s, outcome.apps[0].first_end_s);
+}
+
+#[test]
+fn one_after_the_other_nobody_begins_before_it_arrives() {
+    let mut batch = scenario("amd64", &["BT", "EP"]);
+    batch.method = Method::InTurn;
+    let begins_s = |batch: &Scenario| {
+        let outcome = run(batch, None);
+        assert!(outcome.apps.iter().all(|app| app.runs == 1));
+        [0, 1].map(|at| outcome.apps[at].begin_s.unwrap().round())
+    };
+    assert_eq!(begins_s(&batch), [0.0, 40.0]);
+    // Whoever comes first is first, and the machine waits for whoever comes after it is free.
+    batch.jobs[0].arrives_s = 10.0;
+    assert_eq!(begins_s(&batch), [40.0, 0.0]);
+    batch.jobs[0].arrives_s = 100.0;
+    assert_eq!(begins_s(&batch), [100.0, 0.0]);
+    batch.jobs[1].arrives_s = 200.0;
+    assert_eq!(begins_s(&batch), [100.0, 200.0]);
+}
+
+#[test]
+fn a_run_goes_on_until_whoever_arrives_late_has_run_as_often_as_the_longest_is_to() {
+    let mut late = scenario("hsw80", &["canneal", "swaptions"]);
+    late.method = Method::LongestTimes(2);
+    for (arrives_s, longest) in [(0.0, 0), (50.0, 0), (1000.0, 1)] {
+        late.jobs[1].arrives_s = arrives_s;
+        let outcome = run(&late, None);
+        assert!(outcome.apps.iter().all(|app| app.runs >= 1), "{arrives_s}");
+        assert_eq!(outcome.apps[longest].runs, 2, "{arrives_s}");
+    }
+}
+
+#[test]
+fn services_are_looked_at_for_a_while_after_the_last_has_arrived() {
+    let mut late = scenario("hsw80", &["memcached", "memcached"]);
+    late.jobs[1].name = "late".into();
+    late.method = Method::LongestTimes(2);
+    late.jobs[1].arrives_s = 70.0;
+    let outcome = run(&late, None);
+    assert_eq!(outcome.apps[1].begin_s, Some(70.0));
+    assert!(outcome.elapsed_s > 120.0);
 }
 
 /// Decisions of 20 s, one every 20 ms as asked, at 5 ms for 80 threads.

@@ -162,6 +162,8 @@ pub(super) fn check(
     }
     let sockets = machine.spec.sockets;
     for member in members {
+        mapper_sim::service::check_served(&member.app, &member.name, machine)
+            .with_context(|| format!("mix {text:?}"))?;
         if let Some(node) = member.app.home_node.filter(|node| *node >= sockets) {
             bail!(
                 "mix {text:?}: {} has its memory on node {node}, but {} has {sockets} nodes: give home_node \
@@ -261,8 +263,10 @@ mod tests {
     #[test]
     fn a_program_of_the_users_is_not_taken_for_what_papers_call_so() {
         let mut catalogue = catalogue();
-        let named =
-            |catalogue: &Catalogue, text: &str| parse(text, catalogue).unwrap()[0].name.clone();
+        let named = |catalogue: &Catalogue, name: &str| {
+            let mix = parse(&format!("20 {name}"), catalogue).unwrap();
+            mix[0].name.clone()
+        };
         assert_eq!(named(&catalogue, "mem"), "MemBench");
         let own = catalogue.apps["SGD"].clone();
         for (_, papers_name) in SPELLINGS {
@@ -302,7 +306,7 @@ mod tests {
         let told = |text: &str, policy: &str, home: Option<u32>| {
             let mut mix = parse(text, &catalogue()).unwrap();
             mix[0].app.home_node = home;
-            check(&mix, &machine, policy, "m").unwrap_err().to_string()
+            format!("{:#}", check(&mix, &machine, policy, "m").unwrap_err())
         };
         for (told, part) in [
             (told("SGD, ALS", "varuna", None), "varuna is for one alone"),

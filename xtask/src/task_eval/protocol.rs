@@ -157,6 +157,10 @@ impl Protocol {
         let mut protocol: Self = toml::from_str(&text)
             .with_context(|| format!("understand the protocol {}", path.display()))?;
         protocol.sha256 = sha256(text.as_bytes());
+        protocol
+            .constants
+            .check()
+            .with_context(|| format!("[constants] of the protocol {}", path.display()))?;
         for suite in &mut protocol.suites {
             if let Some(drawn) = &suite.drawn {
                 let mixes = drawn

@@ -154,13 +154,7 @@ impl RunSpec {
                 mapper_sim::run(&scenario, governor)
             }
         };
-        if outcome.given_up {
-            bail!(
-                "given up {:.3e} s after its beginning: too much happens for the time that it takes. Give \
-                 standalone_s within a few thousand seconds, and no shorter intervals than matter",
-                outcome.elapsed_s
-            );
-        }
+        self.check_done(&outcome)?;
         let bandwidth_error = match (policy.kind, &*scenario.jobs) {
             (Kind::NucorePredicted, [job]) => {
                 let (machine, constants) = (&scenario.machine, &scenario.constants);
@@ -174,6 +168,32 @@ impl RunSpec {
             bandwidth_error,
             ..self.result(&outcome, scenario.machine.topology())
         })
+    }
+
+    /// Refuses to make numbers of a run that did not come to its end, or that ended without some.
+    fn check_done(&self, outcome: &Outcome) -> anyhow::Result<()> {
+        if let Some(given_up) = &outcome.given_up {
+            bail!(
+                "given up after {} steps, {:.3e} s in the model: {} was still not done, at {:.3e} of its speed \
+                 alone. Make it shorter (standalone_s) or undo what slows it down; short intervals and cycles \
+                 (--interval, cycle_s) and late arrivals take more steps",
+                given_up.steps,
+                outcome.elapsed_s,
+                given_up.program,
+                given_up.speed
+            );
+        }
+        let ends = outcome.apps.iter().zip(&self.members);
+        for (_, member) in ends.into_iter().filter(|(app, _)| app.begin_s.is_none()) {
+            bail!(
+                "{} arrives after {} s, when the run had ended, after {:.1} s: let it arrive earlier, or leave it \
+                 out",
+                member.name,
+                member.arrives_s,
+                outcome.elapsed_s
+            );
+        }
+        Ok(())
     }
 
     /// The sum of speeds has no aim of its own: it is compared by suites that do not ask for the best.
@@ -250,7 +270,7 @@ impl RunSpec {
                     speed: app.speed,
                     runs: app.runs,
                     first_end_s: app.first_end_s,
-                    begin_s: app.begin_s,
+                    begin_s: app.begin_s.unwrap_or_default(),
                     p99_s: app.p99_s,
                     mean_cpus: app.mean_cpus,
                     cores_by_node: cores_by_node(topology, app.held.as_ref()),
@@ -405,6 +425,50 @@ mod tests {
             ..spec("SGD, ALS", "mapper")
         };
         assert!(without.run().unwrap().timeline.is_empty());
+    }
+
+    #[test]
+    fn a_run_that_ends_before_a_program_arrives_gives_no_numbers_but_says_so() {
+        let late = RunSpec {
+            method: MethodName::Longest,
+            longest_times: 1,
+            ..spec("SGD, memcached@500", "linux")
+        };
+        let told = late.run().unwrap_err().to_string();
+        assert!(
+            told.contains("memcached arrives after 500 s, when the run had ended"),
+            "{told}"
+        );
+        // A program is waited for, and a service alone.
+        for mix in ["SGD, canneal@190", "memcached@500"] {
+            let waited = RunSpec {
+                members: spec(mix, "linux").members,
+                ..late.clone()
+            };
+            assert!(
+                waited
+                    .run()
+                    .unwrap()
+                    .apps
+                    .iter()
+                    .all(|app| app.speed > 0.01)
+            );
+        }
+    }
+
+    #[test]
+    fn a_run_without_end_in_sight_names_the_program_that_is_not_done() {
+        let mut slow = RunSpec {
+            method: MethodName::Once,
+            ..spec("SGD, ALS", "linux")
+        };
+        slow.members[1].app.standalone_s = 1e5;
+        slow.constants.cycle_s = 1e-3;
+        let told = slow.run().unwrap_err().to_string();
+        assert!(
+            told.contains("steps") && told.contains("ALS was still not done"),
+            "{told}"
+        );
     }
 
     #[test]

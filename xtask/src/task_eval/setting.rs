@@ -112,7 +112,12 @@ impl Setting {
     /// Changes what a run depends on. A program that is not part of it stays away.
     pub(super) fn apply(&self, spec: &mut RunSpec) -> anyhow::Result<()> {
         match &self.of {
-            Of::Constants => spec.constants = self.changed(&spec.constants)?,
+            Of::Constants => {
+                spec.constants = self.changed(&spec.constants)?;
+                spec.constants
+                    .check()
+                    .with_context(|| format!("--set {self}"))?;
+            }
             Of::Machine => {
                 spec.machine = self.changed(&spec.machine)?;
                 Machine::new(&spec.machine_name, spec.machine.clone())
@@ -279,6 +284,27 @@ mod tests {
         assert!(told.contains("no chunks to multiply"), "{told}");
         assert_eq!(set("app.chunks*=2").unwrap(), app);
         assert_eq!(set("SGD.chunks=80").unwrap().loop_chunks, Some(80));
+    }
+
+    #[test]
+    fn a_constant_that_nothing_can_have_is_refused_when_it_is_applied() {
+        let mut plan = super::super::plan::Plan::default();
+        let path = crate::workspace::root().join(super::super::PROTOCOL);
+        let (protocol, catalogue) = super::super::protocol::Protocol::read(&path).unwrap();
+        let suite = super::super::examples::suite("s", &["SGD"], &["linux"]);
+        let mut told = |set: &str| {
+            let changes = super::super::plan::Changes {
+                settings: vec![set.parse().unwrap()],
+                ..Default::default()
+            };
+            let done = plan.add(&suite, &protocol, &catalogue, &changes);
+            format!("{:#}", done.unwrap_err())
+        };
+        assert_eq!(
+            told("row_buffer_loss=5"),
+            "--set row_buffer_loss=5: row_buffer_loss is 5: give 0 to 0.99"
+        );
+        assert!(told("time_sharing*=100").contains("time_sharing is 8: give 0 to 0.99"));
     }
 
     #[test]
