@@ -79,7 +79,7 @@ fn main() -> std::process::ExitCode {
     match done {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            corun::output::say(format_args!("error: {error:#}"));
             match error.downcast_ref() {
                 Some(task_eval::Stopped { .. }) => task_eval::Stopped::STATUS.into(),
                 None => std::process::ExitCode::FAILURE,

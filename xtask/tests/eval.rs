@@ -81,7 +81,7 @@ fn an_evaluation_that_is_stopped_reports_what_is_finished_and_goes_on_from_there
 #[test]
 fn what_cannot_be_evaluated_is_told_before_anything_is_computed() {
     let kept = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 23] = [
         (&["--suite", "fig9"], "unknown suite \"fig9\": give all"),
         (
             &["--mix", "SGD", "--machine", "pdp11"],
@@ -125,6 +125,40 @@ fn what_cannot_be_evaluated_is_told_before_anything_is_computed() {
             &["--mix", "SGD", "--summary", "/no/x.json"],
             "--summary: cannot write to /no/x.json; choose another file",
         ),
+        (
+            &[
+                "--mix",
+                "SGD, canneal, ALS",
+                "--set",
+                "machine.sockets=1",
+                "--set",
+                "machine.cores_per_socket=1",
+                "--set",
+                "machine.threads_per_core=1",
+            ],
+            "has 3 programs, but hsw80 only 1 CPU",
+        ),
+        (
+            &["--mix", "SGD", "--set", "row_buffer_loss=5"],
+            "row_buffer_loss is 5: give 0 to 0.99",
+        ),
+        (
+            &["--mix", "SGD", "--json", "-"],
+            "--json -: standard output has the tables",
+        ),
+        (
+            &[
+                "--mix",
+                "SGD",
+                "--out",
+                "/tmp/x",
+                "--json",
+                "/tmp/x/eval.html",
+            ],
+            "--json and --out both name /tmp/x/eval.html",
+        ),
+        (&["--mix", "SGD", "--qos", "-1"], "--qos: "),
+        (&["--mix", "-1 SGD"], "\"-1\" is no number of threads"),
         (
             &["--mix", "SGD", "--json", "/tmp/x", "--summary", "/tmp/x"],
             "both name /tmp/x: give two files",
@@ -368,4 +402,131 @@ fn the_summary_has_the_means_the_published_numbers_and_what_was_changed() {
         ],
     );
     assert!(!none.exists());
+}
+
+#[test]
+fn nobody_reading_standard_error_is_no_crash() {
+    let kept = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = eval(kept.path())
+        .args(["--mix", "nosuch"])
+        .stderr(writer)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn without_a_terminal_lines_tell_how_far_it_is() {
+    let kept = tempfile::tempdir().unwrap();
+    let output = eval(kept.path())
+        .args(["--mix", "SGD, ALS", "--policy", "linux,fair"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains("[0/2] runs") && told.ends_with("[2/2] runs\n"),
+        "{told}"
+    );
+}
+
+/// The newest protocol, as text.
+fn protocol() -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/eval");
+    let versions = (1..).map(|version| folder.join(format!("protocol-v{version}.toml")));
+    let newest = versions.take_while(|path| path.exists()).last();
+    std::fs::read_to_string(newest.unwrap()).unwrap()
+}
+
+#[test]
+fn a_program_that_is_replaced_while_it_runs_still_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::copy(env!("CARGO_BIN_EXE_xtask"), at("xtask")).unwrap();
+    nix::unistd::mkfifo(&at("protocol"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let child = Command::new(at("xtask"))
+        .args(["eval", "--mix", "SGD", "--policy", "linux", "--protocol"])
+        .arg(at("protocol"))
+        .env("CARGO_TARGET_DIR", folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It runs and waits for its protocol; opening takes until it does.
+    let mut writer = std::fs::OpenOptions::new()
+        .write(true)
+        .open(at("protocol"))
+        .unwrap();
+    std::fs::remove_file(at("xtask")).unwrap();
+    std::io::Write::write_all(&mut writer, protocol().as_bytes()).unwrap();
+    drop(writer);
+    let output = child.wait_with_output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{error}");
+    assert!(
+        String::from_utf8(output.stdout).unwrap().contains("SGD"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_protocol_that_is_not_the_version_it_calls_itself_is_told_in_every_form_of_the_results() {
+    let kept = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = kept.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let told = |path: &str| {
+        let out = kept.path().join("out");
+        let arguments = [
+            "--mix",
+            "SGD",
+            "--policy",
+            "linux",
+            "--out",
+            out.to_str().unwrap(),
+        ];
+        let printed = printed(
+            kept.path(),
+            &[&arguments[..], &["--protocol", path]].concat(),
+        );
+        let page = std::fs::read_to_string(out.join("eval.html")).unwrap();
+        let json = std::fs::read_to_string(out.join("eval.json")).unwrap();
+        [printed, page, json].map(|text| text.contains("changed from version"))
+    };
+    let text = protocol();
+    assert_eq!(told(&file("copy.toml", &text)), [false; 3]);
+    let changed = text.replacen("spin_wait = 0.5", "spin_wait = 0.55", 1);
+    assert_ne!(changed, text);
+    assert_eq!(told(&file("changed.toml", &changed)), [true; 3]);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_costs_neither_the_report_nor_the_tables() {
+    let kept = tempfile::tempdir().unwrap();
+    let out = kept.path().join("out");
+    let output = eval(kept.path())
+        .args([
+            "--mix",
+            "SGD",
+            "--policy",
+            "linux",
+            "--json",
+            "/dev/full",
+            "--out",
+        ])
+        .arg(&out)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("write /dev/full"), "{error}");
+    assert!(out.join("eval.html").exists() && out.join("eval.json").exists());
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("geometric mean")
+    );
 }

@@ -68,6 +68,11 @@ impl Drop for OutputFile {
     }
 }
 
+/// Writes a line to standard error; that nobody reads it is no reason to stop.
+pub(crate) fn say(what: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{what}");
+}
+
 /// Prints results that are in safety already: whoever no longer reads them, such as `head`, has seen
 /// enough.
 ///

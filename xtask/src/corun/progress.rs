@@ -1,6 +1,7 @@
 //! Progress while measuring: on a terminal a bar, elsewhere plain lines.
 
-use std::io::{IsTerminal as _, Write as _};
+use super::output::say;
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -60,9 +61,4 @@ impl Progress {
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
-}
-
-/// Writes a line to standard error; that nobody reads it is no reason to stop measuring.
-fn say(what: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "{what}");
 }

@@ -4,10 +4,11 @@
 use super::catalogue::Catalogue;
 use super::live::LiveArgs;
 use super::plan::{self, Changes, Plan};
-use super::protocol::{Protocol, TeamsName};
+use super::policies;
+use super::protocol::{Protocol, Suite, TeamsName};
 use super::setting::{self, Setting};
 use anyhow::{Context as _, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The machine of a mix for which none was named.
 const USUAL_MACHINE: &str = "hsw80";
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     pub(super) suite: Vec<String>,
     /// Programs that run together, such as "20 SGD, 20 BSGD", with --live such as md+cg; repeatable
-    #[arg(long, value_name = "PROGRAMS")]
+    #[arg(long, value_name = "PROGRAMS", allow_hyphen_values = true, value_parser = no_flag)]
     pub(super) mix: Vec<String>,
     /// The machine for --mix [default: hsw80]
     #[arg(long, value_name = "NAME")]
@@ -41,13 +42,18 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) follow: bool,
     /// What programs are promised, in place of the protocol's
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub(super) qos: Option<f64>,
     /// Time between decisions in seconds, in place of the protocol's
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(super) interval: Option<f64>,
     /// How many seeds, in place of the protocol's
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
     pub(super) seeds: Option<u32>,
     /// A file of applications of your own, written like crates/sim/presets/apps.toml
     #[arg(long, value_name = "FILE")]
@@ -114,6 +120,7 @@ impl Args {
                 TeamsName::Fixed
             };
             let machine = self.machine.as_deref().unwrap_or(USUAL_MACHINE);
+            catalogue.machine(machine).context("--machine")?;
             let suite = plan::ad_hoc(&once_each(&self.mix), machine, &policies, teams);
             plan.add(&suite, protocol, catalogue, &changes)?;
         }
@@ -154,37 +161,68 @@ impl Args {
                 bail!("--follow: only with --mix; each suite says itself whether programs follow");
             }
         }
-        if let (Some(json), Some(summary)) = (&self.json, &self.summary)
-            && json == summary
-        {
-            bail!(
-                "--json and --summary both name {}: give two files, as each is written whole",
-                json.display()
-            );
-        }
         Ok(())
     }
 
-    /// Everything on the command line that makes results others than the protocol's.
-    pub(super) fn departures(&self) -> Vec<String> {
-        let mut told: Vec<String> = self.set.iter().map(Setting::to_string).collect();
+    /// Everything on the command line that makes results others than a released protocol's; what says the same
+    /// as the protocol does not.
+    pub(super) fn departures(
+        &self,
+        path: &Path,
+        protocol: &Protocol,
+        plan: &Plan,
+    ) -> anyhow::Result<Vec<String>> {
+        let mut told = Vec::new();
+        for setting in &self.set {
+            if !setting.leaves(&protocol.constants)? {
+                told.push(setting.to_string());
+            }
+        }
         let mut flag = |name: &str, value: Option<String>| {
             told.extend(value.map(|value| format!("{name} {value}")));
         };
+        flag(
+            "--protocol",
+            protocol
+                .departs()
+                .map(|departs| format!("{} ({departs})", path.display())),
+        );
+        let suites = || plan.suites.iter().map(|planned| &planned.suite);
         // A mix of the command line is in no protocol, so nothing departs from one by its policies and teams.
-        if !self.suite.is_empty() && !self.policy.is_empty() {
+        let others = |suite: &Suite| {
+            let mut of = protocol.suites.iter();
+            of.any(|own| own.name == suite.name && own.policies != suite.policies)
+        };
+        if suites().any(others) {
             flag("--policy", Some(self.policy.join(",")));
         }
-        flag("--qos", self.qos.map(|qos| qos.to_string()));
+        let promises = |qos: &f64| suites().any(|suite| suite.qos.unwrap_or(protocol.qos) != *qos);
         flag(
-            "--interval",
-            self.interval.map(|seconds| seconds.to_string()),
+            "--qos",
+            self.qos.filter(promises).map(|qos| qos.to_string()),
         );
-        flag("--seeds", self.seeds.map(|count| count.to_string()));
+        let decides = |seconds: &f64| {
+            suites().any(|suite| match suite.interval_s {
+                Some(own_s) => own_s != *seconds,
+                None => suite.policies.iter().any(|name| {
+                    let pace = policies::find(name).map(|policy| policy.pace);
+                    pace.is_ok_and(|pace| {
+                        protocol.interval_of_s(pace).is_some_and(|s| s != *seconds)
+                    })
+                }),
+            })
+        };
+        let interval = self.interval.filter(decides);
+        flag("--interval", interval.map(|seconds| seconds.to_string()));
+        let seeds = |count: &u32| !(1..=u64::from(*count)).eq(protocol.seeds.iter().copied());
+        flag(
+            "--seeds",
+            self.seeds.filter(seeds).map(|count| count.to_string()),
+        );
         let file = |path: &PathBuf| path.display().to_string();
         flag("--apps", self.apps.as_ref().map(file));
         flag("--machines", self.machines.as_ref().map(file));
-        told
+        Ok(told)
     }
 
     pub(super) fn changes(&self) -> anyhow::Result<Changes> {
@@ -203,6 +241,16 @@ impl Args {
             settings: self.set.clone(),
         })
     }
+}
+
+/// A mix, unless it is the next flag: then the mix itself was forgotten.
+fn no_flag(text: &str) -> Result<String, String> {
+    if text.starts_with("--") {
+        return Err(format!(
+            "{text} is another flag: write programs like \"20 SGD, 20 BSGD\""
+        ));
+    }
+    Ok(text.to_owned())
 }
 
 /// What was given twice counts once, where it stood first.
@@ -302,7 +350,29 @@ mod tests {
 
     #[test]
     fn every_departure_from_the_protocol_is_told_and_nothing_else() {
-        let told = |given: &[&str]| args(given).departures();
+        let path = workspace::root().join(PROTOCOL);
+        let (protocol, _) = Protocol::read(&path).unwrap();
+        let told = |given: &[&str]| {
+            let plan = plan(given).unwrap();
+            args(given).departures(&path, &protocol, &plan).unwrap()
+        };
+        // What the protocol says itself.
+        let seeds = format!("--seeds={}", protocol.seeds.len());
+        let qos = format!("--qos={}", protocol.qos);
+        let same = [
+            "--suite=mapper-fig2",
+            &*seeds,
+            &*qos,
+            "--set=decision_s=0.005",
+        ];
+        assert_eq!(told(&same), [""; 0]);
+        let seconds = format!("--interval={}", protocol.interval_s);
+        assert_eq!(told(&["--mix=SGD", "--policy=mapper", &seconds]), [""; 0]);
+        // A suite with a promise of its own departs by the protocol's.
+        assert_eq!(
+            told(&["--suite=mapper-qos", &qos]),
+            [format!("--qos {}", protocol.qos)]
+        );
         assert_eq!(told(&["--suite=sam"]), [""; 0]);
         assert_eq!(told(&["--suite=sam", "--fresh", "--out=x"]), [""; 0]);
         assert_eq!(
@@ -313,7 +383,7 @@ mod tests {
         assert_eq!(
             told(&[
                 "--suite=sam",
-                "--policy=linux,fair",
+                "--policy=linux,mapper",
                 "--qos=0.9",
                 "--interval=0.5",
                 "--seeds=2",
@@ -323,7 +393,7 @@ mod tests {
             ]),
             [
                 "decision_s=0",
-                "--policy linux,fair",
+                "--policy linux,mapper",
                 "--qos 0.9",
                 "--interval 0.5",
                 "--seeds 2",
@@ -331,6 +401,68 @@ mod tests {
                 "--machines m.toml"
             ]
         );
+    }
+
+    #[test]
+    fn a_number_below_zero_is_refused_by_its_flag_and_a_forgotten_mix_by_the_next() {
+        for (given, part) in [
+            (&["--mix=SGD", "--qos", "-1"][..], "--qos"),
+            (
+                &["--mix=SGD", "--interval", "-1"],
+                "--interval -1: give seconds",
+            ),
+            (&["--mix", "-1 SGD"], "\"-1\" is no number of threads"),
+        ] {
+            let told = refused(given);
+            assert!(told.contains(part), "{given:?}: {told}");
+        }
+        for (given, part) in [
+            (
+                &["eval", "--mix=SGD", "--seeds", "-1"][..],
+                "--seeds <COUNT>",
+            ),
+            (
+                &["eval", "--mix", "--policy=linux"],
+                "--policy=linux is another flag",
+            ),
+        ] {
+            let told = Eval::try_parse_from(given).err().unwrap().to_string();
+            assert!(told.contains(part), "{told}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_machine_is_told_by_its_flag() {
+        let told = refused(&["--mix=SGD", "--machine=pdp11"]);
+        assert!(
+            told.starts_with("--machine: unknown machine \"pdp11\""),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn with_real_programs_nothing_that_only_the_model_has_is_taken() {
+        for only in [
+            "--suite=sam",
+            "--machine=ivb40",
+            "--follow",
+            "--seeds=2",
+            "--apps=a",
+            "--machines=m",
+            "--protocol=p",
+            "--fresh",
+            "--set=decision_s=0",
+            "--summary=s",
+        ] {
+            let Err(error) = Eval::try_parse_from(["eval", "--live", only]) else {
+                panic!("{only} is taken");
+            };
+            assert_eq!(
+                error.kind(),
+                clap::error::ErrorKind::ArgumentConflict,
+                "{only}"
+            );
+        }
     }
 
     #[test]

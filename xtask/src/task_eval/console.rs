@@ -22,7 +22,7 @@ pub(super) fn suite(table: &SuiteTable) -> String {
         .max()
         .unwrap_or(0)
         .max(14);
-    let mut out = format!("\n{} ({}, in the model)\n", suite.title, suite.machine);
+    let mut out = format!("\n{} ({}, in the model)\n", suite.heading(), suite.machine);
     let _ = write!(out, "{:first$}", "");
     for title in &titles {
         let _ = write!(out, "  {title:>width$}", width = title.len().max(5));

@@ -7,15 +7,18 @@
 use super::catalogue::sha256;
 use super::plan::Plan;
 use super::run_spec::RunResult;
+use crate::corun::output::say;
 use crate::workspace;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Results by key.
 pub(super) type Results = BTreeMap<String, RunResult>;
@@ -37,7 +40,9 @@ pub(super) fn stop_at_signal() -> anyhow::Result<()> {
         if STOPPED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("stopping after the runs under way; once more to stop at once");
+        say(format_args!(
+            "stopping after the runs under way; once more to stop at once"
+        ));
     })
     .context("watch for Ctrl-C")
 }
@@ -57,11 +62,7 @@ pub(super) fn execute(plan: &Plan, fresh: bool) -> anyhow::Result<Done> {
     // Long ones first, so that none is left for the end.
     wanted
         .sort_by_key(|(_, spec)| std::cmp::Reverse((spec.policy == "oracle", spec.members.len())));
-    let bar = ProgressBar::new(wanted.len() as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {msg}")
-    {
-        bar.set_style(style);
-    }
+    let progress = Progress::start(wanted.len());
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<(String, anyhow::Result<RunResult>)>> = Mutex::new(Vec::new());
     let workers = thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -80,7 +81,7 @@ pub(super) fn execute(plan: &Plan, fresh: bool) -> anyhow::Result<Done> {
                     if let Ok(result) = &result {
                         store.put(key, result);
                     }
-                    bar.inc(1);
+                    progress.done();
                     if let Ok(mut found) = found.lock() {
                         found.push(((*key).clone(), result));
                     }
@@ -88,7 +89,7 @@ pub(super) fn execute(plan: &Plan, fresh: bool) -> anyhow::Result<Done> {
             });
         }
     });
-    bar.finish_and_clear();
+    progress.finish();
     let found = found
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -103,6 +104,61 @@ pub(super) fn execute(plan: &Plan, fresh: bool) -> anyhow::Result<Done> {
     })
 }
 
+/// How often a line tells how far it is where nobody looks at a terminal.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// How far it is: on a terminal a bar, elsewhere a line now and then.
+struct Progress {
+    bar: ProgressBar,
+    /// When the last line was written, unless there is a bar.
+    told: Option<Mutex<Instant>>,
+}
+
+impl Progress {
+    fn start(runs: usize) -> Self {
+        let bar = ProgressBar::new(runs as u64);
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {msg}")
+        {
+            bar.set_style(style);
+        }
+        let lines = runs > 0 && !std::io::stderr().is_terminal();
+        let progress = Self {
+            bar,
+            told: lines.then(|| Mutex::new(Instant::now())),
+        };
+        progress.tell();
+        progress
+    }
+
+    /// One more run is.
+    fn done(&self) {
+        self.bar.inc(1);
+        let Some(Ok(mut told)) = self.told.as_ref().map(Mutex::try_lock) else {
+            return;
+        };
+        if told.elapsed() >= EVERY {
+            *told = Instant::now();
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        if self.told.is_some() {
+            let (at, of) = (self.bar.position(), self.bar.length().unwrap_or(0));
+            say(format_args!("[{at}/{of}] runs"));
+        }
+    }
+
+    fn finish(&self) {
+        self.tell();
+        self.bar.finish_and_clear();
+    }
+}
+
+/// The file that this process executes, under whatever name it still has.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
 /// Results of earlier evaluations.
 struct Store {
     folder: PathBuf,
@@ -111,8 +167,8 @@ struct Store {
 
 impl Store {
     fn open(fresh: bool) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("find this program")?;
-        let bytes = fs::read(&program).with_context(|| format!("read {}", program.display()))?;
+        // What runs, even where another has been put in its place since.
+        let bytes = fs::read(THIS_PROGRAM).with_context(|| format!("read {THIS_PROGRAM}"))?;
         let folder = workspace::target_dir()
             .join("mapper-eval")
             .join(&sha256(&bytes)[..16]);
@@ -141,29 +197,16 @@ impl Store {
             .and_then(|text| fs::write(&fresh, text))
             .and_then(|()| fs::rename(&fresh, &path));
         if let Err(error) = kept {
-            eprintln!("cannot keep {}: {error}", path.display());
+            say(format_args!("cannot keep {}: {error}", path.display()));
         }
     }
-}
-
-/// Makes sure that a folder can be written before hours are spent on what goes there.
-pub(super) fn check_writable(folder: &Path) -> anyhow::Result<()> {
-    let place = || {
-        format!(
-            "write to {}: give another folder with --out",
-            folder.display()
-        )
-    };
-    fs::create_dir_all(folder).with_context(place)?;
-    let probe = folder.join(".mapper-eval-probe");
-    fs::write(&probe, b"").with_context(place)?;
-    fs::remove_file(&probe).with_context(place)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::examples;
     use super::*;
+    use std::path::Path;
 
     fn store(folder: &Path, fresh: bool) -> Store {
         Store {
@@ -213,23 +256,5 @@ mod tests {
         let missing = store(Path::new("/proc/no-such-folder"), false);
         missing.put("key", &examples::ran(&[("SGD", 0.5)]));
         assert_eq!(missing.get("key"), None);
-    }
-
-    #[test]
-    fn a_folder_is_made_and_left_empty_and_one_that_cannot_be_made_is_named_with_the_mend() {
-        let folder = tempfile::tempdir().unwrap();
-        let deep = folder.path().join("a/b");
-        check_writable(&deep).unwrap();
-        assert_eq!(fs::read_dir(&deep).unwrap().count(), 0);
-        let file = folder.path().join("file");
-        fs::write(&file, b"text").unwrap();
-        for bad in [&file, Path::new("/proc/no")] {
-            let error = format!("{:#}", check_writable(bad).unwrap_err());
-            assert!(
-                error.contains(bad.to_str().unwrap()) && error.contains("with --out"),
-                "{error}"
-            );
-        }
-        assert_eq!(fs::read(&file).unwrap(), b"text");
     }
 }

@@ -218,7 +218,7 @@ fn suite(html: &mut String, table: &SuiteTable) {
         html,
         "<h2>{}</h2><p class=\"soft about\">On {} in the model. A speed of 1 is {}. Bars: {} of the programs' \
          speeds; whiskers: slowest and fastest program.{}</p>",
-        escaped(&suite.title),
+        escaped(&suite.heading()),
         escaped(&suite.machine),
         match suite.relative {
             Relative::Alone => "that alone on the whole machine under plain Linux",

@@ -15,6 +15,7 @@ mod execute;
 mod html;
 mod live;
 mod mix;
+mod outputs;
 mod plan;
 mod plot;
 mod policies;
@@ -32,14 +33,13 @@ mod told;
 mod validity;
 mod validity_own;
 
-use crate::corun::output::{OutputFile, tell};
+use crate::corun::output::tell;
 use crate::workspace;
 use anyhow::Context as _;
 pub(crate) use arguments::Args;
+use outputs::{Outputs, Texts};
 use protocol::Protocol;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
 pub(crate) use stopped::Stopped;
 
 /// The protocol that is used unless another is given: the newest.
@@ -65,15 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let wants_validity = args.wants_validity();
     let plan = args.planned(&protocol, &catalogue)?;
-    if let Some(folder) = &args.out {
-        execute::check_writable(folder)?;
-    }
-    let claim = |file: &Option<PathBuf>, flag| {
-        let claimed = file.as_deref().map(OutputFile::claim).transpose();
-        claimed.context(flag)
-    };
-    let json_file = claim(&args.json, "--json")?;
-    let summary_file = claim(&args.summary, "--summary")?;
+    let outputs = Outputs::claim(args, &path)?;
     execute::stop_at_signal()?;
     let done = execute::execute(&plan, args.fresh)?;
     let checks = if wants_validity && done.left_out == 0 {
@@ -95,7 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         constants: protocol.constants,
     })?;
     let standings = standing::standings(&tables);
-    let settings = args.departures();
+    let settings = args.departures(&path, &protocol, &plan)?;
     let evaluation = Evaluation {
         protocol: &protocol,
         protocol_sha256: &protocol.sha256,
@@ -109,32 +101,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         left_out,
     };
     let json = serde_json::to_string_pretty(&evaluation).context("write results as JSON")? + "\n";
-    let write = |path: &Path, text: &str| {
-        fs::write(path, text).with_context(|| format!("write {}", path.display()))
-    };
     let budget = protocol.budget_told();
-    // Files first: whoever reads the terminal may go away.
-    if let Some(file) = json_file {
-        file.write(&json)?;
-    }
-    if let Some(file) = summary_file {
-        file.write(&summary::summary(&evaluation)?)?;
-    }
-    if let Some(folder) = &args.out {
-        let report = html::Report {
-            tables: &tables,
-            targets: &lines,
-            standings: &standings,
-            settings: &settings,
-            validity: &findings,
-            protocol_version: protocol.version,
-            protocol_sha256: &protocol.sha256,
-            budget: budget.as_deref(),
-            left_out,
-        };
-        write(&folder.join("eval.json"), &json)?;
-        write(&folder.join("eval.html"), &html::page(&report))?;
-    }
+    let report = html::Report {
+        tables: &tables,
+        targets: &lines,
+        standings: &standings,
+        settings: &settings,
+        validity: &findings,
+        protocol_version: protocol.version,
+        protocol_sha256: &protocol.sha256,
+        budget: budget.as_deref(),
+        left_out,
+    };
+    let page = outputs.page();
+    // Files first: whoever reads the terminal may go away. What cannot be written is told last, below the tables.
+    let written = outputs.write(&Texts {
+        summary: summary::summary(&evaluation)?,
+        page: html::page(&report),
+        json,
+    });
     let mut text = String::new();
     for table in &tables {
         text += &console::suite(table);
@@ -178,10 +163,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                      are done\n";
         }
     }
-    if let Some(folder) = &args.out {
-        let _ = writeln!(text, "report {}", folder.join("eval.html").display());
+    if let Some(page) = page.filter(|page| written.is_ok() || page.exists()) {
+        let _ = writeln!(text, "report {}", page.display());
     }
     tell(&mut std::io::stdout().lock(), &text)?;
+    written?;
     if left_out > 0 {
         let done = done.results.len() + checks.done;
         return Err(Stopped {

@@ -135,11 +135,9 @@ impl Plan {
                         can.with_context(|| format!("with --set {}", settings.join(", ")))?;
                     }
                 }
-                let interval_s = match policy.pace {
-                    policies::Pace::Placement => protocol.placement_interval_s,
-                    policies::Pace::Sections => protocol.section_interval_s,
-                    _ => protocol.interval_s,
-                };
+                let interval_s = protocol
+                    .interval_of_s(policy.pace)
+                    .unwrap_or(protocol.interval_s);
                 let seeds = protocol.seeds.iter().copied();
                 let seeds: Vec<u64> = match changes.seeds {
                     Some(count) => (1..=u64::from(count)).collect(),

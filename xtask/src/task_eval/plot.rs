@@ -66,7 +66,7 @@ pub(super) fn speeds(table: &SuiteTable) -> Vec<String> {
         });
     }
     bars(&Bars {
-        title: &table.suite.title,
+        title: &table.suite.heading(),
         rows,
         line_at: Some(1.0),
     })

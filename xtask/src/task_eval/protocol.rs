@@ -4,12 +4,16 @@
 
 use super::catalogue::{Catalogue, Digests, sha256};
 use super::draw::Drawn;
+use super::policies::Pace;
 use anyhow::{Context as _, bail};
 use mapper_pipeline::OverheadBudget;
 use mapper_sim::Constants;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
+
+/// Hashes of the versions as they were released, in the form of `sha256sum`.
+const RELEASED: &str = include_str!("../../../docs/eval/protocols.sha256");
 
 /// The protocol. See the [module](self).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -149,6 +153,14 @@ pub(super) enum Mean {
     Sum,
 }
 
+impl Suite {
+    /// What stands above its results. Whoever reads them looks at the mixes.
+    pub(super) fn heading(&self) -> String {
+        let then = "that nobody had looked at when they were drawn";
+        self.title.replace("that nobody looked at", then)
+    }
+}
+
 impl Protocol {
     /// Reads the protocol, with the presets that it was written for.
     pub(super) fn read(path: &Path) -> anyhow::Result<(Self, Catalogue)> {
@@ -180,6 +192,30 @@ impl Protocol {
             );
         };
         Ok((protocol, catalogue))
+    }
+
+    /// Time between decisions of policies of this pace, unless they decide once.
+    pub(super) const fn interval_of_s(&self, pace: Pace) -> Option<f64> {
+        match pace {
+            Pace::Once => None,
+            Pace::Placement => Some(self.placement_interval_s),
+            Pace::Sections => Some(self.section_interval_s),
+            Pace::Allocation => Some(self.interval_s),
+        }
+    }
+
+    /// How the file departs from the version that it calls itself, if it is not what was released as that.
+    pub(super) fn departs(&self) -> Option<String> {
+        let name = format!("protocol-v{}.toml", self.version);
+        let mut released = RELEASED.lines().filter_map(|line| line.split_once("  "));
+        match released.find(|(_, of)| *of == name) {
+            Some((sha256, _)) if sha256 == self.sha256 => None,
+            Some(_) => Some(format!("changed from version {}", self.version)),
+            None => Some(format!(
+                "it calls itself version {}, which was not released",
+                self.version
+            )),
+        }
     }
 
     /// What deciding may cost this project's own policies, if anything is said of it.
@@ -251,6 +287,42 @@ mod tests {
         assert_eq!(*newest, workspace::root().join(super::super::PROTOCOL));
     }
 
+    #[test]
+    fn every_version_is_what_was_released_as_it() {
+        for (path, protocol) in versions() {
+            assert_eq!(
+                protocol.departs(),
+                None,
+                "{}: a version is not changed once it has been run; a new one is entered by `sha256sum \
+                 protocol-v*.toml > protocols.sha256` in docs/eval",
+                path.display()
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_the_version_it_calls_itself_is_told() {
+        let (newest, protocol) = versions().pop().unwrap();
+        let text = fs::read_to_string(&newest).unwrap();
+        let departs = |text: String| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), text).unwrap();
+            Protocol::read(file.path()).unwrap().0.departs()
+        };
+        assert_eq!(departs(text.clone()), None, "a copy");
+        let version = protocol.version;
+        assert_eq!(
+            departs(format!("{text}\n# by me\n")).unwrap(),
+            format!("changed from version {version}")
+        );
+        let own = text.replace(&format!("version = {version}\n"), "version = 99\n");
+        assert!(
+            departs(own)
+                .unwrap()
+                .contains("version 99, which was not released")
+        );
+    }
+
     /// Names of the suites that these names mean.
     fn meant(names: &[&str]) -> anyhow::Result<Vec<String>> {
         let (_, newest) = versions().pop().unwrap();
@@ -271,6 +343,20 @@ mod tests {
         let all = meant(&["all", "sam"]).unwrap();
         let (_, newest) = versions().pop().unwrap();
         assert_eq!(all.len(), newest.suites.len());
+    }
+
+    #[test]
+    fn no_results_are_headed_as_of_mixes_that_nobody_looked_at() {
+        for (path, protocol) in versions() {
+            for suite in &protocol.suites {
+                let heading = suite.heading();
+                assert!(
+                    !heading.contains("nobody looked"),
+                    "{}: {heading}",
+                    path.display()
+                );
+            }
+        }
     }
 
     #[test]

@@ -183,8 +183,8 @@ impl RunSpec {
                 given_up.speed
             );
         }
-        let ends = outcome.apps.iter().zip(&self.members);
-        for (_, member) in ends.into_iter().filter(|(app, _)| app.begin_s.is_none()) {
+        let mut ends = outcome.apps.iter().zip(&self.members);
+        if let Some((_, member)) = ends.find(|(app, _)| app.begin_s.is_none()) {
             bail!(
                 "{} arrives after {} s, when the run had ended, after {:.1} s: let it arrive earlier, or leave it \
                  out",

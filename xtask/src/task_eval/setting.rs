@@ -138,6 +138,11 @@ impl Setting {
         Ok(())
     }
 
+    /// Whether it leaves these constants as they are and changes nothing else.
+    pub(super) fn leaves(&self, constants: &Constants) -> anyhow::Result<bool> {
+        Ok(self.of == Of::Constants && self.changed(constants)? == *constants)
+    }
+
     /// Whether it is a number of this program that changes.
     fn means(&self, member: &Member) -> bool {
         let Of::Program(name) = &self.of else {

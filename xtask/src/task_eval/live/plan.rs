@@ -11,7 +11,7 @@ use super::publish::read_document;
 use super::settings::{self, Choice, Setting};
 use super::tables;
 use crate::corun::output::OutputFile;
-use crate::task_eval::execute::check_writable;
+use crate::task_eval::outputs::check_writable;
 
 /// The promise unless `--qos` says otherwise.
 const QOS: f64 = 0.85;
@@ -30,7 +30,7 @@ pub(in crate::task_eval) struct LiveArgs {
     /// machine: 10 repetitions of 8 mixes under 5 settings, each some 1 to 2 seconds; --seconds,
     /// --reps, --mix and --setting make it shorter. Ctrl-C keeps what is finished.
     #[arg(long, conflicts_with_all = [
-        "suite", "machine", "follow", "seeds", "apps", "machines", "protocol", "fresh", "set",
+        "suite", "machine", "follow", "seeds", "apps", "machines", "protocol", "fresh", "set", "summary",
     ])]
     pub(in crate::task_eval) live: bool,
     /// With --live: repetitions of every run [default: 10]
