@@ -16,8 +16,8 @@
 //! - *what else is a team's business*: no more virtual teams from the next region on. Who looks it up
 //!   within a virtual region gets the shim's own function.
 //!
-//! The shim's own function finds the runtime by its caller, which here need not use OpenMP at all. So it is the
-//! answer only while one runtime serves all callers.
+//! The shim's own function finds the runtime by its caller. So it is the answer only where whoever looks it up is
+//! served by the runtime in which it was found.
 //!
 //! *Invariants.* `dlsym` is called before anything is set up (sanitizers look for what they replace), by threads
 //! that hold locks, and for handles whose meaning depends on who calls. So the stand-in jumps on to the
@@ -173,7 +173,7 @@ unsafe fn is_openmp(name: *const c_char) -> bool {
 }
 
 /// Looks at what is looked up.
-unsafe extern "C" fn before(handle: *mut c_void, name: *const c_char) -> Course {
+unsafe extern "C" fn before(handle: *mut c_void, name: *const c_char, caller: usize) -> Course {
     let go_on = |next| Course {
         next,
         answer: null_mut(),
@@ -187,7 +187,7 @@ unsafe extern "C" fn before(handle: *mut c_void, name: *const c_char) -> Course 
     // SAFETY: likewise.
     let name = unsafe { CStr::from_ptr(name) };
     // SAFETY: the handle is what the program would have the C library look at.
-    match shielded(|| unsafe { examine(handle, name) }) {
+    match shielded(|| unsafe { examine(handle, name, caller) }) {
         Some(answer) => Course {
             next: null_mut(),
             answer,
@@ -200,7 +200,7 @@ unsafe extern "C" fn before(handle: *mut c_void, name: *const c_char) -> Course 
 ///
 /// # Safety
 /// As for `dlsym`, with a handle that means the same for all callers.
-unsafe fn examine(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
+unsafe fn examine(handle: *mut c_void, name: &CStr, caller: usize) -> Option<*mut c_void> {
     let text = name.to_str().ok()?;
     let uses = Uses::of(text);
     if uses.is_empty() {
@@ -217,7 +217,7 @@ unsafe fn examine(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
         .iter()
         .copied()
         .find(|symbol| symbol.name() == name);
-    let answer = symbol.and_then(|symbol| instead_of(symbol, function));
+    let answer = symbol.and_then(|symbol| instead_of(symbol, function, caller));
     let is_served = answer.is_some() && symbol.is_some_and(is_of_shims_locks);
     if !is_served {
         FOUND.fetch_or(uses.bits(), Ordering::SeqCst);
@@ -251,8 +251,9 @@ fn is_of_shims_locks(symbol: Symbol) -> bool {
     )
 }
 
-/// The shim's function instead of the runtime's `function`, where that one would be wrong at once.
-fn instead_of(symbol: Symbol, function: *mut c_void) -> Option<*mut c_void> {
+/// The shim's function instead of the runtime's `function` for who asks from `caller`, where that one would be wrong
+/// at once.
+fn instead_of(symbol: Symbol, function: *mut c_void, caller: usize) -> Option<*mut c_void> {
     let is_interposed = symbol
         .name()
         .to_str()
@@ -261,16 +262,18 @@ fn instead_of(symbol: Symbol, function: *mut c_void) -> Option<*mut c_void> {
     if !is_interposed || is_setting {
         return None;
     }
-    let concerns_member = thread_state::current().member.get().is_some()
-        && virtual_team::is_function_of_teams(symbol, function);
+    let thread = thread_state::current();
+    let concerns_member =
+        thread.member.get().is_some() && virtual_team::is_function_of_teams(symbol, function);
     if !concerns_member && !is_of_shims_locks(symbol) {
         return None;
     }
-    let is_sole = runtime::sole().is_some_and(|sole| sole.function(symbol) == function);
+    let is_callers = runtime::of_caller(thread, caller)
+        .is_some_and(|runtime| runtime.function(symbol) == function);
     // SAFETY: the handle is a special one that means the same for all libraries that are preloaded.
     let own = unsafe { look_up(libc::RTLD_DEFAULT, symbol.name()) };
     let is_own = || elf::module_containing(own as usize).is_some_and(|module| module.is_this());
-    if is_sole && is_own() {
+    if is_callers && is_own() {
         return Some(own);
     }
     if concerns_member {
@@ -290,6 +293,7 @@ unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_v
     core::arch::naked_asm!(
         "push rdi",
         "push rsi",
+        "mov rdx, qword ptr [rsp + 16]",
         "sub rsp, 8",
         "call {before}",
         "add rsp, 8",

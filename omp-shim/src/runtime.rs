@@ -329,12 +329,6 @@ pub(crate) fn of_known_caller(thread: &ThreadState, address: usize) -> Option<&'
     None
 }
 
-/// The runtime for all callers, if there is one; decided here if it has not been before.
-pub(crate) fn sole() -> Option<&'static Runtime> {
-    // SAFETY: only leaked boxes are stored there.
-    unsafe { SOLE.load(Ordering::Acquire).as_ref() }.or_else(sole_runtime)
-}
-
 /// Whether one runtime serves all callers.
 #[inline(always)]
 pub(crate) fn is_sole() -> bool {

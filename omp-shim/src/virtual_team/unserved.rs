@@ -31,8 +31,8 @@ pub(super) fn refuse(symbol: Symbol) -> ! {
 pub(crate) fn refuse_lookup(symbol: Symbol) -> ! {
     end(
         symbol,
-        "is looked up by a handle of its library within the parallel region of a virtual team, in a process with \
-         several OpenMP runtimes",
+        "is looked up by a handle of its library within the parallel region of a virtual team, by a module that does \
+         not use that library itself",
     )
 }
 

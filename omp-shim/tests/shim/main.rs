@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod adaptive;
+mod by_handle;
 mod degree;
 mod exports;
 mod fast_path;

@@ -46,7 +46,7 @@ fn wheel(dir: &Path, name: &str, flags: &[&str]) -> PathBuf {
 }
 
 /// The same of another source.
-fn wheel_of(source: &str, dir: &Path, name: &str, flags: &[&str]) -> PathBuf {
+pub(crate) fn wheel_of(source: &str, dir: &Path, name: &str, flags: &[&str]) -> PathBuf {
     let define = format!("-DNAME={name}");
     let bundled = renamed_libgomp(dir);
     let object = dir.join(format!("{name}.o"));
