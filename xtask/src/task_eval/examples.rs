@@ -29,6 +29,7 @@ pub(super) fn ran(programs: &[(&str, f64)]) -> RunResult {
         runs: 1,
         first_end_s: Some(100.0 / speed),
         begin_s: 0.0,
+        arrives_s: 0.0,
         p99_s: None,
         mean_cpus: 10.0,
         cores_by_node: vec![10, 0, 0, 0],

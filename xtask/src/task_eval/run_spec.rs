@@ -46,6 +46,8 @@ pub(super) struct AppResult {
     pub(super) runs: u32,
     pub(super) first_end_s: Option<f64>,
     pub(super) begin_s: f64,
+    /// From when on it could have started.
+    pub(super) arrives_s: f64,
     pub(super) p99_s: Option<f64>,
     pub(super) mean_cpus: f64,
     /// Cores of each node that it was given last; under plain Linux all.
@@ -271,6 +273,7 @@ impl RunSpec {
                     runs: app.runs,
                     first_end_s: app.first_end_s,
                     begin_s: app.begin_s.unwrap_or_default(),
+                    arrives_s: member.arrives_s,
                     p99_s: app.p99_s,
                     mean_cpus: app.mean_cpus,
                     cores_by_node: cores_by_node(topology, app.held.as_ref()),

@@ -49,7 +49,7 @@ pub(super) struct Cell {
     pub(super) moves_per_s: f64,
     /// When the last program ended.
     pub(super) elapsed_s: f64,
-    /// Mean time from begin to end of the programs that run once.
+    /// Mean time from arrival to the end of the first run, where every program has ended.
     pub(super) turnaround_s: Option<f64>,
     /// How far off the bandwidth is that the policy predicts, where it predicts one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,7 +210,8 @@ fn cell(suite: &Suite, mix: &PlannedMix, keys: &[String], results: &Results) -> 
     let speeds: Vec<f64> = apps.iter().map(|a| a.speed).collect();
     let ends: Option<Vec<f64>> = runs
         .iter()
-        .flat_map(|run| run.apps.iter().map(|app| app.first_end_s))
+        .flat_map(|run| run.apps.iter())
+        .map(|app| Some(app.first_end_s? - app.arrives_s))
         .collect();
     Some(Cell {
         value: mean(suite.mean, &speeds)?,
@@ -462,6 +463,16 @@ mod tests {
         };
         assert_eq!(turnaround([Some(10.0), Some(30.0)]), Some(20.0));
         assert_eq!(turnaround([Some(10.0), None]), None);
+    }
+
+    #[test]
+    fn nobody_waits_before_it_arrives() {
+        let table = table(&of(Mean::Geometric, Relative::Alone), &|_, _| {
+            let mut run = ran(&[("SGD", 1.0), ("ALS", 1.0)]);
+            run.apps[1].arrives_s = 60.0;
+            run
+        });
+        assert_eq!(cell(&table).turnaround_s, Some(70.0));
     }
 
     #[test]
