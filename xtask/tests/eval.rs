@@ -7,6 +7,7 @@
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -529,4 +530,44 @@ fn a_file_that_cannot_be_written_costs_neither_the_report_nor_the_tables() {
             .unwrap()
             .contains("geometric mean")
     );
+}
+
+#[test]
+fn a_run_that_takes_for_ever_does_not_keep_a_stopped_evaluation() {
+    let kept = tempfile::tempdir().unwrap();
+    let apps = kept.path().join("mine.toml");
+    let long = preset("apps.toml", "SGD", "LONG");
+    let long = long.replace("standalone_s = ", "standalone_s = 999");
+    assert!(long.contains("standalone_s = 9996"), "{long}");
+    std::fs::write(&apps, long).unwrap();
+    let mut child = eval(kept.path())
+        .args([
+            "--mix",
+            "LONG, ALS",
+            "--policy",
+            "mapper",
+            "--interval",
+            "0.01",
+            "--apps",
+        ])
+        .arg(&apps)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The first line comes when the runs begin.
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    lines.read_line(&mut told).unwrap();
+    assert!(told.contains("[0/5] runs"), "{told}");
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let begun = Instant::now();
+    lines.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
+    assert!(
+        begun.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(told.contains("stopped with 0 of 5 runs done"), "{told}");
 }

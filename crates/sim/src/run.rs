@@ -24,7 +24,8 @@ use mapper_model::{
 };
 use moves::share_that_moves;
 
-/// Events after which a run is given up: something does not make progress.
+/// Events after which a run is given up: something does not make progress. The longest run of the papers'
+/// evaluations has 95,709, deciding every 20 ms.
 const MOST_EVENTS: u64 = 4_000_000;
 /// What is nearer than this is now.
 const NOW_S: f64 = 1e-9;

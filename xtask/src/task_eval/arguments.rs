@@ -130,7 +130,7 @@ impl Args {
             false => Vec::new(),
         };
         for setting in &self.set {
-            setting.check_meant(plan.runs.values(), &checked)?;
+            setting.check_meant(plan.runs.values().map(|run| &**run), &checked)?;
         }
         Ok(plan)
     }

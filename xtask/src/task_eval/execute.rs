@@ -1,22 +1,23 @@
 //! Computes runs side by side, shows how far it is, and keeps what is done.
 //!
 //! A result is kept under the hash of its inputs and of this program, so that a run is computed
-//! again only when either changed. Ctrl-C lets the runs under way finish and goes on to the report
-//! with what there is.
+//! again only when either changed. Ctrl-C lets the runs under way finish, unless they take too long, and goes on
+//! to the report with what there is.
 
 use super::catalogue::sha256;
 use super::plan::Plan;
-use super::run_spec::RunResult;
+use super::run_spec::{RunResult, RunSpec};
 use crate::corun::output::say;
 use crate::workspace;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,7 +42,8 @@ pub(super) fn stop_at_signal() -> anyhow::Result<()> {
             std::process::exit(130);
         }
         say(format_args!(
-            "stopping after the runs under way; once more to stop at once"
+            "stopping after the runs under way, or in {} s; once more to stop at once",
+            GRACE.as_secs()
         ));
     })
     .context("watch for Ctrl-C")
@@ -55,45 +57,18 @@ pub(super) fn execute(plan: &Plan, fresh: bool) -> anyhow::Result<Done> {
     for (key, spec) in &plan.runs {
         match store.get(key) {
             Some(result) => drop(results.insert(key.clone(), result)),
-            None => wanted.push((key, spec)),
+            None => wanted.push((key.clone(), Arc::clone(spec))),
         }
     }
     let kept = results.len();
     // Long ones first, so that none is left for the end.
     wanted
         .sort_by_key(|(_, spec)| std::cmp::Reverse((spec.policy == "oracle", spec.members.len())));
-    let progress = Progress::start(wanted.len());
-    let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<(String, anyhow::Result<RunResult>)>> = Mutex::new(Vec::new());
-    let workers = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while !STOPPED.load(Ordering::Relaxed) {
-                    let Some((key, spec)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                        break;
-                    };
-                    let result = spec.run().with_context(|| {
-                        let names: Vec<&str> =
-                            spec.members.iter().map(|m| m.name.as_str()).collect();
-                        format!("{} under {}", names.join(", "), spec.policy)
-                    });
-                    if let Ok(result) = &result {
-                        store.put(key, result);
-                    }
-                    progress.done();
-                    if let Ok(mut found) = found.lock() {
-                        found.push(((*key).clone(), result));
-                    }
-                }
-            });
-        }
-    });
+    let runs = wanted.len();
+    let progress = Progress::start(runs);
+    let found = compute(&Arc::new(wanted), &Arc::new(store), &progress)?;
     progress.finish();
-    let found = found
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    let left_out = wanted.len() - found.len();
+    let left_out = runs - found.len();
     for (key, result) in found {
         results.insert(key, result?);
     }
@@ -103,6 +78,80 @@ pub(super) fn execute(plan: &Plan, fresh: bool) -> anyhow::Result<Done> {
         left_out,
     })
 }
+
+/// A run that is finished, by its key.
+type Found = (String, anyhow::Result<RunResult>);
+
+/// Computes runs side by side until all are finished or the user stops it; then at most [`GRACE`] goes by until
+/// what there is comes back. A run that is still under way by then ends with the process.
+fn compute(
+    wanted: &Arc<Vec<(String, Arc<RunSpec>)>>,
+    store: &Arc<Store>,
+    progress: &Progress,
+) -> anyhow::Result<Vec<Found>> {
+    let next = Arc::new(AtomicUsize::new(0));
+    let (send, receive) = mpsc::channel();
+    let count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let workers: Vec<_> = (0..count)
+        .map(|_| {
+            let (wanted, store) = (Arc::clone(wanted), Arc::clone(store));
+            let (next, send) = (Arc::clone(&next), send.clone());
+            thread::spawn(move || work(&wanted, &store, &next, &send))
+        })
+        .collect();
+    drop(send);
+    let mut found = Vec::new();
+    let mut stopping: Option<Instant> = None;
+    loop {
+        match receive.recv_timeout(Duration::from_millis(100)) {
+            Ok(of) => {
+                progress.done();
+                found.push(of);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if STOPPED.load(Ordering::Relaxed)
+            && stopping.get_or_insert_with(Instant::now).elapsed() >= GRACE
+        {
+            return Ok(found);
+        }
+    }
+    for worker in workers {
+        if worker.join().is_err() {
+            bail!("a run came to a point that the model should never come to; it is told above");
+        }
+    }
+    Ok(found)
+}
+
+/// Takes one run after the other.
+fn work(
+    wanted: &[(String, Arc<RunSpec>)],
+    store: &Store,
+    next: &AtomicUsize,
+    send: &mpsc::Sender<Found>,
+) {
+    while !STOPPED.load(Ordering::Relaxed) {
+        let Some((key, spec)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) else {
+            break;
+        };
+        let result = spec.run().with_context(|| {
+            let names: Vec<&str> = spec.members.iter().map(|m| m.name.as_str()).collect();
+            format!("{} under {}", names.join(", "), spec.policy)
+        });
+        if let Ok(result) = &result {
+            store.put(key, result);
+        }
+        if send.send((key.clone(), result)).is_err() {
+            // Nobody waits any more.
+            break;
+        }
+    }
+}
+
+/// How long the runs under way may take when the user stops an evaluation.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// How often a line tells how far it is where nobody looks at a terminal.
 const EVERY: Duration = Duration::from_secs(5);

@@ -9,11 +9,12 @@ use super::setting::Setting;
 use anyhow::{Context as _, bail};
 use mapper_sim::Machine;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Runs by key.
 #[derive(Default)]
 pub(super) struct Plan {
-    pub(super) runs: BTreeMap<String, RunSpec>,
+    pub(super) runs: BTreeMap<String, Arc<RunSpec>>,
     pub(super) suites: Vec<PlannedSuite>,
 }
 
@@ -228,7 +229,7 @@ impl Plan {
     fn enter(&mut self, spec: RunSpec) -> anyhow::Result<String> {
         let spec = spec.canonical()?;
         let key = sha256(serde_json::to_string(&spec)?.as_bytes());
-        self.runs.insert(key.clone(), spec);
+        self.runs.insert(key.clone(), Arc::new(spec));
         Ok(key)
     }
 }
