@@ -113,6 +113,10 @@ fn what_virtual_teams_cannot_serve_has_real_ones_and_is_explained() {
         (made(&["-DCANCELLATION"]), "it cancels constructs"),
         (made(&["-DOFFLOADING"]), "it has teams or target regions"),
         (made(&["-DTHREAD_BOUND"]), "it uses robust"),
+        (
+            made(&["-DKERNEL_STATE"]),
+            "code with OpenMP constructs calls",
+        ),
         (made(&["-DUNSERVED"]), "it calls functions of libgomp"),
         (sanitized, "it was compiled with a sanitizer"),
         (within(&[("OMP_PROC_BIND", "true")]), "OMP_PROC_BIND"),

@@ -129,18 +129,9 @@ pub(crate) fn calls_of_others(module: &Module, name: &CStr) -> Vec<Call> {
     calls
 }
 
-/// Shows `judge` the names of all functions that loaded modules import, until it returns something.
-pub(crate) fn find_import<T>(mut judge: impl FnMut(&CStr) -> Option<T>) -> Option<T> {
-    find_module(|view| {
-        let tables = view.tables()?;
-        let mut found = None;
-        tables.each_import(|name| {
-            if found.is_none() {
-                found = judge(name);
-            }
-        });
-        found
-    })
+/// Shows `judge` the tables of each loaded module, by which it knows its imports, until it returns something.
+pub(crate) fn find_importer<T>(mut judge: impl FnMut(&Tables) -> Option<T>) -> Option<T> {
+    find_module(|view| judge(&view.tables()?))
 }
 
 /// Something that tells what a module may do.
@@ -404,7 +395,7 @@ struct Extent {
 
 /// Where a module's tables lie.
 #[derive(Default)]
-struct Tables {
+pub(crate) struct Tables {
     base: usize,
     strings: usize,
     symbols: usize,
@@ -516,7 +507,7 @@ impl Tables {
 
     /// Shows `look` the name of every symbol that the module takes from elsewhere, as often as it
     /// refers to it.
-    fn each_import(&self, mut look: impl FnMut(&CStr)) {
+    pub(crate) fn each_import(&self, mut look: impl FnMut(&CStr)) {
         self.each_relocation(|_, import| {
             if let Some(name) = import {
                 look(name);

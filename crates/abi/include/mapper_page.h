@@ -119,6 +119,10 @@
 // library.
 #define MAPPER_TEAMS_OFF_BY_HANDLE 20
 
+// Value of `teams_off`: no virtual teams, for a module with constructs of OpenMP sets what the kernel keeps for
+// each thread, or addresses single threads.
+#define MAPPER_TEAMS_OFF_KERNEL_STATE 21
+
 // Value of `progress_kind`: the application reports work done.
 #define MAPPER_PROGRESS_WORK 1
 

@@ -98,6 +98,9 @@ pub const TEAMS_OFF_UNWATCHED: u32 = 19;
 /// Value of `teams_off`: teams are not virtual, for the program looks up functions of the runtime by a handle of its
 /// library.
 pub const TEAMS_OFF_BY_HANDLE: u32 = 20;
+/// Value of `teams_off`: no virtual teams, for a module with constructs of OpenMP sets what the kernel keeps for
+/// each thread, or addresses single threads.
+pub const TEAMS_OFF_KERNEL_STATE: u32 = 21;
 
 /// Value of `progress_kind`: the application reports work done.
 pub const PROGRESS_WORK: u32 = 1;

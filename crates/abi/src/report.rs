@@ -84,6 +84,9 @@ pub enum TeamsOff {
     Unwatched = layout::TEAMS_OFF_UNWATCHED,
     /// The program looks up functions of the runtime's by a handle of its library, past the shim.
     ByHandle = layout::TEAMS_OFF_BY_HANDLE,
+    /// A module with constructs of OpenMP sets what the kernel keeps for each thread (priorities, CPU masks), or
+    /// addresses single threads (signals).
+    KernelState = layout::TEAMS_OFF_KERNEL_STATE,
 }
 
 impl TeamsOff {
@@ -111,6 +114,7 @@ impl TeamsOff {
             layout::TEAMS_OFF_OBSERVED => Some(Self::Observed),
             layout::TEAMS_OFF_UNWATCHED => Some(Self::Unwatched),
             layout::TEAMS_OFF_BY_HANDLE => Some(Self::ByHandle),
+            layout::TEAMS_OFF_KERNEL_STATE => Some(Self::KernelState),
             _ => None,
         }
     }
@@ -135,6 +139,10 @@ impl fmt::Display for TeamsOff {
             Self::ThreadBound => {
                 "teams are not virtual: it uses robust or priority-inheriting mutexes, or restartable \
                  sequences, which belong to the kernel's threads"
+            }
+            Self::KernelState => {
+                "teams are not virtual: code with OpenMP constructs calls functions that set what the kernel keeps \
+                 for each thread, or that address one thread (priority, CPU mask, prctl, pthread_kill and the like)"
             }
             Self::Binding => {
                 "teams are not virtual: OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY binds its threads"

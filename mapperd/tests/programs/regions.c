@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <omp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -48,6 +49,8 @@ void besides(void)
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+#elif defined KERNEL_STATE
+    pthread_kill(pthread_self(), SIGUSR1);
 #endif
 }
 

@@ -3,7 +3,8 @@
 //! *Problem.* Some constructs are not dispensed to logical threads: ordered and doacross loops, tasks,
 //! cancellation, teams and target regions, reductions over tasks. And some programs do things to
 //! threads that do not go with a change of the thread underneath: locks that the kernel hands to the
-//! owner's OS thread, per-CPU data by restartable sequences, sanitizers.
+//! owner's OS thread, per-CPU data by restartable sequences, sanitizers, and what the kernel keeps for each thread
+//! ([`kernel_state`]).
 //!
 //! *Approach.* What a module can call is in its relocations: it calls a function of the runtime only
 //! if it imports it. All loaded modules are looked through before the first region, and again after
@@ -23,7 +24,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 use mapper_abi::TeamsOff;
 
 use super::storage::{self, Storage};
-use super::{kernel, preserved, thread_pointer};
+use super::{kernel, kernel_state, preserved, thread_pointer};
 use crate::shield::shielded;
 use crate::{attachment, by_handle, elf, environment, region, runtime, thread_state};
 
@@ -123,9 +124,16 @@ fn obstacle() -> Option<TeamsOff> {
     if elf::count_defining(&own_rseq) > 0 {
         return Some(TeamsOff::ThreadBound);
     }
-    elf::find_import(|name| {
-        preserved::note_import(name);
-        judge(name.to_bytes())
+    elf::find_importer(|module| {
+        let mut found = None;
+        let mut imports = kernel_state::Imports::default();
+        module.each_import(|name| {
+            preserved::note_import(name);
+            imports.note(name);
+            found = found.or_else(|| judge(name.to_bytes()));
+        });
+        let sets_state = imports.may_set_within_regions();
+        found.or_else(|| sets_state.then_some(TeamsOff::KernelState))
     })
 }
 

@@ -14,7 +14,8 @@
 //! rightly and everybody else is signalled. (Making a thread is not safe in a handler of a signal, as the C library's own
 //! functions are: a member must not change its user in one.)
 //!
-//! *Other signals to threads*, as `tests/shim/signals.rs` shows them where no other source is named:
+//! *Other signals to threads*, as `tests/shim/signals.rs` shows them where no other source is named. Of the functions, those that send
+//! to single threads may be called by modules without constructs only ([`super::kernel_state`]):
 //!
 //! | what | in a virtual team |
 //! |---|---|
@@ -22,7 +23,7 @@
 //! | `pthread_kill` of another member | reaches that member's OS thread. The handler runs there under the thread pointer in force, whether the thread is parked or busy with another member |
 //! | a timer with `SIGEV_THREAD_ID` | the same for the OS thread that ran the member when that asked for its number |
 //! | `pthread_cancel` | leaves a mark that the member sees at its next cancellation point, and nobody else. What it does then ends the team as it would one of the runtime's: the others wait for ever |
-//! | the same, asynchronous | cancels by signal 32 what the OS thread runs at that moment (by reading), which need not be whom it is meant for. Not refused by what is imported: libomp imports `pthread_setcanceltype` for threads of its own |
+//! | the same, asynchronous | cancels by signal 32 what the OS thread runs at that moment (by reading), which need not be whom it is meant for |
 //! | `fork` | the child is the member that forked, alone, under that member's thread pointer (`fork_within.c`) |
 
 mod signal;

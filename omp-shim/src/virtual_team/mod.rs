@@ -36,6 +36,7 @@ mod errno;
 pub(crate) mod exclusion;
 mod generic_starts;
 mod kernel;
+mod kernel_state;
 mod liveness;
 mod member;
 mod preserved;

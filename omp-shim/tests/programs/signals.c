@@ -1,5 +1,6 @@
 /* Signals that members of a team send to themselves, to each other, or have a timer send. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <omp.h>
 #include <pthread.h>
@@ -47,6 +48,9 @@ static void await(int count)
         sched_yield();
 }
 
+/* `pthread_kill`, as a library without constructs would call it: a program that imports it has no virtual teams. */
+static int (*kill_thread)(pthread_t, int);
+
 /* A signal to oneself is there when the call returns, and finds one's own variables. */
 static void to_oneself(int by_pthread_kill)
 {
@@ -55,7 +59,7 @@ static void to_oneself(int by_pthread_kill)
         int me = mine = omp_get_thread_num();
         for (int round = 1; round <= ROUNDS; round++) {
             if (by_pthread_kill)
-                pthread_kill(pthread_self(), SIGUSR1);
+                kill_thread(pthread_self(), SIGUSR1);
             else
                 raise(SIGUSR1);
             check(by_member[me] == round, "the signal is not there at once");
@@ -75,7 +79,7 @@ static void to_others(void)
         members[me] = pthread_self();
         for (int round = 1; round <= ROUNDS; round++) {
 #pragma omp barrier
-            check(pthread_kill(members[(me + 1) % n], SIGUSR1) == 0, "pthread_kill");
+            check(kill_thread(members[(me + 1) % n], SIGUSR1) == 0, "pthread_kill");
 #pragma omp single
             /* Signals that are still pending would become one. */
             await(round * n);
@@ -171,6 +175,7 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "raise";
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigaction(SIGUSR1, &action, NULL);
+    kill_thread = (int (*)(pthread_t, int))dlsym(RTLD_DEFAULT, "pthread_kill");
     if (!strcmp(what, "raise"))
         to_oneself(0);
     else if (!strcmp(what, "kill self"))
