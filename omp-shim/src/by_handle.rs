@@ -71,11 +71,6 @@ pub(crate) fn concerns_teams() -> bool {
     found().contains(Uses::TEAM)
 }
 
-/// Whether the program may refuse teams of other sizes by a call that the shim does not see.
-pub(crate) fn may_set_dynamic() -> bool {
-    found().contains(Uses::DYNAMIC)
-}
-
 /// Why teams are exact by what was looked up, if they are. Whether it was called cannot be known: the
 /// size that it sets may be the one that was there before.
 pub(crate) fn exactness() -> Option<TeamsOff> {
@@ -216,7 +211,7 @@ unsafe fn examine(handle: *mut c_void, name: &CStr, caller: usize) -> Option<*mu
     let symbol = Symbol::ALL
         .iter()
         .copied()
-        .find(|symbol| symbol.name() == name);
+        .find(|symbol| uses.contains(Uses::TEAM) && symbol.name() == name);
     let answer = symbol.and_then(|symbol| instead_of(symbol, function, caller));
     let is_served = answer.is_some() && symbol.is_some_and(is_of_shims_locks);
     if !is_served {
@@ -254,14 +249,6 @@ fn is_of_shims_locks(symbol: Symbol) -> bool {
 /// The shim's function instead of the runtime's `function` for who asks from `caller`, where that one would be wrong
 /// at once.
 fn instead_of(symbol: Symbol, function: *mut c_void, caller: usize) -> Option<*mut c_void> {
-    let is_interposed = symbol
-        .name()
-        .to_str()
-        .is_ok_and(|name| Symbol::INTERPOSED.contains(&name));
-    let is_setting = !Uses::of(symbol.name().to_str().ok()?).contains(Uses::TEAM);
-    if !is_interposed || is_setting {
-        return None;
-    }
     let thread = thread_state::current();
     let concerns_member =
         thread.member.get().is_some() && virtual_team::is_function_of_teams(symbol, function);

@@ -9,7 +9,8 @@
 //! another one than the environment's, or than it was. A program that sets what was set before counts as one that
 //! did not; it gets what it would with `OMP_DYNAMIC=true`, which is what `--teams follow` asks of programs. Calls
 //! of `omp_set_dynamic`, by which a program refuses that, have no effect to be seen; so a module that could make
-//! one ends the sizing of the copy that it would reach.
+//! one ends the sizing of the copy that it would reach. Either that was looked up by a handle counts as called
+//! ([`crate::by_handle`]).
 //!
 //! *Invariants.* The program never sees the lowered setting: each thread of the region puts its own copy of it
 //! back before the program's code runs, and the thread that began the region does when that has ended. Only a team
@@ -209,6 +210,10 @@ impl Sizing {
         if limit >= requested || !attachment::teams_follow() {
             return None;
         }
+        if let Some(reason) = by_handle::exactness() {
+            attachment::report_teams_off(reason);
+            return None;
+        }
         // A runtime that sizes teams itself may make one of one thread, behind which nothing can be put back.
         let can_size =
             !self.has_failed.load(Ordering::Relaxed) && !environment::asks_for_dynamic_teams();
@@ -243,7 +248,7 @@ impl Sizing {
     /// Whether the program may refuse teams that are smaller than it asked for.
     fn program_insists(&self) -> bool {
         let seen = self.modules_seen.load(Ordering::Relaxed);
-        if seen == u64::MAX || by_handle::may_set_dynamic() {
+        if seen == u64::MAX {
             return true;
         }
         // Before the look: what is added during it is looked at once more.

@@ -7,7 +7,7 @@
 //! ([`kernel_state`]).
 //!
 //! *Approach.* What a module can call is in its relocations: it calls a function of the runtime only
-//! if it imports it. All loaded modules are looked through before the first region, and again after
+//! if it imports it, or looks it up ([`crate::by_handle`]). All loaded modules are looked through before the first region, and again after
 //! every `dlopen`. One that imports what is not served refuses virtual teams to the whole process,
 //! for good: the page says why.
 //!

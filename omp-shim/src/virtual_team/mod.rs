@@ -65,6 +65,7 @@ pub(crate) use team::{Region, after_fork_in_child, begin, count_parked, end, own
 pub(crate) use unserved::refuse_lookup;
 
 use crate::attachment;
+use crate::by_handle;
 use crate::libgomp_regions::Body;
 use crate::region::{self, OpenRegion, Start};
 use crate::runtime::{Family, Runtime};
@@ -104,6 +105,7 @@ pub(crate) fn may_serve(thread: &ThreadState) -> bool {
     let is_alone = || {
         thread.initial_max_threads.get() == 1
             && !thread.has_set_num_threads.get()
+            && !by_handle::may_set()
             && !is_within(thread)
     };
     are_possible() && !is_alone()

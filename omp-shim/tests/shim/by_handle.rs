@@ -81,6 +81,16 @@ fn virtual_teams_stay_so_when_sizes_are_set_by_handle() {
 }
 
 #[test]
+fn teams_of_one_that_are_made_larger_by_handle_are_virtual_too() {
+    let program = program(Compiler::Gcc);
+    let mut program = program.managed().threads(1).virtually(2).start();
+    assert_eq!(program.team("team"), 1);
+    program.ask("set 3");
+    assert_eq!(program.team("team"), 3);
+    assert_eq!(program.finish().report().team_size, 2, "carried by two");
+}
+
+#[test]
 fn what_members_set_by_handle_ends_with_their_region() {
     in_every_mode(&program(Compiler::Gcc), &[], &[], |mode, program| {
         assert_eq!(program.team("team"), 4, "{mode}");

@@ -233,6 +233,22 @@ fn a_hidden_copy_whose_user_may_insist_on_sizes_has_exact_teams() {
 }
 
 #[test]
+fn a_hidden_copy_that_may_be_set_by_handle_has_exact_teams() {
+    let hidden = Hidden::teams();
+    for (name, reason) in [
+        ("omp_get_max_threads", None),
+        ("omp_set_num_threads", Some(TeamsOff::SetNumThreads)),
+        ("omp_set_dynamic", Some(TeamsOff::SetDynamic)),
+    ] {
+        let managed = hidden.managed().threads(4).following(2);
+        let mut program = managed.env("LOOKS_UP", name).start();
+        let later = if reason.is_some() { 4 } else { 2 };
+        assert_eq!((program.team(""), program.team("")), (4, later), "{name}");
+        assert_eq!(program.finish().report().teams_off, reason, "{name}");
+    }
+}
+
+#[test]
 fn what_libomp_or_the_program_would_not_bear_from_a_tool_is_not_done() {
     // libomp stops where a tool left something beside tasks; the others insist on their sizes.
     for source in [
