@@ -145,7 +145,7 @@ fn what_cannot_be_evaluated_is_told_before_anything_is_computed() {
         ),
         (
             &["--mix", "SGD", "--json", "-"],
-            "--json -: standard output has the tables",
+            "--json: - is no file, and standard output has the tables",
         ),
         (
             &[

@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 /// A file opened for writing.
 pub(crate) struct OutputFile {
@@ -20,6 +20,11 @@ pub(crate) struct OutputFile {
 impl OutputFile {
     /// Opens `path` for writing and leaves its contents as they are.
     pub(crate) fn claim(path: &Path) -> anyhow::Result<Self> {
+        if path == Path::new("-") {
+            bail!(
+                "- is no file, and standard output has the tables; name a file, or ./- if it is to be called so"
+            );
+        }
         let is_new = !path.exists();
         let file = OpenOptions::new()
             .write(true)

@@ -172,12 +172,8 @@ impl Args {
         protocol: &Protocol,
         plan: &Plan,
     ) -> anyhow::Result<Vec<String>> {
-        let mut told = Vec::new();
-        for setting in &self.set {
-            if !setting.leaves(&protocol.constants)? {
-                told.push(setting.to_string());
-            }
-        }
+        let departing = Setting::departing(&self.set, &protocol.constants)?;
+        let mut told: Vec<String> = departing.into_iter().map(Setting::to_string).collect();
         let mut flag = |name: &str, value: Option<String>| {
             told.extend(value.map(|value| format!("{name} {value}")));
         };

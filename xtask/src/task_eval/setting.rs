@@ -138,9 +138,22 @@ impl Setting {
         Ok(())
     }
 
-    /// Whether it leaves these constants as they are and changes nothing else.
-    pub(super) fn leaves(&self, constants: &Constants) -> anyhow::Result<bool> {
-        Ok(self.of == Of::Constants && self.changed(constants)? == *constants)
+    /// Those of the settings that depart from a protocol with these constants: the constants may come out as they
+    /// are there.
+    pub(super) fn departing<'a>(
+        all: &'a [Self],
+        constants: &Constants,
+    ) -> anyhow::Result<Vec<&'a Self>> {
+        let of_constants = |setting: &&Self| setting.of == Of::Constants;
+        let changed = all
+            .iter()
+            .filter(of_constants)
+            .try_fold(*constants, |found, setting| setting.changed(&found))?;
+        let same = changed == *constants;
+        Ok(all
+            .iter()
+            .filter(|setting| !(same && of_constants(setting)))
+            .collect())
     }
 
     /// Whether it is a number of this program that changes.
@@ -266,6 +279,21 @@ mod tests {
         let set: Setting = "app.mpki*=2".parse().unwrap();
         let [low, high] = set.changed(&app).unwrap().misses_per_kilo;
         assert_eq!([low, high], app.misses_per_kilo.map(|m| 2.0 * m));
+    }
+
+    #[test]
+    fn settings_that_leave_the_constants_as_they_are_depart_from_nothing() {
+        let usual = Constants::default();
+        let departing = |settings: &[&str]| -> Vec<String> {
+            let settings: Vec<Setting> = settings.iter().map(|s| s.parse().unwrap()).collect();
+            let departing = Setting::departing(&settings, &usual).unwrap();
+            departing.into_iter().map(Setting::to_string).collect()
+        };
+        assert_eq!(departing(&["spin_wait=0.5"]), [""; 0]);
+        assert_eq!(departing(&["spin_wait*=2", "spin_wait*=0.5"]), [""; 0]);
+        assert_eq!(departing(&["spin_wait=0.5", "app.st=0"]), ["app.st=0"]);
+        let both = ["spin_wait=0.5", "decision_s=0"];
+        assert_eq!(departing(&both), both);
     }
 
     #[test]
