@@ -2,13 +2,14 @@
 //! runs there.
 //!
 //! Two schedulers make it. Plain Linux treats all threads alike and spreads them evenly
-//! ([`Occupancy::pool`], a mean field); within CPU sets of its own every application is spread over
-//! its set ([`Occupancy::confine`]).
+//! ([`Occupancy::pool`], a mean field); within CPU sets of its own every application keeps to
+//! its set: threads that compute each sit on a context ([`Occupancy::confine`]), those of services come and go
+//! ([`Occupancy::spread`]).
 //!
 //! Invariant: no share is negative, and those of a context add up to no more than 1.
 
 use crate::machine::Machine;
-use mapper_model::CpuSet;
+use mapper_model::{CpuId, CpuSet};
 
 /// Shares of time by context and application.
 #[derive(Clone, PartialEq, Debug)]
@@ -74,11 +75,29 @@ impl Occupancy {
         }
     }
 
-    /// Spreads an application evenly over a set.
-    pub fn spread(&mut self, app: usize, runnable: f64, set: &CpuSet) {
-        let share = (runnable / f64::from(set.len().max(1))).min(1.0);
-        for cpu in set {
-            self.add(cpu.index(), app, share);
+    /// Spreads an application evenly over the cores of a set, and over second contexts only what one of each
+    /// core does not hold: threads that wake up and sleep all the time have no seats, but like those of
+    /// [`Occupancy::pool`] they find an empty core before a second context.
+    pub fn spread(&mut self, machine: &Machine, app: usize, runnable: f64, set: &CpuSet) {
+        let mut taken_in_core = vec![0usize; machine.cores() as usize];
+        let mut rounds: Vec<Vec<usize>> = Vec::new();
+        for context in set.iter().map(CpuId::index) {
+            let Some(taken) = taken_in_core.get_mut(context % machine.cores() as usize) else {
+                continue;
+            };
+            if rounds.len() == *taken {
+                rounds.push(Vec::new());
+            }
+            rounds[*taken].push(context);
+            *taken += 1;
+        }
+        let mut left = runnable;
+        for contexts in rounds {
+            let share = (left / contexts.len() as f64).clamp(0.0, 1.0);
+            left -= share * contexts.len() as f64;
+            for context in contexts {
+                self.add(context, app, share);
+            }
         }
     }
 
@@ -99,7 +118,7 @@ impl Occupancy {
         let share = (total / idle.len() as f64).min(1.0);
         for context in idle {
             for &(app, threads, own) in borrowers {
-                if !own.contains(mapper_model::CpuId(context as u32)) {
+                if !own.contains(CpuId(context as u32)) {
                     self.add(context, app, share * threads / total);
                 }
             }
@@ -196,6 +215,35 @@ mod tests {
         occupancy.confine(&machine(), 0, 2.5, &"0,10,40,50".parse().unwrap());
         let at = |context: usize| occupancy.row(context)[0];
         assert_eq!([at(0), at(10), at(40), at(50)], [1.0, 1.0, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn threads_that_come_and_go_are_spread_over_all_cores_of_a_set_before_second_contexts() {
+        let spread = |runnable, set: &str| {
+            let mut occupancy = Occupancy::idle(&machine(), 1);
+            occupancy.spread(&machine(), 0, runnable, &set.parse().unwrap());
+            occupancy
+        };
+        // Cores 0 and 10 with both contexts, core 20 with its second one alone.
+        let at = |runnable: f64| {
+            [0, 10, 60, 40, 50].map(|at| spread(runnable, "0,10,40,50,60").row(at)[0])
+        };
+        assert_eq!(at(1.5), [0.5, 0.5, 0.5, 0.0, 0.0]);
+        assert_eq!(at(4.0), [1.0, 1.0, 1.0, 0.5, 0.5]);
+        assert_eq!(at(9.0), [1.0; 5]);
+        for runnable in [9.0, 40.0, 55.0, 200.0] {
+            let (pool, all) = (
+                Occupancy::pool(&machine(), &[runnable]),
+                spread(runnable, "0-79"),
+            );
+            for context in 0..80 {
+                let off = pool.row(context)[0] - all.row(context)[0];
+                assert!(
+                    off.abs() < 1e-12,
+                    "all CPUs as a set, {runnable} threads, context {context}"
+                );
+            }
+        }
     }
 
     #[test]

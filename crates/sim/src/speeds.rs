@@ -261,7 +261,7 @@ impl Speeds {
         for (at, place) in places.iter().enumerate() {
             let set = place.set.unwrap_or_else(|| self.machine.topology().cpus());
             if programs[place.program].job.app.service.is_some() {
-                occupancy.spread(at, runnable[at], set);
+                occupancy.spread(&self.machine, at, runnable[at], set);
             } else {
                 occupancy.confine(&self.machine, at, runnable[at], set);
             }

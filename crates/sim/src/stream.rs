@@ -61,7 +61,7 @@ fn best(machine: &Machine, constants: &Constants, app: &Behaviour, socket: usize
         .map(|count| {
             let set: CpuSet = cpus.iter().copied().take(count).collect();
             let mut occupancy = Occupancy::idle(machine, 1);
-            occupancy.spread(0, count as f64, &set);
+            occupancy.spread(machine, 0, count as f64, &set);
             let solution = solve(machine, constants, &[*app], &occupancy);
             solution
                 .apps

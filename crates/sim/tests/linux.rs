@@ -143,7 +143,7 @@ fn the_mean_field_of_linux_is_within_three_per_cent_of_single_run_queues() {
             for (context, row) in moment.iter().enumerate() {
                 let one: CpuSet = std::iter::once(CpuId(context as u32)).collect();
                 for (app, share) in row.iter().enumerate() {
-                    occupancy.spread(app, *share, &one);
+                    occupancy.spread(&machine, app, *share, &one);
                 }
             }
             for (sum, speed) in granular.iter_mut().zip(speeds(&occupancy)) {

@@ -48,7 +48,7 @@ fn instruction_ns(machine: &Machine, app: &Behaviour, contexts: &[u32]) -> f64 {
 fn under(constants: &Constants, machine: &Machine, app: &Behaviour, contexts: &[u32]) -> f64 {
     let set: CpuSet = contexts.iter().copied().map(CpuId).collect();
     let mut occupancy = Occupancy::idle(machine, 1);
-    occupancy.spread(0, contexts.len() as f64, &set);
+    occupancy.spread(machine, 0, contexts.len() as f64, &set);
     let solution = solve(machine, constants, &[*app], &occupancy);
     1e9 * contexts.len() as f64 / solution.apps[0].instructions_per_s
 }

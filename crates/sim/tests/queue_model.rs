@@ -38,7 +38,7 @@ fn alone(mut app: AppModel) -> Behaviour {
 /// Instructions per second on so many cores.
 fn rate(machine: &Machine, constants: &Constants, app: Behaviour, cores: u32) -> f64 {
     let mut occupancy = Occupancy::idle(machine, 1);
-    occupancy.spread(0, f64::from(cores), &CpuSet::first(cores));
+    occupancy.spread(machine, 0, f64::from(cores), &CpuSet::first(cores));
     solve(machine, constants, &[app], &occupancy).apps[0].instructions_per_s
 }
 

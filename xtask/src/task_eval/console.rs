@@ -226,10 +226,9 @@ pub(super) fn validity(findings: &[Finding]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::{at_speed, ran, suite, table, table_of};
-    use super::super::targets::{self, Book};
+    use super::super::examples::{at_speed, model, ran, suite, table, table_of};
+    use super::super::targets::{self, Book, Explained};
     use super::*;
-    use mapper_sim::Constants;
 
     fn two_mixes() -> SuiteTable {
         let mut suite = suite("s", &["20 SGD, 20 ALS", "SVD"], &["linux", "mapper-paper"]);
@@ -307,9 +306,9 @@ mod tests {
         })];
         let book = Book {
             tables: &tables,
-            constants: Constants::default(),
+            model: model(),
         };
-        targets::judge(&book).unwrap()
+        targets::judge(&book, Explained::of_newest()).unwrap()
     }
 
     #[test]

@@ -1,10 +1,26 @@
 //! Suites and results made up for tests, without a run of the simulator.
 
+use super::catalogue::Catalogue;
 use super::execute::Results;
 use super::plan::{self, PlannedMix, PlannedSuite};
 use super::protocol::{Relative, Suite, TeamsName};
 use super::run_spec::{AppResult, RunResult};
 use super::tables::{self, SuiteTable};
+use super::targets::Model;
+use mapper_sim::Constants;
+use std::sync::LazyLock;
+
+static PRESETS: LazyLock<Catalogue> =
+    LazyLock::new(|| Catalogue::presets().expect("presets that are compiled in"));
+
+/// The model as it is, with nothing set.
+pub(super) fn model() -> Model<'static> {
+    Model {
+        constants: Constants::default(),
+        catalogue: &PRESETS,
+        settings: &[],
+    }
+}
 
 /// A suite on the usual machine.
 pub(super) fn suite(name: &str, mixes: &[&str], policies: &[&str]) -> Suite {

@@ -103,8 +103,9 @@ fn targets(html: &mut String, lines: &[Line]) {
         };
         let cause = line.cause.as_ref().map_or_else(String::new, |cause| {
             format!(
-                "<div class=\"soft cause\">{}<br/><em>Shown by:</em> {}</div>",
+                "<div class=\"soft cause\">{}<br/><em>Shown by, version {}:</em> {}</div>",
                 escaped(&cause.cause),
+                cause.version,
                 escaped(&cause.shown)
             )
         });
@@ -499,15 +500,18 @@ mod tests {
     fn what_is_outside_its_band_stands_first_and_what_is_not_judged_last_in_one_table() {
         let suite = examples::suite("sam-fig5", &["SGD"], &["linux"]);
         let tables = [examples::table_of(&suite, &|_, _| 1.0)];
-        let lines = targets::judge(&targets::Book {
+        let book = targets::Book {
             tables: &tables,
-            constants: mapper_sim::Constants {
-                // A pair gains more by one socket than is published.
-                intra_socket: 0.0,
-                ..mapper_sim::Constants::default()
+            model: targets::Model {
+                constants: mapper_sim::Constants {
+                    // A pair gains more by one socket than is published.
+                    intra_socket: 0.0,
+                    ..mapper_sim::Constants::default()
+                },
+                ..examples::model()
             },
-        })
-        .unwrap();
+        };
+        let lines = targets::judge(&book, targets::Explained::of_newest()).unwrap();
         let mut html = String::new();
         super::targets(&mut html, &lines);
         assert_eq!(html.matches("<table").count(), 1);

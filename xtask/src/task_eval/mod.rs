@@ -82,12 +82,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .iter()
         .map(|suite| tables::table(suite, &done.results))
         .collect();
-    let lines = targets::judge(&targets::Book {
-        tables: &tables,
-        constants: protocol.constants,
-    })?;
-    let standings = standing::standings(&tables);
     let settings = args.departures(&path, &protocol, &plan)?;
+    let book = targets::Book {
+        tables: &tables,
+        model: targets::Model {
+            constants: protocol.constants,
+            catalogue: &catalogue,
+            settings: &args.set,
+        },
+    };
+    let explained = match settings.is_empty() {
+        true => targets::Explained::AsProtocol {
+            version: protocol.version,
+        },
+        false => targets::Explained::Departing,
+    };
+    let lines = targets::judge(&book, explained)?;
+    let standings = standing::standings(&tables);
     let evaluation = Evaluation {
         protocol: &protocol,
         protocol_sha256: &protocol.sha256,

@@ -28,7 +28,7 @@ pub(super) fn summary(evaluation: &Evaluation<'_>) -> anyhow::Result<String> {
     let mut kept = json!({
         "protocol_version": evaluation.protocol.version,
         "protocol_sha256": evaluation.protocol_sha256,
-        "note": "In the model. Written by cargo xtask eval --suite all --summary FILE.",
+        "note": "In the model. Written by cargo xtask eval --summary FILE with the suites of overall and the changes of settings.",
         "settings": evaluation.settings,
         "left_out": evaluation.left_out,
         "overall": overall,

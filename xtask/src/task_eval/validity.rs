@@ -3,7 +3,7 @@
 //! * Ablations: without sharing of data between threads, and without serial parts, the advantages
 //!   that are explained by them have to shrink.
 //! * Null checks: programs without sharing, saturation or barriers gain nothing by mapping, and a
-//!   program alone gains nothing by a policy.
+//!   program or a service alone gains and loses nothing by a policy or by being in a set of all CPUs.
 //! * Order: MAPPER > Linux > fair, the same with hill climbing before fair, and SAM-MPH > SAM > Linux
 //!   survive moving each parameter by a quarter, the calibrated one (`time_sharing`) among them.
 
@@ -48,6 +48,16 @@ const SEEDS: u32 = 3;
 const PLACED: &str = "sam-fig5";
 const PLACEMENTS: [&str; 3] = ["sam_mph", "sam-per-task", "linux"];
 const EVERY: usize = 3;
+
+/// Programs that neither share, saturate nor wait for each other, together and alone; and services alone, which a
+/// set of all CPUs costs nothing either.
+const NULLS: [&str; 5] = [
+    "swaptions, CPU",
+    "swaptions",
+    "CPU",
+    "memcached",
+    "Mediastreaming",
+];
 
 /// The cost of time sharing before Figure 2 calibrated it.
 const FIRST_TIME_SHARING: f64 = 0.03;
@@ -172,7 +182,7 @@ pub(super) fn check(
         plan.add_varied(&placed, protocol, catalogue, &changes, &*variation.change)?;
     }
     let nulls = super::plan::ad_hoc(
-        &["swaptions, CPU".into(), "swaptions".into(), "CPU".into()],
+        &NULLS.map(String::from),
         "hsw80",
         &["fair", "fair-packed", "linux", "mapper"].map(String::from),
         super::protocol::TeamsName::Fixed,
@@ -269,7 +279,7 @@ fn judge(variations: &[Variation], plan: &Plan, results: &Results) -> Vec<Findin
     findings
 }
 
-/// Programs that do not share, saturate or wait for each other.
+/// What of [`NULLS`] is as it should be.
 fn null_findings(table: &tables::SuiteTable) -> Vec<Finding> {
     let mut findings = Vec::new();
     for row in &table.mixes {
@@ -290,12 +300,14 @@ fn null_findings(table: &tables::SuiteTable) -> Vec<Finding> {
                 gain,
             );
         } else {
-            let gain = of("mapper") / of("linux") - 1.0;
-            add(
-                format!("{} alone: mapper against Linux", row.mix),
-                "less than 2 %",
-                gain,
-            );
+            for (policy, told) in [("mapper", "mapper"), ("fair", "a set of all CPUs")] {
+                let gain = of(policy) / of("linux") - 1.0;
+                add(
+                    format!("{} alone: {told} against Linux", row.mix),
+                    "less than 2 %",
+                    gain,
+                );
+            }
         }
     }
     findings
@@ -479,10 +491,29 @@ mod tests {
             let findings = null_findings(&table);
             findings.iter().map(|finding| finding.held).collect()
         };
-        assert_eq!(held(1.01), [true, true]);
-        assert_eq!(held(0.99), [true, true]);
-        assert_eq!(held(1.03), [false, false]);
-        assert_eq!(held(0.97), [false, false]);
+        assert_eq!(held(1.01), [true, true, true]);
+        assert_eq!(held(0.99), [true, true, true]);
+        // The static fair share is at 1.
+        assert_eq!(held(1.03), [false, false, true]);
+        assert_eq!(held(0.97), [false, false, true]);
+    }
+
+    #[test]
+    fn a_service_that_loses_speed_by_being_in_a_set_of_all_cpus_is_found() {
+        let policies = ["fair-packed", "linux", "mapper"];
+        let suite = examples::suite("mix", &["memcached"], &policies);
+        let mut table = examples::table_of(&suite, &|_, _| 1.0);
+        for row in &mut table.mixes {
+            let fair = tables::Cell {
+                value: 0.955,
+                ..row.policies["linux"].clone()
+            };
+            row.policies.insert("fair".into(), fair);
+        }
+        let findings = null_findings(&table);
+        let of = |told: &str| findings.iter().find(|f| f.check.contains(told)).unwrap();
+        assert!(of("mapper").held);
+        assert!(!of("a set of all CPUs").held);
     }
 
     #[test]

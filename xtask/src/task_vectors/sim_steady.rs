@@ -96,7 +96,7 @@ fn placed(
                 None => bail!("contexts.{name}: {} has no context {place:?}", machine.name),
             };
         }
-        occupancy.spread(app, f64::from(set.len()), &set);
+        occupancy.spread(machine, app, f64::from(set.len()), &set);
     }
     occupancy.divide();
     Ok(occupancy)

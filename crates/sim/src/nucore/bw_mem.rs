@@ -101,7 +101,7 @@ impl Bench<'_> {
             let cpus: CpuSet = (0..stream.cores)
                 .filter_map(|core| self.machine.context_at([stream.to as u32, core, 0]))
                 .collect();
-            occupancy.spread(number, f64::from(stream.cores), &cpus);
+            occupancy.spread(self.machine, number, f64::from(stream.cores), &cpus);
         }
         let solution = solve(self.machine, self.constants, &apps, &occupancy);
         let speeds = solution.apps.iter();

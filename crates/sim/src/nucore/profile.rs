@@ -20,7 +20,7 @@ pub(super) fn traffic(
     let nodes = machine.nodes();
     let cpus = cores.cpus(machine);
     let mut occupancy = Occupancy::idle(machine, 1);
-    occupancy.spread(0, f64::from(cpus.len()), &cpus);
+    occupancy.spread(machine, 0, f64::from(cpus.len()), &cpus);
     let solution = solve(machine, constants, &[*app], &occupancy);
     let of = |socket: usize| {
         let misses_per_s = solution.misses_on_socket.get(socket).copied();

@@ -30,7 +30,7 @@ fn on(machine: &Machine, constants: &Constants, apps: &[(&AppModel, &str)]) -> S
     let mut occupancy = Occupancy::idle(machine, apps.len());
     for (at, (_, set)) in apps.iter().enumerate() {
         let set: CpuSet = set.parse().unwrap();
-        occupancy.spread(at, f64::from(set.len()), &set);
+        occupancy.spread(machine, at, f64::from(set.len()), &set);
     }
     let behaviours: Vec<_> = apps.iter().map(|(app, _)| app.behaviour()).collect();
     solve(machine, constants, &behaviours, &occupancy)

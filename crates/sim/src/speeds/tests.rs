@@ -175,3 +175,19 @@ fn data_that_all_threads_have_on_one_node_are_no_farther_after_a_move() {
     assert_eq!(penalty(&|app| app.local_share = 0.25), 0.0, "interleaved");
     assert_eq!(penalty(&|app| app.home_node = Some(1)), 0.0);
 }
+
+#[test]
+fn a_service_alone_has_on_all_cpus_as_a_set_the_speed_that_it_has_under_plain_linux() {
+    for name in ["memcached", "Mediastreaming"] {
+        let app = presets::app(name).unwrap();
+        assert!(app.service.is_some(), "{name} serves");
+        let alone = |set| paces(&Constants::default(), &[(job(app.clone(), 80), set)]).remove(0);
+        let (linux, own) = (alone(None), alone(Some("0-79")));
+        close(linux.progress, 1.0);
+        close(own.progress, 1.0);
+        assert_eq!(own.p99_s.is_some(), linux.p99_s.is_some());
+        if let (Some(own_s), Some(linux_s)) = (own.p99_s, linux.p99_s) {
+            close(own_s, linux_s);
+        }
+    }
+}

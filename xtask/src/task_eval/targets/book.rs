@@ -1,13 +1,13 @@
 //! What targets ask of the results.
 
 use super::super::tables::{Cell, SuiteTable, geometric};
-use mapper_model::CpuSet;
-use mapper_sim::{Constants, Occupancy, presets, solve};
+use super::situation::Model;
 
 /// All results by suite.
 pub(crate) struct Book<'a> {
     pub(crate) tables: &'a [SuiteTable],
-    pub(crate) constants: Constants,
+    /// For numbers that need no run.
+    pub(crate) model: Model<'a>,
 }
 
 /// MAPPER's rules as they are printed are what the papers' numbers are compared with.
@@ -166,53 +166,6 @@ impl Book<'_> {
     pub(super) fn of_paper(&self, begins: &str, value: f64) -> Option<f64> {
         self.runs(begins).then_some(value)
     }
-
-    /// Gain of a pair that shares data, from two sockets to one, with this many stall cycles per
-    /// event and 1.2e-3 events per cycle [SAM-MPH Fig. 1].
-    pub(super) fn pair_gain(&self, stalls_per_event: f64) -> f64 {
-        let stalled = 1.2e-3 * stalls_per_event;
-        1.0 / (1.0 - stalled + self.constants.intra_socket * stalled)
-    }
-
-    /// Stall cycles per event from which a pair does better on one core than on two, with 1.2e-3
-    /// events per cycle and the SMT loss of most programs.
-    pub(super) fn same_core_from(&self) -> f64 {
-        const SMT_SLOWDOWN: f64 = 0.6;
-        let better = |stalls: f64| {
-            let stalled = 1.2e-3 * stalls;
-            let sharing = stalled / (1.0 - stalled);
-            let mut cycles = 1.0;
-            for _ in 0..200 {
-                cycles = 1.0 + SMT_SLOWDOWN / cycles + self.constants.within_core * sharing;
-            }
-            cycles < 1.0 + self.constants.intra_socket * sharing
-        };
-        let (mut low, mut high) = (1.0, 830.0);
-        for _ in 0..60 {
-            let middle = (low + high) / 2.0;
-            if better(middle) {
-                high = middle;
-            } else {
-                low = middle;
-            }
-        }
-        high
-    }
-
-    /// Streamcluster with all data on node 0: six cores there against one on each of six nodes.
-    pub(super) fn near_against_far(&self) -> Option<f64> {
-        let machine = presets::machine("opt48").ok()?;
-        let mut app = presets::app("streamcluster").ok()?.behaviour();
-        app.home_node = Some(0);
-        let speed = |cores: [u32; 6]| {
-            let set: CpuSet = cores.into_iter().map(mapper_model::CpuId).collect();
-            let mut occupancy = Occupancy::idle(&machine, 1);
-            occupancy.spread(0, 6.0, &set);
-            let solution = solve(&machine, &self.constants, &[app], &occupancy);
-            Some(solution.apps.first()?.instructions_per_s)
-        };
-        Some(speed([0, 1, 2, 3, 4, 5])? / speed([0, 6, 12, 18, 24, 30])?)
-    }
 }
 
 /// 1 for yes, 0 for no.
@@ -228,14 +181,14 @@ pub(super) fn descending(values: &[Option<f64>]) -> Option<f64> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::super::examples::{at_speed, planned, ran, suite, table, table_of};
+    use super::super::super::examples::{at_speed, model, planned, ran, suite, table, table_of};
     use super::super::super::tables;
     use super::*;
 
     pub(in super::super) fn book(tables: &[SuiteTable]) -> Book<'_> {
         Book {
             tables,
-            constants: Constants::default(),
+            model: model(),
         }
     }
 
@@ -322,29 +275,6 @@ pub(super) mod tests {
         assert_eq!(b.of_paper("sam-", 1.5), Some(1.5));
         assert_eq!(b.of_paper("nucore-", 1.5), None);
         assert!(b.runs("sam-") && !b.runs("mapper-"));
-    }
-
-    #[test]
-    fn a_pair_gains_the_more_by_one_socket_the_more_it_stalls() {
-        let b = book(&[]);
-        let gains = [0.0, 200.0, 436.0, 677.0].map(|stalls| b.pair_gain(stalls));
-        assert_eq!(gains[0], 1.0, "who does not stall gains nothing");
-        assert!(gains.is_sorted() && gains[3] > 2.0, "{gains:?}");
-    }
-
-    #[test]
-    fn from_some_stalls_on_a_pair_does_better_on_one_core_and_later_if_that_is_dearer() {
-        let usual = book(&[]);
-        let from = usual.same_core_from();
-        assert!((1.0..830.0).contains(&from), "{from}");
-        let mut dearer = book(&[]);
-        dearer.constants.within_core *= 2.0;
-        assert!(dearer.same_core_from() > from);
-    }
-
-    #[test]
-    fn cores_beside_the_data_beat_cores_away_from_them() {
-        assert!(book(&[]).near_against_far().unwrap() > 1.0);
     }
 
     #[test]

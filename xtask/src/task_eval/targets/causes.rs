@@ -18,12 +18,26 @@ pub(in crate::task_eval) struct Cause {
     pub(in crate::task_eval) cause: String,
     /// What was changed to see it, and what came of it.
     pub(in crate::task_eval) shown: String,
+    /// The version of the protocol under which it was found: that of the file.
+    #[serde(skip_deserializing)]
+    pub(in crate::task_eval) version: u32,
+}
+
+/// What an evaluation is, to which causes are attached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::task_eval) enum Explained {
+    /// What a protocol of this version says, and nothing else.
+    AsProtocol { version: u32 },
+    /// Something of it was changed: its numbers may lie outside for another reason.
+    Departing,
 }
 
 /// All causes. The first that fits a number is meant.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Causes {
+    /// The version of the protocol under which they were found.
+    version: u32,
     #[serde(rename = "cause")]
     all: Vec<Cause>,
 }
@@ -31,13 +45,35 @@ pub(super) struct Causes {
 impl Causes {
     /// Reads them.
     pub(super) fn read() -> anyhow::Result<Self> {
-        toml::from_str(FILE).context("understand docs/eval/causes.toml")
+        let mut causes: Self = toml::from_str(FILE).context("understand docs/eval/causes.toml")?;
+        for cause in &mut causes.all {
+            cause.version = causes.version;
+        }
+        Ok(causes)
+    }
+
+    /// Those that hold of an evaluation: all, if it is made as they were found, or none.
+    pub(super) fn of_evaluation(mut self, explained: Explained) -> Self {
+        let version = self.version;
+        if explained != (Explained::AsProtocol { version }) {
+            self.all.clear();
+        }
+        self
     }
 
     /// The cause for a number.
     pub(super) fn of(&self, id: &str, what: &str) -> Option<&Cause> {
         let fits = |cause: &&Cause| cause.id == id && what.starts_with(&cause.begins);
         self.all.iter().find(fits)
+    }
+}
+
+#[cfg(test)]
+impl Explained {
+    /// An evaluation as the causes were found.
+    pub(in crate::task_eval) fn of_newest() -> Self {
+        let version = Causes::read().expect("causes that are compiled in").version;
+        Self::AsProtocol { version }
     }
 }
 

@@ -175,7 +175,6 @@ pub(super) const TARGETS: &[Target] = &[
 mod tests {
     use super::super::super::examples;
     use super::*;
-    use mapper_sim::Constants;
 
     /// What every number comes to where the suites of all three papers are run.
     fn computed() -> Vec<(&'static str, f64, f64)> {
@@ -185,7 +184,7 @@ mod tests {
         });
         let book = Book {
             tables: &tables,
-            constants: Constants::default(),
+            model: examples::model(),
         };
         let of = |target: &Target| {
             let values = target.numbers.iter().map(|number| {
@@ -214,7 +213,7 @@ mod tests {
         let tables = [examples::table_of(&table, &|_, _| 1.0)];
         let book = Book {
             tables: &tables,
-            constants: Constants::default(),
+            model: examples::model(),
         };
         let found = compared(&book, Work::Fourfold).unwrap();
         let total = expected["max_system_util"]["total"].as_f64().unwrap();

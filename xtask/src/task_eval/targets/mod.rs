@@ -13,9 +13,12 @@ mod mapper_services;
 mod nucore;
 mod nupoco;
 mod sam;
+mod situation;
 
 pub(super) use book::Book;
+pub(super) use causes::Explained;
 use causes::{Cause, Causes};
+pub(super) use situation::Model;
 
 use serde::Serialize;
 
@@ -294,8 +297,8 @@ fn all() -> Vec<Target> {
 }
 
 /// Every target, those outside first, then those inside, then inputs.
-pub(super) fn judge(book: &Book<'_>) -> anyhow::Result<Vec<Line>> {
-    let causes = Causes::read()?;
+pub(super) fn judge(book: &Book<'_>, explained: Explained) -> anyhow::Result<Vec<Line>> {
+    let causes = Causes::read()?.of_evaluation(explained);
     let mut lines: Vec<Line> = all()
         .iter()
         .flat_map(|target| {
@@ -331,7 +334,6 @@ mod tests {
     use super::super::tables::SuiteTable;
     use super::*;
     use crate::workspace;
-    use mapper_sim::Constants;
     use std::collections::BTreeSet;
 
     const NUMBER: Number = number("n", 1.2, 1.0, 1.5, |_| None);
@@ -352,11 +354,11 @@ mod tests {
     }
 
     fn judged(tables: &[SuiteTable]) -> Vec<Line> {
-        judge(&Book {
+        let book = Book {
             tables,
-            constants: Constants::default(),
-        })
-        .unwrap()
+            model: examples::model(),
+        };
+        judge(&book, Explained::of_newest()).unwrap()
     }
 
     /// Every suite of the newest protocol, in which all programs have the same speed everywhere.
@@ -499,6 +501,22 @@ mod tests {
                 assert!(number.low <= number.high, "{} {}", target.id, number.what);
             }
         }
+    }
+
+    #[test]
+    fn a_cause_is_told_only_where_nothing_departs_from_the_protocol_that_it_was_found_under() {
+        let tables = everything();
+        let book = Book {
+            tables: &tables,
+            model: examples::model(),
+        };
+        let explained = |explained| {
+            let lines = judge(&book, explained).unwrap();
+            lines.iter().any(|line| line.cause.is_some())
+        };
+        assert!(explained(Explained::of_newest()));
+        assert!(!explained(Explained::Departing));
+        assert!(!explained(Explained::AsProtocol { version: 1 }));
     }
 
     #[test]

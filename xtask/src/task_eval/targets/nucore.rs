@@ -125,7 +125,7 @@ pub(super) const TARGETS: &[Target] = &[
             1.34,
             1.15,
             1.55,
-            |b| b.of_paper("nucore-", b.near_against_far()?),
+            |b| b.of_paper(AMD, b.model.near_against_far()?),
         )],
     ),
     validate(
