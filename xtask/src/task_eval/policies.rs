@@ -217,11 +217,6 @@ pub(super) const POLICIES: &[Policy] = &[
         Parts::NoHeadroom,
     ),
     next(
-        "mapper-next-no-giving-up",
-        "mapper-next, broken promises wait for the others",
-        Parts::NoGivingUp,
-    ),
-    next(
         "mapper-next-greedy",
         "mapper-next, divided one by one",
         Parts::Greedy,
@@ -508,7 +503,6 @@ mod tests {
                 "mapper-next-no-reference",
                 "mapper-next-no-margin",
                 "mapper-next-no-headroom",
-                "mapper-next-no-giving-up",
                 "mapper-next-greedy",
                 "mapper-next-universal",
                 "mapper-next-lending",

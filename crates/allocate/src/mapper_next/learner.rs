@@ -207,25 +207,6 @@ impl Learner {
             Knowledge::Measuring
         }
     }
-
-    /// Whether the present count has shown clearly that the speed there is below `floor`
-    /// (a logarithm on the scale of `outlook`).
-    #[must_use]
-    pub fn is_clearly_below(
-        &self,
-        floor: f64,
-        split: &Split,
-        outlook: &Outlook,
-        rules: &Rules,
-    ) -> bool {
-        let here = split.points.iter().find(|p| p.cpus == self.cpus);
-        here.is_some_and(|p| {
-            self.here_s >= rules.seen_s
-                && p.worked >= rules.worked_s
-                && p.error
-                    .is_some_and(|error| outlook.ln_speed(self.cpus) + 2.0 * error < floor)
-        })
-    }
 }
 
 /// The rates of this life and, scaled to them, those of an earlier one at other counts; and that scale.

@@ -298,7 +298,6 @@ impl AllocationPolicy for MapperNext {
 
         let region = regions::size(snapshot);
         let mut knowledge = Vec::with_capacity(entitled.len());
-        let mut broken = false;
         let mut candidates = Vec::with_capacity(entitled.len());
         let mut together_within = Vec::with_capacity(entitled.len());
         for (place, (learner, app)) in self.state.learners.iter().zip(snapshot.apps).enumerate() {
@@ -322,13 +321,6 @@ impl AllocationPolicy for MapperNext {
                 ln_promise: (app.spec.qos.get().ln() + self.rules.margin).min(0.0),
                 ln_kept: (app.spec.qos.get().ln() + 0.5 * self.rules.margin).min(0.0),
             };
-            if let Some(outlook) = &candidate.outlook {
-                let fair = ln_reference.unwrap_or_else(|| outlook.ln_speed(candidate.owed.fair));
-                let floor = fair + app.spec.qos.get().ln();
-                broken |= (candidate.now < candidate.owed.fair || ln_reference.is_some())
-                    && self.state.stage == Stage::Dividing
-                    && learner.is_clearly_below(floor, &split, outlook, &self.rules);
-            }
             // Nobody waits for one who has nothing to do.
             let idle = app.profile.activity == Activity::Idle;
             knowledge.push(if candidate.owed.fixed || idle {
@@ -338,8 +330,7 @@ impl AllocationPolicy for MapperNext {
             });
             candidates.push(candidate);
         }
-        let ready = broken && self.rules.parts.gives_up_at_once()
-            || knowledge.iter().all(|k| *k == Knowledge::Known);
+        let ready = knowledge.iter().all(|k| *k == Knowledge::Known);
 
         let mut notes: Vec<Note> = candidates
             .iter()
@@ -365,8 +356,7 @@ impl AllocationPolicy for MapperNext {
                 Stage::Dividing => plan.best().unwrap_or_else(fair),
                 Stage::Reference | Stage::Fallen => fair(),
             })
-        } else if decides && before == Stage::Dividing && !broken && self.is_to_inspect(&candidates)
-        {
+        } else if decides && before == Stage::Dividing && self.is_to_inspect(&candidates) {
             self.state.stage = Stage::Reference;
             Some(fair())
         } else if decides && before == Stage::Reference {

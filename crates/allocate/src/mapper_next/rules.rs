@@ -94,8 +94,6 @@ pub enum Parts {
     NoMargin,
     /// CPUs that stay idle are missed.
     NoHeadroom,
-    /// A count that clearly breaks a promise is given up when everybody is known.
-    NoGivingUp,
     /// CPUs are handed out one by one to whom each helps most, in place of the exact division.
     Greedy,
     /// Rates follow the universal scalability law, in place of powers and the step at a region.
@@ -119,12 +117,6 @@ impl Parts {
     #[must_use]
     pub const fn refers(self) -> bool {
         !matches!(self, Self::NoReference)
-    }
-
-    /// Whether a count that clearly breaks a promise is given up at once.
-    #[must_use]
-    pub const fn gives_up_at_once(self) -> bool {
-        !matches!(self, Self::NoGivingUp)
     }
 
     /// How CPUs are divided.
