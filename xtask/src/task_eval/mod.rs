@@ -43,7 +43,7 @@ use std::fmt::Write as _;
 pub(crate) use stopped::Stopped;
 
 /// The protocol that is used unless another is given: the newest.
-const PROTOCOL: &str = "docs/eval/protocol-v6.toml";
+const PROTOCOL: &str = "docs/eval/protocol-v7.toml";
 
 /// Runs `cargo xtask eval`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
