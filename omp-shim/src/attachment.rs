@@ -188,6 +188,7 @@ fn attach() {
         }
         watch();
         virtual_team::look_up_credentials();
+        virtual_team::look_up_thread_names();
         // SAFETY: the handlers are functions of this library, which is never unloaded while the
         // program runs, being preloaded. A failure to register means lost counts at worst.
         unsafe {

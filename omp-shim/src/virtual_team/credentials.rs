@@ -106,7 +106,7 @@ fn fail(error: c_int) -> c_int {
 }
 
 /// The C library's function of that name, kept in `known`. Not by `dlsym`, see [`errno`].
-fn real(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+pub(super) fn real(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let mut real = known.load(Ordering::Relaxed);
     if real.is_null() {
         real = elf::next_definition(name).map_or(null_mut(), |address| address as *mut c_void);
@@ -115,8 +115,8 @@ fn real(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     real
 }
 
-/// Makes the call, on a thread to which no thread pointer is lent.
-fn call(call: &dyn Fn() -> c_int) -> c_int {
+/// Makes the call, on a thread to which no thread pointer is lent. −1 if it needs one that cannot be made.
+pub(super) fn call(call: &dyn Fn() -> c_int) -> c_int {
     match own_thread_pointer() {
         Some(_) => Errand::send(call),
         None => call(),

@@ -11,7 +11,7 @@
 //!
 //! *What only tells* (`pthread_getschedparam`, `sched_getaffinity`, `getpriority`) is admitted: where nobody sets,
 //! all threads have the same. So are the functions that other parts of the shim make right: signal masks and alternate
-//! stacks, users and groups.
+//! stacks, users and groups, names.
 //!
 //! *Bounds.* A function says by a number what it asks of the kernel in `clock_gettime`, `getrusage`, `timer_create` and
 //! `syscall`, which programs import for much that is harmless: they are admitted. Nor is noticed what a library without
@@ -58,7 +58,7 @@ const FUNCTIONS: [&[u8]; 29] = [
     b"cap_set_proc",
     b"unshare",
     b"setns",
-    // Timer slack, name, secure bits, …
+    // Timer slack, secure bits, names by another way than `pthread_setname_np`, …
     b"prctl",
 ];
 
@@ -131,6 +131,7 @@ mod tests {
             c"getpriority",
             c"sched_yield",
             c"sched_getcpu",
+            c"pthread_setname_np",
             c"pthread_sigmask",
             c"sigaltstack",
             c"setuid",

@@ -46,6 +46,7 @@ pub(crate) mod share;
 mod shared_memory;
 mod storage;
 mod team;
+mod thread_names;
 mod thread_pointer;
 mod unserved;
 mod waiting;
@@ -62,6 +63,7 @@ pub(crate) use member::Member;
 pub(crate) use storage::Storage;
 use team::Life;
 pub(crate) use team::{Region, after_fork_in_child, begin, count_parked, end, owner_ends};
+pub(crate) use thread_names::look_up as look_up_thread_names;
 pub(crate) use unserved::refuse_lookup;
 
 use crate::attachment;
