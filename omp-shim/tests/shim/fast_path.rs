@@ -99,3 +99,16 @@ fn members_of_a_virtual_team_take_turns_without_the_kernel() {
         assert_eq!(asked.last(), Some(&none), "{threads}: {asked:?}");
     }
 }
+
+#[test]
+fn a_program_may_give_up_system_calls_after_its_first_region() {
+    turn::alone();
+    let program = Program::new(Compiler::Gcc, "filtered.c");
+    let plain = program.run_plainly(&[], &[("OMP_NUM_THREADS", "4")]);
+    assert_eq!(plain.output(), "right\n");
+    let managed = || program.managed().threads(4);
+    for mut managed in [managed(), managed().following(4), managed().following(2)] {
+        assert_eq!(managed.run().output(), "right\n");
+        assert!(managed.page.progress().iterations > 0);
+    }
+}
