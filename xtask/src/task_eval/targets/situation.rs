@@ -121,7 +121,8 @@ impl Model<'_> {
         Some(of(&ONE_SOCKET)? / of(&TWO_SOCKETS)?)
     }
 
-    /// Stall cycles per event from which a pair does better on one core than on two of one socket.
+    /// Stall cycles per event from which a pair does better on one core than on two of one socket; the most that there
+    /// can be, [`MOST_STALLS`], where it never does.
     pub(super) fn same_core_from(&self) -> Option<f64> {
         let better = |stalls: f64| {
             let pair = self.pair(stalls)?;
@@ -130,7 +131,7 @@ impl Model<'_> {
         };
         let (mut low, mut high) = (1.0, 0.999 * MOST_STALLS);
         if !better(high)? {
-            return None;
+            return Some(MOST_STALLS);
         }
         for _ in 0..HALVINGS {
             let middle = (low + high) / 2.0;
@@ -208,7 +209,11 @@ mod tests {
         assert!((1.0..830.0).contains(&usual), "{usual}");
         assert!(from(&["within_core*=2"]).unwrap() > usual);
         assert!(from(&["app.th*=0.5"]).unwrap() < usual);
-        assert_eq!(from(&["intra_socket=0"]), None, "one core is never better");
+        assert_eq!(
+            from(&["intra_socket=0"]),
+            Some(MOST_STALLS),
+            "one core is never better"
+        );
         let near = |changes: &[&str]| {
             let settings = set(changes);
             let model = Model {
