@@ -23,6 +23,10 @@ use core::ffi::CStr;
 /// within them, import these.
 const OPENMP: [&[u8]; 2] = [b"GOMP_", b"omp_"];
 
+/// Save for this one, by which libraries with threads of their own (OpenBLAS, as Python's packages bring it) ask
+/// whether they are called within a region.
+const ASKED_BY_OTHERS: &[u8] = b"omp_in_parallel";
+
 /// Functions that set what is a thread's own, or address a single thread.
 const FUNCTIONS: [&[u8]; 29] = [
     // Signals and cancellation that come at any instruction.
@@ -73,7 +77,8 @@ impl Imports {
     /// The module imports this.
     pub(super) fn note(&mut self, name: &CStr) {
         let name = name.to_bytes();
-        self.has_constructs |= OPENMP.iter().any(|prefix| name.starts_with(prefix));
+        self.has_constructs |=
+            OPENMP.iter().any(|prefix| name.starts_with(prefix)) && name != ASKED_BY_OTHERS;
         self.sets_state |= FUNCTIONS.contains(&name)
             || name.starts_with(b"numa_set_")
             || name.starts_with(b"hwloc_set_membind");
@@ -120,6 +125,7 @@ mod tests {
         let interpreter = [c"prctl", c"pthread_kill", c"sched_setaffinity", c"nice"];
         assert!(!may_set(&interpreter));
         assert!(!may_set(&[c"pthread_setaffinity_np", c"syscall"]));
+        assert!(!may_set(&[c"pthread_setaffinity_np", c"omp_in_parallel"]));
     }
 
     #[test]
