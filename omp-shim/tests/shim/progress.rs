@@ -225,7 +225,11 @@ fn waited_ms(program: &Program, kind: &str) -> f64 {
 
 /// Whether a measurement is as it should be in one of ten runs. A thread that other programs take the CPU from
 /// is waited for, and itself comes late to where it would wait: one run has to be undisturbed.
-fn once_undisturbed(run: impl FnMut() -> f64, expected: std::ops::Range<f64>, what: &str) {
+pub(crate) fn once_undisturbed(
+    run: impl FnMut() -> f64,
+    expected: std::ops::Range<f64>,
+    what: &str,
+) {
     let mut found = Vec::new();
     let is_expected = std::iter::repeat_with(run).take(10).any(|value| {
         found.push(value);
