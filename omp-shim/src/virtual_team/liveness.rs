@@ -9,8 +9,8 @@
 //! in the shim for a while although members of its block could run is taken to be stuck: those
 //! members get OS threads of their own (see `carrier`), and go back to the carrier at the next
 //! barrier. So the program goes on, in small steps. From then on the block is a real team, so judging
-//! the carrier can wait for what happens: one that waits comes back after a member that was lent has come to
-//! a stop, one that computes before ([`Outcome`]). How long a carrier may stay away doubles each time
+//! the carrier can wait for what happens: one that waits comes back together with a member that was lent, or
+//! after that has come to a stop; one that computes comes back long before ([`Outcome`]). How long a carrier may stay away doubles each time
 //! that one waited, and twice for those that computed, so that a program that computes for some time
 //! between barriers is soon left alone. The time for which carriers waited is added up; a program that
 //! has used up its [`Budget`] is sent back to real teams for good: as many carriers as members, each on
