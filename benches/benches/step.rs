@@ -8,7 +8,7 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use mapper_benches::World;
-use mapper_map::MappingConfig;
+use mapper_placement::MappingConfig;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn map(c: &mut Criterion) {
         (0..30).for_each(|_| {
             world.step();
         });
-        let Ok(entry) = mapper_map::find("sam_mph") else {
+        let Ok(entry) = mapper_placement::find("sam_mph") else {
             return;
         };
         let policy = (entry.build)(&MappingConfig::default());

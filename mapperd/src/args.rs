@@ -113,8 +113,8 @@ fn allocation_policy(name: &str) -> Result<String, mapper_allocate::UnknownPolic
     mapper_allocate::find(name).map(|_| name.to_owned())
 }
 
-fn mapping_policy(name: &str) -> Result<String, mapper_map::UnknownPolicy> {
-    mapper_map::find(name).map(|_| name.to_owned())
+fn mapping_policy(name: &str) -> Result<String, mapper_placement::UnknownPolicy> {
+    mapper_placement::find(name).map(|_| name.to_owned())
 }
 
 #[cfg(test)]

@@ -14,11 +14,11 @@ use crate::ranges;
 use crate::selection::EnforcerChoice;
 use anyhow::{Context, anyhow};
 use mapper_allocate::AllocationConfig;
+use mapper_characterise::MonitorConfig;
 use mapper_host::counters::Choice as CounterChoice;
-use mapper_map::MappingConfig;
 use mapper_model::{CpuSet, MachineProfile};
-use mapper_monitor::MonitorConfig;
 use mapper_pipeline::OverheadBudget;
+use mapper_placement::MappingConfig;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fmt;
@@ -134,10 +134,10 @@ impl std::str::FromStr for AllocationName {
 pub(crate) struct MappingName(pub(crate) String);
 
 impl std::str::FromStr for MappingName {
-    type Err = mapper_map::UnknownPolicy;
+    type Err = mapper_placement::UnknownPolicy;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        mapper_map::find(name).map(|_| Self(name.to_owned()))
+        mapper_placement::find(name).map(|_| Self(name.to_owned()))
     }
 }
 

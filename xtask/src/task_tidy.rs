@@ -39,23 +39,23 @@ type Row = (&'static str, &'static [&'static str]);
 /// left in `model ← {monitor, predict} ← {allocate, map} ← pipeline ← {sim, host} ← binaries`.
 const ALLOWED: [Row; 20] = [
     ("mapper-model", &[]),
-    ("mapper-monitor", &["mapper-model"]),
+    ("mapper-characterise", &["mapper-model"]),
     ("mapper-predict", &["mapper-model"]),
     (
         "mapper-allocate",
-        &["mapper-model", "mapper-monitor", "mapper-predict"],
+        &["mapper-model", "mapper-characterise", "mapper-predict"],
     ),
     (
-        "mapper-map",
-        &["mapper-model", "mapper-monitor", "mapper-predict"],
+        "mapper-placement",
+        &["mapper-model", "mapper-characterise", "mapper-predict"],
     ),
     (
         "mapper-pipeline",
         &[
             "mapper-allocate",
-            "mapper-map",
+            "mapper-placement",
             "mapper-model",
-            "mapper-monitor",
+            "mapper-characterise",
             "mapper-predict",
         ],
     ),
@@ -63,7 +63,7 @@ const ALLOWED: [Row; 20] = [
         "mapper-sim",
         &[
             "mapper-model",
-            "mapper-monitor",
+            "mapper-characterise",
             "mapper-pipeline",
             "mapper-predict",
         ],
@@ -73,7 +73,7 @@ const ALLOWED: [Row; 20] = [
         &[
             "mapper-abi",
             "mapper-model",
-            "mapper-monitor",
+            "mapper-characterise",
             "mapper-pipeline",
         ],
     ),
@@ -110,9 +110,9 @@ const ALLOWED: [Row; 20] = [
             "mapper-control",
             "mapper-host",
             "mapper-manual",
-            "mapper-map",
+            "mapper-placement",
             "mapper-model",
-            "mapper-monitor",
+            "mapper-characterise",
             "mapper-pipeline",
             "mapper-predict",
         ],
@@ -124,9 +124,9 @@ const ALLOWED: [Row; 20] = [
             "mapper-abi",
             "mapper-allocate",
             "mapper-control",
-            "mapper-map",
+            "mapper-placement",
             "mapper-model",
-            "mapper-monitor",
+            "mapper-characterise",
             "mapper-pipeline",
             "mapper-predict",
             "mapper-sim",
@@ -139,9 +139,9 @@ const ALLOWED: [Row; 20] = [
             "mapper-allocate",
             "mapper-control",
             "mapper-host",
-            "mapper-map",
+            "mapper-placement",
             "mapper-model",
-            "mapper-monitor",
+            "mapper-characterise",
             "mapper-pipeline",
             "mapper-predict",
             "mapper-sim",
@@ -154,9 +154,9 @@ const ALLOWED: [Row; 20] = [
 /// The decision core: no I/O, no clock.
 const PURE: &[&str] = &[
     "mapper-allocate",
-    "mapper-map",
+    "mapper-placement",
     "mapper-model",
-    "mapper-monitor",
+    "mapper-characterise",
     "mapper-pipeline",
     "mapper-predict",
     "mapper-sim",
@@ -365,8 +365,8 @@ mod tests {
     #[test]
     fn allocate_and_map_do_not_know_each_other() {
         let packages = [
-            package("mapper-allocate", &["mapper-map"]),
-            package("mapper-map", &["mapper-allocate"]),
+            package("mapper-allocate", &["mapper-placement"]),
+            package("mapper-placement", &["mapper-allocate"]),
         ];
         let mut findings = Vec::new();
         check_dependencies(&packages, &mut findings);

@@ -203,7 +203,7 @@ fn refused(kept: &Path, arguments: &[&str]) -> String {
 
 /// An entry of a file of presets under another name.
 fn preset(file: &str, name: &str, own: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/sim/presets");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/sim/presets");
     let text = std::fs::read_to_string(folder.join(file)).unwrap();
     let from = text.find(&format!("\n[{name}]\n")).unwrap() + 1;
     let entry = text[from..].split("\n\n").next().unwrap();

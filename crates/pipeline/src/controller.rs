@@ -5,13 +5,13 @@ use crate::check::{Severity, check};
 use crate::explain::{AppExplanation, Decision, History};
 use crate::own_masks::{self, Seat, Tenure};
 use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState};
-use mapper_map::{MappingConfig, MappingPolicy};
+use mapper_characterise::{Monitor, MonitorConfig, MonitorState};
 use mapper_model::{
     Allocation, AppId, AppName, AppObservation, AppView, CpuSet, Explanation, MachineProfile,
     Observation, Placement, Plan, PlannedApp, Profile, Reason, Share, Sharing, Snapshot, Strategy,
     Topology,
 };
-use mapper_monitor::{Monitor, MonitorConfig, MonitorState};
+use mapper_placement::{MappingConfig, MappingPolicy};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,7 @@ pub enum PipelineError {
     Allocation(#[from] mapper_allocate::UnknownPolicy),
     /// No such mapping policy.
     #[error(transparent)]
-    Mapping(#[from] mapper_map::UnknownPolicy),
+    Mapping(#[from] mapper_placement::UnknownPolicy),
 }
 
 /// A saved state that cannot be taken over.
@@ -114,7 +114,7 @@ impl Controller {
     /// When the configuration names a policy that does not exist; the error lists those that do.
     pub fn new(config: PipelineConfig, topology: Topology) -> Result<Self, PipelineError> {
         let allocation = (mapper_allocate::find(&config.allocation)?.build)(&config.allocate);
-        let mapping = (mapper_map::find(&config.mapping)?.build)(&config.map);
+        let mapping = (mapper_placement::find(&config.mapping)?.build)(&config.map);
         Ok(Self {
             monitor: Monitor::new(config.monitor.clone()),
             allocation,

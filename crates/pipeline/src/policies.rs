@@ -45,12 +45,14 @@ pub fn policies() -> Vec<PolicyDescription> {
         summary: p.summary,
         source: p.source,
     });
-    let mapping = mapper_map::POLICIES.iter().map(|p| PolicyDescription {
-        name: p.name,
-        kind: PolicyKind::Mapping,
-        summary: p.summary,
-        source: p.source,
-    });
+    let mapping = mapper_placement::POLICIES
+        .iter()
+        .map(|p| PolicyDescription {
+            name: p.name,
+            kind: PolicyKind::Mapping,
+            summary: p.summary,
+            source: p.source,
+        });
     allocation.chain(mapping).collect()
 }
 

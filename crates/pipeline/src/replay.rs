@@ -8,8 +8,8 @@
 
 use crate::controller::{Controller, PipelineError, RestoreError};
 use crate::record::{Entry, Header, OLDEST_VERSION, VERSION};
+use mapper_characterise::RuntimeHints;
 use mapper_model::{Observation, Plan};
-use mapper_monitor::RuntimeHints;
 use serde_json::Value;
 
 /// What is to be decided differently from the recording.

@@ -161,7 +161,7 @@ fn limits_and_the_wish_not_to_be_resized_are_kept() {
 
 #[test]
 fn more_applications_than_cpus_share_and_split_again() {
-    for mapping in mapper_map::POLICIES {
+    for mapping in mapper_placement::POLICIES {
         let mut w = World::new(config("mapper", mapping.name), machine(1, 2, 1));
         w.start((0..5).map(|_| linear()));
         assert_eq!(w.counts(), [1; 5]);

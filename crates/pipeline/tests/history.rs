@@ -313,13 +313,13 @@ proptest! {
     fn whatever_is_observed_every_plan_holds(
         machine in machines(),
         allocation in 0..mapper_allocate::POLICIES.len(),
-        mapping in 0..mapper_map::POLICIES.len(),
+        mapping in 0..mapper_placement::POLICIES.len(),
         seed in any::<u64>(),
         most_apps in 1u32..12,
     ) {
         let (allocation, mapping) = (
             mapper_allocate::POLICIES[allocation].name,
-            mapper_map::POLICIES[mapping].name,
+            mapper_placement::POLICIES[mapping].name,
         );
         live(&machine, allocation, mapping, seed, 24, most_apps);
     }
@@ -331,7 +331,7 @@ fn every_policy_goes_with_every_mapping_on_any_machine() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut seed = 0;
     for allocation in mapper_allocate::POLICIES {
-        for mapping in mapper_map::POLICIES {
+        for mapping in mapper_placement::POLICIES {
             for (steps, most_apps) in [(40, 6), (60, 3), (20, 40)] {
                 let machine = machines().new_tree(&mut runner).unwrap().current();
                 seed += 1;
@@ -351,7 +351,7 @@ fn every_policy_goes_with_every_mapping_on_any_machine() {
 #[test]
 fn nothing_moves_once_everything_is_settled() {
     for allocation in mapper_allocate::POLICIES {
-        for mapping in mapper_map::POLICIES {
+        for mapping in mapper_placement::POLICIES {
             let topology = mapper_model::Topology::regular(mapper_model::topology::Shape {
                 sockets: 2,
                 cores_per_socket: 8,

@@ -55,10 +55,10 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(1..=1000)
     )]
     pub(super) seeds: Option<u32>,
-    /// A file of applications of your own, written like crates/sim/presets/apps.toml
+    /// A file of applications of your own, written like lab/sim/presets/apps.toml
     #[arg(long, value_name = "FILE")]
     pub(super) apps: Option<PathBuf>,
-    /// A file of machines of your own, written like crates/sim/presets/machines.toml
+    /// A file of machines of your own, written like lab/sim/presets/machines.toml
     #[arg(long, value_name = "FILE")]
     pub(super) machines: Option<PathBuf>,
     /// The protocol, in place of the newest one in docs/eval

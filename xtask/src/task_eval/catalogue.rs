@@ -118,7 +118,7 @@ fn own<T>(
 ) -> anyhow::Result<BTreeMap<String, T>> {
     let place = || {
         format!(
-            "read {what} from {}, which is to be written like crates/sim/presets/{presets}.toml",
+            "read {what} from {}, which is to be written like lab/sim/presets/{presets}.toml",
             path.display()
         )
     };
@@ -229,18 +229,18 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_file_is_told_once_with_its_place_and_the_form() {
         let apps = refused("[X]\nipc0 = 1.0\n", Catalogue::add_apps);
-        for part in ["line 1", "missing field", "crates/sim/presets/apps.toml"] {
+        for part in ["line 1", "missing field", "lab/sim/presets/apps.toml"] {
             assert_eq!(apps.matches(part).count(), 1, "{part}: {apps}");
         }
         let machines = refused("[M]\nsockets = x\n", Catalogue::add_machines);
-        for part in ["line 2", "crates/sim/presets/machines.toml"] {
+        for part in ["line 2", "lab/sim/presets/machines.toml"] {
             assert_eq!(machines.matches(part).count(), 1, "{part}: {machines}");
         }
     }
 
     #[test]
     fn a_machine_that_cannot_be_is_refused_with_its_name() {
-        let presets = include_str!("../../../crates/sim/presets/machines.toml");
+        let presets = include_str!("../../../lab/sim/presets/machines.toml");
         let none = presets.replacen("sockets = 4", "sockets = 0", 1);
         let told = refused(&none, Catalogue::add_machines);
         assert!(told.contains("\"hsw80\": sockets is 0"), "{told}");
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_program_that_could_not_be_named_is_refused_and_no_preset_is_one() {
-        let presets = include_str!("../../../crates/sim/presets/apps.toml");
+        let presets = include_str!("../../../lab/sim/presets/apps.toml");
         let entry = presets.split("\n[BSGD]").next().unwrap();
         for name in ["a b", "a,b", "a@1", "a.2", "2a", "-a", "app", "machine", ""] {
             let own = entry.replacen("[SGD]", &format!("[{name:?}]"), 1);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_program_of_the_users_takes_the_place_of_a_preset_of_its_name_and_others_stay() {
-        let presets = include_str!("../../../crates/sim/presets/apps.toml");
+        let presets = include_str!("../../../lab/sim/presets/apps.toml");
         let own = presets.replacen("ipc0 = 1.3", "ipc0 = 1.1", 1);
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), own).unwrap();

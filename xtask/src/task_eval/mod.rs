@@ -2,7 +2,7 @@
 //!
 //! Runs the suites of the protocol ([`protocol`]), or a mix given on the command line, under the
 //! policies of the decision core and the papers' baselines, and reports what came out beside what the
-//! papers report. **In the model**: see `crates/sim`. With `--live` ([`live`]) real programs run on this
+//! papers report. **In the model**: see `lab/sim`. With `--live` ([`live`]) real programs run on this
 //! machine instead; the two have nothing in common but the command.
 
 mod arguments;

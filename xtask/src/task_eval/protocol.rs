@@ -186,7 +186,7 @@ impl Protocol {
             let found = protocol.presets.differs_from(today.digests());
             let found = found.unwrap_or_default();
             bail!(
-                "the presets of crates/sim are not those of {}: make a new version of the protocol \
+                "the presets of lab/sim are not those of {}: make a new version of the protocol \
                  with {found}",
                 path.display(),
             );

@@ -12,12 +12,12 @@ use mapper_allocate::mapper::membership::{self, Member};
 use mapper_allocate::mapper::metrics::{self, FairReference, Metrics, MetricsRules, PointValue};
 use mapper_allocate::mapper::stealing::{self, Bidder, Passes};
 use mapper_allocate::{AllocationConfig, AllocationPolicy as _, shares};
+use mapper_characterise::phase::{self, PhaseReading};
 use mapper_model::topology::Shape;
 use mapper_model::{
     AppId, AppName, AppSpec, AppView, Bottleneck, CpuSet, MachineProfile, Noise, Performance,
     PerformanceCurve, PerformanceSource, PhaseChange, Profile, Snapshot, Topology, Trigger,
 };
-use mapper_monitor::phase::{self, PhaseReading};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -6,15 +6,15 @@
 use super::compare::Tolerance;
 use super::registry::{Answered, Group, against_expect, field, inputs};
 use anyhow::{Context as _, bail, ensure};
-use mapper_map::order::{Traits, priority};
-use mapper_map::{MappingConfig, residency};
+use mapper_characterise::history::{HistoryRules, SharingHistory, SharingSample, Strictness};
+use mapper_characterise::{Contender, mapping_order};
 use mapper_model::topology::Shape;
 use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, Bottleneck, CpuSet, Explanation, MachineProfile,
     Placement, Profile, Share, Sharing, SharingClass, Snapshot, Topology, Trigger,
 };
-use mapper_monitor::history::{HistoryRules, SharingHistory, SharingSample, Strictness};
-use mapper_monitor::{Contender, mapping_order};
+use mapper_placement::order::{Traits, priority};
+use mapper_placement::{MappingConfig, residency};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -185,7 +185,7 @@ fn place(topology: &Topology, i: &PlacementInputs) -> anyhow::Result<Placement> 
         machine: &machine,
         apps: &views,
     };
-    let policy = (mapper_map::find("sam_mph")?.build)(&MappingConfig::default());
+    let policy = (mapper_placement::find("sam_mph")?.build)(&MappingConfig::default());
     Ok(policy.place(&snapshot, &allocation))
 }
 

@@ -8,13 +8,13 @@
 #![allow(clippy::unwrap_used)]
 
 use mapper_allocate::{AllocationConfig, AllocationPolicy, find};
+use mapper_characterise::{Monitor, MonitorConfig};
 use mapper_model::topology::Shape;
 use mapper_model::{
     Allocation, AppId, AppName, AppObservation, AppSpec, AppView, CounterValue, Counters, CpuId,
     CpuSet, Event, MachineProfile, MemoryTraffic, NodeTraffic, Observation, Profile, Reading,
     ReportedProgress, SerialPhase, Sharing, Snapshot, ThreadId, ThreadReading, Topology, Trigger,
 };
-use mapper_monitor::{Monitor, MonitorConfig};
 
 pub const SECOND: u64 = 1_000_000_000;
 

@@ -161,7 +161,7 @@ pub(super) const UNJUDGED: &[Unjudged] = &[
     Unjudged {
         ids: "NU-15",
         what: "error of the queue's speedups, 10 to 15 % on hardware",
-        why: "a test checks it against the model's own queue: crates/sim/tests/queue_model.rs",
+        why: "a test checks it against the model's own queue: lab/sim/tests/queue_model.rs",
     },
     Unjudged {
         ids: "NC-4",

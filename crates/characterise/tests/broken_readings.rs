@@ -1,13 +1,13 @@
 //! Whatever is read, the profiles are sane: nothing panics, every number is finite and not
 //! negative, and the same observations give the same profiles.
 
+use mapper_characterise::{Monitor, MonitorConfig};
 use mapper_model::topology::Shape;
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, CounterValue, Counters, CpuSet, Event, MachineProfile,
     Observation, Profile, Reading, ReportedProgress, RuntimeProgress, ThreadId, ThreadReading,
     Topology, Trigger,
 };
-use mapper_monitor::{Monitor, MonitorConfig};
 use proptest::prelude::*;
 
 /// Counts that are mostly plausible, sometimes zero, huge, or smaller than before.

@@ -5,12 +5,12 @@
     reason = "a test that cannot go on should say where"
 )]
 
-use mapper_map::{MappingConfig, find};
 use mapper_model::topology::Shape;
 use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, CpuSet, Explanation, MachineProfile, NodeId,
     NodeShare, Profile, Rates, Share, Sharing, Snapshot, Topology, Trigger,
 };
+use mapper_placement::{MappingConfig, find};
 
 /// Four nodes of eight cores; the first application fills nodes 0 and 2, the second 1 and 3.
 fn place(misses: [Option<f64>; 2], held: &[CpuSet; 2]) -> [CpuSet; 2] {

@@ -1,4 +1,4 @@
-//! The invariants of [`mapper_map::policy`], for every policy on machines and histories of all
+//! The invariants of [`mapper_placement::policy`], for every policy on machines and histories of all
 //! kinds.
 
 #![allow(
@@ -6,13 +6,13 @@
     reason = "a test that cannot go on should say where"
 )]
 
-use mapper_map::{MappingConfig, POLICIES};
 use mapper_model::testing::{Machine, Numbers, machines, usable};
 use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, Bottleneck, CpuId, CpuSet, Explanation,
     MachineProfile, NodeShare, Placement, Placing, Profile, Rates, Share, Sharing, SharingClass,
     Snapshot, Topology, Trigger,
 };
+use mapper_placement::{MappingConfig, POLICIES};
 use proptest::prelude::*;
 
 /// One moment in the life of a machine: who is there, how they behave, how many CPUs each gets.
@@ -184,7 +184,7 @@ impl World {
             machine: &self.machine,
             apps: &views,
         };
-        let entry = mapper_map::find(policy).unwrap();
+        let entry = mapper_placement::find(policy).unwrap();
         let policy = (entry.build)(&MappingConfig::default());
         let placement = policy.place(&snapshot, &moment.allocation);
         assert_eq!(

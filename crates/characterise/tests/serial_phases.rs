@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use mapper_characterise::{Monitor, MonitorConfig};
 use mapper_model::topology::Shape;
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, CpuSet, MachineProfile, Observation, PhaseChange,
     Reading, ReportedProgress, SerialPhase, Topology, Trigger,
 };
-use mapper_monitor::{Monitor, MonitorConfig};
 use proptest::prelude::*;
 use std::ops::Range;
 

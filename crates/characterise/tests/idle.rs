@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use mapper_characterise::{Monitor, MonitorConfig};
 use mapper_model::topology::Shape;
 use mapper_model::{
     Activity, AppId, AppName, AppObservation, AppSpec, CounterValue, Counters, CpuSet, Event,
     MachineProfile, Observation, PerformanceSource, Profile, Reading, ReportedProgress,
     RuntimeProgress, ThreadId, ThreadReading, Topology, Trigger,
 };
-use mapper_monitor::{Monitor, MonitorConfig};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;

@@ -5,12 +5,12 @@
     reason = "a test that cannot go on should say where"
 )]
 
-use mapper_map::{MappingConfig, find};
 use mapper_model::topology::Shape;
 use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, Bottleneck, CpuSet, Explanation, MachineProfile,
     Placement, Profile, Share, Sharing, SharingClass, Snapshot, Strategy, Topology, Trigger,
 };
+use mapper_placement::{MappingConfig, find};
 
 /// How an application of the papers behaves [readings "Assumed per-app inputs"].
 #[derive(Clone, Copy)]
@@ -415,7 +415,7 @@ proptest::proptest! {
         let free: Vec<u32> = residency.iter().map(|r| 20 - r).collect();
         proptest::prop_assert_eq!(
             b.by_socket(0),
-            mapper_map::residency::colocate(&residency, &free, target)
+            mapper_placement::residency::colocate(&residency, &free, target)
         );
     }
 
@@ -436,7 +436,7 @@ proptest::proptest! {
         };
         proptest::prop_assert_eq!(
             sorted(b.by_socket(0)),
-            sorted(mapper_map::residency::spread(&residency, &free, target))
+            sorted(mapper_placement::residency::spread(&residency, &free, target))
         );
     }
 }
