@@ -1,11 +1,11 @@
 //! The daemon: observes, decides and enforces every interval.
 //!
-//! One task, [`state::Daemon`], owns everything that changes: the applications, the controller, the
+//! One task, [`daemon::Daemon`], owns everything that changes: the applications, the controller, the
 //! enforcer, the counters, the pages. Whatever happens outside reaches it as a [`message::Message`]
-//! or as a timer: a call on the socket ([`server`]), the end of a process ([`watch`]), an interval
+//! or as a timer: a call on the socket ([`socket::server`]), the end of a process ([`machine::watch`]), an interval
 //! that has passed, a signal. So there is no lock and no order of locks to get wrong, and a decision
 //! always sees one consistent state. Only the saved state and a recording are written by threads of their own
-//! ([`saving`], [`record`]), since a slow disk must not hold up decisions and launches.
+//! ([`store::saver`], [`telemetry::record`]), since a slow disk must not hold up decisions and launches.
 //!
 //! ```text
 //!  socket ──► connection tasks ──┐
@@ -20,54 +20,35 @@
 //! Exit status: 0 after an orderly stop; 1 when something failed; 2 for a wrong command line; 3 when
 //! a daemon already listens on the socket.
 
-mod access;
-mod account;
-mod adopt;
-mod args;
-mod config_file;
-mod interval;
-mod launch;
-mod limited;
-mod logging;
-mod machine_file;
-mod message;
-mod metrics;
-mod metrics_server;
-mod page;
-mod page_keeping;
-mod paths;
-mod program_rules;
-mod quota;
-mod ranges;
-mod record;
-mod reload;
-mod saved;
-mod saving;
-mod selection;
-mod server;
-mod service;
-mod settings;
-mod settling;
+mod config;
+mod daemon;
 #[cfg(test)]
-mod stand_in;
-mod state;
-mod status;
-mod surroundings;
-mod takeover;
-mod tick;
-mod trusted_directory;
-mod watch;
+mod fake;
+mod interval;
+mod machine;
+mod registry;
+mod requests;
+mod socket;
+mod store;
+mod telemetry;
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
+use config::program_rules::ProgramRules;
+use config::settings::Settings;
+use config::{args, file};
+use daemon::{Daemon, Parts};
+use machine::{profile, selection};
 use mapper_host::clock::MonotonicClock;
 use mapper_host::cpus::UsableCpus;
 use mapper_host::procfs::ProcFs;
 use mapper_pipeline::Controller;
-use settings::Settings;
-use state::{Daemon, Parts};
+use socket::{message, paths, server};
 use std::io::Write;
 use std::process::ExitCode;
+use store::saved::StateDir;
+use store::{saver::Saver, takeover};
+use telemetry::{logging, metrics_server, record, service};
 
 /// Exit status when another daemon listens on the socket.
 const ALREADY_RUNNING: u8 = 3;
@@ -86,10 +67,10 @@ fn main() -> ExitCode {
         Err(error) => args::with_hint(error, &words).exit(),
     };
     if args.config_schema {
-        return done(config_file::ConfigFile::schema().and_then(|schema| tell(&schema)));
+        return done(file::ConfigFile::schema().and_then(|schema| tell(&schema)));
     }
     if let Some(args::Task::Calibrate { out }) = &args.task {
-        return done(machine_file::calibrate(&args, out.as_deref()));
+        return done(profile::calibrate(&args, out.as_deref()));
     }
     let only_check = args.check_config;
     let settings = match Settings::gather(args) {
@@ -153,7 +134,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
     let socket = paths::listen(&settings.socket, settings.audience)?;
     settings.reserve_is_here()?;
     let topology = selection::topology()?;
-    settings.pipeline.machine = machine_file::thresholds(
+    settings.pipeline.machine = profile::thresholds(
         &settings.machine_profile,
         &settings.pipeline.machine,
         &topology.value,
@@ -165,10 +146,10 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
     let state_dir = settings
         .state_dir
         .as_deref()
-        .map(saved::StateDir::open)
+        .map(StateDir::open)
         .transpose()?;
     let legacy = takeover::Legacy::find(state_dir.as_ref());
-    let saver = state_dir.map(saving::Saver::start).transpose()?;
+    let saver = state_dir.map(Saver::start).transpose()?;
     legacy.teach(&mut controller);
     let recorder = settings
         .record
@@ -192,8 +173,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         clock: Box::new(MonotonicClock),
         proc: ProcFs::system()?,
         sender: sender.clone(),
-        shipped_programs: program_rules::ProgramRules::shipped()
-            .context("read the shipped list of programs")?,
+        shipped_programs: ProgramRules::shipped().context("read the shipped list of programs")?,
         settings,
     })?;
     daemon.take_over(legacy);

@@ -1,0 +1,11 @@
+//! What the daemon is configured with: the command line, the configuration file and their defaults.
+//!
+//! Nothing here knows of the daemon; a value that was read is valid.
+
+pub(crate) mod access;
+pub(crate) mod args;
+pub(crate) mod file;
+pub(crate) mod interval;
+pub(crate) mod program_rules;
+pub(crate) mod ranges;
+pub(crate) mod settings;

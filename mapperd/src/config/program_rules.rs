@@ -1,0 +1,401 @@
+//! Rules about programs: what the operator, or the project, knows about a program that its user need
+//! not know.
+//!
+//! Two lists of the same form: `[[program]]` in the configuration, and the *shipped list*
+//! (`validated.toml`), which names programs that the project has run in a team mode and found right. In
+//! each the first rule that fits the program and its user decides. What comes of it together with the user's own
+//! words is [`settling`](crate::requests::settling)'s.
+
+use crate::config::access::{UnknownName, Whom};
+use crate::socket::message::Peer;
+use mapper_control::schema::{Program, RuntimeChoice, Schedule, Threads};
+use mapper_model::{Qos, TeamMode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::fmt;
+
+/// The list that mapper is delivered with.
+const SHIPPED: &str = include_str!("validated.toml");
+
+/// A rule: which programs of whom it is for, and what it settles where the user gave no flag.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ProgramRule {
+    /// The program's file, links followed. `*` and `?` stand for characters but the slash, `**` for any.
+    #[schemars(with = "Option<String>")]
+    pub(crate) path: Option<Pattern>,
+    /// The file's name alone, with `*` and `?`.
+    #[schemars(with = "Option<String>")]
+    pub(crate) name: Option<Pattern>,
+    /// The build id (`file PROGRAM` shows it), or at least its first eight digits.
+    #[schemars(with = "Option<String>")]
+    pub(crate) build_id: Option<BuildId>,
+    /// Users whose launches it is for, by name or number.
+    pub(crate) users: Vec<String>,
+    /// Groups for whose members it is, by name or number. Without users and groups it is for everybody.
+    pub(crate) groups: Vec<String>,
+    /// The team mode: "fixed", "virtual" or "follow".
+    #[schemars(with = "Option<String>")]
+    pub(crate) teams: Option<Written<TeamMode>>,
+    /// Threads to start with: "alloc", "all" or a number.
+    #[schemars(with = "Option<String>")]
+    pub(crate) threads: Option<Threads>,
+    /// How dynamic loops are handed out: "as-written" or "adaptive".
+    #[schemars(with = "Option<String>")]
+    pub(crate) schedule: Option<Schedule>,
+    /// The promise.
+    #[schemars(with = "Option<f64>")]
+    pub(crate) qos: Option<Qos>,
+    /// The runtime interface: "on" or "off".
+    #[schemars(with = "Option<String>")]
+    pub(crate) runtime: Option<RuntimeChoice>,
+    /// Whether it has its CPUs to itself, if the user may have that and the machine offers it.
+    pub(crate) isolated: Option<bool>,
+}
+
+/// A value that is written as on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Written<T>(pub(crate) T);
+
+impl<'de, T: std::str::FromStr<Err: fmt::Display>> Deserialize<'de> for Written<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A pattern for paths and names.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Pattern(String);
+
+impl TryFrom<String> for Pattern {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("pattern \"\": give a path or name; leave it out to fit all".to_owned());
+        }
+        if text.contains('[') {
+            return Err(format!(
+                "pattern {text:?}: `[` stands for nothing here; use ? for one character, * for some"
+            ));
+        }
+        Ok(Self(text))
+    }
+}
+
+impl Pattern {
+    fn fits(&self, text: &str) -> bool {
+        fits(self.0.as_bytes(), text.as_bytes())
+    }
+}
+
+/// Whether a pattern stands for the whole of a text. Takes steps in proportion to the product of their
+/// lengths at most, and stops where nothing can fit any more.
+fn fits(pattern: &[u8], text: &[u8]) -> bool {
+    // The places in the text up to which what was read of the pattern can stand.
+    let mut ends = vec![false; text.len() + 1];
+    ends[0] = true;
+    let mut rest = pattern;
+    while let [first, after @ ..] = rest {
+        let any = rest.starts_with(b"**");
+        rest = if any { &rest[2..] } else { after };
+        if *first == b'*' {
+            for (place, &byte) in text.iter().enumerate() {
+                ends[place + 1] |= ends[place] && (any || byte != b'/');
+            }
+            continue;
+        }
+        for (place, &byte) in text.iter().enumerate().rev() {
+            let same = *first == byte || (*first == b'?' && byte != b'/');
+            ends[place + 1] = ends[place] && same;
+        }
+        ends[0] = false;
+        if !ends.contains(&true) {
+            return false;
+        }
+    }
+    ends[text.len()]
+}
+
+/// The beginning of a build id.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct BuildId(String);
+
+impl TryFrom<String> for BuildId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        // The longest that a launcher tells has 128 digits, twice those of SHA-256.
+        if !(8..=128).contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            let shown: String = text.chars().take(80).collect();
+            return Err(format!(
+                "build_id {shown:?}: give 8 to 128 hexadecimal digits"
+            ));
+        }
+        Ok(Self(text.to_ascii_lowercase()))
+    }
+}
+
+impl RuleError {
+    /// Which rule it is, counted from 1.
+    pub(crate) const fn number(&self) -> usize {
+        match self {
+            Self::UnknownName(error) => error.number(),
+            Self::Empty { number }
+            | Self::RelativePath { number, .. }
+            | Self::PathAsName { number, .. }
+            | Self::TeamsWithoutRuntime { number, .. } => *number,
+        }
+    }
+}
+
+/// Rules that cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RuleError {
+    #[error("program {0}")]
+    UnknownName(#[from] UnknownName),
+    #[error(
+        "program rule {number}: says nothing; give teams, threads, schedule, qos, runtime or isolated"
+    )]
+    Empty { number: usize },
+    #[error(
+        "program rule {number}: path = {path:?} fits no program; give an absolute path, or one that \
+         begins with **, or the file's name alone as name"
+    )]
+    RelativePath { number: usize, path: String },
+    #[error(
+        "program rule {number}: name = {name:?} fits no program, as names have no slash; give it as path"
+    )]
+    PathAsName { number: usize, name: String },
+    #[error(
+        "program rule {number}: teams = \"{teams}\" not with runtime = \"off\"; leave one of them out"
+    )]
+    TeamsWithoutRuntime { number: usize, teams: TeamMode },
+}
+
+/// A list of rules with names looked up.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct ProgramRules {
+    /// Where they stand, as it is told to people.
+    origin: String,
+    rules: Vec<(Whom, ProgramRule)>,
+}
+
+impl ProgramRules {
+    /// The rules that stand in the file `origin`.
+    pub(crate) fn resolve(origin: &str, rules: &[ProgramRule]) -> Result<Self, RuleError> {
+        let one = |(place, rule): (usize, &ProgramRule)| {
+            let number = place + 1;
+            let settles = rule.teams.is_some()
+                || rule.threads.is_some()
+                || rule.schedule.is_some()
+                || rule.qos.is_some()
+                || rule.runtime.is_some()
+                || rule.isolated.is_some();
+            if !settles {
+                return Err(RuleError::Empty { number });
+            }
+            if let Some(Pattern(path)) = &rule.path
+                && !path.starts_with('/')
+                && !path.starts_with("**")
+            {
+                let path = path.clone();
+                return Err(RuleError::RelativePath { number, path });
+            }
+            if let Some(Pattern(name)) = &rule.name
+                && name.contains('/')
+            {
+                let name = name.clone();
+                return Err(RuleError::PathAsName { number, name });
+            }
+            match (rule.teams, rule.runtime) {
+                (Some(Written(teams)), Some(RuntimeChoice::Off)) if teams != TeamMode::Fixed => {
+                    return Err(RuleError::TeamsWithoutRuntime { number, teams });
+                }
+                _ => {}
+            }
+            Ok((
+                Whom::resolve(number, &rule.users, &rule.groups)?,
+                rule.clone(),
+            ))
+        };
+        Ok(Self {
+            origin: origin.to_owned(),
+            rules: rules
+                .iter()
+                .enumerate()
+                .map(one)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The shipped list.
+    pub(crate) fn shipped() -> anyhow::Result<Self> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct File {
+            #[serde(default)]
+            program: Vec<ProgramRule>,
+        }
+        let file: File = toml::from_str(SHIPPED)?;
+        Ok(Self::resolve("the shipped list", &file.program)?)
+    }
+
+    /// The first rule for this program of this user, and how it is called. Of a program of which nothing is
+    /// known, only rules can be for that say nothing of the file.
+    pub(crate) fn find(
+        &self,
+        peer: &Peer,
+        program: Option<&Program>,
+    ) -> Option<(&ProgramRule, String)> {
+        let (place, (_, rule)) = self
+            .rules
+            .iter()
+            .enumerate()
+            .find(|(_, (whom, rule))| whom.includes(peer) && rule.is_for(program))?;
+        Some((rule, format!("rule {} of {}", place + 1, self.origin)))
+    }
+}
+
+impl ProgramRule {
+    fn is_for(&self, program: Option<&Program>) -> bool {
+        let Some(program) = program else {
+            return self.path.is_none() && self.name.is_none() && self.build_id.is_none();
+        };
+        let name = program.path.rsplit('/').next().unwrap_or_default();
+        let build_id = program.build_id.as_deref().unwrap_or_default();
+        let path = self.path.as_ref();
+        path.is_none_or(|path| path.fits(&program.path))
+            && self.name.as_ref().is_none_or(|wanted| wanted.fits(name))
+            && self
+                .build_id
+                .as_ref()
+                .is_none_or(|wanted| build_id.to_ascii_lowercase().starts_with(&wanted.0))
+    }
+}
+
+/// What tests of rules, and of what comes of them, begin with.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{ProgramRules, try_rules};
+    use crate::socket::message::Peer;
+
+    pub(crate) fn peer() -> Peer {
+        Peer {
+            pid: 1,
+            uid: 1000,
+            groups: vec![100].into(),
+        }
+    }
+
+    pub(crate) fn rules(text: &str) -> ProgramRules {
+        try_rules(text).unwrap()
+    }
+}
+
+#[cfg(test)]
+fn try_rules(text: &str) -> anyhow::Result<ProgramRules> {
+    let file = crate::config::file::ConfigFile::parse(text)?;
+    Ok(ProgramRules::resolve("m.toml", &file.program)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_rule_that_cannot_be_followed_is_named_with_its_own_line() {
+        let fine = "[[program]]\nqos = 0.5\n";
+        for (bad, says) in [
+            ("name = \"a\"", "line 4: program rule 2: says nothing"),
+            (
+                "users = [\"no-such-user\"]\nqos = 0.5",
+                "line 4: program rule 2: user",
+            ),
+        ] {
+            let error = try_rules(&format!("{fine}\n[[program]]\n{bad}\n")).unwrap_err();
+            assert!(format!("{error:#}").starts_with(says), "{error:#}");
+        }
+        let inline = "program = [\n  { qos = 0.5 },\n  { name = \"a\" },\n]\n";
+        let error = format!("{:#}", try_rules(inline).unwrap_err());
+        assert!(error.starts_with("line 3: program rule 2"), "{error}");
+        let access = "[[access]]\nmax_qos = 0.5\n[[access]]\nusers = [\"no-such-user\"]\n";
+        let error = format!("{:#}", try_rules(access).unwrap_err());
+        assert!(error.starts_with("line 3: access rule 2"), "{error}");
+        let long = "ab".repeat(65);
+        let text = format!("[[program]]\nbuild_id = \"{long}\"\nqos = 0.5\n");
+        let error = format!("{:#}", try_rules(&text).unwrap_err());
+        assert!(error.contains("8 to 128 hex"), "{error}");
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_meant_is_named_with_its_mend() {
+        for (text, says) in [
+            ("name = \"a\"", &["program rule 1", "says nothing"][..]),
+            (
+                "teams = \"virtual\"\nruntime = \"off\"",
+                &["program rule 1", "leave one of them out"],
+            ),
+            (
+                "path = \"bin/a\"\nqos = 0.5",
+                &["line 1", "program rule 1", "bin/a", "absolute"],
+            ),
+            (
+                "name = \"bin/a\"\nqos = 0.5",
+                &["line 1", "program rule 1", "bin/a", "as path"],
+            ),
+            ("name = \"[a\"\nqos = 0.5", &["line 2", "[a", "?"]),
+            ("teams = \"elastic\"", &["line 2", "elastic", "virtual"]),
+            (
+                "build_id = \"xyz\"\nqos = 0.5",
+                &["line 2", "xyz", "8 to 128 hex"],
+            ),
+            ("qos = 1.5", &["line 2", "qos 1.5"]),
+            ("team = \"fixed\"", &["line 2", "`team`", "`teams`"]),
+            ("users = [\"no-such-user\"]\nqos = 0.5", &["no-such-user"]),
+            ("threads = \"many\"", &["line 2", "alloc"]),
+        ] {
+            let error = try_rules(&format!("[[program]]\n{text}\n")).unwrap_err();
+            let error = format!("{error:#}");
+            for part in says {
+                assert!(error.contains(part), "{text}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_shipped_list_can_be_read_and_names_programs() {
+        let shipped = ProgramRules::shipped().unwrap();
+        assert!(!shipped.rules.is_empty());
+        for (_, rule) in &shipped.rules {
+            assert!(
+                rule.build_id.is_some(),
+                "a name does not tell a build: {rule:?}"
+            );
+            assert!(rule.users.is_empty() && rule.groups.is_empty());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_pattern_without_wildcards_fits_itself_alone(a in "[a-z/]{1,8}", b in "[a-z/]{1,8}") {
+            let pattern = Pattern::try_from(a.clone()).unwrap();
+            prop_assert!(pattern.fits(&a));
+            prop_assert_eq!(pattern.fits(&b), a == b);
+        }
+
+        #[test]
+        fn one_asterisk_stops_at_a_slash_and_two_do_not(a in "[a-z]{0,4}", b in "[a-z]{0,4}", c in "[a-z]{0,4}") {
+            let one = Pattern::try_from(format!("/{a}*{c}")).unwrap();
+            let two = Pattern::try_from(format!("/{a}**{c}")).unwrap();
+            let flat = format!("/{a}{b}{c}");
+            let deep = format!("/{a}{b}/{c}");
+            prop_assert!(one.fits(&flat) && two.fits(&flat) && two.fits(&deep));
+            prop_assert!(!one.fits(&deep));
+        }
+    }
+}

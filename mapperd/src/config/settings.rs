@@ -1,0 +1,284 @@
+//! What the daemon is told: command line, then configuration file, then defaults.
+
+use crate::config::access::Access;
+use crate::config::args::Args;
+use crate::config::file::{ConfigFile, MetricsConfig, Parsed};
+use crate::config::interval::Interval;
+use crate::config::program_rules::ProgramRules;
+use crate::machine::profile::Place;
+use crate::machine::selection::EnforcerChoice;
+use anyhow::bail;
+use mapper_control::socket_path::{SYSTEM_SOCKET, Surroundings};
+use mapper_host::counters::Choice as CounterChoice;
+use mapper_model::CpuSet;
+use mapper_pipeline::{OverheadBudget, PipelineConfig};
+use std::path::{Path, PathBuf};
+
+/// The system daemon's configuration.
+const SYSTEM_CONFIG: &str = "/etc/mapper/mapper.toml";
+
+/// A user's, below `XDG_CONFIG_HOME`.
+const USER_CONFIG: &str = "mapper/mapper.toml";
+
+/// Who may connect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Audience {
+    /// Every user; who may do what is decided by credentials.
+    Everybody,
+    /// The user who runs the daemon.
+    Owner,
+}
+
+/// Everything the daemon is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) audience: Audience,
+    pub(crate) socket: PathBuf,
+    pub(crate) interval: Interval,
+    pub(crate) overhead_budget: OverheadBudget,
+    pub(crate) enforcer: EnforcerChoice,
+    pub(crate) cgroup_root: Option<PathBuf>,
+    pub(crate) counters: CounterChoice,
+    pub(crate) reserve: CpuSet,
+    pub(crate) record: Option<PathBuf>,
+    /// Where is kept what outlives a restart; without it nothing is.
+    pub(crate) state_dir: Option<PathBuf>,
+    pub(crate) pipeline: PipelineConfig,
+    /// Where measured thresholds are.
+    pub(crate) machine_profile: Place,
+    /// Who may do what.
+    pub(crate) access: Access,
+    /// What is settled for programs whose users leave it open.
+    pub(crate) programs: ProgramRules,
+    /// Where metrics are served.
+    pub(crate) metrics: MetricsConfig,
+    /// The configuration file that was read, if there is one.
+    read_from: Option<PathBuf>,
+    /// The command line, to read everything again.
+    sources: Args,
+}
+
+impl Settings {
+    /// Reads everything again, as at the start.
+    pub(crate) fn gather_again(&self) -> anyhow::Result<Self> {
+        Self::gather(self.sources.clone())
+    }
+
+    /// The CPUs that are never given out: all of the settings that a measurement of the machine needs.
+    pub(crate) fn reserve(args: &Args) -> anyhow::Result<CpuSet> {
+        let file = match config_path(args) {
+            Some(path) => ConfigFile::read(&path)?,
+            None => ConfigFile::default(),
+        };
+        Ok(args.reserve.clone().or(file.reserve).unwrap_or_default())
+    }
+
+    /// Reads the configuration file and adds what the command line and the environment say.
+    pub(crate) fn gather(args: Args) -> anyhow::Result<Self> {
+        let path = config_path(&args);
+        let file = match &path {
+            Some(path) => ConfigFile::read(path)?,
+            None => ConfigFile::default(),
+        };
+        let origin = path.as_ref().map(|path| path.display().to_string());
+        let mut settings = Self::merge(args, file, &origin.unwrap_or_default())?;
+        settings.read_from = path;
+        Ok(settings)
+    }
+
+    /// What `--check-config` says of settings that could be read.
+    pub(crate) fn checked(&self) -> String {
+        match &self.read_from {
+            Some(path) => format!("{}: the settings are right\n", path.display()),
+            None => format!(
+                "no configuration file: {} is not there, and none was named with --config; the settings are right\n",
+                usual_path(&self.sources).map_or_else(
+                    || "the usual one".to_owned(),
+                    |path| path.display().to_string()
+                )
+            ),
+        }
+    }
+
+    /// Whether all CPUs that are to be reserved are this machine's.
+    pub(crate) fn reserve_is_here(&self) -> anyhow::Result<()> {
+        let present = mapper_host::cpus::present()?;
+        let elsewhere = self.reserve.difference(&present);
+        anyhow::ensure!(
+            elsewhere.is_empty(),
+            "reserve {}: this machine has no CPU {elsewhere}, it has {present}; reserve CPUs that it has",
+            self.reserve
+        );
+        Ok(())
+    }
+
+    /// What the command line says, else what the file says, else the defaults.
+    /// `origin` is where the file was, for people.
+    pub(crate) fn merge(args: Args, file: ConfigFile, origin: &str) -> anyhow::Result<Self> {
+        let sources = args.clone();
+        let defaults = PipelineConfig::default();
+        let pipeline = PipelineConfig {
+            allocation: args
+                .allocation
+                .or(file.allocation.map(|Parsed(name)| name.0))
+                .unwrap_or(defaults.allocation),
+            mapping: args
+                .mapping
+                .or(file.mapping.map(|Parsed(name)| name.0))
+                .unwrap_or(defaults.mapping),
+            monitor: file.monitor,
+            allocate: file.allocate,
+            map: file.map,
+            machine: file.machine,
+        };
+        let audience = if args.user {
+            Audience::Owner
+        } else {
+            Audience::Everybody
+        };
+        let socket = match args.socket.or(file.socket) {
+            Some(socket) => socket,
+            None => default_socket(audience)?,
+        };
+        let enforcer = args.enforcer.or(file.enforcer).unwrap_or(match audience {
+            Audience::Everybody => EnforcerChoice::Auto,
+            Audience::Owner => EnforcerChoice::Affinity,
+        });
+        Ok(Self {
+            audience,
+            socket,
+            interval: args.interval.or(file.interval).unwrap_or_default(),
+            overhead_budget: args
+                .overhead_budget
+                .or(file.overhead_budget)
+                .unwrap_or_default(),
+            enforcer,
+            cgroup_root: args.cgroup_root.or(file.cgroup_root),
+            counters: args
+                .counters
+                .or(file.counters.map(|Parsed(choice)| choice))
+                .unwrap_or_default(),
+            reserve: args.reserve.or(file.reserve).unwrap_or_default(),
+            record: args.record.or(file.record),
+            state_dir: args
+                .state_dir
+                .or(file.state_dir)
+                .or_else(|| default_state_dir(audience)),
+            pipeline,
+            machine_profile: Place::of(&sources),
+            access: Access::resolve(&file.access)?,
+            programs: ProgramRules::resolve(origin, &file.program)?,
+            metrics: file.metrics,
+            read_from: None,
+            sources,
+        })
+    }
+}
+
+/// Where systemd or the user's environment keeps state. Without either nothing outlives a restart.
+fn default_state_dir(audience: Audience) -> Option<PathBuf> {
+    let from = |variable| std::env::var_os(variable).filter(|dir| !dir.is_empty());
+    // Several are separated by colons; the unit has one.
+    if let Some(directory) = from("STATE_DIRECTORY") {
+        return Some(directory.into());
+    }
+    match audience {
+        Audience::Everybody => None,
+        // It is worth nothing after a reboot, which is how long this directory lasts.
+        Audience::Owner => Some(Path::new(&from("XDG_RUNTIME_DIR")?).join("mapper/state")),
+    }
+}
+
+fn default_socket(audience: Audience) -> anyhow::Result<PathBuf> {
+    match audience {
+        Audience::Everybody => Ok(SYSTEM_SOCKET.into()),
+        Audience::Owner => match Surroundings::of_process().user_socket() {
+            Some(socket) => Ok(socket),
+            None => bail!(
+                "XDG_RUNTIME_DIR is not set, so there is no place for the socket of a user's \
+                 daemon; set it, or name one with --socket"
+            ),
+        },
+    }
+}
+
+/// The file to read: the one named, else that of the system or the user if there is one.
+fn config_path(args: &Args) -> Option<PathBuf> {
+    if let Some(path) = &args.config {
+        return Some(path.clone());
+    }
+    // One that cannot be looked at is there, and reading it tells what is wrong.
+    usual_path(args).filter(|path| path.try_exists().unwrap_or(true))
+}
+
+/// Where the file is that need not be named.
+fn usual_path(args: &Args) -> Option<PathBuf> {
+    if args.user {
+        let home = std::env::var_os("XDG_CONFIG_HOME")
+            .filter(|dir| !dir.is_empty())
+            .map(PathBuf::from)
+            .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".config")))?;
+        Some(home.join(USER_CONFIG))
+    } else {
+        Some(PathBuf::from(SYSTEM_CONFIG))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn gather(text: &str, flags: &[&str]) -> anyhow::Result<Settings> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mapper.toml");
+        std::fs::write(&path, text).unwrap();
+        let config = path.to_str().unwrap();
+        let line = ["mapperd", "--config", config]
+            .into_iter()
+            .chain(flags.iter().copied());
+        Settings::gather(Args::parse_from(line))
+    }
+
+    #[test]
+    fn the_command_line_comes_before_the_file_and_the_file_before_the_defaults() {
+        let text = "interval = \"250ms\"\ncounters = \"software\"\nreserve = \"0-1\"\n";
+        let settings = gather(text, &["--interval", "2s"]).unwrap();
+        assert_eq!(settings.interval.to_string(), "2s");
+        assert_eq!(settings.counters, CounterChoice::Software);
+        assert_eq!(settings.reserve.to_string(), "0-1");
+        assert_eq!(settings.enforcer, EnforcerChoice::Auto);
+        assert_eq!(settings.socket, Path::new(SYSTEM_SOCKET));
+        assert_eq!(settings.pipeline, PipelineConfig::default());
+    }
+
+    #[test]
+    fn a_bad_file_is_named_with_line_and_key() {
+        for (text, says) in [
+            (
+                "interval = \"1s\"\nintervall = \"1s\"\n",
+                &["line 2", "`intervall`", "expected one of"][..],
+            ),
+            (
+                "interval = \"1h\"\n",
+                &["line 1", "interval \"1h\"", "20ms to 10s"],
+            ),
+            (
+                "interval = \"20ms\"\noverhead_budget = 2\n",
+                &["line 2", "overhead budget 2", "0.001 to 0.5"],
+            ),
+            ("[machine]\nclock = 3\n", &["line 2", "`clock`", "clock_hz"]),
+            ("counters = \"perf\"\n", &["line 1", "\"perf\"", "hardware"]),
+            (
+                "allocation = \"best\"\n",
+                &["line 1", "mapper.toml", "\"best\"", "fair"],
+            ),
+        ] {
+            let error = format!("{:#}", gather(text, &[]).unwrap_err());
+            assert!(error.contains("mapper.toml"), "{error}");
+            for part in says {
+                assert!(error.contains(part), "{text}: {error}");
+            }
+        }
+    }
+}

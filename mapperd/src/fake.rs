@@ -1,0 +1,270 @@
+//! A daemon on a machine of eight CPUs that confines nobody: its enforcer only remembers. For tests.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::config::args::Args;
+use crate::config::file::ConfigFile;
+use crate::config::program_rules::ProgramRules;
+use crate::config::settings::Settings;
+use crate::daemon::{Daemon, Parts};
+use crate::socket::message::{Peer, channel};
+use crate::store::saved::{Saved, Stored};
+use crate::store::saver::{Saver, Store};
+use clap::Parser;
+use mapper_control::ErrorReply;
+use mapper_control::schema::{AdoptRequest, AdoptTarget, Selection};
+use mapper_host::HostError;
+use mapper_host::clock::ManualClock;
+use mapper_host::cpus::UsableCpus;
+use mapper_host::enforce::{
+    Adoptee, Departure, Enforcer, EnforcerKind, ForeignSet, Former, Newcomer, Tasks, Unfinished,
+};
+use mapper_host::procfs::ProcFs;
+use mapper_host::topology::{TopologyReadError, TopologySource};
+use mapper_model::topology::Shape;
+use mapper_model::{AppId, CpuSet, NodeId, Topology};
+use mapper_pipeline::Controller;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// The process that every application consists of.
+pub(crate) const FIRST_PROCESS: u32 = 77;
+
+const SHAPE: Shape = Shape {
+    sockets: 1,
+    cores_per_socket: 8,
+    threads_per_core: 1,
+};
+
+/// What the enforcer was told, and what it tells.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) sets: BTreeMap<AppId, CpuSet>,
+    pub(crate) foreign: BTreeMap<AppId, ForeignSet>,
+    pub(crate) groups: BTreeMap<AppId, u64>,
+    pub(crate) released: Vec<(AppId, Departure)>,
+    pub(crate) unfinished: Unfinished,
+}
+
+#[derive(Clone, Debug)]
+struct StandIn(Rc<RefCell<Seen>>);
+
+impl Enforcer for StandIn {
+    fn kind(&self) -> EnforcerKind {
+        EnforcerKind::Cgroup
+    }
+
+    fn describe(&self) -> String {
+        "none".to_owned()
+    }
+
+    fn limit(&self) -> Result<CpuSet, HostError> {
+        Ok(CpuSet::first(8))
+    }
+
+    fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
+        let nothing = CpuSet::new();
+        self.0.borrow_mut().sets.insert(newcomer.app, nothing);
+        Ok(())
+    }
+
+    fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
+        let nothing = CpuSet::new();
+        self.0.borrow_mut().sets.insert(adoptee.app, nothing);
+        Ok(())
+    }
+
+    fn move_in(&mut self, _: &Adoptee) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn remember(&self, _: AppId) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    fn left_over(&self) -> Vec<AppId> {
+        Vec::new()
+    }
+
+    fn first_process(&self, _: AppId) -> Option<u32> {
+        Some(FIRST_PROCESS)
+    }
+
+    fn take_over(&mut self, former: &Former) -> Result<(), HostError> {
+        let cpus = former.cpus.clone();
+        self.0.borrow_mut().sets.insert(former.app, cpus);
+        Ok(())
+    }
+
+    fn refresh(&mut self) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
+        self.0.borrow_mut().sets.insert(app, cpus.clone());
+        Ok(())
+    }
+
+    fn bind_memory(&mut self, _: AppId, _: &[NodeId]) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
+        let seen = self.0.borrow();
+        let foreign = seen.foreign.get(&app).map(|set| set.cpus.clone());
+        Ok(foreign.unwrap_or_else(|| seen.sets[&app].clone()))
+    }
+
+    fn set_by_others(&mut self, app: AppId) -> Option<ForeignSet> {
+        self.0.borrow().foreign.get(&app).cloned()
+    }
+
+    fn too_many_groups(&mut self, app: AppId) -> Option<u64> {
+        self.0.borrow().groups.get(&app).copied()
+    }
+
+    fn unfinished(&self) -> Unfinished {
+        self.0.borrow().unfinished
+    }
+
+    fn remember_unfinished(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    fn take_up(&mut self, _: &serde_json::Value) {}
+
+    fn tasks(&mut self, _: AppId) -> Tasks {
+        Tasks {
+            processes: vec![FIRST_PROCESS],
+            ..Tasks::default()
+        }
+    }
+
+    fn group(&self, _: AppId) -> Option<PathBuf> {
+        None
+    }
+
+    fn cpu_time_ns(&mut self, _: AppId) -> Option<u64> {
+        None
+    }
+
+    fn is_populated(&mut self, _: AppId) -> bool {
+        true
+    }
+
+    fn watch(&self, _: AppId) -> Option<OwnedFd> {
+        None
+    }
+
+    fn release(&mut self, app: AppId, _: &CpuSet, why: Departure) -> Result<(), HostError> {
+        self.0.borrow_mut().sets.remove(&app);
+        self.0.borrow_mut().released.push((app, why));
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct EightCpus;
+
+impl TopologySource for EightCpus {
+    fn describe(&self) -> String {
+        "a test".to_owned()
+    }
+
+    fn read(&self) -> Result<Topology, TopologyReadError> {
+        Ok(Topology::regular(SHAPE))
+    }
+}
+
+/// A disk that loses nothing and keeps nothing.
+struct Kept;
+
+impl Store for Kept {
+    fn store(&self, _: &Saved) -> anyhow::Result<Stored> {
+        Ok(Stored::Whole)
+    }
+}
+
+/// A daemon whose processes all belong to `owner`, and what its enforcer sees.
+pub(crate) struct Machine {
+    pub(crate) daemon: Daemon,
+    pub(crate) seen: Rc<RefCell<Seen>>,
+    _files: tempfile::TempDir,
+    _inbox: crate::socket::message::Inbox,
+}
+
+impl Machine {
+    pub(crate) fn with_processes_of(owner: u32) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        std::fs::write(files.path().join("online"), "0-7\n").unwrap();
+        let process = files.path().join(FIRST_PROCESS.to_string());
+        std::fs::create_dir(&process).unwrap();
+        let status = format!("Uid:\t{owner}\t{owner}\t{owner}\t{owner}\n");
+        std::fs::write(process.join("status"), status).unwrap();
+        let args = Args::parse_from(["mapperd", "--socket", "/nowhere"]);
+        let settings = Settings::merge(args, ConfigFile::default(), "").unwrap();
+        let topology = Topology::regular(SHAPE);
+        let controller = Controller::new(settings.pipeline.clone(), topology).unwrap();
+        let seen = Rc::new(RefCell::new(Seen {
+            sets: BTreeMap::new(),
+            foreign: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            released: Vec::new(),
+            unfinished: Unfinished::Nothing,
+        }));
+        let selection = Selection {
+            name: "none".to_owned(),
+            not_better: Vec::new(),
+        };
+        let (sender, inbox) = channel();
+        let daemon = Daemon::new(Parts {
+            settings,
+            shipped_programs: ProgramRules::shipped().unwrap(),
+            topology_source: Box::new(EightCpus),
+            controller,
+            enforcer: Box::new(StandIn(Rc::clone(&seen))),
+            enforcer_selection: selection.clone(),
+            counters: Vec::new(),
+            counters_selection: selection,
+            saver: Some(Saver::start(Kept).unwrap()),
+            usable_cpus: UsableCpus::at(files.path(), CpuSet::new()),
+            recorder: None,
+            clock: Box::new(ManualClock::default()),
+            proc: ProcFs::at(files.path()).unwrap(),
+            sender,
+        });
+        Self {
+            daemon: daemon.unwrap(),
+            seen,
+            _files: files,
+            _inbox: inbox,
+        }
+    }
+
+    /// Has a group of that name adopted.
+    pub(crate) fn adopt(&mut self, peer: &Peer, group: &str) -> Result<AppId, ErrorReply> {
+        let request = AdoptRequest::of(AdoptTarget::Cgroup(group.to_owned()));
+        self.daemon.adopt(peer, request)?;
+        Ok(self.daemon.apps.last().unwrap().id)
+    }
+}
+
+pub(crate) fn root() -> Peer {
+    user_numbered(0)
+}
+
+/// One who is neither root nor the user who runs the test.
+pub(crate) fn user() -> Peer {
+    user_numbered(rustix::process::geteuid().as_raw() + 1000)
+}
+
+fn user_numbered(uid: u32) -> Peer {
+    Peer {
+        pid: 1,
+        uid,
+        groups: [].into(),
+    }
+}

@@ -1,0 +1,358 @@
+//! The machine profile on disk: what `mapperd calibrate` measured, for every later start.
+//!
+//! A profile is good for the machine it was measured on and for no other. The one at its usual place may have come
+//! with a disk or an image: there, another machine's is left alone, which is said, and the defaults are used. One
+//! that was named by `--machine-profile` has to be right, or the daemon does not start. What an operator has set in
+//! `[machine]` comes before what was measured.
+
+use crate::config::args::Args;
+use crate::config::settings::Settings;
+use crate::machine::selection;
+use anyhow::{Context, bail};
+use mapper_host::calibrate::{self, Calibration, FORMAT, Fingerprint};
+use mapper_host::cpus::{UsableCpus, own_affinity};
+use mapper_model::{CpuSet, MachineProfile, Topology};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The longest file that is read: a point for each pair of nodes.
+const LONGEST: u64 = 4 << 20;
+
+/// What the file is called, where no name was given.
+const NAME: &str = "machine.toml";
+
+/// Where the profile is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// Named by the operator: it has to be there and right.
+    Named(PathBuf),
+    /// Where it is put when nothing is said.
+    Usual(PathBuf),
+    /// There is no such place.
+    Nowhere,
+}
+
+impl Place {
+    /// The place that the command line and the environment name.
+    pub(crate) fn of(args: &Args) -> Self {
+        if let Some(path) = &args.machine_profile {
+            return Self::Named(path.clone());
+        }
+        let from = |variable| std::env::var_os(variable).filter(|value| !value.is_empty());
+        let folder = if args.user {
+            from("XDG_STATE_HOME")
+                .map(PathBuf::from)
+                .or_else(|| Some(Path::new(&from("HOME")?).join(".local/state")))
+                .map(|folder| folder.join("mapper"))
+        } else {
+            Some(from("STATE_DIRECTORY").map_or("/var/lib/mapper".into(), PathBuf::from))
+        };
+        folder.map_or(Self::Nowhere, |folder| Self::Usual(folder.join(NAME)))
+    }
+}
+
+/// The thresholds for this machine: `configured`, with what was measured where it has the defaults.
+///
+/// # Errors
+/// When a profile that was named cannot be read or is another machine's.
+pub(crate) fn thresholds(
+    place: &Place,
+    configured: &MachineProfile,
+    topology: &Topology,
+) -> anyhow::Result<MachineProfile> {
+    let this = || Fingerprint::of_this_machine(topology).context("which machine this is");
+    match place {
+        Place::Nowhere => Ok(configured.clone()),
+        Place::Named(path) => {
+            let found = read(path)?;
+            refuse_others(path, &found, &this()?)?;
+            Ok(found.applied_to(configured))
+        }
+        Place::Usual(path) => {
+            if !path.try_exists().unwrap_or(false) {
+                return Ok(configured.clone());
+            }
+            let found = read(path).and_then(|found| {
+                refuse_others(path, &found, &this()?)?;
+                Ok(found)
+            });
+            match found {
+                Ok(found) => {
+                    tracing::info!(path = %path.display(), "thresholds as measured on this machine");
+                    Ok(found.applied_to(configured))
+                }
+                Err(error) => {
+                    tracing::warn!("{error:#}; going on with the default thresholds");
+                    Ok(configured.clone())
+                }
+            }
+        }
+    }
+}
+
+fn refuse_others(path: &Path, found: &Calibration, this: &Fingerprint) -> anyhow::Result<()> {
+    if let Some(difference) = found.fingerprint.differs_from(this) {
+        bail!(
+            "{} is the profile of another machine (this one: {difference}); measure this one with \
+             `mapperd calibrate`, or remove the file",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> anyhow::Result<Calibration> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LONGEST).read_to_string(&mut text))
+        .with_context(|| format!("read the machine profile {}", path.display()))?;
+    parse(&text).with_context(|| {
+        format!(
+            "machine profile {}: not used; measure anew with `mapperd calibrate`",
+            path.display()
+        )
+    })
+}
+
+fn parse(text: &str) -> anyhow::Result<Calibration> {
+    let found: Calibration = toml::from_str(text)?;
+    if found.format != FORMAT {
+        bail!("format {}, and this mapperd knows {FORMAT}", found.format);
+    }
+    if let Some((key, value)) = found.machine.first_wrong() {
+        bail!("{key} = {value}: has to be a number above 0");
+    }
+    Ok(found)
+}
+
+/// Measures this machine and writes the profile; tells on standard error how far it is, and on standard output
+/// what came of it.
+pub(crate) fn calibrate(args: &Args, out: Option<&Path>) -> anyhow::Result<()> {
+    let place = Place::of(args);
+    let path = match (out, &place) {
+        (Some(path), _) => path,
+        (None, Place::Named(path) | Place::Usual(path)) => path,
+        (None, Place::Nowhere) => {
+            bail!("no place for the profile: set HOME, or name one with --out")
+        }
+    };
+    let topology = selection::topology()?.value;
+    let usable = usable(Settings::reserve(args)?, &topology)?;
+    warn_of_other_work(usable.len());
+    // Refused now rather than after the measuring.
+    let file = NewFile::beside(path)?;
+    let found = calibrate::calibrate(&topology, &usable, &mut |progress| {
+        eprintln!("{} of {}: {}", progress.step, progress.of, progress.what);
+    })?;
+    file.put(&written(&found)?)?;
+    print!("{}", told(&found));
+    println!(
+        "written to {}; used from the next start of mapperd on",
+        path.display()
+    );
+    Ok(())
+}
+
+fn usable(reserve: CpuSet, topology: &Topology) -> anyhow::Result<CpuSet> {
+    let allowed = own_affinity()?.intersection(topology.cpus());
+    Ok(UsableCpus::system(reserve)
+        .read(&allowed, &CpuSet::new())?
+        .cpus)
+}
+
+/// Other programs make the machine look slower than it is.
+fn warn_of_other_work(cpus: u32) {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: Option<f64> = text.split(' ').next().and_then(|word| word.parse().ok());
+    if let Some(load) = load.filter(|load| *load > 0.1 * f64::from(cpus)) {
+        eprintln!(
+            "mapperd: other programs are running (load {load}); what they take is missing in the figures: \
+             calibrate when the machine is idle"
+        );
+    }
+}
+
+/// A file that is written aside and put in place as a whole.
+struct NewFile {
+    to: PathBuf,
+    aside: PathBuf,
+    file: std::fs::File,
+}
+
+impl NewFile {
+    fn beside(to: &Path) -> anyhow::Result<Self> {
+        if let Some(folder) = to.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("make {}", folder.display()))?;
+        }
+        let mut name = to
+            .file_name()
+            .context("the profile has no file name")?
+            .to_owned();
+        name.push(format!(".{}.new", std::process::id()));
+        let aside = to.with_file_name(name);
+        let file = std::fs::File::create(&aside).with_context(|| {
+            format!("create {}; name another place with --out", aside.display())
+        })?;
+        Ok(Self {
+            to: to.to_owned(),
+            aside,
+            file,
+        })
+    }
+
+    fn put(mut self, text: &str) -> anyhow::Result<()> {
+        self.file
+            .write_all(text.as_bytes())
+            .and_then(|()| self.file.sync_all())
+            .and_then(|()| std::fs::rename(&self.aside, &self.to))
+            .with_context(|| format!("write {}", self.to.display()))
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // Gone already where it was put in place.
+        let _ = std::fs::remove_file(&self.aside);
+    }
+}
+
+fn written(found: &Calibration) -> anyhow::Result<String> {
+    let body = toml::to_string_pretty(found).context("write the profile as TOML")?;
+    Ok(format!(
+        "# Measured by `mapperd calibrate` on this machine, and used by mapperd on no other.\n\
+         # [machine] of mapper.toml comes before it.\n\n{body}"
+    ))
+}
+
+/// The thresholds for people, with how they were got or why they are as they were.
+fn told(found: &Calibration) -> String {
+    let mut text = String::new();
+    for (key, value) in calibrate::Thresholds::KEYS
+        .into_iter()
+        .zip(found.machine.values())
+    {
+        let reason = |reasons: &std::collections::BTreeMap<String, String>| {
+            reasons.get(key).cloned().unwrap_or_default()
+        };
+        let _ = match value {
+            Some(value) => writeln!(text, "{key} = {value:.4e}: {}", reason(&found.how)),
+            None => writeln!(text, "{key} keeps its default: {}", reason(&found.kept)),
+        };
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_host::calibrate::Thresholds;
+    use mapper_model::topology::Shape;
+
+    fn topology() -> Topology {
+        Topology::regular(Shape {
+            sockets: 1,
+            cores_per_socket: 2,
+            threads_per_core: 1,
+        })
+    }
+
+    /// The profile of this machine with one measured threshold.
+    fn profile() -> Calibration {
+        Calibration {
+            format: FORMAT,
+            fingerprint: Fingerprint::of_this_machine(&topology()).unwrap(),
+            machine: Thresholds {
+                ipc_high: Some(1.75),
+                ..Thresholds::default()
+            },
+            how: [("ipc_high".to_owned(), "measured".to_owned())].into(),
+            kept: [].into(),
+            bandwidth: vec![],
+            coherence: vec![],
+            pipeline: vec![],
+        }
+    }
+
+    fn file(profile: &Calibration) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/er/machine.toml");
+        let new = NewFile::beside(&path).unwrap();
+        new.put(&written(profile).unwrap()).unwrap();
+        let files = std::fs::read_dir(path.parent().unwrap()).unwrap().count();
+        assert_eq!(files, 1);
+        (folder, path)
+    }
+
+    fn other() -> Calibration {
+        let mut other = profile();
+        other.fingerprint.processor = "Another 9000".into();
+        other
+    }
+
+    #[test]
+    fn what_was_measured_is_used_at_the_next_start() {
+        let (_folder, path) = file(&profile());
+        for place in [Place::Named(path.clone()), Place::Usual(path)] {
+            let used = thresholds(&place, &MachineProfile::default(), &topology()).unwrap();
+            assert_eq!(used.ipc_high, 1.75);
+            assert_eq!(used.clock_hz, MachineProfile::default().clock_hz);
+        }
+    }
+
+    #[test]
+    fn the_profile_of_another_machine_is_refused_by_name_and_left_alone_at_its_usual_place() {
+        let (_folder, path) = file(&other());
+        let default = MachineProfile::default();
+        let error = thresholds(&Place::Named(path.clone()), &default, &topology()).unwrap_err();
+        let error = format!("{error:#}");
+        for part in [
+            "machine.toml",
+            "another machine",
+            "not Another 9000",
+            "mapperd calibrate",
+        ] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        let used = thresholds(&Place::Usual(path), &default, &topology()).unwrap();
+        assert_eq!(used, default);
+    }
+
+    #[test]
+    fn without_a_profile_the_configured_thresholds_are_used() {
+        let configured = MachineProfile {
+            ipc_high: 1.1,
+            ..MachineProfile::default()
+        };
+        let nowhere = PathBuf::from("/no/such/machine.toml");
+        for place in [Place::Nowhere, Place::Usual(nowhere.clone())] {
+            assert_eq!(
+                thresholds(&place, &configured, &topology()).unwrap(),
+                configured
+            );
+        }
+        let error = thresholds(&Place::Named(nowhere), &configured, &topology()).unwrap_err();
+        assert!(format!("{error:#}").contains("/no/such/machine.toml"));
+    }
+
+    #[test]
+    fn a_damaged_profile_is_told_with_what_is_wrong() {
+        let good = written(&profile()).unwrap();
+        for (text, says) in [
+            (good.replace("1.75", "-1.75"), "ipc_high = -1.75"),
+            (good.replace("1.75", "nan"), "ipc_high = NaN"),
+            (good.replace("format = 1", "format = 9"), "format 9"),
+            (
+                good.replace("ipc_high = 1.75", "ipc_hihg = 1.75"),
+                "ipc_hihg",
+            ),
+            (good.replace("[fingerprint]", "[thumbprint]"), "thumbprint"),
+            (good[..good.len() / 2].to_owned(), "TOML parse error"),
+        ] {
+            let error = format!("{:#}", parse(&text).unwrap_err());
+            assert!(error.contains(says), "{says}: {error}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The socket: where it is, who may connect, and that there is only one daemon behind it.
+//!
+//! The problem: a daemon that died leaves its socket file behind, which must not keep the next one
+//! from starting; but a daemon that lives must not lose its socket to another. A lock on a file
+//! beside the socket decides: whoever holds it may replace the socket. The kernel gives the lock up
+//! when its holder dies, however that happens. A socket that answers although nobody holds the lock
+//! is somebody else's and is left alone too.
+
+use crate::config::settings::Audience;
+use crate::store::trusted_directory;
+use anyhow::{Context, bail};
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Another daemon listens.
+#[derive(Debug, thiserror::Error)]
+#[error("a daemon is already running on {}{}; stop it, or name another --socket", socket.display(), told(pid.as_ref()))]
+pub(crate) struct AlreadyRunning {
+    socket: PathBuf,
+    pid: Option<u32>,
+}
+
+fn told(pid: Option<&u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(", pid {pid}"))
+}
+
+/// The socket this daemon listens on. Dropping it removes the file.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    path: PathBuf,
+    listener: UnixListener,
+    /// Held as long as the daemon lives.
+    lock: Lock,
+}
+
+#[derive(Debug)]
+struct Lock {
+    path: PathBuf,
+    _file: OwnedFd,
+}
+
+impl Socket {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The listener, for the event loop.
+    pub(crate) fn listener(&self) -> anyhow::Result<tokio::net::UnixListener> {
+        let listener = self
+            .listener
+            .try_clone()
+            .context("duplicate the listener")?;
+        tokio::net::UnixListener::from_std(listener).context("watch the listener")
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Both are this daemon's for as long as it holds the lock.
+        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.lock.path);
+    }
+}
+
+/// Listens on a path, replacing what a dead daemon left there.
+pub(crate) fn listen(path: &Path, audience: Audience) -> anyhow::Result<Socket> {
+    make_directory(path, audience)?;
+    let lock = lock(path)?;
+    remove_stale(path)?;
+    let listener = bind(path, audience)?;
+    Ok(Socket {
+        path: path.to_owned(),
+        listener,
+        lock,
+    })
+}
+
+/// Makes the directory of the socket if there is none. One that is there is used for a user's own daemon
+/// only if nobody else can write to it: they could listen there in its place.
+fn make_directory(socket: &Path, audience: Audience) -> anyhow::Result<()> {
+    let dir = match socket.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    create_directory(dir, audience)?;
+    match audience {
+        Audience::Everybody => Ok(()),
+        Audience::Owner => Ok(trusted_directory::check(dir, "--socket")?),
+    }
+}
+
+fn create_directory(dir: &Path, audience: Audience) -> anyhow::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let mode = match audience {
+        Audience::Everybody => 0o755,
+        Audience::Owner => 0o700,
+    };
+    match fs::DirBuilder::new().mode(mode).create(dir) {
+        // The mode is subject to the umask.
+        Ok(()) => fs::set_permissions(dir, fs::Permissions::from_mode(mode))
+            .with_context(|| format!("set mode {mode:o} of {}", dir.display())),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error).with_context(|| {
+            format!(
+                "create directory {} for the socket; create it, name another --socket, or run a \
+                 daemon of your own with --user",
+                dir.display()
+            )
+        }),
+    }
+}
+
+/// Takes the lock beside the socket.
+fn lock(socket: &Path) -> anyhow::Result<Lock> {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".lock");
+    let path = PathBuf::from(path);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    loop {
+        let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)
+            .with_context(|| format!("open lock {}", path.display()))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(AlreadyRunning {
+                    socket: socket.to_owned(),
+                    pid: listening_pid(socket).ok().flatten(),
+                }
+                .into());
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("lock {}", path.display()));
+            }
+        }
+        // A daemon that stopped meanwhile has removed the file: the lock would be on nothing.
+        let same = |a: &Stat, b: &Stat| a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+        if let (Ok(held), Ok(named)) = (rustix::fs::fstat(&file), rustix::fs::stat(&path))
+            && same(&held, &named)
+        {
+            return Ok(Lock { path, _file: file });
+        }
+    }
+}
+
+/// Removes a socket file that nobody listens on.
+fn remove_stale(path: &Path) -> anyhow::Result<()> {
+    let kind = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("look at {}", path.display())),
+    };
+    if !kind.is_socket() {
+        bail!(
+            "{} is there already and is not a socket; remove it, or name another --socket",
+            path.display()
+        );
+    }
+    match listening_pid(path) {
+        Ok(pid) => Err(AlreadyRunning {
+            socket: path.to_owned(),
+            pid,
+        }
+        .into()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            tracing::info!(socket = %path.display(), "removed the socket of a daemon that is gone");
+            fs::remove_file(path).with_context(|| format!("remove stale socket {}", path.display()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error)
+            .with_context(|| format!("find out whether somebody listens on {}", path.display())),
+    }
+}
+
+/// Who listens on a socket.
+fn listening_pid(path: &Path) -> io::Result<Option<u32>> {
+    let stream = UnixStream::connect(path)?;
+    let peer = rustix::net::sockopt::socket_peercred(stream.as_fd());
+    Ok(peer
+        .ok()
+        .and_then(|peer| peer.pid.as_raw_nonzero().get().try_into().ok()))
+}
+
+fn bind(path: &Path, audience: Audience) -> anyhow::Result<UnixListener> {
+    let mode = match audience {
+        Audience::Everybody => 0o666,
+        Audience::Owner => 0o600,
+    };
+    // Nobody may connect before the mode is set.
+    let umask = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let bound = UnixListener::bind(path);
+    rustix::process::umask(umask);
+    let listener = bound.with_context(|| format!("listen on {}", path.display()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .with_context(|| format!("set mode {mode:o} of {}", path.display()))?;
+    listener
+        .set_nonblocking(true)
+        .with_context(|| format!("set {} non-blocking", path.display()))?;
+    Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_socket_is_open_to_its_audience_and_gone_afterwards() {
+        for (audience, socket_mode, dir_mode) in [
+            (Audience::Everybody, 0o666, 0o755),
+            (Audience::Owner, 0o600, 0o700),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("mapper/mapper.sock");
+            let socket = listen(&path, audience).unwrap();
+            assert_eq!(mode(&path), socket_mode);
+            assert_eq!(mode(path.parent().unwrap()), dir_mode);
+            drop(socket);
+            assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+        }
+    }
+
+    #[test]
+    fn the_socket_of_a_dead_daemon_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        listen(&path, Audience::Owner).unwrap();
+    }
+
+    #[test]
+    fn a_second_daemon_is_told_who_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let _first = listen(&path, Audience::Owner).unwrap();
+        let error = listen(&path, Audience::Owner).unwrap_err();
+        assert!(error.is::<AlreadyRunning>());
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("pid {}", std::process::id())),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_socket_of_somebody_else_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let _other = UnixListener::bind(&path).unwrap();
+        assert!(
+            listen(&path, Audience::Owner)
+                .unwrap_err()
+                .is::<AlreadyRunning>()
+        );
+        assert!(UnixStream::connect(&path).is_ok());
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        fs::write(&path, "precious").unwrap();
+        let error = listen(&path, Audience::Owner).unwrap_err().to_string();
+        assert!(error.contains("not a socket"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_users_daemon_does_not_listen_where_others_can() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = dir.path().join("mapper");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        let path = open.join("mapper.sock");
+        let error = listen(&path, Audience::Owner).unwrap_err().to_string();
+        assert!(error.contains("mode 777"), "{error}");
+        assert_eq!(fs::read_dir(&open).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_named() {
+        let error = listen(Path::new("/proc/none/such/mapper.sock"), Audience::Owner);
+        let text = format!("{:#}", error.unwrap_err());
+        assert!(
+            text.contains("/proc/none/such") && text.contains("--socket"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,249 @@
+//! The control socket: one task for each connection.
+//!
+//! A connection task cuts bytes into calls, hands them to the task that owns the state and writes
+//! the answers back, one at a time. It holds at most one unfinished message of bounded size. What it
+//! cannot understand ends the connection; nothing a client sends ends the daemon.
+//!
+//! A connection on which a program was launched is that application's lease: when it closes, for
+//! whatever reason, the owner of the state is told.
+
+use crate::socket::message::{Answer, Message, Peer, Sender, Served};
+use crate::socket::quota::{Asked, Place, Quotas};
+use mapper_control::codec::{FrameDecoder, MAX_REQUEST_BYTES, Outgoing, Progress};
+use mapper_control::{Call, ErrorReply, Expects, Reply, Request, RequestError};
+use mapper_model::AppId;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::Interest;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, oneshot};
+
+/// Connections that may be open at a time.
+const CONNECTIONS: usize = 2048;
+
+/// How long a client that holds no lease may say nothing.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// How long a client may take to read an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Accepts connections for as long as the daemon lives.
+pub(crate) async fn accept(listener: UnixListener, sender: Sender) {
+    let quotas = Quotas::default();
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, _address)) => {
+                let (sender, quotas) = (sender.clone(), quotas.clone());
+                tokio::spawn(async move {
+                    Connection::new(stream, sender, quotas).serve().await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: some will be closed.
+                tracing::warn!("no connection accepted: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+struct Connection {
+    stream: UnixStream,
+    sender: Sender,
+    quotas: Quotas,
+    leases: Vec<AppId>,
+}
+
+/// Why a connection ends.
+enum Ended {
+    /// The client hung up.
+    ByClient,
+    /// The client did something that cannot be answered.
+    Broken(String),
+}
+
+impl Connection {
+    const fn new(stream: UnixStream, sender: Sender, quotas: Quotas) -> Self {
+        Self {
+            stream,
+            sender,
+            quotas,
+            leases: Vec::new(),
+        }
+    }
+
+    async fn serve(mut self) {
+        if let Ended::Broken(why) = self.converse().await {
+            tracing::debug!("connection closed: {why}");
+        }
+        for app in self.leases {
+            // The daemon is stopping if nobody listens any more.
+            let _ = self.sender.send(Message::LeaseEnded { app }).await;
+        }
+    }
+
+    async fn converse(&mut self) -> Ended {
+        let peer = match self.peer() {
+            Ok(peer) => peer,
+            Err(error) => return Ended::Broken(format!("no credentials: {error}")),
+        };
+        let Some(place) = self.quotas.connect(peer.uid, Instant::now()) else {
+            let error = ErrorReply::Unavailable {
+                message: format!("user {} has too many connections open", peer.uid),
+            };
+            let _ = self.write(Err(error)).await;
+            return Ended::Broken(format!("user {} has too many connections", peer.uid));
+        };
+        let mut decoder = FrameDecoder::new(MAX_REQUEST_BYTES);
+        let mut buffer = [0u8; 4096];
+        loop {
+            // A lease is silent by nature; anybody else is expected to say something.
+            let reading = self.read(&mut buffer);
+            let read = if self.leases.is_empty() {
+                tokio::time::timeout(SILENCE, reading).await
+            } else {
+                Ok(reading.await)
+            };
+            let length = match read {
+                Ok(Ok(0)) => return Ended::ByClient,
+                Ok(Ok(length)) => length,
+                Ok(Err(error)) => return Ended::Broken(error.to_string()),
+                Err(_elapsed) => return Ended::Broken("the client says nothing".to_owned()),
+            };
+            let mut arrived = &buffer[..length];
+            loop {
+                match decoder.next(&mut arrived) {
+                    Ok(Some(message)) => {
+                        if let Err(ended) = self.handle(&peer, &place, &message).await {
+                            return ended;
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => return Ended::Broken(error.to_string()),
+                }
+            }
+        }
+    }
+
+    fn peer(&self) -> io::Result<Peer> {
+        let credentials = self.stream.peer_cred()?;
+        let pid = credentials
+            .pid()
+            .and_then(|pid| u32::try_from(pid).ok())
+            .filter(|pid| *pid != 0)
+            .ok_or_else(|| io::Error::other("the process is not visible from here"))?;
+        Ok(Peer {
+            pid,
+            uid: credentials.uid(),
+            groups: mapper_host::peer::groups(&self.stream)?.into(),
+        })
+    }
+
+    async fn handle(&mut self, peer: &Peer, place: &Place, message: &[u8]) -> Result<(), Ended> {
+        let call = Call::parse(message);
+        let asked = match &call {
+            Ok(Call {
+                request: Request::Adopt(_),
+                ..
+            }) => Asked::Adoption,
+            _ => Asked::Call,
+        };
+        let wait = place.call(asked, Instant::now());
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        let (answer, expects) = match call {
+            Ok(call) => (self.answer(peer, call.request).await, call.expects),
+            Err(RequestError::Refused { error, expects }) => (Err(error), expects),
+            Err(error @ RequestError::NotVarlink(_)) => {
+                return Err(Ended::Broken(error.to_string()));
+            }
+        };
+        if let Ok(Served {
+            lease: Some(app), ..
+        }) = &answer
+        {
+            self.leases.push(*app);
+        }
+        match expects {
+            Expects::Reply => self.write(answer).await,
+            Expects::Nothing => Ok(()),
+        }
+    }
+
+    async fn answer(&self, peer: &Peer, request: Request) -> Answer {
+        if let Some(answer) = Reply::about_service(&request, env!("CARGO_PKG_VERSION")) {
+            return answer.map(Served::plain);
+        }
+        if let Request::Exited(exited) = &request
+            && !self.leases.contains(&exited.app)
+        {
+            return Err(ErrorReply::NotPermitted {
+                message: format!(
+                    "application {} was not launched on this connection",
+                    exited.app
+                ),
+            });
+        }
+        let (reply, answer) = oneshot::channel();
+        let call = Message::Call {
+            peer: peer.clone(),
+            request,
+            reply,
+        };
+        let stopping = || ErrorReply::Unavailable {
+            message: "the daemon is stopping".to_owned(),
+        };
+        self.sender.send(call).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            self.stream.readable().await?;
+            // An ordinary read: descriptors that a client sends along are dropped by the kernel.
+            match self.stream.try_read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn write(&self, answer: Answer) -> Result<(), Ended> {
+        let (bytes, page) = match answer {
+            Ok(served) => (served.reply.encode(), served.page),
+            Err(error) => (error.encode(), None),
+        };
+        let bytes = bytes.map_err(|error| Ended::Broken(error.to_string()))?;
+        let mut outgoing = Outgoing::new(bytes);
+        if let Some(page) = page {
+            outgoing = outgoing.with_descriptor(page);
+        }
+        let writing = async {
+            loop {
+                self.stream.writable().await?;
+                let written = self.stream.try_io(Interest::WRITABLE, || {
+                    match outgoing.write_to(&self.stream)? {
+                        Progress::Done => Ok(()),
+                        Progress::WouldBlock => Err(io::ErrorKind::WouldBlock.into()),
+                    }
+                });
+                match written {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    result => return result,
+                }
+            }
+        };
+        match tokio::time::timeout(PATIENCE, writing).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Ended::Broken(error.to_string())),
+            Err(_elapsed) => Err(Ended::Broken("the client does not read".to_owned())),
+        }
+    }
+}

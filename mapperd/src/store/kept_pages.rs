@@ -1,0 +1,119 @@
+//! Getting an application's page again after a restart.
+//!
+//! The page is memory without a name. The application keeps it mapped and its launcher keeps it
+//! open, but the daemon that made it is gone. Two ways lead back to it. A service manager keeps
+//! descriptors for its service (`FileDescriptorStoreMax=`) and hands them to the next daemon. Without
+//! one, the daemon of a user may look at what that user's launcher has open. Whichever way a page
+//! comes, it must have the token that was saved.
+
+use crate::registry::page::Page;
+use mapper_abi::Token;
+use mapper_model::AppId;
+use sd_notify::NotifyState;
+use std::collections::BTreeMap;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+
+/// What the kernel calls the memory of a page.
+const MEMORY: &str = "/memfd:mapper-page";
+
+/// Descriptors a launcher may have open before it is not looked through any further.
+const LOOKED_AT: usize = 256;
+
+/// The pages that the service manager kept.
+#[derive(Debug, Default)]
+pub(crate) struct KeptPages(BTreeMap<AppId, OwnedFd>);
+
+impl KeptPages {
+    /// Takes what came with the start of this process. To be called once.
+    pub(crate) fn from_environment() -> Self {
+        let Ok(passed) = sd_notify::listen_fds_with_names() else {
+            return Self::default();
+        };
+        let mut kept = BTreeMap::new();
+        for (descriptor, name) in passed {
+            // SAFETY: the service manager opened it for this process, whose number it named in the
+            // environment; nobody else here knows it, and this function runs once.
+            let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+            if let Some(app) = name.strip_prefix("app-").and_then(|id| id.parse().ok()) {
+                kept.insert(AppId(app), descriptor);
+            }
+        }
+        Self(kept)
+    }
+
+    /// The page of an application that bears this token.
+    pub(crate) fn take(&mut self, app: AppId, launcher: Option<u32>, token: Token) -> Option<Page> {
+        if let Some(kept) = self.0.remove(&app) {
+            match Page::adopt(kept, token) {
+                Ok(page) => return Some(page),
+                Err(error) => tracing::warn!(app = app.0, "page kept for it: {error}"),
+            }
+        }
+        open_in(launcher?, token)
+    }
+
+    /// Has those forgotten that belong to no application any more.
+    pub(crate) fn drop_rest(self) {
+        for app in self.0.keys() {
+            forget(*app);
+        }
+    }
+}
+
+/// Looks for the page among what a process has open.
+fn open_in(process: u32, token: Token) -> Option<Page> {
+    let entries = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
+    entries.flatten().take(LOOKED_AT).find_map(|entry| {
+        let path = entry.path();
+        let target = std::fs::read_link(&path).ok()?;
+        if !target.to_str()?.starts_with(MEMORY) {
+            return None;
+        }
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .ok()?;
+        Page::adopt(file.into(), token).ok()
+    })
+}
+
+/// Gives a page to the service manager to keep.
+pub(crate) fn keep(app: AppId, page: BorrowedFd<'_>) {
+    let name = format!("app-{app}");
+    let states = [NotifyState::FdStore, NotifyState::FdName(&name)];
+    if let Err(error) = sd_notify::notify_with_fds(&states, &[page]) {
+        tracing::debug!(app = app.0, "page not kept: {error}");
+    }
+}
+
+/// The application has ended: the service manager need not keep its page.
+pub(crate) fn forget(app: AppId) {
+    let name = format!("app-{app}");
+    let states = [NotifyState::FdStoreRemove, NotifyState::FdName(&name)];
+    if let Err(error) = sd_notify::notify(&states) {
+        tracing::debug!(app = app.0, "kept page not removed: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_found_where_its_launcher_has_it_open_and_by_its_token_alone() {
+        let pages = [Page::create().unwrap(), Page::create().unwrap()];
+        let this = std::process::id();
+        let wanted = pages[1].writer.token();
+        let found = KeptPages::default()
+            .take(AppId(1), Some(this), wanted)
+            .unwrap();
+        assert_eq!(found.writer.token(), wanted);
+        let nobodys = Token::random().unwrap();
+        assert!(
+            KeptPages::default()
+                .take(AppId(1), Some(this), nobodys)
+                .is_none()
+        );
+    }
+}

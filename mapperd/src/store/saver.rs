@@ -1,0 +1,289 @@
+//! Writing the saved state down, beside the task that decides.
+//!
+//! A disk may take seconds for a small file (one that discards slowly, a full journal). The task that
+//! decides must not wait for it: launches wait for that task. So it hands over what is to be saved,
+//! and a thread of its own makes the text and writes it. The thread has a mailbox of one: what is handed
+//! over while it writes takes the place of what waits there already, since only the newest state is worth
+//! anything. There is a single writer, so an older state never replaces a newer one.
+//!
+//! A daemon that is killed loses what waits and what is being written; the file is then that of the save
+//! before, whole.
+
+use crate::store::saved::{Saved, StateDir, Stored};
+use anyhow::Context;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Where state is put.
+pub(crate) trait Store: Send + 'static {
+    /// Puts a new state in the place of the old one.
+    fn store(&self, saved: &Saved) -> anyhow::Result<Stored>;
+}
+
+impl Store for StateDir {
+    fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
+        Self::store(self, saved)
+    }
+}
+
+/// Whether everything that was handed over is in its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flushed {
+    /// It is.
+    Done,
+    /// The newest of it could not be written.
+    Failed,
+    /// The writer is still busy.
+    Late,
+    /// There is no place to write to.
+    Nowhere,
+}
+
+/// Hands states over to the thread that writes them. The thread ends after this is dropped, once it has
+/// written what it was given; nobody waits for it.
+#[derive(Debug)]
+pub(crate) struct Saver(Arc<Mailbox>);
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    slot: Mutex<Slot>,
+    /// Something in the slot is not as it was.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    waiting: Option<Box<Saved>>,
+    writer: Writer,
+    /// How the newest write went.
+    written: Written,
+    sender: Sender,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Written {
+    #[default]
+    Yes,
+    No,
+}
+
+/// What the thread does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Writer {
+    #[default]
+    Idle,
+    Writing {
+        since: Instant,
+    },
+}
+
+/// Whether more may come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Sender {
+    #[default]
+    Open,
+    Gone,
+}
+
+impl Mailbox {
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        // Every change of the slot is whole, so it is right even if a thread broke off with it.
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next state to write, having `written` the one before; `None` when none will come.
+    fn next(&self, written: Written) -> Option<Box<Saved>> {
+        let mut slot = self.slot();
+        slot.written = written;
+        slot.writer = Writer::Idle;
+        self.changed.notify_all();
+        loop {
+            if let Some(saved) = slot.waiting.take() {
+                let since = Instant::now();
+                slot.writer = Writer::Writing { since };
+                return Some(saved);
+            }
+            if slot.sender == Sender::Gone {
+                return None;
+            }
+            slot = self
+                .changed
+                .wait(slot)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Saver {
+    /// Starts the thread.
+    pub(crate) fn start(store: impl Store) -> anyhow::Result<Self> {
+        let mailbox = Arc::new(Mailbox::default());
+        let reader = Arc::clone(&mailbox);
+        std::thread::Builder::new()
+            .name("save-state".to_owned())
+            .spawn(move || write_all(&reader, &store))
+            .context("start the thread that saves state")?;
+        Ok(Self(mailbox))
+    }
+
+    /// Hands a state over, in the place of one that still waits. Never waits for the disk.
+    pub(crate) fn submit(&self, saved: Saved) {
+        let mut slot = self.0.slot();
+        slot.waiting = Some(Box::new(saved));
+        self.0.changed.notify_all();
+    }
+
+    /// Waits until everything that was handed over is written, for as long as `patience`. A disk that has been
+    /// busy for that long already is not waited for, so that many who ask do not wait one after the other.
+    pub(crate) fn flush(&self, patience: Duration) -> Flushed {
+        let busy = |slot: &mut Slot| slot.waiting.is_some() || slot.writer != Writer::Idle;
+        let slot = self.0.slot();
+        if let Writer::Writing { since } = slot.writer
+            && since.elapsed() >= patience
+        {
+            return Flushed::Late;
+        }
+        let waited = self.0.changed.wait_timeout_while(slot, patience, busy);
+        let (slot, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        let written = slot.written;
+        drop(slot);
+        if outcome.timed_out() {
+            Flushed::Late
+        } else {
+            match written {
+                Written::Yes => Flushed::Done,
+                Written::No => Flushed::Failed,
+            }
+        }
+    }
+}
+
+impl Drop for Saver {
+    fn drop(&mut self) {
+        self.0.slot().sender = Sender::Gone;
+        self.0.changed.notify_all();
+    }
+}
+
+/// What the thread does. That state cannot be written, or not the whole of it, is said once, until it can be
+/// again.
+fn write_all(mailbox: &Mailbox, store: &impl Store) {
+    let mut told = None;
+    let mut written = Written::Yes;
+    while let Some(saved) = mailbox.next(written) {
+        let trouble = match store.store(&saved) {
+            Ok(Stored::Whole) => None,
+            Ok(Stored::WithoutHistory) => Some(Trouble::NoHistory),
+            Err(error) => {
+                if told == Some(Trouble::NotSaved) {
+                    tracing::debug!("state not saved: {error:#}");
+                } else {
+                    tracing::warn!("state not saved, a restart would start anew: {error:#}");
+                }
+                Some(Trouble::NotSaved)
+            }
+        };
+        if trouble == Some(Trouble::NoHistory) && told != trouble {
+            tracing::warn!(
+                "saved state would be too long to be read again: saved without what was learned of applications"
+            );
+        }
+        told = trouble;
+        written = match trouble {
+            None | Some(Trouble::NoHistory) => Written::Yes,
+            Some(Trouble::NotSaved) => Written::No,
+        };
+    }
+}
+
+/// What was wrong with the last write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Trouble {
+    NotSaved,
+    NoHistory,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::saved::Ending;
+    use mapper_model::AppId;
+    use std::sync::mpsc;
+
+    const SOON: Duration = Duration::from_millis(50);
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// A disk that says when it begins with something and then waits to be let go.
+    struct Gated {
+        begun: mpsc::Sender<u64>,
+        go: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl Store for Gated {
+        fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
+            self.begun.send(saved.decisions)?;
+            self.go.lock().unwrap().recv()?;
+            Ok(Stored::Whole)
+        }
+    }
+
+    fn state(decisions: u64) -> Saved {
+        Saved::new(Ending::Running, AppId(1), decisions)
+    }
+
+    #[test]
+    fn while_the_disk_is_stuck_nobody_waits_and_of_what_comes_only_the_last_is_written() {
+        let ((begun, begins), (go, gate)) = (mpsc::channel(), mpsc::channel());
+        let go_on = Mutex::new(gate);
+        let saver = Saver::start(Gated { begun, go: go_on }).unwrap();
+        assert_eq!(saver.flush(SOON), Flushed::Done);
+        saver.submit(state(0));
+        assert_eq!(begins.recv_timeout(PATIENCE), Ok(0));
+        let started = Instant::now();
+        for decisions in 1..100 {
+            saver.submit(state(decisions));
+        }
+        // Not one of them waited for the disk, which would wait for ever.
+        assert!(started.elapsed() < PATIENCE);
+        assert_eq!(saver.flush(SOON), Flushed::Late);
+        // It is known to be stuck.
+        let started = Instant::now();
+        for _ in 0..100 {
+            assert_eq!(saver.flush(SOON), Flushed::Late);
+        }
+        assert!(started.elapsed() < 50 * SOON);
+        go.send(()).unwrap();
+        assert_eq!(begins.recv_timeout(PATIENCE), Ok(99));
+        assert_eq!(saver.flush(SOON), Flushed::Late);
+        go.send(()).unwrap();
+        assert_eq!(saver.flush(PATIENCE), Flushed::Done);
+        drop(saver);
+        // The thread has ended, and wrote nothing else.
+        assert_eq!(
+            begins.recv_timeout(PATIENCE),
+            Err(mpsc::RecvTimeoutError::Disconnected)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_written_keeps_nobody_waiting_and_is_not_told_as_written() {
+        /// Full for odd states.
+        struct Full;
+        impl Store for Full {
+            fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
+                anyhow::ensure!(saved.decisions.is_multiple_of(2), "no space left on device");
+                Ok(Stored::WithoutHistory)
+            }
+        }
+        let saver = Saver::start(Full).unwrap();
+        for (decisions, told) in [
+            (1, Flushed::Failed),
+            (3, Flushed::Failed),
+            (4, Flushed::Done),
+            (5, Flushed::Failed),
+        ] {
+            saver.submit(state(decisions));
+            assert_eq!(saver.flush(PATIENCE), told);
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! Numbers for a monitoring system, in the format of Prometheus.
+//!
+//! They are put together when somebody asks, from the same state as everything else: nothing is
+//! counted twice. Names follow the conventions of Prometheus: base units, `_total` for what only
+//! grows. An application is told by its id and name; names of ended ones do not linger.
+
+use crate::daemon::{App, Daemon};
+use mapper_control::schema::AdoptTarget;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// What the daemon counts of its own doing.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    decision_s: Histogram,
+    errors: BTreeMap<&'static str, u64>,
+    launches: u64,
+    refused: u64,
+    adoptions: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        // From 50 µs to 0.1 s: what a decision takes on a small and on a large machine.
+        let buckets = [
+            50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 100e-3,
+        ];
+        Self {
+            decision_s: Histogram::new(buckets),
+            errors: BTreeMap::new(),
+            launches: 0,
+            refused: 0,
+            adoptions: 0,
+        }
+    }
+}
+
+impl Tally {
+    /// A decision took so long.
+    pub(crate) fn decided(&self, took: Duration) {
+        self.decision_s.observe(took.as_secs_f64());
+    }
+
+    /// Something failed that should not.
+    pub(crate) fn error(&mut self, what: &'static str) {
+        *self.errors.entry(what).or_default() += 1;
+    }
+
+    /// An application was launched.
+    pub(crate) const fn launched(&mut self) {
+        self.launches += 1;
+    }
+
+    /// Something that ran was adopted.
+    pub(crate) const fn adopted(&mut self) {
+        self.adoptions += 1;
+    }
+
+    /// A launch or an adoption was refused.
+    pub(crate) const fn refused(&mut self) {
+        self.refused += 1;
+    }
+}
+
+impl Daemon {
+    /// All metrics, as text.
+    pub(crate) fn metrics(&mut self) -> String {
+        let now_ns = self.parts.clock.now_ns();
+        for app in &mut self.apps {
+            app.books.elapsed(now_ns, app.effective.len());
+        }
+        let mut registry = Registry::with_prefix("mapper");
+        registry.register_with_unit(
+            "decision",
+            "Time it took to observe, decide and enforce",
+            Unit::Seconds,
+            self.tally.decision_s.clone(),
+        );
+        registry.register_collector(Box::new(Snapshot::of(self)));
+        let mut text = String::new();
+        if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &registry) {
+            tracing::warn!("metrics: {error}");
+        }
+        text
+    }
+}
+
+/// Everything at one moment.
+#[derive(Debug)]
+struct Snapshot {
+    usable: u64,
+    free: u64,
+    decisions: u64,
+    interval_s: f64,
+    launches: u64,
+    refused: u64,
+    adoptions: u64,
+    errors: Vec<(&'static str, u64)>,
+    apps: Vec<AppNumbers>,
+    process: ProcessNumbers,
+}
+
+#[derive(Debug)]
+struct AppNumbers {
+    labels: AppLabels,
+    /// `launched`, or what was adopted.
+    origin: &'static str,
+    source: String,
+    cpus: u64,
+    fair_cpus: u64,
+    performance: Option<f64>,
+    floor: Option<f64>,
+    achieved: Option<f64>,
+    qos: f64,
+    judged: u64,
+    violations: u64,
+    moves: u64,
+    given_s: f64,
+    used_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AppLabels {
+    app: u64,
+    name: String,
+    uid: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SourceLabels {
+    app: u64,
+    name: String,
+    uid: u32,
+    source: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OriginLabels {
+    app: u64,
+    name: String,
+    uid: u32,
+    origin: &'static str,
+}
+
+/// How an application came under management.
+fn origin(app: &App) -> &'static str {
+    match app.adopted.as_ref().map(|adopted| &adopted.target) {
+        None => "launched",
+        Some(AdoptTarget::Pid(_)) => "adopted_pid",
+        Some(AdoptTarget::Cgroup(_)) => "adopted_cgroup",
+        Some(AdoptTarget::Unit(_)) => "adopted_unit",
+    }
+}
+
+/// What the daemon itself uses.
+#[derive(Clone, Copy, Debug, Default)]
+struct ProcessNumbers {
+    resident_bytes: u64,
+    open_descriptors: u64,
+    cpu_s: f64,
+}
+
+impl ProcessNumbers {
+    fn now() -> Self {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages: u64 = statm
+            .split_ascii_whitespace()
+            .nth(1)
+            .and_then(|pages| pages.parse().ok())
+            .unwrap_or_default();
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Self {
+            resident_bytes: pages * rustix::param::page_size() as u64,
+            open_descriptors: std::fs::read_dir("/proc/self/fd")
+                .map_or(0, |entries| entries.count() as u64),
+            cpu_s: used.tv_sec as f64 + used.tv_nsec as f64 * 1e-9,
+        }
+    }
+}
+
+impl Snapshot {
+    fn of(daemon: &Daemon) -> Self {
+        let mut free = daemon.usable.clone();
+        for app in &daemon.apps {
+            free.remove_all(&app.effective);
+        }
+        let tally = &daemon.tally;
+        Self {
+            usable: daemon.usable.len().into(),
+            free: free.len().into(),
+            decisions: daemon.decisions,
+            interval_s: daemon.pacing.interval_ns() as f64 * 1e-9,
+            launches: tally.launches,
+            refused: tally.refused,
+            adoptions: tally.adoptions,
+            errors: tally.errors.iter().map(|(kind, n)| (*kind, *n)).collect(),
+            apps: daemon
+                .apps
+                .iter()
+                .map(|app| {
+                    let account = app.books.account();
+                    AppNumbers {
+                        labels: AppLabels {
+                            app: app.id.0,
+                            name: app.spec.name.to_string(),
+                            uid: app.uid,
+                        },
+                        origin: origin(app),
+                        source: account
+                            .performance
+                            .as_ref()
+                            .map_or_else(String::new, |p| p.unit.clone()),
+                        cpus: app.effective.len().into(),
+                        fair_cpus: app.planned.as_ref().map_or(0, |p| p.share.fair.into()),
+                        performance: account.performance.as_ref().map(|p| p.value),
+                        floor: account.floor,
+                        achieved: account.achieved,
+                        qos: app.spec.qos.get(),
+                        judged: account.judged_intervals,
+                        violations: account.violations,
+                        moves: account.moves,
+                        given_s: account.given_cpu_ns as f64 * 1e-9,
+                        used_s: account.used_cpu_ns.map(|ns| ns as f64 * 1e-9),
+                    }
+                })
+                .collect(),
+            process: ProcessNumbers::now(),
+        }
+    }
+}
+
+/// Writes single values and families of them.
+struct Writer<'e>(DescriptorEncoder<'e>);
+
+impl Writer<'_> {
+    fn one(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        metric: &impl EncodeMetric,
+    ) -> fmt::Result {
+        let encoder = self
+            .0
+            .encode_descriptor(name, help, unit, metric.metric_type())?;
+        metric.encode(encoder)
+    }
+
+    fn family<M: EncodeMetric, L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        values: impl IntoIterator<Item = (L, M)>,
+    ) -> fmt::Result {
+        let mut values = values.into_iter().peekable();
+        let Some((_, first)) = values.peek() else {
+            return Ok(());
+        };
+        let mut encoder = self
+            .0
+            .encode_descriptor(name, help, unit, first.metric_type())?;
+        for (labels, metric) in values {
+            metric.encode(encoder.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut to = Writer(encoder);
+        let count = |value: u64| ConstCounter::new(value);
+        let gauge = |value: u64| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+        to.one(
+            "cpus_usable",
+            "CPUs that may be given out",
+            None,
+            &gauge(self.usable),
+        )?;
+        to.one(
+            "cpus_free",
+            "CPUs that nobody holds",
+            None,
+            &gauge(self.free),
+        )?;
+        let apps = self.apps.len() as u64;
+        to.one(
+            "applications",
+            "Applications under management",
+            None,
+            &gauge(apps),
+        )?;
+        to.one("decisions", "Decisions taken", None, &count(self.decisions))?;
+        to.one(
+            "interval",
+            "Time between two decisions at present",
+            Some(&Unit::Seconds),
+            &ConstGauge::new(self.interval_s),
+        )?;
+        to.one(
+            "launches",
+            "Applications launched",
+            None,
+            &count(self.launches),
+        )?;
+        to.one(
+            "launches_refused",
+            "Launches and adoptions refused",
+            None,
+            &count(self.refused),
+        )?;
+        to.one(
+            "adoptions",
+            "Applications that ran already and were adopted",
+            None,
+            &count(self.adoptions),
+        )?;
+        let errors = self
+            .errors
+            .iter()
+            .map(|(kind, n)| (KindLabel { kind }, count(*n)));
+        to.family("errors", "What failed, by kind", None, errors)?;
+
+        let labels = |app: &AppNumbers| app.labels.clone();
+        let each = || self.apps.iter();
+        to.family(
+            "app_cpus",
+            "CPUs it holds",
+            None,
+            each().map(|app| (labels(app), gauge(app.cpus))),
+        )?;
+        let with_origin = |app: &AppNumbers| OriginLabels {
+            app: app.labels.app,
+            name: app.labels.name.clone(),
+            uid: app.labels.uid,
+            origin: app.origin,
+        };
+        to.family(
+            "app_info",
+            "How it came under management",
+            None,
+            each().map(|app| (with_origin(app), gauge(1))),
+        )?;
+        to.family(
+            "app_fair_cpus",
+            "CPUs of its fair share",
+            None,
+            each().map(|app| (labels(app), gauge(app.fair_cpus))),
+        )?;
+        to.family(
+            "app_promised_ratio",
+            "The promise: a share of its fair-share performance",
+            None,
+            each().map(|app| (labels(app), ConstGauge::new(app.qos))),
+        )?;
+        to.family(
+            "app_achieved_ratio",
+            "Mean share of its fair-share performance since its launch",
+            None,
+            each().filter_map(|app| Some((labels(app), ConstGauge::new(app.achieved?)))),
+        )?;
+        let with_source = |app: &AppNumbers| SourceLabels {
+            app: app.labels.app,
+            name: app.labels.name.clone(),
+            uid: app.labels.uid,
+            source: app.source.clone(),
+        };
+        to.family(
+            "app_performance",
+            "Performance in the unit of its source",
+            None,
+            each().filter_map(|app| Some((with_source(app), ConstGauge::new(app.performance?)))),
+        )?;
+        to.family(
+            "app_floor",
+            "Promised performance in the unit of its source",
+            None,
+            each().filter_map(|app| Some((with_source(app), ConstGauge::new(app.floor?)))),
+        )?;
+        to.family(
+            "app_judged_intervals",
+            "Intervals in which performance and promise were known",
+            None,
+            each().map(|app| (labels(app), count(app.judged))),
+        )?;
+        to.family(
+            "app_violations",
+            "Judged intervals with performance below the promise",
+            None,
+            each().map(|app| (labels(app), count(app.violations))),
+        )?;
+        to.family(
+            "app_moves",
+            "How often its CPUs were changed",
+            None,
+            each().map(|app| (labels(app), count(app.moves))),
+        )?;
+        to.family(
+            "app_given_cpu",
+            "Time on CPUs that it was given, summed over them",
+            Some(&Unit::Seconds),
+            each().map(|app| (labels(app), ConstCounter::new(app.given_s))),
+        )?;
+        to.family(
+            "app_used_cpu",
+            "CPU time that it used",
+            Some(&Unit::Seconds),
+            each().filter_map(|app| Some((labels(app), ConstCounter::new(app.used_s?)))),
+        )?;
+        let process = &self.process;
+        to.one(
+            "daemon_resident_memory",
+            "Memory of the daemon",
+            Some(&Unit::Bytes),
+            &gauge(process.resident_bytes),
+        )?;
+        to.one(
+            "daemon_open_descriptors",
+            "Open descriptors of the daemon",
+            None,
+            &gauge(process.open_descriptors),
+        )?;
+        to.one(
+            "daemon_cpu",
+            "CPU time of the daemon",
+            Some(&Unit::Seconds),
+            &ConstCounter::new(process.cpu_s),
+        )
+    }
+}
