@@ -9,7 +9,7 @@
 //! than that loses at most as much again, who waits less never sleeps. libgomp counts turns of its
 //! loop instead of time, and a turn (one load, one `pause`) takes 4 ns on some processors and 60 ns
 //! on others, so a turn is timed here, on the processor that the program is about to run on. What was
-//! measured is in `docs/adr/0003-waiting.md`.
+//! measured is in `docs/book/src/adr/0003-waiting.md`.
 
 use std::hint::{black_box, spin_loop};
 use std::time::{Duration, Instant};

@@ -72,7 +72,7 @@ pub static POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
         name: mapper_next::NAME,
         summary: "the division with the greatest predicted geometric mean of speeds, promises kept",
-        source: "this project, docs/mapper-next.md",
+        source: "this project, docs/book/src/papers/mapper-next.md",
         build: |config| Box::new(mapper_next::MapperNext::new(config.clone())),
     },
 ];

@@ -152,7 +152,7 @@ fn c_and_cpp_programs_call_every_function_with_and_without_mapper() {
 #[test]
 fn a_fortran_program_uses_the_module() {
     let installed = Installed::new();
-    // As docs/c-api.md says.
+    // As docs/book/src/code/README.md says.
     let include = installed.pkg_config(&["--variable=includedir"]).concat();
     let module = Path::new(&include).join("mapper.f90");
     let program = crate_dir().join("tests/calls.f90");

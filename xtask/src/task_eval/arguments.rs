@@ -22,7 +22,7 @@ Examples:
   cargo xtask eval --suite sam --set app.st=0
 
 Ctrl-C waits up to ten seconds for the runs under way, reports what there is and ends with status 130; results
-are kept, and the same command goes on from there. docs/eval/README.md says what the numbers mean.")]
+are kept, and the same command goes on from there. docs/book/src/papers/README.md says what the numbers mean.")]
 pub(crate) struct Args {
     /// Suites to run: all, validity (checks of the model itself), or how a name begins, such as mapper or
     /// sam-fig5; repeatable

@@ -27,7 +27,7 @@
 //! tried); serial phases; broken promises; verdicts; wishes; the round; trials on demand. With
 //! [`Acceptance::Plain5Percent`](crate::config::Acceptance) and
 //! [`Initiative::Paper`](crate::config::Initiative) the rules are the printed ones; the defaults
-//! replace raw comparisons by tests, so that noise moves nobody (docs/adr/0013), and let demand make
+//! replace raw comparisons by tests, so that noise moves nobody (docs/book/src/adr/0013), and let demand make
 //! applications try fewer CPUs.
 //!
 //! Invariants (property-tested): those of [`policy`](crate::policy); besides, in one decision nobody

@@ -7,7 +7,7 @@
 //!
 //! *Approach.* Two threads on one CPU hand a word to and fro, in short batches that take turns being
 //! counted and not. The fastest batch of each kind counts, since others were disturbed. What is reported
-//! is the difference, for one change of threads. Why and what for: `docs/adr/0017-what-counting-costs.md`.
+//! is the difference, for one change of threads. Why and what for: `docs/book/src/adr/0017-what-counting-costs.md`.
 
 use mapper_model::ThreadId;
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
