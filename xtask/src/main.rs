@@ -1,29 +1,20 @@
-//! `cargo xtask`: every developer task of mapper, one file a task.
+//! `cargo xtask`: every developer task of mapper, one file a task. Those of the laboratory are
+//! programs of their own in `lab/`, which [`laboratory`] starts.
 //!
 //! A task that needs system packages calls [`workspace`] and `setup` first, so that a fresh
 //! machine needs nothing but a Rust toolchain to start.
 
 use clap::{Parser, Subcommand};
 
-mod corun;
-mod html_report;
-mod private_daemon;
-mod task_bench;
-mod task_conformance;
-mod task_demo;
+mod laboratory;
 mod task_dist;
-mod task_eval;
 mod task_install;
-mod task_measure;
-mod task_replay;
 mod task_setup;
-mod task_soak;
-mod task_teams;
 mod task_test;
 mod task_tidy;
-mod task_vectors;
-mod task_vm;
 mod workspace;
+
+use laboratory::{Program, Words};
 
 /// Developer tasks of mapper.
 #[derive(Parser)]
@@ -36,54 +27,58 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     /// Measures the decision core against its targets
-    Bench(task_bench::Args),
-    Conformance(task_conformance::Args),
-    Demo(task_demo::Args),
+    Bench(Words),
+    /// Runs a folder of OpenMP programs under allocations that change all the time
+    Conformance(Words),
+    /// Shows what mapper brings: real programs side by side, with and without it
+    Demo(Words),
     Dist(task_dist::Args),
-    Eval(Box<task_eval::Args>),
+    /// Repeats the papers' evaluations in a model of their machines
+    Eval(Words),
     Install(task_install::Args),
-    Measure(task_measure::Args),
+    /// Measures launch overhead, the idle daemon, and how programs take a change of their CPUs
+    Measure(Words),
     /// Takes the decisions of a recording again
-    Replay(task_replay::Args),
+    Replay(Words),
     Setup(task_setup::Args),
-    Soak(task_soak::Args),
-    Teams(task_teams::Args),
+    /// Keeps a daemon busy and fails if it grows
+    Soak(Words),
+    /// Measures what team modes bring beside the best tuning by hand, and what they cost
+    Teams(Words),
     /// Runs everything that must hold before a change is good
     Test(task_test::Args),
     /// Checks rules of the source tree that no compiler checks
     Tidy(task_tidy::Args),
     /// Holds the code to a folder of worked numbers
-    Vectors(task_vectors::Args),
-    Vm(task_vm::Args),
+    Vectors(Words),
+    /// Builds, runs and tests in a QEMU guest with 4 sockets, systemd and cgroup v2
+    Vm(Words),
 }
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let done = match cli.task {
-        Task::Bench(args) => task_bench::run(&args),
-        Task::Conformance(args) => task_conformance::run(&args),
-        Task::Demo(args) => task_demo::run(&args),
+        Task::Bench(words) => laboratory::start(Program::Corun("bench"), &words),
+        Task::Conformance(words) => laboratory::start(Program::Conformance, &words),
+        Task::Demo(words) => laboratory::start(Program::Corun("demo"), &words),
         Task::Dist(args) => task_dist::run(&args),
-        Task::Eval(args) => task_eval::run(&args),
+        Task::Eval(words) => laboratory::evaluate(words),
         Task::Install(args) => task_install::run(&args),
-        Task::Measure(args) => task_measure::run(&args),
-        Task::Replay(args) => task_replay::run(&args),
+        Task::Measure(words) => laboratory::start(Program::Corun("measure"), &words),
+        Task::Replay(words) => laboratory::start(Program::Eval("replay"), &words),
         Task::Setup(args) => task_setup::run(&args),
-        Task::Soak(args) => task_soak::run(&args),
-        Task::Teams(args) => task_teams::run(&args),
+        Task::Soak(words) => laboratory::start(Program::Corun("soak"), &words),
+        Task::Teams(words) => laboratory::start(Program::Corun("teams"), &words),
         Task::Test(args) => task_test::run(&args),
         Task::Tidy(args) => task_tidy::run(&args),
-        Task::Vectors(args) => task_vectors::run(&args),
-        Task::Vm(args) => task_vm::run(&args),
+        Task::Vectors(words) => laboratory::start(Program::Vectors, &words),
+        Task::Vm(words) => laboratory::start(Program::Vm, &words),
     };
     match done {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            corun::output::say(format_args!("error: {error:#}"));
-            match error.downcast_ref() {
-                Some(task_eval::Stopped { .. }) => task_eval::Stopped::STATUS.into(),
-                None => std::process::ExitCode::FAILURE,
-            }
+            eprintln!("error: {error:#}");
+            std::process::ExitCode::FAILURE
         }
     }
 }

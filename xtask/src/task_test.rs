@@ -10,14 +10,14 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
+use crate::laboratory::Program;
 use crate::task_setup::{self, Purpose};
-use crate::task_vm::{self, Chosen, Machine};
-use crate::{task_conformance, task_tidy, task_vectors, workspace};
+use crate::{task_tidy, workspace};
 
 /// Lines of a failed stage's output that are shown; all of it is in its log.
 const SHOWN_LINES: usize = 150;
@@ -174,35 +174,9 @@ impl Stage {
                 let verdict = run_cargo(&["test", "--workspace", "--no-fail-fast"], output)?;
                 Ok(Ran::of_tests(Counts::from_summaries(output), verdict))
             }
-            Self::Vectors => {
-                let folder = task_vectors::check_folder(&workspace::root().join("tests/vectors"))?;
-                output.push_str(&folder.lines.join("\n"));
-                let counts = Counts {
-                    passed: folder.passed,
-                    failed: folder.failed + folder.unreadable,
-                };
-                Ok(Ran::of_tests(counts, Verdict::Passed))
-            }
-            Self::Conformance => {
-                let report = task_conformance::check_own_suite()?;
-                let _ = write!(output, "{report}");
-                let counts = Counts {
-                    passed: report.sound(),
-                    failed: report.broken(),
-                };
-                Ok(Ran::of_tests(counts, Verdict::Passed))
-            }
-            Self::Guest => {
-                let guest =
-                    task_vm::run_guest_tests(&Machine::default(), Chosen::default(), |line| {
-                        let _ = writeln!(output, "{line}");
-                    })?;
-                let counts = Counts {
-                    passed: guest.passed,
-                    failed: guest.failed.len(),
-                };
-                Ok(Ran::of_tests(counts, Verdict::Passed))
-            }
+            Self::Vectors => run_laboratory(Program::Vectors, &["tests/vectors"], output),
+            Self::Conformance => run_laboratory(Program::Conformance, &["--short"], output),
+            Self::Guest => run_laboratory(Program::Vm, &["test"], output),
         }
     }
 }
@@ -269,6 +243,18 @@ impl Counts {
     fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+    }
+
+    /// From the last line `4 passed, 1 failed` of the output.
+    fn from_closing_line(output: &str) -> Option<Self> {
+        let counts = |line: &str| {
+            let (passed, failed) = line.strip_suffix(" failed")?.split_once(" passed, ")?;
+            Some(Self {
+                passed: passed.parse().ok()?,
+                failed: failed.parse().ok()?,
+            })
+        };
+        output.lines().rev().find_map(counts)
     }
 
     /// Adds up the lines `test result: ok. 4 passed; 0 failed; 1 ignored; …` of cargo's output.
@@ -349,10 +335,29 @@ fn failures(output: &str) -> Vec<Failure<'_>> {
 
 /// Runs cargo in the checkout; both its streams go to `output`, in the order they were written.
 fn run_cargo(arguments: &[&str], output: &mut String) -> anyhow::Result<Verdict> {
-    let (mut reader, writer) = std::io::pipe().context("make a pipe")?;
     let mut command = workspace::cargo();
+    command.args(arguments);
+    run_command(command, output)
+}
+
+/// Runs a program of the laboratory in the checkout; its last line says how many tests passed and failed.
+fn run_laboratory(
+    program: Program,
+    arguments: &[&str],
+    output: &mut String,
+) -> anyhow::Result<Ran> {
+    let mut command = program.command();
+    command.args(arguments).current_dir(workspace::root());
+    let verdict = run_command(command, output)?;
+    let counts = Counts::from_closing_line(output)
+        .with_context(|| format!("no closing line with counts from {}", program.package()))?;
+    Ok(Ran::of_tests(counts, verdict))
+}
+
+/// Runs a command; both its streams go to `output`, in the order they were written.
+fn run_command(mut command: Command, output: &mut String) -> anyhow::Result<Verdict> {
+    let (mut reader, writer) = std::io::pipe().context("make a pipe")?;
     command
-        .args(arguments)
         .env("CARGO_TERM_COLOR", "never")
         .stdin(Stdio::null())
         .stdout(writer.try_clone().context("share a pipe")?)
@@ -400,6 +405,14 @@ mod tests {
                 failed: 2
             }
         );
+    }
+
+    #[test]
+    fn the_counts_of_a_laboratory_program_are_in_its_last_line_with_counts() {
+        let output = "4 passed, 0 failed\nmore\n7 passed, 2 failed\nerror: 2 cases failed\n";
+        let counts = Counts::from_closing_line(output).unwrap();
+        assert_eq!((counts.passed, counts.failed), (7, 2));
+        assert!(Counts::from_closing_line("it passed, none failed\n").is_none());
     }
 
     #[test]

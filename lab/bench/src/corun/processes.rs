@@ -1,0 +1,371 @@
+//! Starts programs at set times, waits for them and ends those that take too long.
+//!
+//! Each program is watched by a thread of its own, which first takes the affinity that the
+//! program shall have (a child inherits it), starts the program in a process group of its own and
+//! waits on its pidfd. A program that is still there at the deadline is ended through its process
+//! group; because it is reaped only afterwards, the group cannot have come to mean another one.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use mapper_report::interrupt::Interrupt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::thread::CpuSet;
+
+/// How long a program gets to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How often a waiting thread looks whether the user wants to stop.
+const GLANCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
+/// A program to start.
+pub(crate) struct Launch {
+    pub(crate) command: Command,
+    /// The CPUs it is confined to; those of this task when none are given.
+    pub(crate) cpus: Option<Vec<usize>>,
+    pub(crate) delay: Duration,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ending {
+    Exited(i32),
+    Signalled(i32),
+    TimedOut,
+}
+
+/// What became of a program.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    /// From its start to its end, or the time limit.
+    pub(crate) elapsed: Duration,
+    pub(crate) ending: Ending,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs all of them, each `delay` after a common start, and gives their outcomes in order.
+pub(crate) fn run_side_by_side(
+    launches: Vec<Launch>,
+    limit: Duration,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Vec<Outcome>> {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let watchers: Vec<_> = launches
+            .into_iter()
+            .map(|launch| scope.spawn(move || run_one(launch, start, limit, interrupt)))
+            .collect();
+        watchers
+            .into_iter()
+            .map(|watcher| match watcher.join() {
+                Ok(outcome) => outcome,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    })
+}
+
+fn run_one(
+    launch: Launch,
+    start: Instant,
+    limit: Duration,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Outcome> {
+    let Launch {
+        mut command,
+        cpus,
+        delay,
+    } = launch;
+    if let Some(cpus) = &cpus {
+        confine_this_thread(cpus)?;
+    }
+    std::thread::sleep((start + delay).saturating_duration_since(Instant::now()));
+    interrupt.check()?;
+
+    let mut stdout = tempfile::tempfile().context("make a file for a program's output")?;
+    let mut stderr = tempfile::tempfile().context("make a file for a program's errors")?;
+    command
+        .stdin(Stdio::null())
+        .stdout(
+            stdout
+                .try_clone()
+                .context("share the file for a program's output")?,
+        )
+        .stderr(
+            stderr
+                .try_clone()
+                .context("share the file for a program's errors")?,
+        )
+        .process_group(0);
+    forget_inherited_settings(&mut command);
+
+    let begun = Instant::now();
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("start {}", Path::new(command.get_program()).display()))?;
+    let waited = wait_for(&child, begun + limit, interrupt);
+    let elapsed = begun.elapsed();
+    let status = end_group(&mut child)?;
+    let ending = match waited? {
+        Waited::Ended => ending_of(status),
+        Waited::DeadlinePassed => Ending::TimedOut,
+        Waited::Interrupted => bail!("interrupted"),
+    };
+    Ok(Outcome {
+        elapsed: elapsed.min(limit),
+        ending,
+        stdout: contents(&mut stdout)?,
+        stderr: contents(&mut stderr)?,
+    })
+}
+
+/// Takes the settings of OpenMP runtimes and of mapper that this task has inherited, and that
+/// would falsify the comparison, out of the environment of a program. What was set for the
+/// program on purpose stays.
+fn forget_inherited_settings(command: &mut Command) {
+    let prefixes = ["OMP_", "GOMP_", "KMP_", "LIBOMP_", "MAPPER_"];
+    let chosen: Vec<OsString> = command
+        .get_envs()
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    for (name, _) in std::env::vars_os() {
+        let matters = name
+            .to_str()
+            .is_some_and(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)));
+        if matters && !chosen.contains(&name) {
+            command.env_remove(name);
+        }
+    }
+}
+
+/// Confines the calling thread, and what it starts, to these CPUs.
+fn confine_this_thread(cpus: &[usize]) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            bail!(
+                "CPU {cpu} is beyond the {} that can be chosen from",
+                CpuSet::MAX_CPU
+            );
+        }
+        set.set(cpu);
+    }
+    rustix::thread::sched_setaffinity(None, &set)
+        .with_context(|| format!("confine a program to the CPUs {cpus:?}"))
+}
+
+/// The CPUs this task may use, in ascending order.
+pub(crate) fn allowed_cpus() -> anyhow::Result<Vec<usize>> {
+    let set = rustix::thread::sched_getaffinity(None).context("ask for the allowed CPUs")?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect())
+}
+
+enum Waited {
+    Ended,
+    DeadlinePassed,
+    Interrupted,
+}
+
+fn wait_for(child: &Child, deadline: Instant, interrupt: &Interrupt) -> anyhow::Result<Waited> {
+    let pidfd = pidfd_open(pid_of(child)?, PidfdFlags::empty()).context("open a pidfd")?;
+    loop {
+        let mut ready = [PollFd::new(&pidfd, PollFlags::IN)];
+        match poll(&mut ready, Some(&GLANCE)) {
+            Ok(0) => {}
+            Ok(_) => return Ok(Waited::Ended),
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error).context("wait for a program"),
+        }
+        if interrupt.is_raised() {
+            return Ok(Waited::Interrupted);
+        }
+        if Instant::now() >= deadline {
+            return Ok(Waited::DeadlinePassed);
+        }
+    }
+}
+
+/// Ends whatever is left of a program's process group and reaps its leader.
+pub(crate) fn end_group(child: &mut Child) -> anyhow::Result<ExitStatus> {
+    let group = pid_of(child)?;
+    // The leader has not been reaped, so its id still names this group and no other. The group
+    // may be empty already, which is an error here and no matter.
+    let _ = kill_process_group(group, Signal::TERM);
+    let asked = Instant::now();
+    while asked.elapsed() < GRACE {
+        if has_ended(group)? {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+    child.wait().context("reap a program")
+}
+
+/// Whether the child has ended, without reaping it.
+pub(crate) fn has_ended(pid: Pid) -> anyhow::Result<bool> {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(waitid(WaitId::Pid(pid), options)
+        .context("look after a program")?
+        .is_some())
+}
+
+/// The process id of a child that has not been reaped.
+pub(crate) fn pid_of(child: &Child) -> anyhow::Result<Pid> {
+    i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .with_context(|| format!("{} is no process id", child.id()))
+}
+
+fn ending_of(status: ExitStatus) -> Ending {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Exited(code),
+        (None, Some(signal)) => Ending::Signalled(signal),
+        (None, None) => Ending::Signalled(0),
+    }
+}
+
+fn contents(file: &mut File) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind().context("rewind a program's output")?;
+    file.read_to_end(&mut bytes)
+        .context("read a program's output")?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    fn shell(script: &str) -> Launch {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        Launch {
+            command,
+            cpus: None,
+            delay: Duration::ZERO,
+        }
+    }
+
+    fn run(launches: Vec<Launch>, limit: Duration) -> Vec<Outcome> {
+        run_side_by_side(launches, limit, &Interrupt::default()).unwrap()
+    }
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn output_and_exit_status_are_those_of_the_program() {
+        let outcomes = run(vec![shell("echo out; echo err >&2; exit 3")], LONG);
+        assert_eq!(outcomes[0].ending, Ending::Exited(3));
+        assert_eq!(outcomes[0].stdout, "out\n");
+        assert_eq!(outcomes[0].stderr, "err\n");
+    }
+
+    #[test]
+    fn a_signal_is_not_taken_for_an_exit() {
+        assert_eq!(
+            run(vec![shell("kill -SEGV $$")], LONG)[0].ending,
+            Ending::Signalled(11)
+        );
+    }
+
+    #[test]
+    fn a_program_beyond_its_limit_is_ended_with_all_it_started() {
+        // A busy machine may end the time before the program has come to anything.
+        let limits = [200, 2_000, 20_000].map(Duration::from_millis);
+        let outcome = limits.into_iter().find_map(|limit| {
+            let stubborn = shell("trap '' TERM; sleep 60 & echo $!; wait; wait");
+            let outcome = run(vec![stubborn], limit).remove(0);
+            assert_eq!(outcome.ending, Ending::TimedOut);
+            assert_eq!(outcome.elapsed, limit);
+            (!outcome.stdout.is_empty()).then_some(outcome)
+        });
+        let left: i32 = outcome.unwrap().stdout.trim().parse().unwrap();
+        // Killed it is by now; how long a busy machine takes to let it die is the machine's matter.
+        let patience = Instant::now() + Duration::from_secs(20);
+        loop {
+            let stat = std::fs::read_to_string(format!("/proc/{left}/stat")).unwrap_or_default();
+            let state = stat
+                .rsplit(") ")
+                .next()
+                .and_then(|rest| rest.chars().next());
+            if matches!(state, None | Some('Z' | 'X')) {
+                break;
+            }
+            assert!(Instant::now() < patience, "still there: {stat}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_confined_program_sees_only_its_cpus() {
+        let cpu = *allowed_cpus().unwrap().last().unwrap();
+        let launch = Launch {
+            cpus: Some(vec![cpu]),
+            ..shell("grep Cpus_allowed_list /proc/self/status")
+        };
+        assert_eq!(
+            run(vec![launch], LONG)[0].stdout.split_whitespace().last(),
+            Some(&*cpu.to_string())
+        );
+    }
+
+    #[test]
+    fn a_setting_made_on_purpose_survives() {
+        let mut launch = shell("echo $OMP_NUM_THREADS");
+        launch.command.env("OMP_NUM_THREADS", "7");
+        assert_eq!(run(vec![launch], LONG)[0].stdout, "7\n");
+    }
+
+    #[test]
+    fn a_late_program_starts_after_its_delay() {
+        let delay = Duration::from_millis(150);
+        let late = Launch {
+            delay,
+            ..shell("date +%s%N")
+        };
+        let begun = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        let outcomes = run(vec![shell("true"), late], LONG);
+        let started = Duration::from_nanos(outcomes[1].stdout.trim().parse().unwrap());
+        assert!(started >= begun + delay, "{begun:?} {started:?}");
+        assert!(outcomes.iter().all(|outcome| outcome.elapsed < LONG));
+    }
+
+    #[test]
+    fn an_interrupt_ends_what_was_started() {
+        let interrupt = Interrupt::default();
+        interrupt.raise();
+        let error = run_side_by_side(vec![shell("sleep 60")], LONG, &interrupt).unwrap_err();
+        assert_eq!(error.to_string(), "interrupted");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let command = Command::new("/nonexistent/program");
+        let launch = Launch {
+            command,
+            ..shell("")
+        };
+        let error = run_side_by_side(vec![launch], LONG, &Interrupt::default()).unwrap_err();
+        assert!(
+            error.to_string().contains("/nonexistent/program"),
+            "{error}"
+        );
+    }
+}

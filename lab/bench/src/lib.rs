@@ -1,0 +1,44 @@
+//! Real programs on the machine at hand: side by side, and alone.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod corun;
+mod demo;
+mod live;
+mod measure;
+mod private_daemon;
+mod soak;
+mod teams;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Measures the decision core against its targets
+    Bench(bench::Args),
+    Demo(demo::Args),
+    Live(live::Args),
+    Measure(measure::Args),
+    Soak(soak::Args),
+    Teams(teams::Args),
+}
+
+/// Does what the command line asks for.
+pub fn main() -> ExitCode {
+    mapper_report::stopped::exit_code(match Cli::parse().task {
+        Task::Bench(args) => bench::run(&args),
+        Task::Demo(args) => demo::run(&args),
+        Task::Live(args) => live::run(&args),
+        Task::Measure(args) => measure::run(&args),
+        Task::Soak(args) => soak::run(&args),
+        Task::Teams(args) => teams::run(&args),
+    })
+}

@@ -1,0 +1,410 @@
+//! One run of one program: started, watched, and ended when it takes too long.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use nix::fcntl::{FallocateFlags, fallocate};
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use mapper_abi::stand_in::{self, Running, StandIn};
+
+use super::LoopSchedule;
+use mapper_report::interrupt::Interrupt;
+
+/// How often the allocation of a managed program changes.
+const FLAP: Duration = Duration::from_micros(300);
+
+/// Turns of libgomp's waiting loop, as many as the launcher ever chooses.
+const SPIN_TURNS: &str = "3000";
+
+/// How often a plain program is looked at.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Lines kept of what a program said, and the bytes that they are looked for in.
+const KEPT_LINES: usize = 8;
+const KEPT_BYTES: u64 = 1 << 14;
+
+/// What a program said before that is given back to the file system once it is this much, so that one
+/// that says the same for ever fills no disk.
+const MOST_LOG: u64 = 1 << 24;
+
+/// Where programs run.
+pub(crate) struct Machine {
+    /// The shim to preload.
+    pub(crate) shim: PathBuf,
+    /// CPUs that this process may use.
+    pub(crate) cpus: Vec<usize>,
+    /// How loops are dispensed in managed runs.
+    pub(crate) schedule: LoopSchedule,
+}
+
+impl Machine {
+    /// The CPUs this process may use.
+    pub(crate) fn of_this_process(shim: PathBuf, schedule: LoopSchedule) -> anyhow::Result<Self> {
+        let allowed = sched_getaffinity(Pid::from_raw(0)).context("ask for the CPUs")?;
+        let cpus = (0..CpuSet::count())
+            .filter(|&cpu| allowed.is_set(cpu).unwrap_or(false))
+            .collect();
+        Ok(Self {
+            shim,
+            cpus,
+            schedule,
+        })
+    }
+
+    /// Threads that programs start with: twice the CPUs, the most they are ever given.
+    pub(crate) fn threads(&self) -> usize {
+        2 * self.cpus.len()
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// With exit status 0.
+    Passed,
+    /// With another.
+    Status(i32),
+    /// By a signal.
+    Signal(i32),
+    /// Not within its time; its threads were in these states.
+    Hung(Duration, String),
+}
+
+impl From<ExitStatus> for Ending {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(0), _) => Self::Passed,
+            (Some(code), _) => Self::Status(code),
+            (None, signal) => Self::Signal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => write!(f, "passed"),
+            Self::Status(code) => write!(f, "exit status {code}"),
+            Self::Signal(number) => match Signal::try_from(*number) {
+                Ok(signal) => write!(f, "{signal}"),
+                Err(_) => write!(f, "signal {number}"),
+            },
+            Self::Hung(limit, threads) => {
+                write!(f, "hung for {} s ({threads})", limit.as_secs())
+            }
+        }
+    }
+}
+
+/// A run that is over.
+pub(crate) struct Run {
+    /// How it ended.
+    pub(crate) ending: Ending,
+    /// How long it took.
+    pub(crate) elapsed: Duration,
+    /// The end of what it printed.
+    pub(crate) said: String,
+}
+
+/// A program to be run, with its limits.
+pub(crate) struct Runner<'a> {
+    /// The program. It runs in the folder that it is in, which should be its own: programs leave files.
+    pub(crate) program: &'a Path,
+    /// Where it runs.
+    pub(crate) machine: &'a Machine,
+    /// After this it has hung.
+    pub(crate) time_limit: Duration,
+    /// Ends a run at once, with an error.
+    pub(crate) interrupt: &'a Interrupt,
+}
+
+impl Runner<'_> {
+    /// Runs it without mapper, but with as short waits as mapper gives it, and `extra` variables.
+    pub(crate) fn plainly(&self, extra: &[(&str, &str)]) -> anyhow::Result<Run> {
+        let mut command = self.command();
+        command.envs(extra.iter().copied());
+        self.run(command, None)
+    }
+
+    /// Runs it with the shim, under an allocation that flaps.
+    pub(crate) fn managed(&self, daemon: &mut StandIn) -> anyhow::Result<Run> {
+        let mut command = self.command();
+        command
+            .env("LD_PRELOAD", &self.machine.shim)
+            .env("OMP_TOOL_LIBRARIES", &self.machine.shim)
+            .env("ASAN_OPTIONS", "verify_asan_link_order=0")
+            .envs(daemon.environment());
+        if self.machine.schedule == LoopSchedule::Adaptive {
+            command.env("MAPPER_SCHEDULE", "adaptive");
+        }
+        self.run(command, Some(daemon))
+    }
+
+    /// The program with an environment much as the launcher's, but that threads of libomp sleep at once where they
+    /// wait, and nothing of ours.
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.program);
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if ["OMP_", "GOMP_", "KMP_", "MAPPER_", "LD_PRELOAD"]
+                .iter()
+                .any(|prefix| text.starts_with(prefix))
+            {
+                command.env_remove(&name);
+            }
+        }
+        command
+            .env("OMP_NUM_THREADS", self.machine.threads().to_string())
+            .env("GOMP_SPINCOUNT", SPIN_TURNS)
+            .env("MAPPER_SPIN_TURNS", SPIN_TURNS)
+            .env("KMP_BLOCKTIME", "0")
+            .env("KMP_AFFINITY", "disabled");
+        command
+    }
+
+    fn run(&self, mut command: Command, mut daemon: Option<&mut StandIn>) -> anyhow::Result<Run> {
+        let path = self.program.with_extension("log");
+        let output = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .with_context(|| format!("create {}", path.display()))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().context("share a file")?)
+            .stderr(output.try_clone().context("share a file")?)
+            .current_dir(self.program.parent().unwrap_or(Path::new("/")));
+        // SAFETY: one system call, which is safe between fork and exec, and nothing is allocated.
+        unsafe { command.pre_exec(end_with_this_thread) };
+        let begun = Instant::now();
+        let mut running = Running::start(&mut command)
+            .with_context(|| format!("start {}", self.program.display()))?;
+        let mut log = Log::of(output);
+        let pause = if daemon.is_some() { FLAP } else { LOOK };
+        let ending = loop {
+            std::thread::sleep(pause);
+            if running.has_ended().context("wait for a program")? {
+                break Ending::from(running.finish().context("wait for a program")?);
+            }
+            if begun.elapsed() > self.time_limit {
+                break Ending::Hung(self.time_limit, thread_states(running.id()));
+            }
+            if self.interrupt.is_raised() {
+                bail!("interrupted");
+            }
+            log.give_back();
+            if let Some(daemon) = &mut daemon {
+                daemon.step(running.id());
+            }
+        };
+        let elapsed = begun.elapsed();
+        drop(running);
+        Ok(Run {
+            ending,
+            elapsed,
+            said: log.last_lines(),
+        })
+    }
+}
+
+/// Has the kernel end the program when this task is ended in a way that leaves no time to do it.
+fn end_with_this_thread() -> std::io::Result<()> {
+    use rustix::process::{Signal, set_parent_process_death_signal};
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(std::io::Error::from)
+}
+
+/// How many threads run and how many sleep, to tell a deadlock from an endless loop.
+fn thread_states(process: u32) -> String {
+    let mut running = 0;
+    let mut others = 0;
+    for thread in stand_in::threads(process) {
+        let stat = std::fs::read_to_string(format!(
+            "/proc/{process}/task/{}/stat",
+            thread.as_raw_nonzero()
+        ));
+        // The state follows the name, which is in parentheses and may hold any.
+        let state = stat
+            .ok()
+            .and_then(|stat| Some(stat.rsplit_once(") ")?.1.chars().next()));
+        match state.flatten() {
+            Some('R') => running += 1,
+            _ => others += 1,
+        }
+    }
+    format!("{running} threads running, {others} waiting")
+}
+
+/// The file that a program's output goes to, of which only the end is kept.
+struct Log {
+    file: File,
+    /// What lies before was given back.
+    kept_from: u64,
+}
+
+impl Log {
+    const fn of(file: File) -> Self {
+        Self { file, kept_from: 0 }
+    }
+
+    fn len(&self) -> u64 {
+        self.file.metadata().map_or(0, |file| file.len())
+    }
+
+    /// Makes a hole of what will not be told any more. Where a file system has none, the file grows.
+    fn give_back(&mut self) {
+        let old = self.len().saturating_sub(KEPT_BYTES);
+        if old.saturating_sub(self.kept_from) < MOST_LOG {
+            return;
+        }
+        let range = (
+            i64::try_from(self.kept_from),
+            i64::try_from(old - self.kept_from),
+        );
+        if let (Ok(start), Ok(len)) = range {
+            let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+            let _ = fallocate(self.file.as_fd(), hole, start, len);
+        }
+        self.kept_from = old;
+    }
+
+    /// The last lines, without what would act on a terminal. Nothing where they cannot be read.
+    fn last_lines(mut self) -> String {
+        let from = self.len().saturating_sub(KEPT_BYTES);
+        let mut bytes = Vec::new();
+        let read = self.file.seek(SeekFrom::Start(from));
+        let read = read.and_then(|_| (&self.file).take(KEPT_BYTES).read_to_end(&mut bytes));
+        if read.is_err() {
+            return String::new();
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = lines[lines.len().saturating_sub(KEPT_LINES)..].join("\n");
+        shown.replace(
+            |c: char| c.is_control() && c != '\n' && c != '\t',
+            "\u{fffd}",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str, time_limit: Duration) -> Run {
+        run_unless(&Interrupt::default(), script, time_limit).unwrap()
+    }
+
+    fn run_unless(
+        interrupt: &Interrupt,
+        script: &str,
+        time_limit: Duration,
+    ) -> anyhow::Result<Run> {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        // A copy could not be started while a test beside forks, which has it open for writing then.
+        std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
+        let machine = Machine {
+            shim: PathBuf::new(),
+            cpus: vec![0],
+            schedule: LoopSchedule::AsWritten,
+        };
+        let runner = Runner {
+            program: &program,
+            machine: &machine,
+            time_limit,
+            interrupt,
+        };
+        let mut command = runner.command();
+        command.args(["-c", script]);
+        runner.run(command, None)
+    }
+
+    #[test]
+    fn who_stops_the_task_does_not_wait_for_a_program_that_hangs() {
+        let interrupt = Interrupt::default();
+        interrupt.raise();
+        let begun = Instant::now();
+        let stopped = run_unless(&interrupt, "sleep 600", Duration::from_secs(600));
+        assert!(stopped.is_err_and(|error| error.to_string() == "interrupted"));
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn the_ending_of_a_program_is_told() {
+        let limit = Duration::from_secs(20);
+        assert_eq!(run("exit 0", limit).ending, Ending::Passed);
+        let failed = run("echo one; echo two >&2; exit 3", limit);
+        assert_eq!(failed.ending, Ending::Status(3));
+        assert_eq!(failed.said, "one\ntwo");
+        assert_eq!(run("kill -11 $$", limit).ending, Ending::Signal(11));
+    }
+
+    #[test]
+    fn what_a_program_says_is_told_without_what_acts_on_a_terminal() {
+        let said = run(
+            "printf '\\033[2Jred\\a\\tand blue'",
+            Duration::from_secs(20),
+        )
+        .said;
+        assert_eq!(said, "\u{fffd}[2Jred\u{fffd}\tand blue");
+    }
+
+    #[test]
+    fn of_a_program_that_says_the_same_for_ever_only_the_end_is_kept() {
+        use std::io::Write as _;
+        use std::os::unix::fs::MetadataExt as _;
+        let mut file = tempfile::tempfile().unwrap();
+        let mut log = Log::of(file.try_clone().unwrap());
+        let line = [&[b'a'; 1023][..], b"\n"].concat();
+        for _ in 0..3 * MOST_LOG / line.len() as u64 {
+            file.write_all(&line).unwrap();
+            log.give_back();
+        }
+        file.write_all(b"the end\n").unwrap();
+        let on_disk = file.metadata().unwrap().blocks() * 512;
+        assert!(on_disk < 2 * MOST_LOG, "{on_disk} bytes");
+        let said = log.last_lines();
+        assert_eq!(said.lines().count(), KEPT_LINES);
+        assert!(said.ends_with("a\nthe end"), "{said}");
+    }
+
+    #[test]
+    fn a_program_runs_in_the_folder_that_it_is_in() {
+        let limit = Duration::from_secs(20);
+        assert_eq!(run("test -x ./program", limit).ending, Ending::Passed);
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended_with_what_it_forked() {
+        // A busy machine may end the time before the program has come to anything.
+        let limits = [300, 3_000, 30_000].map(Duration::from_millis);
+        let said = limits.into_iter().find_map(|limit| {
+            let hung = run("sleep 600 & echo $!; wait", limit);
+            assert!(matches!(hung.ending, Ending::Hung(..)), "{}", hung.ending);
+            (!hung.said.is_empty()).then_some(hung.said)
+        });
+        let forked = said.unwrap().trim().to_owned();
+        let there = || {
+            let state = std::fs::read_to_string(format!("/proc/{forked}/stat")).unwrap_or_default();
+            !state.is_empty() && !state.contains(") Z ")
+        };
+        // A killed process still needs a CPU to end on.
+        let patience = Instant::now() + Duration::from_secs(20);
+        while there() {
+            assert!(Instant::now() < patience, "{forked} is still there");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

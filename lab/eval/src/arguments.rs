@@ -1,0 +1,479 @@
+//! The command line of an evaluation: what may be given, which of it makes sense together, the runs that it
+//! means, and how it departs from the protocol.
+
+use super::catalogue::Catalogue;
+use super::only_live::OnlyLive;
+use super::plan::{self, Changes, Plan};
+use super::policies;
+use super::protocol::{Protocol, Suite, TeamsName};
+use super::setting::{self, Setting};
+use anyhow::{Context as _, bail};
+use std::path::{Path, PathBuf};
+
+/// The machine of a mix for which none was named.
+const USUAL_MACHINE: &str = "hsw80";
+
+/// Repeats the papers' evaluations in a model of their machines
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask eval --suite all --out report
+  cargo xtask eval --mix \"20 SGD, 20 BSGD\" --machine ivb40 --policy linux,sam_mph
+  cargo xtask eval --suite sam --set app.st=0
+
+Ctrl-C waits up to ten seconds for the runs under way, reports what there is and ends with status 130; results
+are kept, and the same command goes on from there. docs/book/src/papers/README.md says what the numbers mean.")]
+pub(crate) struct Args {
+    /// Suites to run: all, validity (checks of the model itself), or how a name begins, such as mapper or
+    /// sam-fig5; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub(super) suite: Vec<String>,
+    /// Programs that run together, such as "20 SGD, 20 BSGD", with --live such as md+cg; repeatable
+    #[arg(long, value_name = "PROGRAMS", allow_hyphen_values = true, value_parser = no_flag)]
+    pub(super) mix: Vec<String>,
+    /// The machine for --mix [default: hsw80]
+    #[arg(long, value_name = "NAME")]
+    pub(super) machine: Option<String>,
+    /// Policies to compare, in place of the suite's, with --live beside mapper's own; repeatable or
+    /// separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(super) policy: Vec<String>,
+    /// Whether OpenMP programs of --mix follow their allocation
+    #[arg(long)]
+    pub(super) follow: bool,
+    /// What programs are promised, in place of the protocol's
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    pub(super) qos: Option<f64>,
+    /// Time between decisions in seconds, in place of the protocol's
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub(super) interval: Option<f64>,
+    /// How many seeds, in place of the protocol's
+    #[arg(
+        long,
+        value_name = "COUNT",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
+    pub(super) seeds: Option<u32>,
+    /// A file of applications of your own, written like lab/sim/presets/apps.toml
+    #[arg(long, value_name = "FILE")]
+    pub(super) apps: Option<PathBuf>,
+    /// A file of machines of your own, written like lab/sim/presets/machines.toml
+    #[arg(long, value_name = "FILE")]
+    pub(super) machines: Option<PathBuf>,
+    /// The protocol, in place of the newest one in docs/eval
+    #[arg(long, value_name = "FILE")]
+    pub(super) protocol: Option<PathBuf>,
+    /// Also write everything to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Also write the means and the published numbers to this file, as docs/eval keeps them
+    #[arg(long, value_name = "FILE")]
+    pub(super) summary: Option<PathBuf>,
+    /// Folder for the report
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// A number of the model to change, such as decision_s=0, app.E*=0.75, SGD.st=0 or
+    /// machine.llc_mb*=2; repeatable. Shows what a result rests on
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting::parse)]
+    pub(super) set: Vec<Setting>,
+    /// Compute everything anew
+    #[arg(long)]
+    pub(super) fresh: bool,
+    #[command(flatten)]
+    pub(super) live: OnlyLive,
+}
+
+impl Args {
+    /// Whether the model itself is to be checked.
+    pub(super) fn wants_validity(&self) -> bool {
+        let names = ["validity", "all"];
+        self.suite.iter().any(|name| names.contains(&name.as_str()))
+    }
+
+    /// The runs of the suites and mixes that were named, without those of the checks of the model.
+    pub(super) fn planned(
+        &self,
+        protocol: &Protocol,
+        catalogue: &Catalogue,
+    ) -> anyhow::Result<Plan> {
+        let changes = self.changes()?;
+        let mut plan = Plan::default();
+        let suites = self.suite.iter().filter(|name| *name != "validity");
+        let names: Vec<String> = suites.cloned().collect();
+        for suite in protocol.suites(&names)? {
+            let mut suite = suite.clone();
+            if !self.policy.is_empty() {
+                suite.policies = once_each(&self.policy);
+            }
+            plan.add(&suite, protocol, catalogue, &changes)?;
+        }
+        if !self.mix.is_empty() {
+            let policies = if self.policy.is_empty() {
+                ["linux", "fair", "mapper"].map(String::from).to_vec()
+            } else {
+                once_each(&self.policy)
+            };
+            let teams = if self.follow {
+                TeamsName::Follow
+            } else {
+                TeamsName::Fixed
+            };
+            let machine = self.machine.as_deref().unwrap_or(USUAL_MACHINE);
+            catalogue.machine(machine).context("--machine")?;
+            let suite = plan::ad_hoc(&once_each(&self.mix), machine, &policies, teams);
+            plan.add(&suite, protocol, catalogue, &changes)?;
+        }
+        // The checks run programs of their own.
+        let checked: Vec<&str> = match self.wants_validity() {
+            true => catalogue.apps.keys().map(String::as_str).collect(),
+            false => Vec::new(),
+        };
+        for setting in &self.set {
+            setting.check_meant(plan.runs.values().map(|run| &**run), &checked)?;
+        }
+        Ok(plan)
+    }
+
+    /// Refuses what would be left out of account without a word.
+    pub(super) fn check_together(&self) -> anyhow::Result<()> {
+        if self.suite.is_empty() && self.mix.is_empty() {
+            bail!("nothing to evaluate: give --suite all, or --mix \"20 SGD, 20 BSGD\"");
+        }
+        if self.mix.is_empty() && self.suite.iter().all(|name| name == "validity") {
+            let own = [
+                ("--policy", !self.policy.is_empty()),
+                ("--qos", self.qos.is_some()),
+                ("--interval", self.interval.is_some()),
+                ("--seeds", self.seeds.is_some()),
+            ];
+            if let Some((flag, _)) = own.into_iter().find(|(_, given)| *given) {
+                bail!(
+                    "{flag}: --suite validity has its own; leave it out, or name a suite or mix as well"
+                );
+            }
+        }
+        if self.mix.is_empty() {
+            if let Some(machine) = &self.machine {
+                bail!("--machine {machine}: only with --mix; each suite has its own machine");
+            }
+            if self.follow {
+                bail!("--follow: only with --mix; each suite says itself whether programs follow");
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything on the command line that makes results others than a released protocol's; what says the same
+    /// as the protocol does not.
+    pub(super) fn departures(
+        &self,
+        path: &Path,
+        protocol: &Protocol,
+        plan: &Plan,
+    ) -> anyhow::Result<Vec<String>> {
+        let departing = Setting::departing(&self.set, &protocol.constants)?;
+        let mut told: Vec<String> = departing.into_iter().map(Setting::to_string).collect();
+        let mut flag = |name: &str, value: Option<String>| {
+            told.extend(value.map(|value| format!("{name} {value}")));
+        };
+        flag(
+            "--protocol",
+            protocol
+                .departs()
+                .map(|departs| format!("{} ({departs})", path.display())),
+        );
+        let suites = || plan.suites.iter().map(|planned| &planned.suite);
+        // A mix of the command line is in no protocol, so nothing departs from one by its policies and teams.
+        let others = |suite: &Suite| {
+            let mut of = protocol.suites.iter();
+            of.any(|own| own.name == suite.name && own.policies != suite.policies)
+        };
+        if suites().any(others) {
+            flag("--policy", Some(self.policy.join(",")));
+        }
+        let promises = |qos: &f64| suites().any(|suite| suite.qos.unwrap_or(protocol.qos) != *qos);
+        flag(
+            "--qos",
+            self.qos.filter(promises).map(|qos| qos.to_string()),
+        );
+        let decides = |seconds: &f64| {
+            suites().any(|suite| match suite.interval_s {
+                Some(own_s) => own_s != *seconds,
+                None => suite.policies.iter().any(|name| {
+                    let pace = policies::find(name).map(|policy| policy.pace);
+                    pace.is_ok_and(|pace| {
+                        protocol.interval_of_s(pace).is_some_and(|s| s != *seconds)
+                    })
+                }),
+            })
+        };
+        let interval = self.interval.filter(decides);
+        flag("--interval", interval.map(|seconds| seconds.to_string()));
+        let seeds = |count: &u32| !(1..=u64::from(*count)).eq(protocol.seeds.iter().copied());
+        flag(
+            "--seeds",
+            self.seeds.filter(seeds).map(|count| count.to_string()),
+        );
+        let file = |path: &PathBuf| path.display().to_string();
+        flag("--apps", self.apps.as_ref().map(file));
+        flag("--machines", self.machines.as_ref().map(file));
+        Ok(told)
+    }
+
+    pub(super) fn changes(&self) -> anyhow::Result<Changes> {
+        if let Some(qos) = self.qos {
+            mapper_model::Qos::new(qos).context("--qos")?;
+        }
+        if let Some(interval_s) = self.interval
+            && !(0.01..=60.0).contains(&interval_s)
+        {
+            bail!("--interval {interval_s}: give seconds from 0.01 to 60");
+        }
+        Ok(Changes {
+            seeds: self.seeds,
+            qos: self.qos,
+            interval_s: self.interval,
+            settings: self.set.clone(),
+        })
+    }
+}
+
+/// A mix, unless it is the next flag: then the mix itself was forgotten.
+fn no_flag(text: &str) -> Result<String, String> {
+    if text.starts_with("--") {
+        return Err(format!(
+            "{text} is another flag: write programs like \"20 SGD, 20 BSGD\""
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// What was given twice counts once, where it stood first.
+fn once_each(given: &[String]) -> Vec<String> {
+    let mut once: Vec<String> = Vec::new();
+    for name in given {
+        if !once.contains(name) {
+            once.push(name.clone());
+        }
+    }
+    once
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{PROTOCOL, Stopped, go_on};
+    use super::*;
+    use clap::Parser as _;
+    use mapper_report::workspace;
+
+    #[derive(clap::Parser)]
+    struct Eval {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(given: &[&str]) -> Args {
+        let all = ["eval"].iter().chain(given);
+        Eval::try_parse_from(all).unwrap().args
+    }
+
+    fn plan(given: &[&str]) -> anyhow::Result<Plan> {
+        let args = args(given);
+        args.check_together()?;
+        let (protocol, catalogue) = Protocol::read(&workspace::root().join(PROTOCOL))?;
+        args.planned(&protocol, &catalogue)
+    }
+
+    fn refused(given: &[&str]) -> String {
+        format!("{:#}", plan(given).err().expect("a refusal"))
+    }
+
+    #[test]
+    fn what_would_have_no_effect_is_refused_by_its_name() {
+        for (given, part) in [
+            (&[][..], "nothing to evaluate"),
+            (
+                &["--suite=sam", "--machine=ivb40"],
+                "--machine ivb40: only with --mix",
+            ),
+            (&["--suite=sam", "--follow"], "--follow: only with --mix"),
+            (
+                &["--suite=validity", "--seeds=2"],
+                "--seeds: --suite validity has its own",
+            ),
+            (
+                &["--suite=validity", "--policy=linux"],
+                "--policy: --suite validity",
+            ),
+            (
+                &["--mix=SGD", "--set=ALS.st=0"],
+                "no mix has a program \"ALS\"",
+            ),
+            (
+                &["--suite=validity", "--set=SDG.st=0"],
+                "no mix has a program \"SDG\"",
+            ),
+        ] {
+            let told = refused(given);
+            assert!(told.contains(part), "{given:?}: {told}");
+        }
+    }
+
+    #[test]
+    fn what_has_an_effect_is_not_refused() {
+        for given in [
+            &["--suite=validity", "--set=SGD.st=0"][..],
+            &["--suite=validity", "--mix=SGD", "--seeds=2"],
+            &["--suite=nucore", "--suite=validity", "--policy=linux"],
+            &["--suite=nucore", "--mix=SGD", "--machine=ivb40", "--follow"],
+        ] {
+            if let Err(error) = plan(given) {
+                panic!("{given:?}: {error:#}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mix_is_run_on_the_usual_machine_under_the_usual_policies_unless_others_are_named() {
+        let usual = plan(&["--mix=SGD"]).unwrap();
+        assert_eq!(usual.suites[0].suite.machine, USUAL_MACHINE);
+        assert_eq!(usual.suites[0].suite.policies, ["linux", "fair", "mapper"]);
+        let other = plan(&["--mix=SGD", "--machine=ivb40", "--policy=sam,linux,sam"]).unwrap();
+        assert_eq!(other.suites[0].suite.machine, "ivb40");
+        assert_eq!(other.suites[0].suite.policies, ["sam", "linux"]);
+    }
+
+    #[test]
+    fn every_departure_from_the_protocol_is_told_and_nothing_else() {
+        let path = workspace::root().join(PROTOCOL);
+        let (protocol, _) = Protocol::read(&path).unwrap();
+        let told = |given: &[&str]| {
+            let plan = plan(given).unwrap();
+            args(given).departures(&path, &protocol, &plan).unwrap()
+        };
+        // What the protocol says itself.
+        let seeds = format!("--seeds={}", protocol.seeds.len());
+        let qos = format!("--qos={}", protocol.qos);
+        let same = [
+            "--suite=mapper-fig2",
+            &*seeds,
+            &*qos,
+            "--set=decision_s=0.005",
+        ];
+        assert_eq!(told(&same), [""; 0]);
+        let seconds = format!("--interval={}", protocol.interval_s);
+        assert_eq!(told(&["--mix=SGD", "--policy=mapper", &seconds]), [""; 0]);
+        // A suite with a promise of its own departs by the protocol's.
+        assert_eq!(
+            told(&["--suite=mapper-qos", &qos]),
+            [format!("--qos {}", protocol.qos)]
+        );
+        assert_eq!(told(&["--suite=sam"]), [""; 0]);
+        assert_eq!(told(&["--suite=sam", "--fresh", "--out=x"]), [""; 0]);
+        assert_eq!(
+            told(&["--mix=SGD", "--policy=linux"]),
+            [""; 0],
+            "a mix of the command line is in no protocol"
+        );
+        assert_eq!(
+            told(&[
+                "--suite=sam",
+                "--policy=linux,mapper",
+                "--qos=0.9",
+                "--interval=0.5",
+                "--seeds=2",
+                "--apps=a.toml",
+                "--machines=m.toml",
+                "--set=decision_s=0",
+            ]),
+            [
+                "decision_s=0",
+                "--policy linux,mapper",
+                "--qos 0.9",
+                "--interval 0.5",
+                "--seeds 2",
+                "--apps a.toml",
+                "--machines m.toml"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_number_below_zero_is_refused_by_its_flag_and_a_forgotten_mix_by_the_next() {
+        for (given, part) in [
+            (&["--mix=SGD", "--qos", "-1"][..], "--qos"),
+            (
+                &["--mix=SGD", "--interval", "-1"],
+                "--interval -1: give seconds",
+            ),
+            (&["--mix", "-1 SGD"], "\"-1\" is no number of threads"),
+        ] {
+            let told = refused(given);
+            assert!(told.contains(part), "{given:?}: {told}");
+        }
+        for (given, part) in [
+            (
+                &["eval", "--mix=SGD", "--seeds", "-1"][..],
+                "--seeds <COUNT>",
+            ),
+            (
+                &["eval", "--mix", "--policy=linux"],
+                "--policy=linux is another flag",
+            ),
+        ] {
+            let told = Eval::try_parse_from(given).err().unwrap().to_string();
+            assert!(told.contains(part), "{told}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_machine_is_told_by_its_flag() {
+        let told = refused(&["--mix=SGD", "--machine=pdp11"]);
+        assert!(
+            told.starts_with("--machine: unknown machine \"pdp11\""),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn with_real_programs_nothing_that_only_the_model_has_is_taken() {
+        for only in [
+            "--suite=sam",
+            "--machine=ivb40",
+            "--follow",
+            "--seeds=2",
+            "--apps=a",
+            "--machines=m",
+            "--protocol=p",
+            "--fresh",
+            "--set=decision_s=0",
+            "--summary=s",
+        ] {
+            let Err(error) = Eval::try_parse_from(["eval", "--live", only]) else {
+                panic!("{only} is taken");
+            };
+            assert_eq!(
+                error.kind(),
+                clap::error::ErrorKind::ArgumentConflict,
+                "{only}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_stopped_evaluation_tells_how_to_go_on_and_a_fresh_one_not_to_begin_again() {
+        let stopped = |fresh| Stopped {
+            done: 34,
+            wanted: 72,
+            go_on: go_on(fresh),
+        };
+        let told = stopped(false).to_string();
+        assert!(told.contains("34 of 72 runs done"), "{told}");
+        assert!(
+            told.ends_with("the same command goes on from there"),
+            "{told}"
+        );
+        assert!(stopped(true).to_string().contains("without --fresh"));
+    }
+}

@@ -1,0 +1,287 @@
+//! The machines and applications that an evaluation may name: the presets, and the user's own.
+
+use anyhow::{Context as _, bail};
+use mapper_sim::presets::{self, Apps, Machines, PresetError};
+use mapper_sim::{Machine, MachineSpec};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Machines and applications by name.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Catalogue {
+    pub(super) apps: Apps,
+    pub(super) machines: Machines,
+    /// Of the presets, whatever is added.
+    digests: Digests,
+}
+
+impl Catalogue {
+    /// The presets alone.
+    pub(super) fn presets() -> anyhow::Result<Self> {
+        Self::with_machines(presets::machines()?)
+    }
+
+    /// The presets with machines that are not quite theirs.
+    fn with_machines(machines: Machines) -> anyhow::Result<Self> {
+        let mut apps = presets::apps()?;
+        apps.extend(presets::nucore_apps()?);
+        Ok(Self {
+            apps,
+            digests: Digests::of_presets_with(&machines)?,
+            machines,
+        })
+    }
+
+    /// The presets as a protocol has them that quotes these hashes, if any does: those of today, or as they
+    /// were until version 4, when the cores of amd64 shared nothing.
+    pub(super) fn of(digests: &Digests) -> anyhow::Result<Option<Self>> {
+        let today = presets::machines()?;
+        let mut without_modules = today.clone();
+        for machine in without_modules.values_mut() {
+            machine.module_slowdown = None;
+        }
+        for machines in [today, without_modules] {
+            let catalogue = Self::with_machines(machines)?;
+            if digests.differs_from(catalogue.digests()).is_none() {
+                return Ok(Some(catalogue));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds the applications of a file, which is written like the presets.
+    pub(super) fn add_apps(&mut self, path: &Path) -> anyhow::Result<()> {
+        let own = own(path, "applications", "apps", presets::read_apps)?;
+        for name in own.keys() {
+            check_name(name)
+                .with_context(|| format!("read applications from {}", path.display()))?;
+        }
+        self.apps.extend(own);
+        Ok(())
+    }
+
+    /// Adds the machines of a file, which is written like the presets.
+    pub(super) fn add_machines(&mut self, path: &Path) -> anyhow::Result<()> {
+        let own: Machines = own(path, "machines", "machines", presets::read_machines)?;
+        for (name, spec) in own {
+            Machine::new(&name, spec.clone())
+                .with_context(|| format!("read machines from {}", path.display()))?;
+            self.machines.insert(name, spec);
+        }
+        Ok(())
+    }
+
+    /// The description of a machine.
+    pub(super) fn machine(&self, name: &str) -> anyhow::Result<&MachineSpec> {
+        match self.machines.get(name) {
+            Some(spec) => Ok(spec),
+            None => {
+                let known: Vec<&str> = self.machines.keys().map(String::as_str).collect();
+                bail!("unknown machine {name:?}: give one of {}", known.join(", "))
+            }
+        }
+    }
+
+    /// Hashes of what the presets say.
+    pub(super) const fn digests(&self) -> &Digests {
+        &self.digests
+    }
+}
+
+/// Refuses a name that no mix and no `--set` could tell from something else.
+fn check_name(name: &str) -> anyhow::Result<()> {
+    let parts_mixes = |c: char| c == ',' || c == '@' || c == '.' || c.is_whitespace();
+    if name.is_empty() || name.contains(parts_mixes) {
+        bail!(
+            "application {name:?} cannot be named in a mix: give it a name without commas, dots, @ and spaces"
+        );
+    }
+    if name.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+        bail!(
+            "application {name:?} cannot be told from a number of threads: give it a name that begins with a letter"
+        );
+    }
+    if ["app", "machine"].contains(&name) {
+        bail!("application {name:?} cannot be told from what --set calls so: give it another name");
+    }
+    Ok(())
+}
+
+/// What a file of the user's has, which is written like a file of presets.
+fn own<T>(
+    path: &Path,
+    what: &str,
+    presets: &str,
+    read: fn(&str) -> Result<BTreeMap<String, T>, PresetError>,
+) -> anyhow::Result<BTreeMap<String, T>> {
+    let place = || {
+        format!(
+            "read {what} from {}, which is to be written like lab/sim/presets/{presets}.toml",
+            path.display()
+        )
+    };
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("--{presets}: read {}: give another file", path.display()))?;
+    let found = read(&text).with_context(place)?;
+    if found.is_empty() {
+        bail!("{}: there are none", place());
+    }
+    Ok(found)
+}
+
+/// Hashes of what the presets say, for the protocol.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Digests {
+    pub(super) apps_sha256: String,
+    pub(super) machines_sha256: String,
+    /// Of the programs of NuCore's Table 1; protocols before the fifth do without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) nucore_sha256: Option<String>,
+}
+
+impl Digests {
+    /// Of the presets that were compiled in, with these machines.
+    fn of_presets_with(machines: &Machines) -> anyhow::Result<Self> {
+        Ok(Self {
+            apps_sha256: sha256(serde_json::to_string(&presets::apps()?)?.as_bytes()),
+            machines_sha256: sha256(serde_json::to_string(machines)?.as_bytes()),
+            nucore_sha256: Some(sha256(
+                serde_json::to_string(&presets::nucore_apps()?)?.as_bytes(),
+            )),
+        })
+    }
+
+    /// The first of these that others do not have, and what they have instead. What these do not tell
+    /// of may be anything.
+    pub(super) fn differs_from(&self, found: &Self) -> Option<String> {
+        let pairs = [
+            (
+                "apps_sha256",
+                Some(&self.apps_sha256),
+                Some(&found.apps_sha256),
+            ),
+            (
+                "machines_sha256",
+                Some(&self.machines_sha256),
+                Some(&found.machines_sha256),
+            ),
+            (
+                "nucore_sha256",
+                self.nucore_sha256.as_ref(),
+                found.nucore_sha256.as_ref(),
+            ),
+        ];
+        pairs
+            .into_iter()
+            .find(|(_, told, found)| told.is_some() && told != found)
+            .and_then(|(key, _, found)| Some(format!("{key} = {:?}", found?)))
+    }
+}
+
+/// A hash in hexadecimal.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(apps: &str, nucore: Option<&str>) -> Digests {
+        Digests {
+            apps_sha256: apps.into(),
+            machines_sha256: "m".into(),
+            nucore_sha256: nucore.map(Into::into),
+        }
+    }
+
+    #[test]
+    fn what_a_protocol_tells_of_has_to_be_there_and_the_first_that_is_not_is_told() {
+        let found = told("a", Some("n"));
+        assert_eq!(told("a", Some("n")).differs_from(&found), None);
+        assert_eq!(told("a", None).differs_from(&found), None);
+        let mend = |of: &Digests| of.differs_from(&found).unwrap();
+        assert_eq!(mend(&told("b", Some("x"))), "apps_sha256 = \"a\"");
+        assert_eq!(mend(&told("a", Some("x"))), "nucore_sha256 = \"n\"");
+    }
+
+    #[test]
+    fn what_a_user_adds_changes_no_hash_of_the_presets() {
+        let mut catalogue = Catalogue::presets().unwrap();
+        let before = catalogue.digests().clone();
+        let own = catalogue.apps["SGD"].clone();
+        catalogue.apps.insert("mine".into(), own);
+        assert_eq!(*catalogue.digests(), before);
+    }
+
+    /// What is told of a file with this text.
+    fn refused(text: &str, add: fn(&mut Catalogue, &Path) -> anyhow::Result<()>) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        let done = add(&mut Catalogue::presets().unwrap(), file.path());
+        format!("{:#}", done.unwrap_err())
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_told_once_with_its_place_and_the_form() {
+        let apps = refused("[X]\nipc0 = 1.0\n", Catalogue::add_apps);
+        for part in ["line 1", "missing field", "lab/sim/presets/apps.toml"] {
+            assert_eq!(apps.matches(part).count(), 1, "{part}: {apps}");
+        }
+        let machines = refused("[M]\nsockets = x\n", Catalogue::add_machines);
+        for part in ["line 2", "lab/sim/presets/machines.toml"] {
+            assert_eq!(machines.matches(part).count(), 1, "{part}: {machines}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_cannot_be_is_refused_with_its_name() {
+        let presets = include_str!("../../sim/presets/machines.toml");
+        let none = presets.replacen("sockets = 4", "sockets = 0", 1);
+        let told = refused(&none, Catalogue::add_machines);
+        assert!(told.contains("\"hsw80\": sockets is 0"), "{told}");
+    }
+
+    #[test]
+    fn a_program_that_could_not_be_named_is_refused_and_no_preset_is_one() {
+        let presets = include_str!("../../sim/presets/apps.toml");
+        let entry = presets.split("\n[BSGD]").next().unwrap();
+        for name in ["a b", "a,b", "a@1", "a.2", "2a", "-a", "app", "machine", ""] {
+            let own = entry.replacen("[SGD]", &format!("[{name:?}]"), 1);
+            let told = refused(&own, Catalogue::add_apps);
+            assert!(
+                told.contains(&format!("application {name:?} cannot be")),
+                "{told}"
+            );
+        }
+        for name in Catalogue::presets().unwrap().apps.keys() {
+            check_name(name).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_of_nothing_is_refused() {
+        assert!(refused("", Catalogue::add_apps).contains("there are none"));
+        assert!(refused("# later", Catalogue::add_machines).contains("there are none"));
+    }
+
+    #[test]
+    fn a_program_of_the_users_takes_the_place_of_a_preset_of_its_name_and_others_stay() {
+        let presets = include_str!("../../sim/presets/apps.toml");
+        let own = presets.replacen("ipc0 = 1.3", "ipc0 = 1.1", 1);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), own).unwrap();
+        let (before, mut after) = (Catalogue::presets().unwrap(), Catalogue::presets().unwrap());
+        after.add_apps(file.path()).unwrap();
+        assert_ne!(after.apps["SGD"], before.apps["SGD"]);
+        assert_eq!(after.apps["ALS"], before.apps["ALS"]);
+        assert_eq!(
+            after.apps["mg-resid"], before.apps["mg-resid"],
+            "of another file"
+        );
+    }
+}

@@ -1,0 +1,309 @@
+//! Computes runs side by side, shows how far it is, and keeps what is done.
+//!
+//! A result is kept under the hash of its inputs and of this program, so that a run is computed
+//! again only when either changed. Ctrl-C lets the runs under way finish, unless they take too long, and goes on
+//! to the report with what there is.
+
+use super::catalogue::sha256;
+use super::plan::Plan;
+use super::run_spec::{RunResult, RunSpec};
+use anyhow::{Context as _, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use mapper_report::output::say;
+use mapper_report::workspace;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Results by key.
+pub(super) type Results = BTreeMap<String, RunResult>;
+
+/// What became of a plan.
+pub(super) struct Done {
+    pub(super) results: Results,
+    /// Runs taken from an earlier evaluation.
+    pub(super) kept: usize,
+    /// Runs that were left out after Ctrl-C.
+    pub(super) left_out: usize,
+}
+
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Lets Ctrl-C stop at the next run.
+pub(super) fn stop_at_signal() -> anyhow::Result<()> {
+    ctrlc::set_handler(|| {
+        if STOPPED.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        say(format_args!(
+            "stopping after the runs under way, or in {} s; once more to stop at once",
+            GRACE.as_secs()
+        ));
+    })
+    .context("watch for Ctrl-C")
+}
+
+/// Computes all runs of a plan.
+pub(super) fn execute(plan: &Plan, fresh: bool) -> anyhow::Result<Done> {
+    let store = Store::open(fresh)?;
+    let mut results = Results::new();
+    let mut wanted = Vec::new();
+    for (key, spec) in &plan.runs {
+        match store.get(key) {
+            Some(result) => drop(results.insert(key.clone(), result)),
+            None => wanted.push((key.clone(), Arc::clone(spec))),
+        }
+    }
+    let kept = results.len();
+    // Long ones first, so that none is left for the end.
+    wanted
+        .sort_by_key(|(_, spec)| std::cmp::Reverse((spec.policy == "oracle", spec.members.len())));
+    let runs = wanted.len();
+    let progress = Progress::start(runs);
+    let found = compute(&Arc::new(wanted), &Arc::new(store), &progress)?;
+    progress.finish();
+    let left_out = runs - found.len();
+    for (key, result) in found {
+        results.insert(key, result?);
+    }
+    Ok(Done {
+        results,
+        kept,
+        left_out,
+    })
+}
+
+/// A run that is finished, by its key.
+type Found = (String, anyhow::Result<RunResult>);
+
+/// Computes runs side by side until all are finished or the user stops it; then at most [`GRACE`] goes by until
+/// what there is comes back. A run that is still under way by then ends with the process.
+fn compute(
+    wanted: &Arc<Vec<(String, Arc<RunSpec>)>>,
+    store: &Arc<Store>,
+    progress: &Progress,
+) -> anyhow::Result<Vec<Found>> {
+    let next = Arc::new(AtomicUsize::new(0));
+    let (send, receive) = mpsc::channel();
+    let count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let workers: Vec<_> = (0..count)
+        .map(|_| {
+            let (wanted, store) = (Arc::clone(wanted), Arc::clone(store));
+            let (next, send) = (Arc::clone(&next), send.clone());
+            thread::spawn(move || work(&wanted, &store, &next, &send))
+        })
+        .collect();
+    drop(send);
+    let mut found = Vec::new();
+    let mut stopping: Option<Instant> = None;
+    loop {
+        match receive.recv_timeout(Duration::from_millis(100)) {
+            Ok(of) => {
+                progress.done();
+                found.push(of);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if STOPPED.load(Ordering::Relaxed)
+            && stopping.get_or_insert_with(Instant::now).elapsed() >= GRACE
+        {
+            return Ok(found);
+        }
+    }
+    for worker in workers {
+        if worker.join().is_err() {
+            bail!("a run came to a point that the model should never come to; it is told above");
+        }
+    }
+    Ok(found)
+}
+
+/// Takes one run after the other.
+fn work(
+    wanted: &[(String, Arc<RunSpec>)],
+    store: &Store,
+    next: &AtomicUsize,
+    send: &mpsc::Sender<Found>,
+) {
+    while !STOPPED.load(Ordering::Relaxed) {
+        let Some((key, spec)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) else {
+            break;
+        };
+        let result = spec.run().with_context(|| {
+            let names: Vec<&str> = spec.members.iter().map(|m| m.name.as_str()).collect();
+            format!("{} under {}", names.join(", "), spec.policy)
+        });
+        if let Ok(result) = &result {
+            store.put(key, result);
+        }
+        if send.send((key.clone(), result)).is_err() {
+            // Nobody waits any more.
+            break;
+        }
+    }
+}
+
+/// How long the runs under way may take when the user stops an evaluation.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How often a line tells how far it is where nobody looks at a terminal.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// How far it is: on a terminal a bar, elsewhere a line now and then.
+struct Progress {
+    bar: ProgressBar,
+    /// When the last line was written, unless there is a bar.
+    told: Option<Mutex<Instant>>,
+}
+
+impl Progress {
+    fn start(runs: usize) -> Self {
+        let bar = ProgressBar::new(runs as u64);
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {msg}")
+        {
+            bar.set_style(style);
+        }
+        let lines = runs > 0 && !std::io::stderr().is_terminal();
+        let progress = Self {
+            bar,
+            told: lines.then(|| Mutex::new(Instant::now())),
+        };
+        progress.tell();
+        progress
+    }
+
+    /// One more run is.
+    fn done(&self) {
+        self.bar.inc(1);
+        let Some(Ok(mut told)) = self.told.as_ref().map(Mutex::try_lock) else {
+            return;
+        };
+        if told.elapsed() >= EVERY {
+            *told = Instant::now();
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        if self.told.is_some() {
+            let (at, of) = (self.bar.position(), self.bar.length().unwrap_or(0));
+            say(format_args!("[{at}/{of}] runs"));
+        }
+    }
+
+    fn finish(&self) {
+        self.tell();
+        self.bar.finish_and_clear();
+    }
+}
+
+/// The file that this process executes, under whatever name it still has.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// Results of earlier evaluations.
+struct Store {
+    folder: PathBuf,
+    fresh: bool,
+}
+
+impl Store {
+    fn open(fresh: bool) -> anyhow::Result<Self> {
+        // What runs, even where another has been put in its place since.
+        let bytes = fs::read(THIS_PROGRAM).with_context(|| format!("read {THIS_PROGRAM}"))?;
+        let folder = workspace::target_dir()
+            .join("mapper-eval")
+            .join(&sha256(&bytes)[..16]);
+        fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+        Ok(Self { folder, fresh })
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(key).with_extension("json")
+    }
+
+    fn get(&self, key: &str) -> Option<RunResult> {
+        if self.fresh {
+            return None;
+        }
+        // What cannot be read is computed anew.
+        serde_json::from_slice(&fs::read(self.path(key)).ok()?).ok()
+    }
+
+    /// A result that cannot be kept is only computed again next time.
+    fn put(&self, key: &str, result: &RunResult) {
+        let path = self.path(key);
+        let fresh = path.with_extension("new");
+        let kept = serde_json::to_vec(result)
+            .map_err(std::io::Error::other)
+            .and_then(|text| fs::write(&fresh, text))
+            .and_then(|()| fs::rename(&fresh, &path));
+        if let Err(error) = kept {
+            say(format_args!("cannot keep {}: {error}", path.display()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples;
+    use super::*;
+    use std::path::Path;
+
+    fn store(folder: &Path, fresh: bool) -> Store {
+        Store {
+            folder: folder.to_owned(),
+            fresh,
+        }
+    }
+
+    #[test]
+    fn a_kept_result_is_found_by_its_key_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path(), false);
+        let result = examples::ran(&[("SGD", 0.5)]);
+        store.put("key", &result);
+        assert_eq!(store.get("key"), Some(result));
+        assert_eq!(store.get("other"), None);
+    }
+
+    #[test]
+    fn a_fresh_evaluation_looks_at_nothing_that_is_kept_but_keeps_what_it_finds() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (
+            examples::ran(&[("SGD", 0.5)]),
+            examples::ran(&[("SGD", 0.6)]),
+        );
+        store(folder.path(), false).put("key", &old);
+        let fresh = store(folder.path(), true);
+        assert_eq!(fresh.get("key"), None);
+        fresh.put("key", &new);
+        assert_eq!(store(folder.path(), false).get("key"), Some(new));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_computed_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path(), false);
+        store.put("key", &examples::ran(&[("SGD", 0.5)]));
+        let whole = fs::read(store.path("key")).unwrap();
+        fs::write(store.path("key"), &whole[..whole.len() / 2]).unwrap();
+        assert_eq!(store.get("key"), None, "cut short");
+        fs::write(store.path("key"), b"{\"apps\": []}").unwrap();
+        assert_eq!(store.get("key"), None, "of another form");
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_kept_is_no_failure() {
+        let missing = store(Path::new("/proc/no-such-folder"), false);
+        missing.put("key", &examples::ran(&[("SGD", 0.5)]));
+        assert_eq!(missing.get("key"), None);
+    }
+}

@@ -1,0 +1,5 @@
+//! `cargo xtask eval` and `cargo xtask replay`.
+
+fn main() -> std::process::ExitCode {
+    mapper_eval::main()
+}

@@ -1,0 +1,355 @@
+//! Experiments: numbers of the model that an evaluation changes, as `--set` gives them. They show
+//! what a result rests on, each in one command.
+//!
+//! `decision_s=0` sets a constant of the protocol, `machine.llc_mb*=2` multiplies a number of the
+//! machine, `app.E*=0.75` one of every program, `SGD.st=0` one of each program of that name, `SGD.2.st=0` of the second
+//! `SGD` of a mix alone. Keys are those of the protocol and of the preset files. `memory_queue=finite` gives memories NuPoCo's own queue. What a change makes of a machine or program is
+//! checked like what a user describes.
+
+use super::mix::Member;
+use super::run_spec::RunSpec;
+use anyhow::{Context as _, bail};
+use mapper_sim::{Constants, Machine};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fmt;
+use std::str::FromStr;
+
+/// A number that is changed.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Setting {
+    of: Of,
+    key: String,
+    change: Change,
+}
+
+/// What the number belongs to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Of {
+    Constants,
+    Machine,
+    Programs,
+    Program(String),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Change {
+    To(Value),
+    Times(f64),
+}
+
+/// Reads a change; an error is told whole.
+pub(super) fn parse(text: &str) -> Result<Setting, String> {
+    text.parse()
+        .map_err(|error: anyhow::Error| format!("{error:#}"))
+}
+
+impl FromStr for Setting {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let write = "write a change like decision_s=0, app.E*=0.75, SGD.st=0 or machine.llc_mb*=2";
+        let Some((left, value)) = text.split_once('=') else {
+            bail!("{text:?} changes nothing: {write}");
+        };
+        let (name, times) = match left.strip_suffix('*') {
+            Some(name) => (name, true),
+            None => (left, false),
+        };
+        let number = |value: &str| match value.trim().parse::<f64>() {
+            Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
+            _ => bail!("{text:?}: {value:?} is no number from 0: {write}"),
+        };
+        let change = match value.trim() {
+            _ if times => Change::Times(number(value)?),
+            "true" => Change::To(Value::Bool(true)),
+            "false" => Change::To(Value::Bool(false)),
+            "[]" => Change::To(Value::Array(Vec::new())),
+            law @ ("open" | "finite") => Change::To(Value::String(law.to_owned())),
+            other => Change::To(whole_or_not(number(other)?)),
+        };
+        if name.trim() == "memory_queue" && !matches!(change, Change::To(Value::String(_))) {
+            bail!("{text:?} is no law of a queue: write memory_queue=open or memory_queue=finite");
+        }
+        // No key has a dot, and the second SGD of a mix is SGD.2.
+        let (of, key) = match name.trim().rsplit_once('.') {
+            None => (Of::Constants, name.trim()),
+            Some(("machine", key)) => (Of::Machine, key),
+            Some(("app", key)) => (Of::Programs, key),
+            Some((program, key)) => (Of::Program(program.to_owned()), key),
+        };
+        let setting = Self {
+            of,
+            key: key.to_owned(),
+            change,
+        };
+        // A wrong key is told before anything is computed.
+        if setting.of == Of::Constants {
+            setting.changed(&Constants::default())?;
+        }
+        Ok(setting)
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.of {
+            Of::Constants => {}
+            Of::Machine => write!(f, "machine.")?,
+            Of::Programs => write!(f, "app.")?,
+            Of::Program(name) => write!(f, "{name}.")?,
+        }
+        match &self.change {
+            Change::To(Value::String(law)) => write!(f, "{}={law}", self.key),
+            Change::To(value) => write!(f, "{}={value}", self.key),
+            Change::Times(factor) => write!(f, "{}*={factor}", self.key),
+        }
+    }
+}
+
+impl Setting {
+    /// Changes what a run depends on. A program that is not part of it stays away.
+    pub(super) fn apply(&self, spec: &mut RunSpec) -> anyhow::Result<()> {
+        match &self.of {
+            Of::Constants => {
+                spec.constants = self.changed(&spec.constants)?;
+                spec.constants
+                    .check()
+                    .with_context(|| format!("--set {self}"))?;
+            }
+            Of::Machine => {
+                spec.machine = self.changed(&spec.machine)?;
+                Machine::new(&spec.machine_name, spec.machine.clone())
+                    .with_context(|| format!("--set {self}"))?;
+            }
+            Of::Programs | Of::Program(_) => {
+                for member in &mut spec.members {
+                    if self.means(member) {
+                        member.app = self.changed(&member.app)?;
+                        member
+                            .app
+                            .check(&member.name)
+                            .with_context(|| format!("--set {self}"))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of the settings that depart from a protocol with these constants: the constants may come out as they
+    /// are there.
+    pub(super) fn departing<'a>(
+        all: &'a [Self],
+        constants: &Constants,
+    ) -> anyhow::Result<Vec<&'a Self>> {
+        let of_constants = |setting: &&Self| setting.of == Of::Constants;
+        let changed = all
+            .iter()
+            .filter(of_constants)
+            .try_fold(*constants, |found, setting| setting.changed(&found))?;
+        let same = changed == *constants;
+        Ok(all
+            .iter()
+            .filter(|setting| !(same && of_constants(setting)))
+            .collect())
+    }
+
+    /// Whether it is a number of this program that changes.
+    fn means(&self, member: &Member) -> bool {
+        let Of::Program(name) = &self.of else {
+            return self.of == Of::Programs;
+        };
+        let first = || member.name == member.program && *name == format!("{}.1", member.name);
+        *name == member.program || *name == member.name || first()
+    }
+
+    /// Makes sure that the program whose number is changed takes part in a run, or may do in those of checks.
+    pub(super) fn check_meant<'a>(
+        &self,
+        mut runs: impl Iterator<Item = &'a RunSpec>,
+        checked: &[&str],
+    ) -> anyhow::Result<()> {
+        let Of::Program(name) = &self.of else {
+            return Ok(());
+        };
+        let runs_it = |run: &RunSpec| run.members.iter().any(|member| self.means(member));
+        if !checked.contains(&name.as_str()) && !runs.any(runs_it) {
+            bail!("--set {self}: no mix has a program {name:?}, so it changes nothing");
+        }
+        Ok(())
+    }
+
+    fn changed<T: Serialize + DeserializeOwned>(&self, old: &T) -> anyhow::Result<T> {
+        let mut all = serde_json::to_value(old)?;
+        let Some(keys) = all.as_object_mut() else {
+            bail!("--set {self}: nothing with keys");
+        };
+        match (&self.change, keys.get_mut(&self.key)) {
+            (Change::To(value), _) => drop(keys.insert(self.key.clone(), value.clone())),
+            (Change::Times(factor), Some(value)) => *value = times(value, *factor),
+            // What all programs are meant to have some do not; a wrong name is told below.
+            (Change::Times(_), None) => drop(keys.insert(self.key.clone(), Value::Null)),
+        }
+        let nothing = keys.get(&self.key).is_some_and(Value::is_null);
+        let new = serde_json::from_value(all).with_context(|| format!("--set {self}"))?;
+        if nothing && self.of != Of::Programs {
+            bail!(
+                "--set {self}: there is no {} to multiply: give a value with =",
+                self.key
+            );
+        }
+        Ok(new)
+    }
+}
+
+/// A number as JSON has it: without a fraction if it has none, since a count is read from no other,
+/// and a number with a fraction from either.
+fn whole_or_not(number: f64) -> Value {
+    /// From here on not every whole number is one of these.
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < MOST {
+        #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
+        let whole = number as i64;
+        return whole.into();
+    }
+    number.into()
+}
+
+/// Every number of a value, multiplied.
+fn times(value: &Value, factor: f64) -> Value {
+    match value {
+        Value::Number(number) => number
+            .as_f64()
+            .map_or(Value::Null, |number| whole_or_not(number * factor)),
+        Value::Array(values) => values.iter().map(|value| times(value, factor)).collect(),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> String {
+        format!("{:#}", text.parse::<Setting>().unwrap_err())
+    }
+
+    #[test]
+    fn a_change_is_read_back_as_it_was_written() {
+        for text in [
+            "decision_s=0",
+            "memory_queue=finite",
+            "decision_s=0.25",
+            "machine.llc_mb*=2",
+            "app.mpki*=0.75",
+            "SGD.spin=true",
+            "SGD.2.st=0",
+            "ALS.phases=[]",
+        ] {
+            assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_program_that_runs_twice_is_changed_twice_and_each_can_be_named() {
+        let catalogue = super::super::catalogue::Catalogue::presets().unwrap();
+        let mix = super::super::mix::parse("SGD, SGD, ALS", &catalogue).unwrap();
+        let meant = |text: &str| -> Vec<bool> {
+            let set: Setting = text.parse().unwrap();
+            mix.iter().map(|member| set.means(member)).collect()
+        };
+        assert_eq!(meant("SGD.st=0"), [true, true, false]);
+        assert_eq!(meant("SGD.1.st=0"), [true, false, false]);
+        assert_eq!(meant("SGD.2.st=0"), [false, true, false]);
+        assert_eq!(meant("SGD.3.st=0"), [false, false, false]);
+        assert_eq!(meant("app.st=0"), [true, true, true]);
+        assert_eq!(meant("machine.llc_mb=9"), [false, false, false]);
+    }
+
+    #[test]
+    fn constants_and_numbers_of_programs_change_and_others_stay() {
+        let old = Constants::default();
+        let set: Setting = "decision_s*=0.5".parse().unwrap();
+        let new = set.changed(&old).unwrap();
+        assert_eq!(new.decision_s, 0.5 * old.decision_s);
+        assert_eq!(new.spin_wait, old.spin_wait);
+        let app = mapper_sim::presets::app("SGD").unwrap();
+        let set: Setting = "app.mpki*=2".parse().unwrap();
+        let [low, high] = set.changed(&app).unwrap().misses_per_kilo;
+        assert_eq!([low, high], app.misses_per_kilo.map(|m| 2.0 * m));
+    }
+
+    #[test]
+    fn settings_that_leave_the_constants_as_they_are_depart_from_nothing() {
+        let usual = Constants::default();
+        let departing = |settings: &[&str]| -> Vec<String> {
+            let settings: Vec<Setting> = settings.iter().map(|s| s.parse().unwrap()).collect();
+            let departing = Setting::departing(&settings, &usual).unwrap();
+            departing.into_iter().map(Setting::to_string).collect()
+        };
+        assert_eq!(departing(&["spin_wait=0.5"]), [""; 0]);
+        assert_eq!(departing(&["spin_wait*=2", "spin_wait*=0.5"]), [""; 0]);
+        assert_eq!(departing(&["spin_wait=0.5", "app.st=0"]), ["app.st=0"]);
+        let both = ["spin_wait=0.5", "decision_s=0"];
+        assert_eq!(departing(&both), both);
+    }
+
+    #[test]
+    fn counts_change_to_whole_numbers_and_to_no_others() {
+        let machine = mapper_sim::presets::machines().unwrap()["hsw80"].clone();
+        let set: Setting = "machine.threads_per_core=2".parse().unwrap();
+        assert_eq!(set.changed(&machine).unwrap().threads_per_core, 2);
+        let set: Setting = "machine.cores_per_socket*=2".parse().unwrap();
+        let new = set.changed(&machine).unwrap();
+        assert_eq!(new.cores_per_socket, 2 * machine.cores_per_socket);
+        let set: Setting = "machine.sockets=1.5".parse().unwrap();
+        let error = format!("{:#}", set.changed(&machine).unwrap_err());
+        assert!(error.contains("1.5"), "{error}");
+    }
+
+    #[test]
+    fn what_a_program_does_not_have_is_not_multiplied() {
+        let app = mapper_sim::presets::app("SGD").unwrap();
+        let set = |text: &str| text.parse::<Setting>().unwrap().changed(&app);
+        let told = format!("{:#}", set("SGD.chunks*=2").unwrap_err());
+        assert!(told.contains("no chunks to multiply"), "{told}");
+        assert_eq!(set("app.chunks*=2").unwrap(), app);
+        assert_eq!(set("SGD.chunks=80").unwrap().loop_chunks, Some(80));
+    }
+
+    #[test]
+    fn a_constant_that_nothing_can_have_is_refused_when_it_is_applied() {
+        let mut plan = super::super::plan::Plan::default();
+        let path = mapper_report::workspace::root().join(super::super::PROTOCOL);
+        let (protocol, catalogue) = super::super::protocol::Protocol::read(&path).unwrap();
+        let suite = super::super::examples::suite("s", &["SGD"], &["linux"]);
+        let mut told = |set: &str| {
+            let changes = super::super::plan::Changes {
+                settings: vec![set.parse().unwrap()],
+                ..Default::default()
+            };
+            let done = plan.add(&suite, &protocol, &catalogue, &changes);
+            format!("{:#}", done.unwrap_err())
+        };
+        assert_eq!(
+            told("row_buffer_loss=5"),
+            "--set row_buffer_loss=5: row_buffer_loss is 5: give 0 to 0.99"
+        );
+        assert!(told("time_sharing*=100").contains("time_sharing is 8: give 0 to 0.99"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_change_is_told() {
+        assert!(told("decision_s").contains("changes nothing"));
+        assert!(told("decision_s=soon").contains("\"soon\" is no number"));
+        assert!(told("decision_s=-1").contains("no number from 0"));
+        assert!(told("memory_queue=7").contains("memory_queue=finite"));
+        let unknown = told("decisions=1");
+        assert!(
+            unknown.contains("unknown field `decisions`") && unknown.contains("decision_s"),
+            "{unknown}"
+        );
+    }
+}

@@ -1,0 +1,554 @@
+//! Every published number that the model is held against: the paper's, the model's, the band within
+//! which they count as agreeing, and whether it may be used to calibrate or only to validate.
+//!
+//! The bands were set before the model existed. What lies outside is told first, with its cause where
+//! that was found ([`causes`]). Agreement is no evidence about hardware; disagreement limits what the
+//! model may be used for.
+
+mod book;
+mod causes;
+mod exact;
+mod mapper;
+mod mapper_services;
+mod nucore;
+mod nupoco;
+mod sam;
+mod situation;
+
+pub(super) use book::Book;
+pub(super) use causes::Explained;
+use causes::{Cause, Causes};
+pub(super) use situation::Model;
+
+use serde::Serialize;
+
+/// Whether a target may set parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Use {
+    /// It may.
+    Calibrate,
+    /// It may not.
+    Validate,
+    /// The paper's own formulas give it, without a run: shows only that they were read as they were meant.
+    Exact,
+    /// It is an input: what the code has is the published number, and shows nothing.
+    Taken,
+}
+
+impl Use {
+    /// As it is told.
+    pub(super) const fn told(self) -> &'static str {
+        match self {
+            Self::Calibrate => "calibrates",
+            Self::Validate => "validates",
+            Self::Exact => "exact",
+            Self::Taken => "an input",
+        }
+    }
+}
+
+/// A published number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number {
+    /// What it is.
+    what: &'static str,
+    paper: f64,
+    low: f64,
+    high: f64,
+    model: fn(&Book<'_>) -> Option<f64>,
+}
+
+impl Number {
+    fn verdict(&self, uses: Use, model: f64) -> Verdict {
+        /// Bands are printed with two or three digits.
+        const PRINTED: f64 = 5e-4;
+        let inside = model >= self.low - PRINTED && model <= self.high + PRINTED;
+        match (inside, uses) {
+            (false, _) => Verdict::Outside,
+            (true, Use::Taken) => Verdict::Taken,
+            (true, _) => Verdict::Inside,
+        }
+    }
+}
+
+/// Published numbers that belong together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    id: &'static str,
+    source: &'static str,
+    uses: Use,
+    numbers: &'static [Number],
+}
+
+const fn number(
+    what: &'static str,
+    paper: f64,
+    low: f64,
+    high: f64,
+    model: fn(&Book<'_>) -> Option<f64>,
+) -> Number {
+    Number {
+        what,
+        paper,
+        low,
+        high,
+        model,
+    }
+}
+
+/// An order or another yes or no: 1 where it holds.
+const fn holds(what: &'static str, model: fn(&Book<'_>) -> Option<f64>) -> Number {
+    number(what, 1.0, 1.0, 1.0, model)
+}
+
+const fn validate(id: &'static str, source: &'static str, numbers: &'static [Number]) -> Target {
+    Target {
+        id,
+        source,
+        uses: Use::Validate,
+        numbers,
+    }
+}
+
+const fn calibrate(id: &'static str, source: &'static str, numbers: &'static [Number]) -> Target {
+    Target {
+        id,
+        source,
+        uses: Use::Calibrate,
+        numbers,
+    }
+}
+
+const fn exact(id: &'static str, source: &'static str, numbers: &'static [Number]) -> Target {
+    Target {
+        id,
+        source,
+        uses: Use::Exact,
+        numbers,
+    }
+}
+
+const fn taken(id: &'static str, source: &'static str, numbers: &'static [Number]) -> Target {
+    Target {
+        id,
+        source,
+        uses: Use::Taken,
+        numbers,
+    }
+}
+
+/// Published numbers that an evaluation holds against nothing.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Unjudged {
+    pub(super) ids: &'static str,
+    pub(super) what: &'static str,
+    pub(super) why: &'static str,
+}
+
+/// All of them.
+pub(super) const UNJUDGED: &[Unjudged] = &[
+    Unjudged {
+        ids: "MP-2, SM-3",
+        what: "times alone; stalls per event of the programs",
+        why: "inputs: they describe the programs of the model",
+    },
+    Unjudged {
+        ids: "MP-31, NU-16, SM-11",
+        what: "cost of deciding, counting and placing",
+        why: "inputs: constants of the model",
+    },
+    Unjudged {
+        ids: "NU-15",
+        what: "error of the queue's speedups, 10 to 15 % on hardware",
+        why: "a test checks it against the model's own queue: lab/sim/tests/queue_model.rs",
+    },
+    Unjudged {
+        ids: "NC-4",
+        what: "time to solve, 0.02 s",
+        why: "the time is a benchmark",
+    },
+];
+
+/// How a number came out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    /// Outside its band.
+    Outside,
+    /// Inside its band.
+    Inside,
+    /// An input, inside its band as a matter of course.
+    Taken,
+    /// Its runs were not part of this evaluation.
+    NotRun,
+}
+
+/// A line of the table.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Line {
+    pub(super) id: &'static str,
+    pub(super) source: &'static str,
+    pub(super) what: &'static str,
+    pub(super) uses: Use,
+    pub(super) paper: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) model: Option<f64>,
+    pub(super) verdict: Verdict,
+    pub(super) cause: Option<Cause>,
+}
+
+/// How many numbers came out inside their bands: those that the model foretells, and apart from them those that
+/// the papers' own formulas give. Inputs are no evidence and count nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Score {
+    pub(super) inside: usize,
+    pub(super) judged: usize,
+    pub(super) exact_inside: usize,
+    pub(super) exact: usize,
+}
+
+impl Score {
+    /// The score of a table; nothing when no number in it was judged.
+    pub(super) fn of(lines: &[Line]) -> Option<Self> {
+        let mut score = Self::default();
+        for line in lines {
+            let inside = match line.verdict {
+                Verdict::Inside => 1,
+                Verdict::Outside => 0,
+                Verdict::Taken | Verdict::NotRun => continue,
+            };
+            if line.uses == Use::Exact {
+                score.exact += 1;
+                score.exact_inside += inside;
+            } else {
+                score.judged += 1;
+                score.inside += inside;
+            }
+        }
+        (score.judged + score.exact > 0).then_some(score)
+    }
+
+    /// What there is to say of the exact ones, if any were computed.
+    pub(super) fn exact_told(self) -> Option<String> {
+        let Self {
+            exact_inside,
+            exact,
+            ..
+        } = self;
+        (exact > 0).then(|| format!("{exact_inside} of {exact} exact ones"))
+    }
+}
+
+impl Verdict {
+    /// As it is told.
+    pub(super) const fn told(self) -> &'static str {
+        match self {
+            Self::Outside => "outside",
+            Self::Inside => "inside",
+            Self::Taken => "taken over",
+            Self::NotRun => "not run",
+        }
+    }
+}
+
+impl Line {
+    /// Whether it is a yes or no rather than a number.
+    pub(super) fn is_yes_or_no(&self) -> bool {
+        self.low == self.high && self.low == 1.0
+    }
+
+    /// A value as it is told.
+    pub(super) fn told(&self, value: f64) -> String {
+        match (self.is_yes_or_no(), value == 1.0) {
+            // Four digits, as many as any paper prints.
+            (false, _) if value.abs() >= 99.95 => format!("{value:.1}"),
+            (false, _) if value.abs() >= 9.995 => format!("{value:.2}"),
+            (false, _) => format!("{value:.3}"),
+            (true, true) => "yes".into(),
+            (true, false) => "no".into(),
+        }
+    }
+
+    /// The band as it is told.
+    pub(super) fn band(&self) -> String {
+        if self.is_yes_or_no() {
+            String::new()
+        } else if self.low == self.high {
+            format!("only {}", self.told(self.low))
+        } else {
+            format!("{} to {}", self.told(self.low), self.told(self.high))
+        }
+    }
+}
+
+/// Every target.
+fn all() -> Vec<Target> {
+    [
+        mapper::TARGETS,
+        mapper_services::TARGETS,
+        sam::TARGETS,
+        nupoco::TARGETS,
+        nucore::TARGETS,
+        exact::TARGETS,
+    ]
+    .concat()
+}
+
+/// Every target, those outside first, then those inside, then inputs.
+pub(super) fn judge(book: &Book<'_>, explained: Explained) -> anyhow::Result<Vec<Line>> {
+    let causes = Causes::read()?.of_evaluation(explained);
+    let mut lines: Vec<Line> = all()
+        .iter()
+        .flat_map(|target| {
+            target.numbers.iter().map(|number| {
+                let model = (number.model)(book).filter(|value| value.is_finite());
+                let verdict =
+                    model.map_or(Verdict::NotRun, |value| number.verdict(target.uses, value));
+                Line {
+                    id: target.id,
+                    source: target.source,
+                    what: number.what,
+                    uses: target.uses,
+                    paper: number.paper,
+                    low: number.low,
+                    high: number.high,
+                    model,
+                    verdict,
+                    cause: (verdict == Verdict::Outside)
+                        .then(|| causes.of(target.id, number.what).cloned())
+                        .flatten(),
+                }
+            })
+        })
+        .collect();
+    lines.sort_by_key(|line| line.verdict as u8);
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples;
+    use super::super::protocol::Protocol;
+    use super::super::tables::SuiteTable;
+    use super::*;
+    use mapper_report::workspace;
+    use std::collections::BTreeSet;
+
+    const NUMBER: Number = number("n", 1.2, 1.0, 1.5, |_| None);
+
+    fn line(verdict: Verdict, uses: Use) -> Line {
+        Line {
+            id: "X-1",
+            source: "a paper",
+            what: "a number",
+            uses,
+            paper: 1.2,
+            low: 1.0,
+            high: 1.5,
+            model: Some(1.3),
+            verdict,
+            cause: None,
+        }
+    }
+
+    fn judged(tables: &[SuiteTable]) -> Vec<Line> {
+        let book = Book {
+            tables,
+            model: examples::model(),
+        };
+        judge(&book, Explained::of_newest()).unwrap()
+    }
+
+    /// Every suite of the newest protocol, in which all programs have the same speed everywhere.
+    fn everything() -> Vec<SuiteTable> {
+        let path = workspace::root().join(super::super::PROTOCOL);
+        let (protocol, _) = Protocol::read(&path).unwrap();
+        let of = |suite| examples::table_of(suite, &|_, _| 0.8);
+        protocol.suites.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_band_holds_its_ends_and_what_rounds_to_them() {
+        let verdict = |value| NUMBER.verdict(Use::Validate, value);
+        for inside in [1.0, 0.9996, 1.2, 1.5, 1.5004] {
+            assert_eq!(verdict(inside), Verdict::Inside, "{inside}");
+        }
+        for outside in [0.999, 1.501, -1.2, f64::INFINITY] {
+            assert_eq!(verdict(outside), Verdict::Outside, "{outside}");
+        }
+    }
+
+    #[test]
+    fn an_input_that_is_not_the_published_one_is_outside() {
+        assert_eq!(NUMBER.verdict(Use::Taken, 1.2), Verdict::Taken);
+        assert_eq!(NUMBER.verdict(Use::Taken, 2.0), Verdict::Outside);
+    }
+
+    #[test]
+    fn the_score_counts_what_could_have_come_out_otherwise_and_exact_ones_apart() {
+        let lines = [
+            line(Verdict::Inside, Use::Validate),
+            line(Verdict::Inside, Use::Calibrate),
+            line(Verdict::Outside, Use::Validate),
+            line(Verdict::Inside, Use::Exact),
+            line(Verdict::Taken, Use::Taken),
+            line(Verdict::NotRun, Use::Validate),
+        ];
+        let score = Score::of(&lines).unwrap();
+        assert_eq!((score.inside, score.judged), (2, 3));
+        assert_eq!(score.exact_told().unwrap(), "1 of 1 exact ones");
+        assert_eq!(Score::of(&lines[4..]), None, "nothing was judged");
+        assert_eq!(Score::of(&lines[..3]).unwrap().exact_told(), None);
+    }
+
+    #[test]
+    fn a_number_without_a_value_is_neither_inside_nor_counted() {
+        let lines = judged(&[]);
+        assert!(lines.len() > 150);
+        for line in &lines {
+            assert_eq!(line.verdict, Verdict::NotRun, "{} {}", line.id, line.what);
+            assert_eq!(line.model, None);
+        }
+        assert_eq!(Score::of(&lines), None);
+    }
+
+    #[test]
+    fn a_mix_of_the_command_line_is_held_against_no_published_number() {
+        let suite = examples::suite("mix", &["20 SGD, 20 BSGD"], &["linux", "fair", "mapper"]);
+        let lines = judged(&[examples::table_of(&suite, &|_, _| 0.8)]);
+        assert_eq!(Score::of(&lines), None);
+        assert!(lines.iter().all(|line| line.verdict == Verdict::NotRun));
+    }
+
+    #[test]
+    fn numbers_that_need_no_run_are_judged_with_the_suites_of_their_paper_and_no_others() {
+        let papers = [
+            ("sam-fig5", ["SM-1", "SM-2"].as_slice()),
+            ("nupoco-amd", &["NU-1", "NU-2", "NU-3", "NU-4"]),
+            ("nucore-amd", &["NC-1", "NC-5"]),
+            ("mapper-fig2", &[]),
+        ];
+        for (name, expected) in papers {
+            let suite = examples::suite(name, &["SGD"], &["none"]);
+            let lines = judged(&[examples::table_of(&suite, &|_, _| 1.0)]);
+            let judged = lines.iter().filter(|line| line.verdict != Verdict::NotRun);
+            let ids: BTreeSet<&str> = judged.map(|line| line.id).collect();
+            assert_eq!(ids, expected.iter().copied().collect(), "{name}");
+        }
+    }
+
+    #[test]
+    fn those_outside_come_first_then_those_inside_then_inputs() {
+        let lines = judged(&everything());
+        let order: Vec<u8> = lines.iter().map(|line| line.verdict as u8).collect();
+        assert!(order.is_sorted());
+        assert_eq!(lines[0].verdict, Verdict::Outside, "all policies are equal");
+        assert!(lines.iter().any(|line| line.verdict == Verdict::Inside));
+        assert!(lines.iter().any(|line| line.verdict == Verdict::Taken));
+    }
+
+    #[test]
+    fn every_published_number_finds_its_suites_mixes_and_policies_in_the_newest_protocol() {
+        for line in judged(&everything()) {
+            // What only services, only programs below their promise, or only policies that predict have.
+            let needs_more = ["p99", "how far", "error of"]
+                .iter()
+                .any(|part| line.what.contains(part));
+            if !needs_more {
+                assert!(
+                    line.model.is_some(),
+                    "{} {} has no value",
+                    line.id,
+                    line.what
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_the_list_of_calibrating_targets_names_may_set_parameters() {
+        let list = include_str!("../../../../tests/vectors/targets_calibration.json");
+        let list: serde_json::Value = serde_json::from_str(list).unwrap();
+        let may: BTreeSet<&str> = list["targets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|target| target["id"].as_str().unwrap())
+            .collect();
+        let targets = all();
+        let calibrating = targets.iter().filter(|of| of.uses == Use::Calibrate);
+        let calibrating: BTreeSet<&str> = calibrating.map(|of| of.id).collect();
+        assert!(calibrating.is_subset(&may), "{calibrating:?}");
+        // The others on the list are inputs.
+        let inputs: String = UNJUDGED.iter().map(|of| of.ids).collect();
+        for id in may.difference(&calibrating) {
+            assert!(inputs.contains(id), "{id} is nowhere");
+        }
+    }
+
+    #[test]
+    fn a_published_number_has_one_name_and_a_band_with_two_ends() {
+        let mut names = BTreeSet::new();
+        for target in all() {
+            for number in target.numbers {
+                assert!(
+                    names.insert((target.id, number.what)),
+                    "{} twice",
+                    number.what
+                );
+                assert!(number.low <= number.high, "{} {}", target.id, number.what);
+            }
+        }
+    }
+
+    #[test]
+    fn a_cause_is_told_only_where_nothing_departs_from_the_protocol_that_it_was_found_under() {
+        let tables = everything();
+        let book = Book {
+            tables: &tables,
+            model: examples::model(),
+        };
+        let explained = |explained| {
+            let lines = judge(&book, explained).unwrap();
+            lines.iter().any(|line| line.cause.is_some())
+        };
+        assert!(explained(Explained::of_newest()));
+        assert!(!explained(Explained::Departing));
+        assert!(!explained(Explained::AsProtocol { version: 1 }));
+    }
+
+    #[test]
+    fn a_cause_is_told_only_of_what_is_outside() {
+        let lines = judged(&everything());
+        assert!(lines.iter().any(|line| line.cause.is_some()));
+        for line in lines.iter().filter(|line| line.cause.is_some()) {
+            assert_eq!(line.verdict, Verdict::Outside, "{} {}", line.id, line.what);
+        }
+    }
+
+    #[test]
+    fn yes_and_no_are_told_in_words_and_have_no_band() {
+        let question = |model| Line {
+            low: 1.0,
+            high: 1.0,
+            model: Some(model),
+            ..line(Verdict::Inside, Use::Validate)
+        };
+        assert_eq!(question(1.0).told(1.0), "yes");
+        assert_eq!(question(0.0).told(0.0), "no");
+        assert_eq!(question(0.0).band(), "");
+        let number = line(Verdict::Inside, Use::Validate);
+        assert_eq!(number.told(1.0), "1.000");
+        assert_eq!(number.band(), "1.000 to 1.500");
+        assert_eq!(number.told(500.151), "500.2");
+        assert_eq!(number.told(-20.69), "-20.69");
+        let count = Line {
+            low: 11.0,
+            high: 11.0,
+            ..number
+        };
+        assert_eq!(count.band(), "only 11.00");
+    }
+}

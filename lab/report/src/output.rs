@@ -1,0 +1,150 @@
+//! Files that the results go to, claimed before the measuring starts.
+//!
+//! A path that cannot be written is refused in the first second and not after five minutes. The
+//! file keeps its old contents until the results are there.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+/// A file opened for writing.
+pub struct OutputFile {
+    path: PathBuf,
+    file: File,
+    /// Whether it came into being here and is still empty.
+    is_new: bool,
+}
+
+impl OutputFile {
+    /// Opens `path` for writing and leaves its contents as they are.
+    pub fn claim(path: &Path) -> anyhow::Result<Self> {
+        if path == Path::new("-") {
+            bail!(
+                "- is no file, and standard output has the tables; name a file, or ./- if it is to be called so"
+            );
+        }
+        let is_new = !path.exists();
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .with_context(|| format!("cannot write to {}; choose another file", path.display()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            is_new,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Replaces the contents.
+    pub fn write(mut self, contents: &str) -> anyhow::Result<PathBuf> {
+        // Terminals and pipes cannot be cut to length, and need not be.
+        if self
+            .file
+            .metadata()
+            .is_ok_and(|metadata| metadata.is_file())
+        {
+            self.file
+                .set_len(0)
+                .with_context(|| format!("empty {}", self.path.display()))?;
+        }
+        self.file
+            .write_all(contents.as_bytes())
+            .with_context(|| format!("write {}", self.path.display()))?;
+        self.is_new = false;
+        Ok(self.path.clone())
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if self.is_new {
+            // Nothing was measured: leave no empty file. Failing to tidy up is no failure.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Makes sure that a folder can be written before hours are spent on what goes there.
+pub fn check_writable(folder: &Path) -> anyhow::Result<()> {
+    let place = || {
+        format!(
+            "write to {}: give another folder with --out",
+            folder.display()
+        )
+    };
+    std::fs::create_dir_all(folder).with_context(place)?;
+    let probe = folder.join(".mapper-eval-probe");
+    std::fs::write(&probe, b"").with_context(place)?;
+    std::fs::remove_file(&probe).with_context(place)
+}
+
+/// Writes a line to standard error; that nobody reads it is no reason to stop.
+pub fn say(what: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{what}");
+}
+
+/// Prints results that are in safety already: whoever no longer reads them, such as `head`, has seen
+/// enough.
+///
+/// # Errors
+/// Any other failure to write.
+pub fn tell(out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done.context("print the results"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unwritable_path_is_named() {
+        let path = Path::new("/nonexistent/folder/out.json");
+        let Err(error) = OutputFile::claim(path) else {
+            panic!("claimed {}", path.display())
+        };
+        assert!(
+            error.to_string().contains("/nonexistent/folder/out.json"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_folder_is_no_output_file() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(OutputFile::claim(folder.path()).is_err());
+    }
+
+    #[test]
+    fn old_contents_stay_until_the_new_ones_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        std::fs::write(&path, "the old and longer contents").unwrap();
+        let claimed = OutputFile::claim(&path).unwrap();
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "the old and longer contents"
+        );
+        claimed.write("new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_claim_that_came_to_nothing_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        drop(OutputFile::claim(&path).unwrap());
+        assert!(!path.exists());
+    }
+}

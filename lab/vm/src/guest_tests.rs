@@ -1,0 +1,253 @@
+//! The payload that tests mapper in the guest as an installed service.
+//!
+//! Everything is built here and packed; the guest installs the package and runs `guest-tests` (package `mapper-guest-tests`, in `tests/guest`), which
+//! prints a line for each rule that it checks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::image::{self, output};
+use super::machine::{Machine, Progress, STARTED_AGAIN};
+use super::scratch::Scratch;
+use mapper_report::workspace;
+
+/// The packages whose release builds go into the guest.
+const PACKAGES: [&str; 6] = [
+    "mapperd",
+    "mapper-launch",
+    "mapperctl",
+    "mapper-omp-shim",
+    "mapper-client-c",
+    "mapper-guest-tests",
+];
+
+/// The test programs: source, compiler, mode and installed name. All are linked with `libmapper`.
+const PROGRAMS: [(&str, &str, &str, &str); 7] = [
+    ("tick.c", "gcc", "755", "tick-libgomp"),
+    ("tick.c", "clang", "755", "tick-libomp"),
+    ("closer.c", "gcc", "755", "closer"),
+    ("threads.c", "gcc", "755", "threads"),
+    ("speaks.c", "gcc", "755", "speaks"),
+    ("whoami.c", "gcc", "755", "whoami"),
+    ("whoami.c", "gcc", "4755", "whoami-setuid"),
+];
+
+/// Lists every file that a package could leave behind. dpkg's own records are none, nor is what the system
+/// writes as it runs.
+const LIST_FILES: &str = "\
+#!/bin/sh
+find /etc /usr /var /opt /run/systemd/system /home -xdev \\
+    -path /var/lib/dpkg -prune -o -path /var/log -prune -o -path /var/cache -prune -o \\
+    -path /var/tmp -prune -o -path /var/lib/systemd -prune -o -path /etc/ld.so.cache -prune -o \\
+    -print
+find /etc/systemd /var/lib/systemd -name '*mapper*'
+";
+
+/// What came of a run of tests.
+pub(crate) struct TestCounts {
+    pub(crate) passed: usize,
+    /// The names of those that failed.
+    pub(crate) failed: Vec<String>,
+}
+
+/// Which tests are run, and for how long.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Chosen<'a> {
+    /// Those whose names contain this.
+    pub(crate) filter: &'a str,
+    /// The length of the test that nothing grows, if not the usual one.
+    pub(crate) soak_seconds: Option<u64>,
+}
+
+/// Builds everything, runs the chosen tests, and shows each line of output to `on_line`.
+pub(crate) fn run_guest_tests(
+    machine: &Machine,
+    chosen: Chosen<'_>,
+    mut on_line: impl FnMut(&str),
+) -> Result<TestCounts> {
+    let image = image::ensure(image::Cache::Use)?;
+    let payload = Payload::stage(chosen)?;
+    let mut report = Report::default();
+    let outcome = machine.run(&image, payload.0.path(), |progress| match progress {
+        Progress::Line(line) => {
+            report.read(line);
+            on_line(line);
+        }
+        Progress::StartedAgain => {
+            report = Report::default();
+            on_line(STARTED_AGAIN);
+        }
+    })?;
+    on_line(&format!("guest ran for {:.0?}", outcome.elapsed));
+    report.counts(outcome.status)
+}
+
+/// The tests' own output, line by line.
+#[derive(Default)]
+struct Report {
+    passed: usize,
+    failed: Vec<String>,
+    /// From the line `1..N` that ends the output.
+    planned: Option<usize>,
+}
+
+impl Report {
+    fn read(&mut self, line: &str) {
+        if line.starts_with("ok ") {
+            self.passed += 1;
+        } else if let Some(rest) = line.strip_prefix("not ok ") {
+            self.failed
+                .push(rest.split(':').next().unwrap_or(rest).to_owned());
+        } else if let Some(count) = line.strip_prefix("1..") {
+            self.planned = count.parse().ok();
+        }
+    }
+
+    /// The counts, if the output is that of a complete run.
+    fn counts(self, status: u8) -> Result<TestCounts> {
+        let seen = self.passed + self.failed.len();
+        match self.planned {
+            Some(0) => bail!("no guest test has such a name"),
+            Some(planned) if planned == seen && (status == 0) == self.failed.is_empty() => {
+                Ok(TestCounts {
+                    passed: self.passed,
+                    failed: self.failed,
+                })
+            }
+            _ => bail!("the guest tests broke off after {seen} tests with exit status {status}"),
+        }
+    }
+}
+
+/// Packs what was built, as `cargo xtask dist` does; gives the package.
+fn pack(built: &Path, revision: &str, out: &Path) -> Result<PathBuf> {
+    let mut dist = workspace::cargo();
+    dist.args(["xtask", "dist", "--revision", revision, "--built"])
+        .arg(built)
+        .arg("--out")
+        .arg(out);
+    Ok(PathBuf::from(output(&mut dist)?.trim_end()))
+}
+
+/// The folder that goes into the guest.
+struct Payload(Scratch);
+
+impl Payload {
+    fn stage(chosen: Chosen<'_>) -> Result<Self> {
+        let payload = Self(Scratch::create("payload")?);
+        build()?;
+        let target = workspace::target_dir().join("release");
+        let tree = payload.0.file("tree");
+        let packages = payload.0.file("packages");
+        for (revision, name) in [("1", "first.deb"), ("2", "next.deb")] {
+            let package = pack(&target, revision, &packages)?;
+            fs::rename(&package, packages.join(name))
+                .with_context(|| format!("rename {}", package.display()))?;
+        }
+        install(
+            &target.join("guest-tests"),
+            &tree.join("usr/lib/mapper-tests/guest-tests"),
+            "755",
+        )?;
+        let sources = workspace::root().join("tests/guest/programs");
+        let programs = payload.0.file("programs");
+        fs::create_dir_all(&programs).with_context(|| format!("create {}", programs.display()))?;
+        for (source, compiler, mode, name) in PROGRAMS {
+            let built = programs.join(name);
+            output(
+                Command::new(compiler)
+                    .args(["-O2", "-fopenmp", "-Wall", "-Werror", "-o"])
+                    .arg(&built)
+                    .arg(sources.join(source))
+                    .arg("-I")
+                    .arg(workspace::root().join("crates/client-c/include"))
+                    .arg(target.join("libmapper.a"))
+                    .args(["-pthread", "-ldl", "-lm"]),
+            )?;
+            install(&built, &tree.join("usr/lib/mapper-tests").join(name), mode)?;
+        }
+        fs::remove_dir_all(&programs).with_context(|| format!("remove {}", programs.display()))?;
+        let filter = chosen.filter;
+        let soak = chosen.soak_seconds.map_or_else(String::new, |seconds| {
+            format!("export MAPPER_SOAK_SECONDS={seconds}\n")
+        });
+        let script = format!(
+            "#!/bin/sh\n{soak}cp -r --preserve=mode tree/. / && sh list-files.sh >files-before &&\n\
+             dpkg --install packages/first.deb &&\n\
+             exec /usr/lib/mapper-tests/guest-tests '{filter}'\n"
+        );
+        let list = payload.0.file("list-files.sh");
+        fs::write(&list, LIST_FILES).with_context(|| format!("write {}", list.display()))?;
+        let run = payload.0.file("run.sh");
+        fs::write(&run, script).with_context(|| format!("write {}", run.display()))?;
+        output(Command::new("chmod").arg("755").arg(&run))?;
+        Ok(payload)
+    }
+}
+
+fn build() -> Result<()> {
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--release", "--quiet"]);
+    for package in PACKAGES {
+        cargo.args(["--package", package]);
+    }
+    output(&mut cargo)?;
+    Ok(())
+}
+
+fn install(from: &Path, to: &Path, mode: &str) -> Result<()> {
+    // `install` strips nothing here: a backtrace from the guest should name lines.
+    output(
+        Command::new("install")
+            .args(["-D", "-m", mode])
+            .arg(from)
+            .arg(to),
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(lines: &[&str]) -> Report {
+        let mut report = Report::default();
+        for line in lines {
+            report.read(line);
+        }
+        report
+    }
+
+    #[test]
+    fn passed_and_failed_are_counted_by_their_lines() {
+        let lines = [
+            "# note",
+            "ok a (0.1 s)",
+            "not ok b: it broke: badly",
+            "ok c (2 s)",
+            "1..3",
+        ];
+        let counts = report(&lines).counts(1).unwrap();
+        assert_eq!(counts.passed, 2);
+        assert_eq!(counts.failed, ["b"]);
+    }
+
+    #[test]
+    fn a_run_without_its_plan_does_not_count() {
+        assert!(report(&["ok a (0.1 s)"]).counts(0).is_err());
+    }
+
+    #[test]
+    fn a_run_that_lost_a_test_does_not_count() {
+        assert!(report(&["ok a (0.1 s)", "1..2"]).counts(0).is_err());
+    }
+
+    #[test]
+    fn a_run_that_contradicts_its_exit_status_does_not_count() {
+        assert!(report(&["ok a (0.1 s)", "1..1"]).counts(1).is_err());
+        assert!(report(&["not ok a: no", "1..1"]).counts(0).is_err());
+    }
+}

@@ -1,0 +1,273 @@
+//! The guest's image: disk, kernel and initrd, made once and kept.
+//!
+//! `mmdebstrap` installs the packages from the Debian sources that the host itself uses, so that
+//! binaries built here find the same libraries there. What the recipe consists of (the scripts in
+//! `image/`, the package list, the sources) is hashed into the name of the image's folder: a
+//! changed recipe makes a new image, an unchanged one costs nothing. No step mounts anything on
+//! the host, and all of it works without root (by `mmdebstrap --mode=unshare` and `fakeroot`).
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use super::folder;
+use super::scratch::Scratch;
+
+/// The files of the recipe that go into the guest or work on it.
+const RECIPE: [(&str, &str); 4] = [
+    ("customize.sh", include_str!("image/customize.sh")),
+    ("init", include_str!("image/init")),
+    ("payload.service", include_str!("image/payload.service")),
+    ("run-payload.sh", include_str!("image/run-payload.sh")),
+];
+
+/// What the guest has beyond Debian's essential packages. The OpenMP runtime of clang carries its
+/// version in its name and is added from what the host has.
+const PACKAGES: [&str; 13] = [
+    "busybox-static",
+    "dbus",
+    "hwloc-nox",
+    "kmod",
+    "libgomp1",
+    "libhwloc15",
+    "libudev1",
+    "numactl",
+    "procps",
+    "systemd",
+    "systemd-sysv",
+    "udev",
+    "util-linux",
+];
+
+/// Room on the guest's disk; the file is sparse.
+const DISK_SIZE: &str = "3G";
+
+/// Whether an image that is already there will do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cache {
+    Use,
+    Ignore,
+}
+
+/// A finished image.
+pub(super) struct Image {
+    folder: PathBuf,
+}
+
+impl Image {
+    /// The folder that holds the image's files.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn disk(&self) -> PathBuf {
+        self.folder.join("disk.img")
+    }
+
+    pub(super) fn kernel(&self) -> PathBuf {
+        self.folder.join("vmlinuz")
+    }
+
+    pub(super) fn initrd(&self) -> PathBuf {
+        self.folder.join("initrd")
+    }
+}
+
+/// The image for the present recipe; made if it is not there.
+pub(super) fn ensure(cache: Cache) -> Result<Image> {
+    let inputs = Inputs::of_this_host()?;
+    let image = Image {
+        folder: folder().join(format!("image-{:016x}", inputs.key())),
+    };
+    if cache == Cache::Ignore && image.folder.exists() {
+        fs::remove_dir_all(&image.folder)
+            .with_context(|| format!("remove {}", image.folder.display()))?;
+    }
+    if !image.disk().exists() {
+        build(&inputs, &image)?;
+    }
+    Ok(image)
+}
+
+/// All that the image depends on.
+#[derive(Hash)]
+struct Inputs {
+    recipe: [(&'static str, &'static str); 4],
+    codename: String,
+    sources: Vec<String>,
+    backports: String,
+    packages: Vec<String>,
+    disk_size: &'static str,
+}
+
+impl Inputs {
+    fn of_this_host() -> Result<Self> {
+        let sources = AptSource::of_this_host()?;
+        let Some(main) = sources.iter().find(|source| !source.codename.contains('-')) else {
+            bail!(
+                "no Debian release among this machine's apt sources; the guest is made from them: \
+                 add one to /etc/apt/sources.list.d and run `apt-get update`"
+            );
+        };
+        let mut packages: Vec<String> = PACKAGES.map(str::to_owned).into();
+        packages.extend(installed_libomp()?);
+        Ok(Self {
+            recipe: RECIPE,
+            codename: main.codename.clone(),
+            backports: format!("deb {} {}-backports main", main.uri, main.codename),
+            sources: sources.iter().map(AptSource::line).collect(),
+            packages,
+            disk_size: DISK_SIZE,
+        })
+    }
+
+    fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// One suite of the host's apt configuration.
+#[derive(PartialEq, Eq)]
+struct AptSource {
+    uri: String,
+    codename: String,
+}
+
+impl AptSource {
+    /// Debian's own suites, in the order of the configuration.
+    fn of_this_host() -> Result<Vec<Self>> {
+        let format = "$(ORIGIN) $(REPO_URI) $(CODENAME)";
+        let listing = output(
+            Command::new("apt-get")
+                .args(["indextargets", "--format", format])
+                .arg("Created-By: Packages"),
+        )?;
+        let mut sources = Vec::new();
+        for line in listing.lines() {
+            let mut fields = line.split_whitespace();
+            if let (Some("Debian"), Some(uri), Some(codename)) =
+                (fields.next(), fields.next(), fields.next())
+            {
+                let source = Self {
+                    uri: uri.to_owned(),
+                    codename: codename.to_owned(),
+                };
+                if !codename.ends_with("-backports") && !sources.contains(&source) {
+                    sources.push(source);
+                }
+            }
+        }
+        Ok(sources)
+    }
+
+    fn line(&self) -> String {
+        format!("deb {} {} main", self.uri, self.codename)
+    }
+}
+
+/// The package of clang's OpenMP runtime that programs built on this host are linked with.
+fn installed_libomp() -> Result<Vec<String>> {
+    let format = "${Package} ${db:Status-Status}\n";
+    let listing = Command::new("dpkg-query")
+        .args(["--show", "--showformat", format, "libomp5*"])
+        .output()
+        .context("run dpkg-query")?;
+    Ok(String::from_utf8_lossy(&listing.stdout)
+        .lines()
+        .filter_map(|line| line.strip_suffix(" installed"))
+        .map(str::to_owned)
+        .collect())
+}
+
+fn build(inputs: &Inputs, image: &Image) -> Result<()> {
+    let started = Instant::now();
+    eprintln!("building the guest image (about a minute, once)");
+    // Another process may be building the same image: each works in a folder of its own, and the
+    // first to finish wins.
+    let work = Scratch::create("build")?;
+    let recipe = work.file("recipe");
+    fs::create_dir_all(&recipe).with_context(|| format!("create {}", recipe.display()))?;
+    for (name, text) in inputs.recipe {
+        let path = recipe.join(name);
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    }
+    build_in(work.path(), &recipe, inputs)?;
+    fs::remove_dir_all(&recipe).with_context(|| format!("remove {}", recipe.display()))?;
+    if let Err(error) = fs::rename(work.path(), image.folder())
+        && !image.disk().exists()
+    {
+        return Err(error).with_context(|| format!("create {}", image.folder().display()));
+    }
+    eprintln!("guest image built in {:.0?}", started.elapsed());
+    Ok(())
+}
+
+fn build_in(work: &Path, recipe: &Path, inputs: &Inputs) -> Result<()> {
+    let archive = work.join("root.tar");
+    let root_user = output(Command::new("id").arg("-u"))?.trim() == "0";
+    let mut mmdebstrap = Command::new("mmdebstrap");
+    mmdebstrap
+        .args(["--quiet", "--variant=minbase", "--format=tar"])
+        .arg(if root_user {
+            "--mode=root"
+        } else {
+            "--mode=unshare"
+        })
+        .arg(format!("--include={}", inputs.packages.join(",")))
+        .arg(format!(
+            "--customize-hook=sh {}/customize.sh \"$1\"",
+            recipe.display()
+        ))
+        .env("MAPPER_VM_RECIPE", recipe)
+        .env("MAPPER_VM_BACKPORTS", &inputs.backports)
+        .arg(&inputs.codename)
+        .arg(&archive)
+        .args(&inputs.sources);
+    output(&mut mmdebstrap)?;
+
+    // `mke2fs -d` reads owners and modes from a folder; fakeroot stands in for root there.
+    let script = r#"
+        set -eu
+        cd "$1"
+        mkdir root
+        tar -xf root.tar -C root --exclude=./dev/*
+        mv root/boot/vmlinuz root/boot/initrd root/boot/version .
+        PATH=$PATH:/sbin:/usr/sbin
+        mke2fs -q -F -t ext4 -O ^has_journal -L root -d root disk.img "$2"
+        rm -rf root root.tar
+    "#;
+    let mut shell = if root_user {
+        Command::new("sh")
+    } else {
+        let mut fakeroot = Command::new("fakeroot");
+        fakeroot.args(["--", "sh"]);
+        fakeroot
+    };
+    output(
+        shell
+            .args(["-c", script, "sh"])
+            .arg(work)
+            .arg(inputs.disk_size),
+    )?;
+    Ok(())
+}
+
+/// Runs a command to its end and returns its standard output; on failure the error holds the last
+/// of what it said.
+pub(super) fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("run {name}"))?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let lines: Vec<&str> = stderr.lines().collect();
+        let tail = lines[lines.len().saturating_sub(20)..].join("\n");
+        bail!("{name} failed ({}):\n{tail}", output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

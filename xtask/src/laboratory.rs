@@ -1,0 +1,143 @@
+//! Starts the programs of the laboratory: `cargo xtask eval`, `demo`, `conformance` and so on build what they need
+//! in release and hand everything on to it.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use crate::task_setup::{self, Purpose};
+use crate::workspace;
+
+/// What stands behind the name of a task, as it was given.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Words {
+    /// For the program that is started; `--help` shows what it takes
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENTS"
+    )]
+    words: Vec<OsString>,
+}
+
+impl Words {
+    /// Whether only pairs are named that gcc compiles.
+    fn only_gcc(&self) -> bool {
+        let clang = |word: &OsString| word.to_string_lossy().contains("libomp");
+        let named = |word: &OsString| word.to_string_lossy().starts_with("--pairs");
+        self.words.iter().any(named) && !self.words.iter().any(clang)
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|given| given == word)
+    }
+}
+
+/// A program of the laboratory, and what its name is followed by.
+#[derive(Clone, Copy)]
+pub(crate) enum Program {
+    Corun(&'static str),
+    Conformance,
+    Eval(&'static str),
+    Vectors,
+    Vm,
+}
+
+impl Program {
+    /// Its package, of the same name.
+    pub(crate) const fn package(self) -> &'static str {
+        match self {
+            Self::Corun(_) => "mapper-corun",
+            Self::Conformance => "mapper-conformance",
+            Self::Eval(_) => "mapper-eval",
+            Self::Vectors => "mapper-vectors",
+            Self::Vm => "mapper-vm",
+        }
+    }
+
+    const fn task(self) -> Option<&'static str> {
+        match self {
+            Self::Corun(task) | Self::Eval(task) => Some(task),
+            _ => None,
+        }
+    }
+
+    /// What it needs installed.
+    fn purposes(self, words: &Words) -> &'static [Purpose] {
+        match self {
+            Self::Corun("demo") if words.only_gcc() => &[Purpose::Build],
+            Self::Corun("demo" | "live") => &[Purpose::Build, Purpose::Clang],
+            Self::Corun("teams") => &[Purpose::Build],
+            Self::Vm => &[
+                Purpose::Build,
+                Purpose::Clang,
+                Purpose::Package,
+                Purpose::Vm,
+            ],
+            _ => &[],
+        }
+    }
+
+    /// Cargo with the arguments that build and run it. It runs in the folder of the user.
+    pub(crate) fn command(self) -> Command {
+        let mut command = Command::new(workspace::cargo().get_program());
+        command
+            .args(["run", "--quiet", "--release", "--manifest-path"])
+            .arg(workspace::root().join("Cargo.toml"))
+            .args(["--package", self.package(), "--"])
+            .args(self.task());
+        command
+    }
+}
+
+/// Becomes the program.
+///
+/// # Errors
+/// When something is missing, or cargo cannot be started.
+pub(crate) fn start(program: Program, words: &Words) -> anyhow::Result<()> {
+    let asks = words.has("--help") || words.has("-h");
+    if !asks {
+        task_setup::require(program.purposes(words))?;
+        // Without Python one experiment is left out, which its report says.
+        if matches!(program, Program::Corun("teams"))
+            && let Err(error) = task_setup::require(&[Purpose::Python])
+        {
+            eprintln!("note: {error:#}");
+        }
+    }
+    let error = program.command().args(&words.words).exec();
+    Err(error).context("start cargo")
+}
+
+/// `cargo xtask eval`: the model, or with `--live` real programs.
+pub(crate) fn evaluate(mut words: Words) -> anyhow::Result<()> {
+    let is_live = words.has("--live");
+    words.words.retain(|word| word != "--live");
+    let program = match is_live {
+        true => Program::Corun("live"),
+        false => Program::Eval("eval"),
+    };
+    start(program, &words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clang_is_installed_for_libomp_pairs_only() {
+        let needs = |words: &[&str]| {
+            let words = Words {
+                words: words.iter().map(OsString::from).collect(),
+            };
+            Program::Corun("demo").purposes(&words)
+        };
+        assert_eq!(needs(&["--pairs", "md+cg"]), [Purpose::Build]);
+        let both = [Purpose::Build, Purpose::Clang];
+        assert_eq!(needs(&["--pairs", "cg+montecarlo-libomp"]), both);
+        assert_eq!(needs(&[]), both);
+    }
+}
