@@ -8,27 +8,15 @@
 //! compilers emit for parallel regions and for loops dispensed in chunks, under the names of GCC's
 //! libgomp and LLVM's libomp; each counts, may lower the number of threads, and calls the real one.
 //!
-//! | module | job |
+//! | folder | job |
 //! |---|---|
-//! | `libgomp_regions`, `libgomp_legacy`, `libgomp_loops`, `libgomp_cancel`, `libomp*`, `settings` | the exported functions |
-//! | `ompt_tool`, `ompt_reach`, `ompt_events`, `ompt_team`, `ompt_abi` | copies of libomp that call no exported function |
-//! | `region` | what happens at the start and the end of a parallel region |
-//! | `team` | how many threads a region may have: a pure decision |
-//! | `crew` | the threads of a region, as they know of each other |
-//! | `crew_place` | where that knowledge lies, so that it need not travel between caches |
-//! | `parking`, `loop_length` | threads without a CPU leave dispensed loops to the others, unless the loops are short |
+//! | `core` | what all features build on: the calling thread, the shared page, the runtimes, the team of a region |
+//! | `region` | what happens at the start and the end of a parallel region; how many threads it may have |
+//! | `gomp`, `kmpc` | the functions that gcc and clang emit calls of |
+//! | `ompt` | copies of libomp that call no exported function |
 //! | `virtual_team` | regions whose logical threads share as many OS threads as there are CPUs |
-//! | `pass_on` | functions that are answered in virtual teams and passed on elsewhere |
-//! | `adaptive_schedule` | loops whose chunks grow, dispensed by the shim |
-//! | `degree`, `spare`, `region_table` | small regions get fewer threads or carriers; what each region is known for |
-//! | `waits`, `tasks` | time spent at barriers, where it is no work |
-//! | `libgomp_spin`, `spin_counts` | libgomp's threads spin longer where nobody misses their CPUs |
-//! | `progress` | counting chunks and regions |
-//! | `attachment` | the page shared with the daemon: found, mapped, forked, given back |
-//! | `runtime`, `symbols`, `elf` | which real function a call is meant for |
-//! | `by_handle` | functions that the program looks up by a handle, past the shim |
-//! | `thread_state` | what the shim knows about the calling thread |
-//! | `environment` | the variables read, and what they say about waiting |
+//! | `waiting` | threads without a CPU leave dispensed loops to the others; how long waiting threads spin |
+//! | `degree` | small regions get fewer threads; what is known of each region |
 //!
 //! *Modes.* Under `fixed` (the default) teams are never changed. Under `follow` an outermost region
 //! of unspecified size gets as many threads as the program has CPUs, with the exceptions that `team`
@@ -67,44 +55,11 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("libmapper_omp supports x86_64 Linux only: its entry stubs are written in assembly");
 
-mod adaptive_schedule;
-mod attachment;
-mod by_handle;
-mod crew;
-mod crew_place;
+mod core;
 mod degree;
-mod elf;
-mod environment;
-mod libgomp_cancel;
-mod libgomp_legacy;
-mod libgomp_loops;
-mod libgomp_regions;
-mod libgomp_spin;
-mod libomp;
-mod libomp_barrier;
-mod libomp_dispatch;
-mod libomp_regions;
-mod libomp_static;
-mod loop_length;
-mod ompt_abi;
-mod ompt_events;
-mod ompt_reach;
-mod ompt_team;
-mod ompt_tool;
-mod parking;
-mod pass_on;
-mod patience;
-mod progress;
+mod gomp;
+mod kmpc;
+mod ompt;
 mod region;
-mod region_table;
-mod runtime;
-mod settings;
-mod shield;
-mod spare;
-mod spin_counts;
-mod symbols;
-mod tasks;
-mod team;
-mod thread_state;
 mod virtual_team;
-mod waits;
+mod waiting;

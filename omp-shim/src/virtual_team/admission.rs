@@ -7,7 +7,7 @@
 //! ([`kernel_state`]).
 //!
 //! *Approach.* What a module can call is in its relocations: it calls a function of the runtime only
-//! if it imports it, or looks it up ([`crate::by_handle`]). All loaded modules are looked through before the first region, and again after
+//! if it imports it, or looks it up ([`crate::core::by_handle`]). All loaded modules are looked through before the first region, and again after
 //! every `dlopen`. One that imports what is not served refuses virtual teams to the whole process,
 //! for good: the page says why.
 //!
@@ -25,8 +25,14 @@ use mapper_abi::TeamsOff;
 
 use super::storage::{self, Storage};
 use super::{kernel, kernel_state, preserved, thread_pointer};
-use crate::shield::shielded;
-use crate::{attachment, by_handle, elf, environment, region, runtime, thread_state};
+use crate::core::attachment;
+use crate::core::by_handle;
+use crate::core::elf;
+use crate::core::environment;
+use crate::core::runtime;
+use crate::core::shield::shielded;
+use crate::core::thread_state;
+use crate::region;
 
 /// What is known.
 static VERDICT: AtomicU32 = AtomicU32::new(UNKNOWN);
@@ -430,7 +436,7 @@ mod tests {
         let elsewhere = ["GOMP_alloc", "GOMP_free", "GOMP_warning", "GOMP_error"];
         for name in entry_points() {
             if of(&name).is_none() && !elsewhere.contains(&name.as_str()) {
-                let own = crate::symbols::Symbol::INTERPOSED.contains(&name.as_str());
+                let own = crate::core::symbols::Symbol::INTERPOSED.contains(&name.as_str());
                 assert!(own, "{name}");
             }
         }

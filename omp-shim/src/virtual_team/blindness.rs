@@ -21,7 +21,7 @@
 
 use core::ffi::CStr;
 
-use crate::elf::Trace;
+use crate::core::elf::Trace;
 
 /// Libraries that belong to the C library and to the compiler.
 const KNOWN: [&str; 10] = [

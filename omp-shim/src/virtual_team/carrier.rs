@@ -41,7 +41,7 @@ use super::member::{BARRIER, Member, State};
 use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Lock;
 use super::{kernel, liveness, team};
-use crate::thread_state::{self, LoopState};
+use crate::core::thread_state::{self, LoopState};
 
 /// A block of members and how far they are.
 #[repr(C, align(128))]

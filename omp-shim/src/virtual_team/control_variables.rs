@@ -7,7 +7,7 @@
 //! *Approach.* The pool's owner notes its settings when they may have changed; a member that holds older ones
 //! takes them over before it begins a region. What a member sets within a region is forgotten at its end, as OpenMP
 //! wants. Settings change by calls that the shim sees, unless the program has looked up the runtime's own functions
-//! ([`crate::by_handle`]). From then on what was noted is compared with what the runtime says, by the owner before
+//! ([`crate::core::by_handle`]). From then on what was noted is compared with what the runtime says, by the owner before
 //! and after each region and by every member when it begins.
 
 use core::ffi::{c_int, c_void};
@@ -15,11 +15,11 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering
 
 use super::member::Member;
 use super::team;
-use crate::by_handle;
-use crate::environment;
-use crate::runtime::Runtime;
-use crate::symbols::Symbol;
-use crate::thread_state::ThreadState;
+use crate::core::by_handle;
+use crate::core::environment;
+use crate::core::runtime::Runtime;
+use crate::core::symbols::Symbol;
+use crate::core::thread_state::ThreadState;
 
 /// Goes up when a thread outside regions changes a setting; never 0.
 static VERSION: AtomicU32 = AtomicU32::new(1);

@@ -36,8 +36,8 @@ pub(super) use signal::come_before;
 
 use super::thread_pointer::{self, ThreadPointer};
 use super::{errno, kernel, quiet_thread, team};
-use crate::elf;
-use crate::symbols::c_name;
+use crate::core::elf;
+use crate::core::symbols::c_name;
 
 /// The thread pointer of the calling OS thread itself, if it runs under another one.
 fn own_thread_pointer() -> Option<ThreadPointer> {

@@ -17,8 +17,8 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{carrier, storage};
-use crate::elf;
-use crate::thread_state::{self, ThreadState};
+use crate::core::elf;
+use crate::core::thread_state::{self, ThreadState};
 
 /// The C library's function, once looked up.
 static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());

@@ -19,10 +19,11 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use super::member::Member;
 use super::waiting::Lock;
 use super::{carrier, kernel};
-use crate::pass_on::{pass_on, runtime_of_caller};
-use crate::symbols::Symbol;
-use crate::thread_state::{self, ThreadState};
-use crate::{attachment, virtual_team};
+use crate::core::attachment;
+use crate::core::pass_on::{pass_on, runtime_of_caller};
+use crate::core::symbols::Symbol;
+use crate::core::thread_state::{self, ThreadState};
+use crate::virtual_team;
 
 /// A lock that a runtime has one of.
 pub(crate) struct RuntimesLock {

@@ -11,8 +11,8 @@ use super::share::{Loop, Schedule};
 use super::team;
 use super::unserved::refuse;
 use super::worksharing::{self, Bounds, Division, next_section};
-use crate::pass_on::{member_for, pass_on};
-use crate::symbols::Symbol;
+use crate::core::pass_on::{member_for, pass_on};
+use crate::core::symbols::Symbol;
 
 /// Values of the argument for the schedule, besides a bit for monotonic ones.
 const STATIC: c_long = 1;

@@ -44,7 +44,7 @@ use mapper_abi::TeamsOff;
 use super::carrier::{self, Outcome, Visits};
 use super::team::{self, MOST_MEMBERS};
 use super::{kernel, member::Member, quiet_thread};
-use crate::attachment;
+use crate::core::attachment;
 
 /// How often the watcher looks.
 const INTERVAL_NS: i64 = 5_000_000;
@@ -136,7 +136,7 @@ fn give_up_after_panic() {
 /// Watches, and again each time that `watch` panics, with virtual teams given up.
 fn watch_anew(mut watch: impl FnMut(), give_up: impl Fn()) {
     for _ in 0..WATCHES {
-        let watched = crate::shield::shielded(|| {
+        let watched = crate::core::shield::shielded(|| {
             watch();
             Some(())
         });

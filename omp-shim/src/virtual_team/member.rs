@@ -31,8 +31,8 @@ use super::share::Share;
 use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Mailbox;
 use super::{carrier, kernel, team};
-use crate::attachment;
-use crate::thread_state;
+use crate::core::attachment;
+use crate::core::thread_state;
 
 /// What a member is doing: one of the constants, or waiting at a barrier of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

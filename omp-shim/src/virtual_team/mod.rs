@@ -66,13 +66,13 @@ pub(crate) use team::{Region, after_fork_in_child, begin, count_parked, end, own
 pub(crate) use thread_names::look_up as look_up_thread_names;
 pub(crate) use unserved::refuse_lookup;
 
-use crate::attachment;
-use crate::by_handle;
-use crate::libgomp_regions::Body;
+use crate::core::attachment;
+use crate::core::by_handle;
+use crate::core::runtime::{Family, Runtime};
+use crate::core::symbols::Symbol;
+use crate::core::thread_state::ThreadState;
+use crate::gomp::regions::Body;
 use crate::region::{self, OpenRegion, Start};
-use crate::runtime::{Family, Runtime};
-use crate::symbols::Symbol;
-use crate::thread_state::ThreadState;
 use mapper_abi::TeamsOff;
 
 /// The user asked for virtual teams, and the page's daemon is there.
@@ -224,7 +224,7 @@ unsafe extern "C-unwind" fn run_nested(nested: *mut c_void) {
     // SAFETY: `nested` lies where the member that began the region keeps it until that has ended, and is
     // not written meanwhile.
     let Nested { body, outer } = unsafe { nested.cast::<Nested>().read() };
-    let thread = crate::thread_state::current();
+    let thread = crate::core::thread_state::current();
     let left = Left::now(thread, outer);
     // SAFETY: as the runtime would have called it.
     unsafe { (body.function)(body.data) };

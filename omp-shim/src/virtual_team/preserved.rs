@@ -18,8 +18,8 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::kernel::{self, SignalMask};
-use crate::elf;
-use crate::thread_state;
+use crate::core::elf;
+use crate::core::thread_state;
 
 /// What is to be kept: the sum of the constants.
 static WANTED: AtomicU32 = AtomicU32::new(0);

@@ -8,9 +8,9 @@
 use core::ffi::c_int;
 
 use super::{Member, carrier, is_within, kernel, team};
-use crate::pass_on::{is_for_team, member_for, pass_on};
-use crate::symbols::Symbol;
-use crate::thread_state::ThreadState;
+use crate::core::pass_on::{is_for_team, member_for, pass_on};
+use crate::core::symbols::Symbol;
+use crate::core::thread_state::ThreadState;
 
 /// Where the thread is, as the runtime does not know.
 #[derive(Clone, Copy)]
@@ -144,7 +144,7 @@ fortran_levels! {
 /// None needed.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn sched_yield() -> c_int {
-    if let Some(member) = crate::thread_state::current().member.get()
+    if let Some(member) = crate::core::thread_state::current().member.get()
         && carrier::give_way(member)
     {
         return 0;

@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use super::shared_memory::Memory;
 use super::team;
-use crate::adaptive_schedule::{self, SharedLoop, Span};
+use crate::core::adaptive_schedule::{self, SharedLoop, Span};
 
 /// How iterations are divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +35,7 @@ pub(crate) enum Schedule {
     Dynamic,
     /// Chunks that shrink with what is left.
     Guided,
-    /// Chunks that grow while they take little time ([`crate::adaptive_schedule`]).
+    /// Chunks that grow while they take little time ([`crate::core::adaptive_schedule`]).
     Adaptive,
 }
 

@@ -22,9 +22,12 @@ use super::member::Member;
 use super::team::MOST_MEMBERS;
 use super::thread_pointer::{self, ThreadPointer};
 use super::{blindness, kernel, quiet_thread};
-use crate::runtime::{self, Runtime};
-use crate::shield::shielded;
-use crate::{attachment, elf, environment, thread_state};
+use crate::core::attachment;
+use crate::core::elf;
+use crate::core::environment;
+use crate::core::runtime::{self, Runtime};
+use crate::core::shield::shielded;
+use crate::core::thread_state;
 
 /// Whose thread-local storage the members of a block use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

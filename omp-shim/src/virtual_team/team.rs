@@ -17,10 +17,10 @@ use super::storage::{self, Storage};
 use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::{self, Countdown, Expected, Rendezvous};
 use super::{Plan, carrier, control_variables, credentials, kernel, liveness, share};
-use crate::libgomp_regions::{Body, Outlined};
-use crate::runtime::Runtime;
-use crate::thread_state::{self, ThreadState};
-use crate::waits;
+use crate::core::runtime::Runtime;
+use crate::core::thread_state::{self, ThreadState};
+use crate::core::waits;
+use crate::gomp::regions::{Body, Outlined};
 
 /// Most members of a team.
 pub(super) const MOST_MEMBERS: u32 = 512;
@@ -193,7 +193,7 @@ fn make_members(size: u32) -> bool {
     if size > MOST_MEMBERS {
         return false;
     }
-    let made = crate::shield::shielded(|| {
+    let made = crate::core::shield::shielded(|| {
         if MEMBERS.load(Ordering::Relaxed).is_null() {
             // Memory that is not written takes none.
             let room = Box::leak(Box::<[Member]>::new_uninit_slice(MOST_MEMBERS as usize));

@@ -11,7 +11,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{errno, kernel};
-use crate::thread_state::{self, ThreadState};
+use crate::core::thread_state::{self, ThreadState};
 
 /// A thread pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

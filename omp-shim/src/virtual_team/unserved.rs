@@ -12,9 +12,9 @@
 use core::ffi::c_void;
 use std::io::Write as _;
 
-use crate::pass_on::{jump_on, member_for, real_of_caller};
-use crate::shield::shielded;
-use crate::symbols::Symbol;
+use crate::core::pass_on::{jump_on, member_for, real_of_caller};
+use crate::core::shield::shielded;
+use crate::core::symbols::Symbol;
 
 /// Ends the program: what it called is not served, and came within one and the same virtual region. To
 /// go on would be to get it wrong.

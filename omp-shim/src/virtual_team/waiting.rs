@@ -15,9 +15,10 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::kernel;
-use crate::libgomp_spin::{MOST_PATIENCE, MOST_TURNS};
-use crate::patience::Patience;
-use crate::{attachment, progress};
+use crate::core::attachment;
+use crate::core::patience::Patience;
+use crate::core::progress;
+use crate::waiting::libgomp_spin::{MOST_PATIENCE, MOST_TURNS};
 
 /// Turns of spinning before a thread goes to sleep.
 static SPIN_COUNT: AtomicU32 = AtomicU32::new(3_000);

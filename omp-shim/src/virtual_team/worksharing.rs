@@ -1,6 +1,6 @@
 //! Worksharing constructs as members of a virtual team meet them: loops, sections, `single`, barriers.
 //!
-//! Loops that libgomp dispenses in chunks are exported by `libgomp_loops`, which calls [`start`] and
+//! Loops that libgomp dispenses in chunks are exported by `gomp::loops`, which calls [`start`] and
 //! [`next`] for members; the rest is exported here.
 
 use core::ffi::{c_long, c_uint, c_ulonglong, c_void};
@@ -10,11 +10,11 @@ use super::control_variables;
 use super::member::Member;
 use super::share::{Chunk, Direction, Loop, Schedule};
 use super::{carrier, team};
-use crate::pass_on::{member_for, pass_on};
-use crate::progress;
-use crate::symbols::Symbol;
-use crate::thread_state::{self, ThreadState};
-use crate::waits;
+use crate::core::pass_on::{member_for, pass_on};
+use crate::core::progress;
+use crate::core::symbols::Symbol;
+use crate::core::thread_state::{self, ThreadState};
+use crate::core::waits;
 
 /// Values of `omp_sched_t`, as `omp_get_schedule` returns them.
 const STATIC: c_long = 1;
@@ -61,7 +61,7 @@ impl Division {
     }
 
     /// The same, in that runtime.
-    pub(crate) fn by(runtime: &crate::runtime::Runtime) -> Self {
+    pub(crate) fn by(runtime: &crate::core::runtime::Runtime) -> Self {
         let schedule = control_variables::run_schedule(runtime);
         let kind = c_long::from(schedule.kind) & 0xffff_ffff;
         Self::of_kind(kind, schedule.chunk.into())

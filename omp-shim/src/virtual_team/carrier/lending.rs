@@ -12,7 +12,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{Member, State};
-use crate::progress;
+use crate::core::progress;
 use crate::virtual_team::kernel;
 
 /// Stops that are no further apart are of threads of which one waited for the other. Much less than the patience

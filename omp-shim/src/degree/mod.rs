@@ -1,0 +1,226 @@
+//! How many threads a region is worth.
+//!
+//! *Problem.* A small region is done sooner by one thread than by eight that first have to be woken:
+//! 15 times sooner has been reported of libraries on small data. Neither program nor runtime looks.
+//!
+//! *Approach.* Where the number of OS threads is the shim's to choose (teams under `follow`, carriers of
+//! virtual teams), it times each region (by its outlined function). As long as its calls are short
+//! (`SMALL`) with as many as the allocation allows, it tries one thread and then, where the runtime changes sizes cheaply,
+//! half as many, half of that, and so on while it helps, for `WINDOW` calls each, and keeps the size
+//! with the least time, if that is a gain of `GAIN_PERCENT` over the full team both before and after. Now and then it tries again. (libgomp
+//! ends threads when a team is smaller than the one before, unless it is of one thread, and makes
+//! them anew for the next; so there it is all or one.)
+//!
+//! *What a smaller team costs that is slower.* A trial is the only way to find out, and no proof: one function
+//! may do large and small work in turn (the levels of a multigrid method), so that the means of two windows compare
+//! unlike things, and the data of a region that is tried with one thread at the same time as its neighbours lies in
+//! one cache, as it does not afterwards. So each call of a smaller team is compared with the full one's mean, in trials
+//! and in use, and a team that falls behind is given up after some calls, in use for longer each time; and trials may
+//! cost the process 1/400 of its time ([`loss`]). A region of which some calls are long keeps the full team.
+//!
+//! *Limits that come and go.* What is known holds for one number of threads that are allowed. Another
+//! number, be it a clause's or of an allocation that does not last, gets a full team that is not timed. All
+//! is found out anew only for a limit that has come so many times in succession (`LASTING`).
+//!
+//! *Threads that wait for one another by hand.* With a carrier for each of them they need no help; a trial
+//! of fewer stalls them until the net under virtual teams catches them. A region that was helped while it
+//! was timed keeps the full team for long.
+//!
+//! *What is left over.* CPUs that no region with a noticeable part of the time needs are reported to
+//! the daemon as spare.
+//!
+//! *Unit.* Ticks of the time stamp counter, some 0.3 to 1 ns each, compared only with one another and
+//! with generous limits.
+//!
+//! *Invariants.* A region that nothing is tried with costs a load, a store and a comparison. What is
+//! known of a region is guarded by a flag that nobody waits for: who finds it taken does without.
+
+mod loss;
+pub(crate) mod region_table;
+pub(crate) mod spare;
+mod trials;
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use loss::Budget;
+use trials::Trials;
+pub(crate) use trials::{Activity, Choice, Sizes};
+
+/// What trials may cost the process.
+static BUDGET: Budget = Budget::new();
+
+/// What is known of a region.
+pub(crate) struct Degree {
+    /// A [`Quiet`], in one word so that no number of calls is taken for that of another limit.
+    quiet: AtomicU64,
+    taken: AtomicBool,
+    trials: UnsafeCell<Trials>,
+}
+
+/// Calls with the full team that need no look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Quiet {
+    /// The limit for which that was found.
+    limit: u32,
+    calls: u32,
+}
+
+impl Quiet {
+    const fn pack(self) -> u64 {
+        (self.limit as u64) << 32 | self.calls as u64
+    }
+
+    const fn unpack(word: u64) -> Self {
+        Self {
+            limit: (word >> 32) as u32,
+            calls: word as u32,
+        }
+    }
+}
+
+// SAFETY: `trials` is accessed only by `Degree::with`, by one thread at a time.
+unsafe impl Sync for Degree {}
+
+impl fmt::Debug for Degree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Degree")
+            .field("quiet", &Quiet::unpack(self.quiet.load(Ordering::Relaxed)))
+            .finish_non_exhaustive()
+    }
+}
+
+impl Degree {
+    /// Nothing known.
+    pub(crate) const fn new() -> Self {
+        Self {
+            quiet: AtomicU64::new(0),
+            taken: AtomicBool::new(false),
+            trials: UnsafeCell::new(Trials::new()),
+        }
+    }
+
+    /// Whether the region runs with the full team of `limit` threads and nothing is to be tried now.
+    #[inline(always)]
+    pub(crate) fn is_at_rest(&self, limit: u32) -> bool {
+        let quiet = Quiet::unpack(self.quiet.load(Ordering::Relaxed));
+        if quiet.limit != limit || quiet.calls == 0 {
+            return false;
+        }
+        let calls = quiet.calls - 1;
+        let left = Quiet { limit, calls };
+        self.quiet.store(left.pack(), Ordering::Relaxed);
+        true
+    }
+
+    /// The team of the next call, when up to `limit` threads are allowed.
+    pub(crate) fn choose(&self, limit: u32, sizes: Sizes) -> Choice {
+        let full = Choice {
+            size: limit,
+            timed: false,
+        };
+        self.with(|trials| trials.choose(limit, sizes))
+            .unwrap_or(full)
+    }
+
+    /// A call with so many threads took from one time to the other.
+    pub(crate) fn learn(&self, size: u32, began: u64, ended: u64) {
+        let ticks = ended.saturating_sub(began);
+        let lost = self.with(|trials| trials.learn(size, ticks, BUDGET.left(ended)));
+        BUDGET.charge(lost.unwrap_or(0));
+    }
+
+    /// Threads of a call that was timed had to be helped, for they seemed to wait for one another.
+    pub(crate) fn settle(&self) {
+        self.with(Trials::settle);
+    }
+
+    /// What the region did since this was asked last.
+    pub(crate) fn activity(&self) -> Option<Activity> {
+        self.with(Trials::activity)
+    }
+
+    /// Has something be done with what is known, unless another thread is at it.
+    fn with<T>(&self, work: impl FnOnce(&mut Trials) -> T) -> Option<T> {
+        if self.taken.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: whoever set the flag is alone until it clears it.
+        let trials = unsafe { &mut *self.trials.get() };
+        trials.count_quiet(Quiet::unpack(self.quiet.load(Ordering::Relaxed)));
+        let result = work(trials);
+        self.quiet.store(trials.quiet().pack(), Ordering::Relaxed);
+        self.taken.store(false, Ordering::Release);
+        Some(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trials::{DOUBLINGS_FOR_HELP, MOST_DOUBLINGS, REST, SMALL, WARM_UP, WINDOW};
+    use super::*;
+
+    #[test]
+    fn limits_in_turn_end_with_one_that_is_judged_and_others_that_are_not_timed() {
+        let degree = Degree::new();
+        let mut timed_late = 0;
+        for call in 0..4 * REST {
+            for limit in [8, 2] {
+                if degree.is_at_rest(limit) {
+                    continue;
+                }
+                let choice = degree.choose(limit, Sizes::Any);
+                if choice.timed {
+                    degree.learn(choice.size, 0, 1000);
+                    timed_late += u32::from(call > REST / 2);
+                    assert_eq!(limit, 8);
+                }
+            }
+        }
+        // Two trials of four sizes, at most.
+        assert!(timed_late <= 8 * (WARM_UP + WINDOW), "{timed_late}");
+        assert!(degree.is_at_rest(8));
+    }
+
+    #[test]
+    fn a_region_whose_threads_had_to_be_helped_keeps_its_team_for_long() {
+        let degree = Degree::new();
+        for _ in 0..WARM_UP + WINDOW {
+            assert_eq!(degree.choose(4, Sizes::Any).size, 4);
+            degree.learn(4, 0, 1000);
+        }
+        assert_eq!(degree.choose(4, Sizes::Any).size, 1, "the trial of one");
+        degree.settle();
+        for _ in 0..REST << DOUBLINGS_FOR_HELP {
+            assert!(degree.is_at_rest(4));
+        }
+        degree.choose(4, Sizes::Any);
+        degree.settle();
+        let longer = REST << MOST_DOUBLINGS;
+        assert!((0..longer).all(|_| degree.is_at_rest(4)));
+    }
+
+    #[test]
+    fn a_region_at_rest_under_one_limit_is_looked_at_again_under_another() {
+        let degree = Degree::new();
+        degree.choose(1, Sizes::Any);
+        assert!(degree.is_at_rest(1));
+        assert!(!degree.is_at_rest(8));
+    }
+
+    #[test]
+    fn calls_at_rest_count_as_activity() {
+        let degree = Degree::new();
+        degree.choose(8, Sizes::Any);
+        degree.learn(8, 0, 2 * SMALL);
+        degree.learn(8, 0, 2 * SMALL);
+        degree.activity();
+        for _ in 0..10 {
+            assert!(degree.is_at_rest(8));
+        }
+        let activity = degree.activity().unwrap();
+        assert_eq!((activity.ticks, activity.needs), (20 * SMALL, None));
+        assert_eq!(degree.activity().unwrap().ticks, 0);
+    }
+}

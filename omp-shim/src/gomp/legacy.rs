@@ -1,0 +1,218 @@
+//! Parallel regions as gcc emitted them before 4.9: one call starts the other threads, then the caller
+//! runs its own share, then another call ends the region.
+//!
+//! *Problem.* What the end of a region needs has no frame to lie in, for the exported function has
+//! returned long before.
+//!
+//! *Approach.* It lies in an [`OpenLegacy`], allocated for each region: a list for each thread, the
+//! innermost region first. (These are the only regions that allocate.)
+//!
+//! *Combined loops* start the threads inside the loop and never say to any but the first what its
+//! increment is. In real teams, iterations are therefore counted in units of the loop variable by all
+//! threads but the first, and no thread is parked.
+
+use core::ffi::{c_long, c_uint, c_void};
+use core::ptr::NonNull;
+
+use crate::core::crew::Part;
+use crate::core::runtime::{self, Family, Runtime};
+use crate::core::symbols::Symbol;
+use crate::core::thread_state::{self, note_caller};
+use crate::core::waits;
+use crate::gomp::regions::{Body, Form, Outlined, real, runtime_of};
+use crate::region::{self, OpenRegion, Start};
+use crate::virtual_team::share::{Loop, Schedule};
+use crate::virtual_team::worksharing::Division;
+use crate::virtual_team::{self, OpenNested, Plan, Region};
+
+/// A region that has begun and not ended yet.
+pub(crate) struct OpenLegacy {
+    open: OpenRegion,
+    runtime: &'static Runtime,
+    team: Team,
+    /// What the thread was part of before.
+    part: Part,
+    /// The region around it.
+    around: Option<NonNull<OpenLegacy>>,
+}
+
+/// Who runs it.
+enum Team {
+    /// The runtime's threads.
+    Real,
+    /// The runtime's, within a virtual team.
+    Nested(OpenNested),
+    /// A virtual team.
+    Virtual(Plan),
+}
+
+/// Starts a region by `run`, which gets the size of the team to ask for and what to start it with; or
+/// by a virtual team, as `form` says.
+fn start_region(
+    start: &Start<'_>,
+    body: Body,
+    increment: i64,
+    form: impl FnOnce(&'static Runtime) -> Form,
+    run: impl FnOnce(c_uint, Body),
+) {
+    let Start {
+        thread,
+        runtime,
+        asked,
+        ..
+    } = *start;
+    // The threads of the pool go to work without a word.
+    waits::work_comes();
+    let mut started = region::begin(start);
+    let planned =
+        virtual_team::is_wanted().then(|| match OpenNested::within(thread, runtime, body) {
+            Some(nested) => Team::Nested(nested),
+            None => match virtual_team::plan(start, &mut started.open) {
+                Some(plan) => Team::Virtual(plan),
+                None => Team::Real,
+            },
+        });
+    let place: *mut OpenLegacy = Box::into_raw(Box::new(OpenLegacy {
+        open: started.open,
+        runtime,
+        team: planned.unwrap_or(Team::Real),
+        // Its loops are not to be taken for those of a region around it.
+        part: thread.take_part(),
+        around: thread.open_legacy.take(),
+    }));
+    // SAFETY: just made; `parallel_end` frees it. Until then it is only read.
+    let open = unsafe { &*place };
+    match &open.team {
+        Team::Real if !virtual_team::is_wanted() => run(started.num_threads, body),
+        Team::Real => run(asked, body),
+        Team::Nested(nested) => {
+            run(OpenNested::team(runtime, asked), nested.body());
+            nested.enter(thread);
+        }
+        Team::Virtual(plan) => {
+            let work = match form(runtime) {
+                Form::Within(work) => Some(work),
+                Form::Body | Form::Real => None,
+            };
+            let plan = *plan;
+            virtual_team::begin(thread, runtime, &Region { body, work, plan });
+        }
+    }
+    thread.open_legacy.set(NonNull::new(place));
+    thread.stride_less_one.set(increment.wrapping_sub(1));
+}
+
+macro_rules! legacy_regions {
+    ($($name:ident($($argument:ident: $type:ty),*) stride $increment:expr, $form:expr;)*) => {$(
+        /// Starts the other threads of a region by the real function of the same name, or a virtual
+        /// team; the caller then runs its own share and calls `GOMP_parallel_end`.
+        ///
+        /// # Safety
+        /// To be called as gcc does.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(
+            function: Outlined,
+            data: *mut c_void,
+            num_threads: c_uint,
+            $($argument: $type),*
+        ) {
+            let thread = thread_state::current();
+            let runtime = runtime_of(thread, function, Symbol::$name);
+            let run = real!(
+                runtime, Symbol::$name,
+                fn(Outlined, *mut c_void, c_uint $(, $type)*)
+            );
+            let start = Start {
+                thread,
+                runtime,
+                family: Family::Gomp,
+                function: function as usize,
+                asked: num_threads,
+            };
+            start_region(&start, Body { function, data }, $increment, $form, |team, body| {
+                // SAFETY: the arguments are the caller's, save for the size of the team, which the
+                // interface leaves to the runtime whenever it was changed, and for the function,
+                // which calls the caller's.
+                unsafe { run(body.function, body.data, team $(, $argument)*) }
+            });
+        }
+    )*};
+}
+
+legacy_regions! {
+    GOMP_parallel_start() stride 1_i64, |_| Form::Body;
+    GOMP_parallel_sections_start(count: c_uint) stride 1_i64,
+        |_| Form::Within(Loop::sections(count));
+    GOMP_parallel_loop_static_start(
+        start: c_long, end: c_long, increment: c_long, chunk: c_long
+    ) stride increment,
+        |_| Form::Within(Loop::signed(start, end, increment, Schedule::Static, chunk));
+    GOMP_parallel_loop_dynamic_start(
+        start: c_long, end: c_long, increment: c_long, chunk: c_long
+    ) stride increment,
+        |_| Form::Within(Loop::signed(start, end, increment, Schedule::Dynamic, chunk));
+    GOMP_parallel_loop_guided_start(
+        start: c_long, end: c_long, increment: c_long, chunk: c_long
+    ) stride increment,
+        |_| Form::Within(Loop::signed(start, end, increment, Schedule::Guided, chunk));
+    GOMP_parallel_loop_runtime_start(
+        start: c_long, end: c_long, increment: c_long
+    ) stride increment,
+        |runtime| {
+            let division = Division::by(runtime);
+            Form::Within(Loop::signed(
+                start, end, increment, division.schedule, division.chunk
+            ))
+        };
+}
+
+/// Ends a region that a legacy function started, by the real function of the same name.
+///
+/// # Safety
+/// To be called as gcc does.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn GOMP_parallel_end() {
+    core::arch::naked_asm!(note_caller!(), "jmp {end}", end = sym parallel_end)
+}
+
+/// Has the runtime end the region.
+fn end_real(runtime: &Runtime) {
+    let run = real!(runtime, Symbol::GOMP_parallel_end, fn());
+    // SAFETY: it takes nothing.
+    unsafe { run() };
+}
+
+unsafe extern "C-unwind" fn parallel_end() {
+    let thread = thread_state::current();
+    let address = thread.caller.get();
+    let caller = runtime::of_caller(thread, address);
+    // Some builds of libomp end their own regions by this function, too; those are not counted here.
+    let own = caller.filter(|runtime| runtime.calls_itself(address));
+    if let Some(runtime) = own {
+        return end_real(runtime);
+    }
+    let Some(open) = thread.open_legacy.take() else {
+        match caller.or_else(runtime::any) {
+            Some(runtime) => end_real(runtime),
+            None => runtime::missing(Symbol::GOMP_parallel_end),
+        }
+        return;
+    };
+    // SAFETY: `start_region` made it and put it there; it was taken out just now and is freed below.
+    let region = unsafe { open.as_ref() };
+    match &region.team {
+        Team::Real => end_real(region.runtime),
+        Team::Nested(nested) => {
+            end_real(region.runtime);
+            nested.leave(thread);
+        }
+        Team::Virtual(_) => virtual_team::end(thread),
+    }
+    thread.put_part(&region.part);
+    thread.open_legacy.set(region.around);
+    region::end(thread, &region.open);
+    // SAFETY: `start_region` made it by `Box::into_raw`. The region has ended, so that no other thread
+    // reads it, and `region` is not used any more.
+    drop(unsafe { Box::from_raw(open.as_ptr()) });
+}

@@ -1,0 +1,347 @@
+//! How large the teams of a copy of libomp are that is heard by OMPT.
+//!
+//! *Problem.* OMPT tells that a region begins, and has no say in its size. The size of a region without a
+//! `num_threads` clause is a setting of the thread, though, which libomp reads after it has told the tool. A copy
+//! that is a library of its own has its regions sized so: set when the region begins, put back when it has ended.
+//! Where libomp is linked into the code that calls it, teams keep their size.
+//!
+//! *What the program wants.* Calls of `omp_set_num_threads` are not seen, but their effect is: the setting is
+//! another one than the environment's, or than it was. A program that sets what was set before counts as one that
+//! did not; it gets what it would with `OMP_DYNAMIC=true`, which is what `--teams follow` asks of programs. Calls
+//! of `omp_set_dynamic`, by which a program refuses that, have no effect to be seen; so a module that could make
+//! one ends the sizing of the copy that it would reach. Either that was looked up by a handle counts as called
+//! ([`crate::core::by_handle`]).
+//!
+//! *Invariants.* The program never sees the lowered setting: each thread of the region puts its own copy of it
+//! back before the program's code runs, and the thread that began the region does when that has ended. Only a team
+//! of one differs: libomp runs it without a region of its own and tells of its end where the setting cannot be
+//! reached. So no team is made smaller than [`LEAST`]. Should libomp have made a team of one nevertheless (there is
+//! a limit of the program's), the setting stays as low as it is, no region is larger than it says, and teams are
+//! left alone from then on.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use mapper_abi::TeamsOff;
+
+use crate::core::attachment;
+use crate::core::by_handle;
+use crate::core::elf::{self, Module};
+use crate::core::environment;
+use crate::core::runtime;
+use crate::core::shield::shielded;
+use crate::ompt::abi::Data;
+use crate::region::team_size::{self, Request, Verdict};
+
+/// Threads of the smallest team that a region is given.
+const LEAST: u32 = 2;
+
+type Set = unsafe extern "C" fn(c_int);
+type Get = unsafe extern "C" fn() -> c_int;
+
+/// The setting of a copy.
+#[derive(Debug)]
+pub(crate) struct Sizing {
+    /// `omp_set_num_threads`; null where there is none.
+    set: AtomicPtr<c_void>,
+    /// `omp_get_max_threads`, likewise.
+    get: AtomicPtr<c_void>,
+    /// It could not be put back.
+    has_failed: AtomicBool,
+    /// Where the copy lies, and the shim.
+    places: AtomicPtr<Places>,
+    /// How many modules had been loaded when it was found that none calls `omp_set_dynamic`; `u64::MAX` where one
+    /// does.
+    modules_seen: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Places {
+    copy: Module,
+    shim: Module,
+}
+
+/// Functions by which a program insists on the sizes that it asks for.
+const INSISTING: [&CStr; 3] = [
+    c"omp_set_dynamic",
+    c"omp_set_dynamic_",
+    c"omp_set_dynamic_8_",
+];
+
+impl Places {
+    /// Whether one of the copy's users has a call that is, or once the linker has filled it in may be, the copy's.
+    fn is_reached_by(&self, name: &CStr) -> bool {
+        elf::calls_of_others(&self.copy, name)
+            .iter()
+            .filter(|call| call.caller.start != self.shim.start)
+            .any(|call| self.copy.contains(call.target) || call.caller.contains(call.target))
+    }
+}
+
+/// What a thread's teams are like without mapper, as its first region was seen to begin. It is kept in the
+/// runtime's word beside the thread, where 0 is a thread that has begun none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Usual {
+    size: u32,
+    /// The program had set it by then.
+    chosen: bool,
+}
+
+impl Usual {
+    const CHOSEN: u64 = 1 << 32;
+
+    const fn from_word(word: u64) -> Option<Self> {
+        match word {
+            0 => None,
+            word => Some(Self {
+                size: word as u32,
+                chosen: word & Self::CHOSEN != 0,
+            }),
+        }
+    }
+
+    const fn to_word(self) -> u64 {
+        self.size as u64 | if self.chosen { Self::CHOSEN } else { 0 }
+    }
+}
+
+/// A region that is about to begin.
+#[derive(Clone, Copy, Debug)]
+struct Beginning {
+    /// The size that the runtime means to give it.
+    requested: u32,
+    /// What the setting says: something else where a clause says more.
+    setting: u32,
+    /// `None` for the first of the thread.
+    usual: Option<Usual>,
+    /// What the allocation allows.
+    limit: u32,
+}
+
+impl Beginning {
+    /// `insists` says whether the program may refuse smaller teams than it asked for.
+    fn verdict(self, insists: impl Fn() -> bool) -> Verdict {
+        let usual = self.usual;
+        team_size::decide(Request {
+            asked: match self.requested == self.setting {
+                true => 0,
+                false => self.requested,
+            },
+            exact: || {
+                usual
+                    .is_some_and(|usual| usual.chosen || usual.size != self.setting)
+                    .then_some(TeamsOff::SetNumThreads)
+                    .or_else(|| insists().then_some(TeamsOff::SetDynamic))
+            },
+            first: usual.is_none(),
+            initial_max: self.setting,
+            limit: self.limit,
+        })
+    }
+}
+
+impl Sizing {
+    pub(crate) const fn new() -> Self {
+        Self {
+            set: AtomicPtr::new(null_mut()),
+            get: AtomicPtr::new(null_mut()),
+            has_failed: AtomicBool::new(false),
+            places: AtomicPtr::new(null_mut()),
+            modules_seen: AtomicU64::new(0),
+        }
+    }
+
+    /// Looks for the functions in the copy, if it is a library of its own.
+    pub(crate) fn look_up(&self, copy: &Module, shim: &Module) {
+        let places = Places {
+            copy: copy.clone(),
+            shim: shim.clone(),
+        };
+        if copy.path.is_empty() || !places.is_reached_by(c"__kmpc_fork_call") {
+            return;
+        }
+        self.places
+            .store(Box::into_raw(Box::new(places)), Ordering::Release);
+        // Of a list, the sizes within regions are the list's, and not what was set.
+        let is_list = environment::text(c"OMP_NUM_THREADS").is_some_and(|text| text.contains(','));
+        if !is_list {
+            let set = runtime::function_within(copy, c"omp_set_num_threads");
+            self.set.store(set, Ordering::Relaxed);
+        }
+        let get = runtime::function_within(copy, c"omp_get_max_threads");
+        self.get.store(get, Ordering::Relaxed);
+    }
+
+    fn functions(&self) -> Option<(Get, Set)> {
+        // SAFETY: functions of these names have these types; null becomes `None`.
+        let (get, set) = unsafe {
+            (
+                core::mem::transmute::<*mut c_void, Option<Get>>(self.get.load(Ordering::Relaxed)),
+                core::mem::transmute::<*mut c_void, Option<Set>>(self.set.load(Ordering::Relaxed)),
+            )
+        };
+        Some((get?, set?))
+    }
+
+    fn put(&self, size: u32) {
+        if let (Some((_, set)), Ok(size)) = (self.functions(), c_int::try_from(size)) {
+            // SAFETY: any thread of the runtime's may set its own size.
+            unsafe { set(size) };
+        }
+    }
+
+    /// Lowers the setting of the calling thread, which is about to begin an outermost region of `requested`
+    /// threads, as the allocation says. Returns what it was, to be put back.
+    pub(crate) fn lower(&self, thread_data: &Data, requested: u32) -> Option<u32> {
+        let usual = Usual::from_word(thread_data.load(Ordering::Relaxed));
+        let setting = self.functions().map(|(get, _)| {
+            // SAFETY: it takes nothing.
+            u32::try_from(unsafe { get() }).unwrap_or(0)
+        });
+        if usual.is_none() {
+            let size = setting.unwrap_or(requested).max(1);
+            let told = environment::default_team();
+            let chosen = told.is_some_and(|told| told != size);
+            thread_data.store(Usual { size, chosen }.to_word(), Ordering::Relaxed);
+            attachment::report_max_threads(size);
+        }
+        let limit = attachment::team_limit();
+        if limit >= requested || !attachment::teams_follow() {
+            return None;
+        }
+        if let Some(reason) = by_handle::exactness() {
+            attachment::report_teams_off(reason);
+            return None;
+        }
+        // A runtime that sizes teams itself may make one of one thread, behind which nothing can be put back.
+        let can_size =
+            !self.has_failed.load(Ordering::Relaxed) && !environment::asks_for_dynamic_teams();
+        let Some(setting) = setting.filter(|_| can_size) else {
+            attachment::report_teams_off(TeamsOff::Observed);
+            return None;
+        };
+        let beginning = Beginning {
+            requested,
+            setting,
+            usual,
+            limit,
+        };
+        match beginning.verdict(|| self.program_insists()) {
+            Verdict::Lower(size) if size.max(LEAST) < setting => {
+                self.put(size.max(LEAST));
+                Some(setting)
+            }
+            Verdict::Untouched(Some(reason)) => {
+                attachment::report_teams_off(reason);
+                None
+            }
+            Verdict::Lower(_) | Verdict::Full | Verdict::Untouched(None) => None,
+        }
+    }
+
+    /// Puts the setting of the calling thread back.
+    pub(crate) fn put_back(&self, setting: u32) {
+        self.put(setting);
+    }
+
+    /// Whether the program may refuse teams that are smaller than it asked for.
+    fn program_insists(&self) -> bool {
+        let seen = self.modules_seen.load(Ordering::Relaxed);
+        if seen == u64::MAX {
+            return true;
+        }
+        // Before the look: what is added during it is looked at once more.
+        let modules = elf::modules_added();
+        if seen == modules {
+            return false;
+        }
+        let places = self.places.load(Ordering::Acquire);
+        // SAFETY: only a leaked box is stored there.
+        let places = unsafe { places.as_ref() };
+        let insists = places.and_then(|places| {
+            shielded(|| Some(INSISTING.iter().any(|name| places.is_reached_by(name))))
+        });
+        let insists = insists.unwrap_or(true);
+        let seen = if insists { u64::MAX } else { modules };
+        self.modules_seen.store(seen, Ordering::Relaxed);
+        insists
+    }
+
+    /// The setting was lowered and cannot be put back.
+    pub(crate) fn fail(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
+        attachment::report_teams_off(TeamsOff::Observed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Beginning = Beginning {
+        requested: 8,
+        setting: 8,
+        usual: Some(Usual {
+            size: 8,
+            chosen: false,
+        }),
+        limit: 3,
+    };
+
+    #[test]
+    fn what_is_known_of_a_thread_fits_into_its_word() {
+        for chosen in [false, true] {
+            let usual = Usual { size: 8, chosen };
+            assert_eq!(Usual::from_word(usual.to_word()), Some(usual));
+        }
+        assert_eq!(Usual::from_word(0), None);
+    }
+
+    #[test]
+    fn a_region_of_the_usual_size_follows_but_for_the_first() {
+        assert_eq!(SECOND.verdict(|| false), Verdict::Lower(3));
+        let first = Beginning {
+            usual: None,
+            ..SECOND
+        };
+        assert_eq!(first.verdict(|| false), Verdict::Full);
+    }
+
+    #[test]
+    fn a_program_that_may_insist_has_exact_teams() {
+        let exact = Verdict::Untouched(Some(TeamsOff::SetDynamic));
+        assert_eq!(SECOND.verdict(|| true), exact);
+    }
+
+    #[test]
+    fn a_size_beside_the_setting_comes_from_a_clause() {
+        let clause = Beginning {
+            requested: 5,
+            ..SECOND
+        };
+        assert_eq!(
+            clause.verdict(|| false),
+            Verdict::Untouched(Some(TeamsOff::Clause))
+        );
+    }
+
+    #[test]
+    fn a_setting_that_changed_or_was_not_the_environments_is_the_programs() {
+        let exact = Verdict::Untouched(Some(TeamsOff::SetNumThreads));
+        let changed = Beginning {
+            requested: 6,
+            setting: 6,
+            ..SECOND
+        };
+        assert_eq!(changed.verdict(|| false), exact);
+        let chosen = Beginning {
+            usual: Some(Usual {
+                size: 8,
+                chosen: true,
+            }),
+            ..SECOND
+        };
+        assert_eq!(chosen.verdict(|| false), exact);
+    }
+}

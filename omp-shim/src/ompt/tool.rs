@@ -1,0 +1,238 @@
+//! The shim as an OMPT tool: for the copies of libomp that it cannot come before.
+//!
+//! *Problem.* Code that libomp was linked into statically, and libraries loaded with `RTLD_DEEPBIND`, call their
+//! own runtime, and nothing that is exported under the runtime's names is reached. libomp, however, looks for a
+//! tool when it starts: for a function `ompt_start_tool` where its scope leads, then in the libraries that
+//! `OMP_TOOL_LIBRARIES` names, where the launcher puts the shim.
+//!
+//! *Approach.* The shim answers only to copies that are hidden from it ([`crate::ompt::reach`]) in programs that
+//! have a page; to all others it says that there is no tool, and they run as without one. What a copy that is
+//! taken tells then goes where the exported functions count ([`crate::ompt::events`]).
+//!
+//! *Other tools.* There can be one for each copy, and the user's own goes first: one that comes after the shim in
+//! the scope is asked before anything else, and where `OMP_TOOL_LIBRARIES` names others the shim declines.
+//! `OMP_TOOL=disabled` keeps libomp from looking at all.
+//!
+//! *Invariants.* Callbacks of OMPT do not say which copy they come from; so each copy has callbacks of its own,
+//! and there is room for [`ROOM`] in the life of a process. No panic leaves the exported function.
+
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use crate::core::attachment;
+use crate::core::elf::{self, Module};
+use crate::core::environment;
+use crate::core::runtime;
+use crate::core::shield::shielded;
+use crate::ompt::abi::{
+    AnyFunction, Data, Event, GetParallelInfo, GetTaskInfo, GetThreadData, Lookup, SET_IMPOSSIBLE,
+    SetCallback, StartResult, StartTool,
+};
+use crate::ompt::events;
+use crate::ompt::reach::{self, Reach};
+use crate::ompt::team::Sizing;
+
+/// Most copies that are heard in one process.
+pub(crate) const ROOM: usize = 4;
+
+/// A copy of libomp that is heard by OMPT.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    get_thread_data: AtomicPtr<c_void>,
+    get_parallel_info: AtomicPtr<c_void>,
+    get_task_info: AtomicPtr<c_void>,
+    /// Whether and how its teams get other sizes.
+    pub(crate) sizing: Sizing,
+}
+
+impl Copy {
+    const fn new() -> Self {
+        Self {
+            get_thread_data: AtomicPtr::new(null_mut()),
+            get_parallel_info: AtomicPtr::new(null_mut()),
+            get_task_info: AtomicPtr::new(null_mut()),
+            sizing: Sizing::new(),
+        }
+    }
+
+    /// The tool's word beside the calling thread.
+    pub(crate) fn thread_data(&self) -> Option<&'static Data> {
+        let function = self.get_thread_data.load(Ordering::Relaxed);
+        // SAFETY: a function of that name has this type; null becomes `None`.
+        let get = unsafe { core::mem::transmute::<AnyFunction, Option<GetThreadData>>(function) }?;
+        // SAFETY: it takes nothing, and the word it leads to, which only the calling thread uses, stays as long
+        // as the thread.
+        unsafe { get().as_ref() }
+    }
+
+    /// Whether the calling thread, which is about to begin a region, is in none.
+    pub(crate) fn is_outside_regions(&self) -> bool {
+        let function = self.get_parallel_info.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        let get = unsafe { core::mem::transmute::<AnyFunction, Option<GetParallelInfo>>(function) };
+        // Level 0 is the team that the thread is in, which outside all regions is its own; there is another one
+        // around it only within a region.
+        // SAFETY: nothing is asked for but whether there is one.
+        get.is_some_and(|get| unsafe { get(1, null_mut(), null_mut()) } == 0)
+    }
+
+    /// The number of the calling thread in its team.
+    pub(crate) fn thread_num(&self) -> u32 {
+        let function = self.get_task_info.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        let get = unsafe { core::mem::transmute::<AnyFunction, Option<GetTaskInfo>>(function) };
+        let mut number = 0;
+        let nothing = null_mut();
+        if let Some(get) = get {
+            // SAFETY: `number` is a place for the answer; the others are not asked for.
+            unsafe { get(0, null_mut(), nothing, null_mut(), nothing, &raw mut number) };
+        }
+        u32::try_from(number).unwrap_or(0)
+    }
+}
+
+static COPIES: [Copy; ROOM] = [const { Copy::new() }; ROOM];
+/// How many of them are taken.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+static RESULTS: [StartResult; ROOM] = [result::<0>(), result::<1>(), result::<2>(), result::<3>()];
+
+/// The copy with that number.
+#[inline(always)]
+pub(crate) fn copy<const N: usize>() -> &'static Copy {
+    const {
+        assert!(N < ROOM);
+    }
+    #[expect(clippy::indexing_slicing, reason = "N is within, by the assertion")]
+    &COPIES[N]
+}
+
+const fn result<const N: usize>() -> StartResult {
+    StartResult {
+        initialize: initialize::<N>,
+        finalize,
+        data: Data::new(0),
+    }
+}
+
+/// Takes note of who asks, and answers whether the shim is a tool for it.
+///
+/// # Safety
+/// To be called as libomp does.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn ompt_start_tool(
+    version: c_uint,
+    runtime: *const c_char,
+) -> *const StartResult {
+    core::arch::naked_asm!(
+        "mov rdx, qword ptr [rsp]",
+        "jmp {answer}",
+        answer = sym answer,
+    )
+}
+
+unsafe extern "C" fn answer(
+    version: c_uint,
+    runtime: *const c_char,
+    caller: usize,
+) -> *const StartResult {
+    shielded(|| {
+        // SAFETY: the handle is a special one, the name a C string.
+        let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"ompt_start_tool".as_ptr()) };
+        // SAFETY: a function of that name has this type; null becomes `None`.
+        let next = unsafe { core::mem::transmute::<AnyFunction, Option<StartTool>>(next) };
+        if let Some(next) = next {
+            // SAFETY: the arguments are the caller's.
+            let users = unsafe { next(version, runtime) };
+            if !users.is_null() {
+                return Some(users);
+            }
+        }
+        take(caller).map(core::ptr::from_ref)
+    })
+    .unwrap_or(null())
+}
+
+/// Takes the copy of libomp that has code at `caller`, if the shim can hear it in no other way.
+fn take(caller: usize) -> Option<&'static StartResult> {
+    let shim = elf::module_containing(take as *const () as usize)?;
+    let copy = elf::module_containing(caller)?;
+    if reach::of(&copy, &shim) == Reach::Interposed || names_others(&shim) {
+        return None;
+    }
+    attachment::settle();
+    if attachment::is_inert() {
+        return None;
+    }
+    let number = TAKEN
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+            (taken < ROOM).then_some(taken + 1)
+        })
+        .ok()?;
+    // It may be here as a tool only; what it registers with the C library must not go away with the copy.
+    runtime::keep_loaded(&shim);
+    events::note_own_place(&shim);
+    COPIES.get(number)?.sizing.look_up(&copy, &shim);
+    RESULTS.get(number)
+}
+
+/// Whether the user asks for tools of his own.
+fn names_others(shim: &Module) -> bool {
+    let Some(list) = environment::variable(c"OMP_TOOL_LIBRARIES") else {
+        return false;
+    };
+    let file_name = |path: &[u8]| {
+        Path::new(std::ffi::OsStr::from_bytes(path))
+            .file_name()
+            .map(ToOwned::to_owned)
+    };
+    let own = file_name(shim.path.to_bytes());
+    list.as_bytes()
+        .split(|byte| *byte == b':')
+        .any(|entry| !entry.is_empty() && file_name(entry) != own)
+}
+
+unsafe extern "C" fn initialize<const N: usize>(
+    lookup: Lookup,
+    _device: c_int,
+    _data: *mut Data,
+) -> c_int {
+    let function = |name: &CStr| {
+        // SAFETY: the runtime gave the function for such names.
+        unsafe { lookup(name.as_ptr()) }
+    };
+    let set_callback = function(c"ompt_set_callback");
+    // SAFETY: a function of that name has this type; null becomes `None`.
+    let set_callback =
+        unsafe { core::mem::transmute::<AnyFunction, Option<SetCallback>>(set_callback) };
+    let Some(set_callback) = set_callback else {
+        return 0;
+    };
+    let copy = copy::<N>();
+    copy.get_thread_data
+        .store(function(c"ompt_get_thread_data"), Ordering::Relaxed);
+    copy.get_parallel_info
+        .store(function(c"ompt_get_parallel_info"), Ordering::Relaxed);
+    copy.get_task_info
+        .store(function(c"ompt_get_task_info"), Ordering::Relaxed);
+    let told = |(event, callback): (Event, AnyFunction)| {
+        // SAFETY: the callback is the one for this event.
+        unsafe { set_callback(event as c_int, callback) > SET_IMPOSSIBLE }
+    };
+    let callbacks = events::callbacks::<N>();
+    // Regions must be told, the rest where the runtime can.
+    let regions = callbacks
+        .regions
+        .into_iter()
+        .filter(|each| told(*each))
+        .count();
+    for each in callbacks.others {
+        told(each);
+    }
+    c_int::from(regions == callbacks.regions.len())
+}
+
+unsafe extern "C" fn finalize(_data: *mut Data) {}

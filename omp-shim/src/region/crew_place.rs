@@ -1,0 +1,356 @@
+//! Where the crew of a region lies while the region runs.
+//!
+//! *Problem.* Every thread of a team reads the crew. Were it written anew for each region, the cache
+//! line it is in would have to travel to all other cores and back each time, which makes an empty
+//! region of two threads a sixth longer.
+//!
+//! *Approach.* A thread that begins regions keeps a few crews in its thread-local storage, chosen by
+//! the outlined function. A region that begins like the one before it writes nothing, and the line stays
+//! where it is, in all caches. Where the kept crew is in use the region's crew lies in the frame of the
+//! exported function.
+//!
+//! What the table of regions says is kept beside the crew, on a line of its own, for the same reason.
+//!
+//! *Invariants.* A kept crew belongs to one region at a time, which it says itself. (Being outside all regions would not say it: a thread that waits for the others at the end of
+//! a region may carry out a task in which there is another region.) All-zero bytes are a kept crew that
+//! was never written; an outlined function is not at address zero.
+
+use core::cell::Cell;
+use core::ffi::c_void;
+use core::mem::{MaybeUninit, align_of, offset_of, size_of};
+use core::ptr::null;
+
+use crate::core::crew::Crew;
+use crate::degree::region_table;
+
+/// Crews that a thread keeps; a power of two.
+const KEPT: usize = 4;
+/// Bytes for each: a line for the crew, which all threads read, and one for what this thread alone reads
+/// and writes. Some processors fetch lines in pairs, but only where the neighbour is not held already: a
+/// pair of lines for each of the two made regions of two threads no shorter (`cargo bench`, interleaved).
+const KEPT_BYTES: usize = 128;
+
+const _: () = {
+    assert!(size_of::<Crew>() <= 64 && offset_of!(Kept, crew) == 0);
+    assert!(size_of::<Kept>() <= KEPT_BYTES && KEPT_BYTES.is_multiple_of(align_of::<Kept>()));
+};
+
+// Aligned to no more than a line: where libomp loads the shim as a tool, the loader has no place for more.
+core::arch::global_asm!(
+    ".pushsection .tbss.mapper_omp_crews,\"awT\",@nobits",
+    ".balign 64",
+    ".globl mapper_omp_crews",
+    ".hidden mapper_omp_crews",
+    ".type mapper_omp_crews,@object",
+    ".size mapper_omp_crews,{bytes}",
+    "mapper_omp_crews: .zero {bytes}",
+    ".popsection",
+    bytes = const KEPT * KEPT_BYTES,
+);
+
+/// What a thread keeps of regions of one outlined function.
+#[repr(C, align(64))]
+struct Kept {
+    crew: Crew,
+    /// A region uses it. From here on the line is the thread's own, unlike that of the crew.
+    in_use: Cell<bool>,
+    /// The function's entry, if it has one.
+    region: Cell<Option<&'static region_table::Entry>>,
+    /// The identity that is there, or the bare address.
+    identity: Cell<u64>,
+}
+
+/// A region whose crew the thread keeps, as the table of regions knows it.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    /// Its entry, if it has one.
+    pub(crate) region: Option<&'static region_table::Entry>,
+    /// Its identity.
+    pub(crate) identity: u64,
+}
+
+impl Known {
+    /// From the table.
+    #[inline(always)]
+    fn look_up(function: usize) -> Self {
+        let region = region_table::find(function);
+        let identity = region.map_or(function as u64, region_table::Entry::identity);
+        Self { region, identity }
+    }
+
+    /// From what the thread keeps, or from the table.
+    #[inline(always)]
+    pub(crate) fn of(function: usize) -> Self {
+        let kept = kept_for(function);
+        // SAFETY: it is in this thread's storage, zeroed or written by `keep`. This thread alone writes
+        // the function, which no region that uses the crew changes.
+        unsafe {
+            if Crew::holds(&raw const (*kept).crew, function) {
+                return (*kept).known();
+            }
+        }
+        Self::look_up(function)
+    }
+}
+
+impl Kept {
+    #[inline(always)]
+    fn known(&self) -> Known {
+        Known {
+            region: self.region.get(),
+            identity: self.identity.get(),
+        }
+    }
+}
+
+/// The place of the calling thread's kept crew for regions of that outlined function, by Fibonacci
+/// hashing.
+#[inline(always)]
+fn kept_for(function: usize) -> *mut Kept {
+    let hash = (function as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let number = hash as usize >> (64 - KEPT.ilog2());
+    let crews: *mut u8;
+    // SAFETY: reads the thread pointer (which the ABI keeps at fs:0) and a constant offset; changes
+    // nothing but the register and the flags.
+    unsafe {
+        core::arch::asm!(
+            "mov {0}, qword ptr [rip + mapper_omp_crews@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) crews,
+            options(nostack, readonly),
+        );
+    }
+    crews.wrapping_add(number * KEPT_BYTES).cast()
+}
+
+/// A kept crew that nobody uses, ready for a region as it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Ready(&'static Kept);
+
+impl Ready {
+    /// The one for the region of that crew, if there is one.
+    #[inline(always)]
+    pub(crate) fn like(crew: &Crew) -> Option<Self> {
+        let kept = kept_for(crew.function());
+        // SAFETY: it is in this thread's storage, zeroed or written by `keep`. Other threads read the
+        // crew at most, and nobody does unless it is in use.
+        unsafe {
+            let is_free = !(*kept).in_use.get();
+            let is_ready = is_free && Crew::is_ready(&raw const (*kept).crew, crew);
+            is_ready.then(|| Self(&*kept))
+        }
+    }
+
+    /// What the table says of the region.
+    #[inline(always)]
+    pub(crate) fn known(self) -> Known {
+        self.0.known()
+    }
+}
+
+/// A kept crew that nobody uses, of regions that differ in their data at most.
+pub(crate) struct Similar(*mut Kept);
+
+impl Similar {
+    /// The one for the region of that crew, if there is one.
+    #[inline(always)]
+    pub(crate) fn to(crew: &Crew) -> Option<Self> {
+        let kept = kept_for(crew.function());
+        // SAFETY: as for `Ready::like`.
+        unsafe {
+            let is_free = !(*kept).in_use.get();
+            let is_similar = is_free && Crew::is_similar(&raw const (*kept).crew, crew);
+            is_similar.then_some(Self(kept))
+        }
+    }
+
+    /// What the table says of the region.
+    #[inline(always)]
+    pub(crate) fn known(&self) -> Known {
+        // SAFETY: it is in this thread's storage, written by `keep`, and no region uses it.
+        unsafe { (*self.0).known() }
+    }
+
+    /// Has it be the crew of a region with that data, until [`release`](Self::release).
+    #[inline(always)]
+    pub(crate) fn occupy(&mut self, data: *mut c_void) -> *const Crew {
+        // SAFETY: it is in this thread's storage, written by `keep`. No region uses it, so that nobody else reads
+        // it and nobody has a reference to it.
+        unsafe {
+            (*self.0).crew.take_data(data);
+            (*self.0).in_use.set(true);
+            &raw const (*self.0).crew
+        }
+    }
+
+    /// The region is over.
+    #[inline(always)]
+    pub(crate) fn release(self) {
+        // SAFETY: it is in this thread's storage; this cell is the thread's own.
+        unsafe { (*self.0).in_use.set(false) };
+    }
+}
+
+/// The crew of a region, or where it is kept; lies in the frame of the exported function.
+#[repr(C, align(16))]
+pub(crate) struct Place {
+    /// The crew: one of the kept ones, or the one below; null while there is none.
+    crew: *const Crew,
+    here: MaybeUninit<Crew>,
+}
+
+impl Place {
+    /// Where the address of the crew lies in it.
+    pub(crate) const CREW_OFFSET: usize = offset_of!(Self, crew);
+
+    /// Nothing yet.
+    #[inline(always)]
+    pub(crate) const fn empty() -> Self {
+        Self {
+            crew: null(),
+            here: MaybeUninit::uninit(),
+        }
+    }
+
+    /// Puts the crew of a region here, which must stay where it is until [`clear`](Self::clear).
+    #[inline(always)]
+    pub(crate) fn put(&mut self, crew: Crew) -> *const Crew {
+        self.crew = self.here.write(crew);
+        self.crew
+    }
+
+    /// Has the crew of a region be the thread's kept one, written only as far as it differs, or puts it
+    /// here where that is not possible.
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, crew: Crew) -> *const Crew {
+        let kept = kept_for(crew.function());
+        // SAFETY: it is in this thread's storage, zeroed or written here. While it is not in use nobody
+        // else reads the crew.
+        unsafe {
+            if (*kept).in_use.get() || crew.hall.is_some() {
+                return self.put(crew);
+            }
+            if Crew::holds(&raw const (*kept).crew, crew.function()) {
+                (*kept).crew.rewrite(crew);
+            } else {
+                let Known { region, identity } = Known::look_up(crew.function());
+                if region.is_some_and(|region| !region.is_identified()) {
+                    // Another thread is at it.
+                    return self.put(crew);
+                }
+                kept.write(Kept {
+                    crew,
+                    in_use: Cell::new(false),
+                    region: Cell::new(region),
+                    identity: Cell::new(identity),
+                });
+            }
+            Self::resume_in(self, Ready(&*kept));
+        }
+        self.crew
+    }
+
+    /// Makes `there` a place whose crew is a kept one as it is.
+    ///
+    /// # Safety
+    /// `there` is room for a place.
+    #[inline(always)]
+    pub(crate) unsafe fn resume_in(there: *mut Self, Ready(kept): Ready) {
+        kept.in_use.set(true);
+        // The whole of what is kept, not the crew alone: `clear` goes back from one to the other.
+        let crew: *const Crew = (&raw const *kept).cast();
+        // SAFETY: the caller vouches for it; the other field may have any value.
+        unsafe { (&raw mut (*there).crew).write(crew) };
+    }
+
+    /// The region is over.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        let crew = core::mem::replace(&mut self.crew, null());
+        if crew.is_null() {
+            return;
+        }
+        // SAFETY: the crew is the one that `put` has written below, and all threads have left it; or it
+        // is the first field of one that is kept in this thread's storage.
+        unsafe {
+            if core::ptr::eq(crew, self.here.as_ptr()) {
+                self.here.assume_init_drop();
+            } else {
+                (*crew.cast::<Kept>()).in_use.set(false);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::crew::Beginning;
+    use crate::core::runtime::{Family, Runtime};
+    use core::ffi::c_void;
+    use core::ptr::without_provenance_mut;
+
+    fn crew(function: usize, data: usize) -> Crew {
+        let data: *mut c_void = without_provenance_mut(data);
+        let body = Beginning::Body;
+        Crew::new(function, data, Runtime::nowhere(), Family::Gomp, body)
+    }
+
+    #[test]
+    fn a_region_like_the_last_one_finds_its_crew_as_it_was() {
+        let mut place = Place::empty();
+        assert!(Ready::like(&crew(0x1230, 1)).is_none());
+        let first = place.keep(crew(0x1230, 1));
+        assert!(Ready::like(&crew(0x1230, 1)).is_none(), "it is in use");
+        // SAFETY: it is in this thread's storage and has been written.
+        unsafe { (*first).exhaust(7) };
+        place.clear();
+        assert!(
+            Ready::like(&crew(0x1230, 1)).is_none(),
+            "loops are counted anew"
+        );
+        let second = place.keep(crew(0x1230, 2));
+        assert_eq!(first, second);
+        // SAFETY: likewise.
+        let found = unsafe { &*second };
+        assert!(!found.is_exhausted(1));
+        assert!(found.is_like(&crew(0x1230, 2)) && !found.is_like(&crew(0x1230, 1)));
+        place.clear();
+        assert!(Ready::like(&crew(0x1230, 2)).is_some());
+        assert!(Ready::like(&crew(0x1230, 1)).is_none());
+    }
+
+    #[test]
+    fn a_region_within_another_has_a_crew_of_its_own() {
+        let (mut outer, mut inner) = (Place::empty(), Place::empty());
+        let first = outer.keep(crew(0x4560, 1));
+        let second = inner.keep(crew(0x4560, 2));
+        assert_ne!(first, second);
+        // SAFETY: both have been written and not been cleared.
+        unsafe {
+            assert!((*first).is_like(&crew(0x4560, 1)));
+            assert!((*second).is_like(&crew(0x4560, 2)));
+        }
+        inner.clear();
+        assert!(Ready::like(&crew(0x4560, 1)).is_none());
+        outer.clear();
+        assert!(Ready::like(&crew(0x4560, 1)).is_some());
+    }
+
+    #[test]
+    fn a_kept_crew_becomes_that_of_another_function_with_the_same_place() {
+        for function in (0x1000..0x1400).step_by(0x10) {
+            let mut place = Place::empty();
+            let kept = place.keep(crew(function, 3));
+            // SAFETY: it has been written.
+            assert!(unsafe { (*kept).is_like(&crew(function, 3)) });
+            place.clear();
+            let ready = Ready::like(&crew(function, 3)).unwrap();
+            for known in [ready.known(), Known::of(function)] {
+                let region = region_table::find(function).unwrap();
+                assert!(core::ptr::eq(known.region.unwrap(), region));
+                assert_eq!(known.identity, region.identity());
+            }
+        }
+    }
+}

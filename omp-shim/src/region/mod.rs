@@ -1,0 +1,407 @@
+//! What happens at the start and at the end of a parallel region, whatever the runtime.
+//!
+//! *Invariants.* `begin` and `end` run on the thread that meets the construct. Between them the real
+//! runtime runs the region; everything `end` needs lies in the [`OpenRegion`] that `begin` returned,
+//! on the stack of the exported function.
+//!
+//! *The routine path.* Nearly all regions are begun by a thread that has begun others, outside any
+//! dispensed loop, with no size of their own, and under an allocation that suffices for the full team
+//! and has not changed. For these, [`begin_routine`] and [`end_routine`] do all there is to do: name
+//! the region and count it. Without a page all regions outside loops are routine, and there is nothing to
+//! do at all.
+
+pub(crate) mod crew_place;
+mod settings;
+pub(crate) mod team_size;
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use mapper_abi::layout::ThreadSlot;
+use mapper_abi::{SlotClaim, SlotSharing, TeamsOff};
+
+use crate::core::attachment;
+use crate::core::by_handle;
+use crate::core::progress;
+use crate::core::runtime::{Family, Runtime};
+use crate::core::thread_state::{LoopState, ThreadState};
+use crate::core::waits;
+use crate::degree::Sizes;
+use crate::degree::region_table;
+use crate::degree::spare;
+use crate::region::crew_place::Known;
+use crate::virtual_team::{self, Preemptions};
+use team_size::{Request, Verdict};
+
+/// The program called `omp_set_dynamic(0)`, in whichever thread.
+static DYNAMIC_IS_OFF: AtomicBool = AtomicBool::new(false);
+
+/// What the end of a region needs to know.
+#[repr(C)]
+pub(crate) struct OpenRegion {
+    outer_loop: LoopState,
+    timing: Option<Timing>,
+}
+
+/// A region that is being timed.
+#[derive(Clone, Copy)]
+struct Timing {
+    region: &'static region_table::Entry,
+    size: u32,
+    limit: u32,
+    began: u64,
+    preemptions: Preemptions,
+}
+
+/// A region that is about to start.
+pub(crate) struct Start<'a> {
+    /// The thread that meets it.
+    pub(crate) thread: &'a ThreadState,
+    /// Where it will run.
+    pub(crate) runtime: &'static Runtime,
+    /// Which functions of that runtime the region uses.
+    pub(crate) family: Family,
+    /// The outlined function.
+    pub(crate) function: usize,
+    /// `num_threads` as the compiler passes it.
+    pub(crate) asked: u32,
+}
+
+/// A region that may start.
+pub(crate) struct Started {
+    /// `num_threads` to pass on.
+    pub(crate) num_threads: u32,
+    /// For [`end`].
+    pub(crate) open: OpenRegion,
+}
+
+/// A region on the routine path.
+#[derive(Clone, Copy)]
+pub(crate) enum Routine {
+    /// It is counted in the thread's own slot.
+    Counted(&'static ThreadSlot),
+    /// Nobody counts, for there is no page.
+    Uncounted,
+}
+
+/// Begins a region on the routine path, where it applies.
+#[inline(always)]
+pub(crate) fn begin_routine(
+    thread: &ThreadState,
+    runtime: &Runtime,
+    function: usize,
+    asked: u32,
+) -> Option<Routine> {
+    begin_known(thread, runtime, asked, || Known::of(function))
+}
+
+/// The same for a region that is known.
+#[inline(always)]
+pub(crate) fn resume_routine(
+    thread: &ThreadState,
+    runtime: &Runtime,
+    known: Known,
+    asked: u32,
+) -> Option<Routine> {
+    begin_known(thread, runtime, asked, || known)
+}
+
+#[inline(always)]
+fn begin_known(
+    thread: &ThreadState,
+    runtime: &Runtime,
+    asked: u32,
+    find: impl FnOnce() -> Known,
+) -> Option<Routine> {
+    if thread.is_in_loop() {
+        return None;
+    }
+    let Some(slot) = thread.slot.get() else {
+        return attachment::is_inert().then_some(Routine::Uncounted);
+    };
+    let is_settled = asked == 0
+        && thread
+            .settled_runtime
+            .get()
+            .is_some_and(|settled| core::ptr::eq(settled, runtime))
+        && thread.settled_sequence.get() == attachment::sequence();
+    if !is_settled {
+        return None;
+    }
+    let Known { region, identity } = find();
+    if !degree_is_at_rest(thread, region) {
+        return None;
+    }
+    slot.region.store(identity, Ordering::Relaxed);
+    Some(Routine::Counted(slot))
+}
+
+/// Whether the region's team is to be as large as it may, and nothing is to be tried.
+#[inline(always)]
+fn degree_is_at_rest(thread: &ThreadState, region: Option<&region_table::Entry>) -> bool {
+    !attachment::teams_follow()
+        || !spare::is_reported()
+            && region
+                .is_none_or(|region| region.degree.is_at_rest(thread.initial_max_threads.get()))
+}
+
+/// Whether [`end_routine`] only has to count.
+#[inline(always)]
+pub(crate) fn ends_at_once(thread: &ThreadState, routine: Routine) -> bool {
+    waits::are_counted(thread)
+        && match routine {
+            Routine::Counted(_) => progress::skips_stamp(thread),
+            Routine::Uncounted => true,
+        }
+}
+
+/// Ends a region on the routine path.
+#[inline(always)]
+pub(crate) fn end_routine(thread: &ThreadState, routine: Routine) {
+    waits::end_region(thread);
+    if let Routine::Counted(slot) = routine {
+        progress::region_done(
+            thread,
+            SlotClaim {
+                slot,
+                sharing: SlotSharing::Own,
+            },
+        );
+    }
+}
+
+/// Decides on the team of a region and remembers what it interrupts.
+#[inline(never)]
+pub(crate) fn begin(start: &Start<'_>) -> Started {
+    let Start {
+        thread,
+        runtime,
+        family,
+        function,
+        asked,
+    } = *start;
+    let mut open = OpenRegion {
+        outer_loop: thread.enter_region(),
+        timing: None,
+    };
+    let Some(claim) = attachment::slot(thread) else {
+        return Started {
+            num_threads: asked,
+            open,
+        };
+    };
+    let identity = region_table::identity(function);
+    claim.slot.region.store(identity, Ordering::Relaxed);
+    let known = is_home(thread, runtime);
+    let first = !known && meet_runtime(thread, runtime, family);
+    let initial_max = thread.initial_max_threads.get();
+    let verdict = team_size::decide(Request {
+        asked,
+        exact: || exactness(thread),
+        first,
+        initial_max,
+        limit: attachment::team_limit(),
+    });
+    let num_threads = match verdict {
+        Verdict::Full => {
+            full(start, claim.sharing);
+            match initial_max {
+                0 => asked,
+                _ if first => asked,
+                limit => worth(start, &mut open, limit).unwrap_or(asked),
+            }
+        }
+        Verdict::Lower(size) => match lower(runtime, family, size) {
+            0 => 0,
+            limit => worth(start, &mut open, limit).unwrap_or(limit),
+        },
+        Verdict::Untouched(None) => asked,
+        // What makes teams exact does not concern virtual ones.
+        Verdict::Untouched(Some(_)) if virtual_team::is_wanted() => asked,
+        Verdict::Untouched(Some(reason)) => {
+            attachment::report_teams_off(reason);
+            asked
+        }
+    };
+    Started { num_threads, open }
+}
+
+/// How many threads a region is worth that may have up to `limit`; `None` for as many. Has the region
+/// timed where that is to be found out.
+fn worth(start: &Start<'_>, open: &mut OpenRegion, limit: u32) -> Option<u32> {
+    let Start {
+        thread,
+        runtime,
+        family,
+        function,
+        ..
+    } = *start;
+    let may_choose =
+        attachment::teams_follow() && exactness(thread).is_none() && runtime.level(family) == 0;
+    let region = region_table::find(function).filter(|_| may_choose)?;
+    let size = choose(region, limit, family.sizes(), open);
+    (size < limit).then_some(size)
+}
+
+/// How many threads, of up to `limit`, a region gets this time. Has it timed where that is to be found
+/// out.
+fn choose(
+    region: &'static region_table::Entry,
+    limit: u32,
+    sizes: Sizes,
+    open: &mut OpenRegion,
+) -> u32 {
+    let choice = region.degree.choose(limit, sizes);
+    if spare::is_reported() {
+        spare::look(limit);
+    }
+    if choice.timed {
+        open.timing = Some(Timing {
+            region,
+            size: choice.size,
+            limit,
+            began: now_ticks(),
+            preemptions: virtual_team::preemptions(),
+        });
+    }
+    choice.size
+}
+
+/// How many OS threads carry a virtual team that may have up to `limit`.
+#[inline]
+pub(crate) fn carriers(function: usize, limit: u32, open: &mut OpenRegion) -> u32 {
+    if limit < 2 {
+        return limit;
+    }
+    match region_table::find(function) {
+        Some(region) if spare::is_reported() || !region.degree.is_at_rest(limit) => {
+            choose(region, limit, Sizes::Any, open)
+        }
+        _ => limit,
+    }
+}
+
+/// The time stamp counter.
+#[inline(always)]
+fn now_ticks() -> u64 {
+    // SAFETY: every x86_64 processor has it; the kernel may forbid it only on a program's own request
+    // (`PR_SET_TSC`), in which case a fault is what the program asked for.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Lowers a team, if the region is an outermost one.
+fn lower(runtime: &Runtime, family: Family, size: u32) -> u32 {
+    if runtime.level(family) != 0 {
+        return 0;
+    }
+    if attachment::is_news(size) {
+        attachment::report_team(size);
+    }
+    size
+}
+
+/// Reports that an outermost region has the team that the program would give it, and lets the regions
+/// that follow take the routine path once there is nothing to report any more.
+fn full(start: &Start<'_>, sharing: SlotSharing) {
+    let Start {
+        thread,
+        runtime,
+        family,
+        ..
+    } = *start;
+    if family == Family::Gomp && virtual_team::may_serve(thread) {
+        return;
+    }
+    // Where the limit is not asked for, nobody else looks which allocation the report is about.
+    attachment::note_allocation();
+    let initial_max = thread.initial_max_threads.get();
+    if attachment::is_news(initial_max) {
+        if runtime.level(family) == 0 {
+            report_real_team(thread);
+        }
+    } else if attachment::team_limit() >= initial_max && sharing == SlotSharing::Own {
+        thread.settled_sequence.set(attachment::sequence());
+        thread.settled_runtime.set(Some(runtime));
+    }
+}
+
+/// Reports the team that the outermost regions of a thread have if nobody changes it, unless the program sees to
+/// that itself.
+#[cold]
+pub(crate) fn report_real_team(thread: &ThreadState) {
+    if exactness(thread).is_none() {
+        attachment::note_allocation();
+        attachment::report_team(thread.initial_max_threads.get());
+    }
+}
+
+/// Counts a region and goes back to what it interrupted.
+#[inline(never)]
+pub(crate) fn end(thread: &ThreadState, open: &OpenRegion) {
+    if let Some(timing) = &open.timing {
+        let ended = now_ticks();
+        if virtual_team::preemptions() == timing.preemptions {
+            timing.region.degree.learn(timing.size, timing.began, ended);
+        } else {
+            timing.region.degree.settle();
+        }
+        spare::look(timing.limit);
+    }
+    waits::end_region(thread);
+    thread.leave_region(open.outer_loop);
+    if let Some(claim) = attachment::slot(thread) {
+        progress::region_done(thread, claim);
+    }
+}
+
+/// The first region of a thread, its first one in this runtime, or one nested in another thread's.
+/// Returns whether it is the first of all that are not nested.
+#[cold]
+fn meet_runtime(thread: &ThreadState, runtime: &'static Runtime, family: Family) -> bool {
+    attachment::report_runtime(family.runtimes());
+    thread.last_runtime.set(Some(runtime));
+    if runtime.level(family) != 0 {
+        // Nothing to lower: without an initial size every allocation suffices.
+        return false;
+    }
+    let first = thread.home_runtime.replace(Some(runtime)).is_none();
+    if first {
+        let max_threads = runtime.max_threads(family);
+        thread.initial_max_threads.set(max_threads);
+        attachment::report_max_threads(max_threads);
+    }
+    first
+}
+
+/// Whether the runtime is the one in which the thread began its last outermost region.
+#[inline(always)]
+fn is_home(thread: &ThreadState, runtime: &Runtime) -> bool {
+    thread
+        .home_runtime
+        .get()
+        .is_some_and(|home| core::ptr::eq(home, runtime))
+}
+
+/// Why the program's teams are exact, if they are.
+fn exactness(thread: &ThreadState) -> Option<TeamsOff> {
+    if thread.has_set_num_threads.get() {
+        Some(TeamsOff::SetNumThreads)
+    } else if DYNAMIC_IS_OFF.load(Ordering::Relaxed) {
+        Some(TeamsOff::SetDynamic)
+    } else {
+        by_handle::exactness()
+    }
+}
+
+/// The program called `omp_set_num_threads`. Outside regions that fixes the teams of this thread;
+/// inside, it concerns nested regions only, which are never touched.
+pub(crate) fn note_set_num_threads(thread: &ThreadState, level: u32) {
+    if level == 0 {
+        thread.has_set_num_threads.set(true);
+    }
+}
+
+/// The program called `omp_set_dynamic`. Strictly this concerns the calling thread; a program that
+/// relies on exact teams in one thread is taken to do so in all.
+pub(crate) fn note_set_dynamic(dynamic: i64) {
+    DYNAMIC_IS_OFF.store(dynamic == 0, Ordering::Relaxed);
+}

@@ -1,0 +1,193 @@
+//! Parking: threads for which there is no CPU leave dispensed loops to the others.
+//!
+//! *Problem.* A program has eight threads and is left with two CPUs, within a region that may take
+//! minutes. Its dynamic and guided loops could be done by two threads as well, without the kernel
+//! switching between eight.
+//!
+//! *Approach.* A thread whose number in its team is not below the number of CPUs sleeps when it asks
+//! for a chunk, and asks the runtime only when it wakes: because another thread has found the loop
+//! exhausted, or because the allocation grew. Nothing is declined on the runtime's behalf; to runtime
+//! and program it is as if the kernel had not scheduled the thread for a while, so every result is
+//! that of a conforming run, whatever the runtime and the kind of the loop, and nothing has to be
+//! known of the runtime's work shares. Thread 0 never parks.
+//!
+//! *Short loops* are not worth it where threads sleep at the loop's end without ado ([`crate::waiting::loop_length`]).
+//!
+//! *Waking.* Sleepers of all teams share one bell in the page ([`mapper_abi::doorbell`]). The daemon
+//! rings it with each allocation, a thread that finds a loop exhausted rings it when members of its
+//! crew are parked. A thread that was woken for nothing goes back to sleep.
+//!
+//! *Programs whose iterations wait for one another* would be right but slow, or stuck, if a parked
+//! thread were to do the very iteration that another one waits for. So nobody sleeps longer than
+//! [`PATIENCE`] without taking a chunk; and where that is repeatedly in vain, because no thread of
+//! the program has completed an iteration in all that time, parking ends for good.
+//!
+//! *Invariants.* A chunk costs two loads and a comparison. Static schedules are left alone: each thread
+//! has iterations of its own there, which nobody else would do.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+
+use mapper_abi::doorbell::{self, WaitEnd};
+
+use crate::core::attachment;
+use crate::core::crew::{Beginning, Crew};
+use crate::core::progress;
+use crate::core::runtime::{Family, Runtime};
+use crate::core::thread_state::ThreadState;
+use crate::core::waits;
+use crate::waiting::loop_length::{self, Excess, LoopLength};
+
+/// Longest sleep without a chunk.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How often no thread of the program may have completed anything in the second half of such a sleep.
+const PATIENCE_TIMES: u32 = 3;
+
+/// How often none had.
+static STALLED: AtomicU32 = AtomicU32::new(0);
+/// How long the program's loops last.
+static LOOPS: LoopLength = LoopLength::new();
+
+/// Whether a loop's iterations are dispensed in chunks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dispensed {
+    /// They are.
+    Always,
+    /// `schedule(runtime)`: it depends on the schedule that is set.
+    IfScheduled,
+    /// They are not, or not by a team that is acted upon.
+    Never,
+}
+
+/// How the threads of a combined region and loop begin.
+#[inline(always)]
+pub(crate) fn combined_loop(runtime: &Runtime, dispensed: Dispensed, increment: i64) -> Beginning {
+    if dispensed == Dispensed::Always || runtime.dispenses_runtime_loops(Family::Gomp) {
+        Beginning::Loop(increment)
+    } else {
+        Beginning::StaticLoop(increment)
+    }
+}
+
+/// To be called when a thread begins a loop, before the runtime hands out its first chunk. Says for
+/// certain whether it is dispensed.
+#[inline]
+pub(crate) fn before_loop(
+    thread: &ThreadState,
+    runtime: &Runtime,
+    dispensed: Dispensed,
+) -> Dispensed {
+    if thread.crew.get().is_none() {
+        return Dispensed::Never;
+    }
+    let is_dispensed =
+        dispensed == Dispensed::Always || runtime.dispenses_runtime_loops(Family::Gomp);
+    note_loop(thread, is_dispensed);
+    before_chunk(thread);
+    match is_dispensed {
+        true => Dispensed::Always,
+        false => Dispensed::Never,
+    }
+}
+
+/// To be called when a thread begins a loop. Others may do its share if it `is_dispensed`.
+#[inline]
+pub(crate) fn note_loop(thread: &ThreadState, is_dispensed: bool) {
+    if let Some(crew) = thread.crew() {
+        thread.begin_loop(crew);
+        if !is_dispensed {
+            thread.rank.set(0);
+        }
+    }
+}
+
+/// To be called when a thread asks for a chunk of a loop that is dispensed: parks it if it has no CPU.
+#[inline(always)]
+pub(crate) fn before_chunk(thread: &ThreadState) {
+    if is_excess(thread) {
+        park(thread);
+    }
+}
+
+/// Whether there are no more CPUs than threads with lower numbers. A count of 0 means that nothing
+/// has been decided.
+#[inline(always)]
+fn is_excess(thread: &ThreadState) -> bool {
+    thread.rank.get() > attachment::cpu_count().wrapping_sub(1)
+}
+
+/// To be called when the runtime had no chunk for the thread: its part of the loop is over.
+#[inline]
+pub(crate) fn loop_over(thread: &ThreadState) {
+    let Some(crew) = thread.crew().filter(|crew| crew.is_outermost()) else {
+        return;
+    };
+    // Loops that are not seen to begin (ordered ones, doacross) are left alone.
+    thread.rank.set(0);
+    if crew.exhaust(thread.loops_begun.get()) {
+        ring();
+    }
+}
+
+#[cold]
+fn ring() {
+    if let Some(bell) = attachment::bell() {
+        doorbell::ring(bell);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn park(thread: &ThreadState) {
+    let (Some(crew), Some(bell)) = (thread.crew(), attachment::bell()) else {
+        return;
+    };
+    if STALLED.load(Ordering::Relaxed) >= PATIENCE_TIMES {
+        return;
+    }
+    let number = thread.loops_begun.get();
+    if passes(thread, crew) {
+        return;
+    }
+    // Seen when half of the patience is over: what was completed just before is counted by then.
+    let mut done_before = None;
+    let parked_ns = progress::now_ns();
+    crew.park();
+    loop {
+        let heard = doorbell::listen(bell);
+        if crew.is_exhausted(number) {
+            LOOPS.note(progress::now_ns().saturating_sub(parked_ns));
+            break;
+        }
+        if !is_excess(thread) {
+            break;
+        }
+        if doorbell::wait(bell, heard, PATIENCE / 2) == WaitEnd::TimedOut {
+            let done = attachment::completions();
+            let Some(before) = done_before.replace(done) else {
+                continue;
+            };
+            if before == done && STALLED.fetch_add(1, Ordering::Relaxed) + 1 == PATIENCE_TIMES {
+                attachment::report_parking_ended();
+            }
+            break;
+        }
+    }
+    crew.unpark();
+    waits::count(thread, progress::now_ns().saturating_sub(parked_ns));
+}
+
+/// Whether the thread goes on without a CPU of its own, as loops are short.
+fn passes(thread: &ThreadState, crew: &Crew) -> bool {
+    // libomp's threads do not sleep at once by the same variables.
+    if crew.family != Family::Gomp || !loop_length::waiting_is_sleep() {
+        return false;
+    }
+    match LOOPS.decide(thread.passes_since_us.get(), progress::now_ns()) {
+        Excess::PassesSince(since_us) => {
+            thread.passes_since_us.set(since_us);
+            true
+        }
+        Excess::Parks => false,
+    }
+}
