@@ -1,0 +1,180 @@
+//! Markdown: its prose, and the rule that links within the checkout lead somewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+use super::finding::Finding;
+use super::sources::Sources;
+
+/// What is looked at of a document.
+#[derive(Default)]
+pub(super) struct Document {
+    /// Running text without code, with the line it begins at.
+    pub(super) prose: Vec<(usize, String)>,
+    /// Targets of links and images, with their line.
+    links: Vec<(usize, String)>,
+    /// What `#…` can name in it.
+    anchors: BTreeSet<String>,
+}
+
+impl Document {
+    /// Reads a document.
+    pub(super) fn read(text: &str) -> Self {
+        let mut document = Self::default();
+        let mut heading: Option<String> = None;
+        let mut in_code = false;
+        let mut slugs: BTreeMap<String, usize> = BTreeMap::new();
+        let events = Parser::new_ext(
+            text,
+            Options::ENABLE_TABLES | Options::ENABLE_HEADING_ATTRIBUTES,
+        );
+        for (event, range) in events.into_offset_iter() {
+            let line = || text[..range.start].matches('\n').count() + 1;
+            match event {
+                Event::Start(Tag::Heading { id, .. }) => {
+                    heading = Some(String::new());
+                    document.anchors.extend(id.map(|id| id.to_string()));
+                }
+                Event::End(TagEnd::Heading(_)) => {
+                    let slug = slug(&heading.take().unwrap_or_default());
+                    let count = slugs.entry(slug.clone()).or_default();
+                    let suffix = if *count == 0 {
+                        String::new()
+                    } else {
+                        format!("-{count}")
+                    };
+                    *count += 1;
+                    document.anchors.insert(slug + &suffix);
+                }
+                Event::Start(Tag::CodeBlock(_)) => in_code = true,
+                Event::End(TagEnd::CodeBlock) => in_code = false,
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    document.links.push((line(), dest_url.to_string()));
+                }
+                Event::Code(code) => heading
+                    .iter_mut()
+                    .for_each(|heading| heading.push_str(&code)),
+                Event::Text(words) if !in_code => {
+                    heading
+                        .iter_mut()
+                        .for_each(|heading| heading.push_str(&words));
+                    document.prose.push((line(), words.to_string()));
+                }
+                Event::Html(html) | Event::InlineHtml(html) => {
+                    let ids = html
+                        .split("id=\"")
+                        .skip(1)
+                        .filter_map(|rest| rest.split('"').next());
+                    document.anchors.extend(ids.map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        document
+    }
+}
+
+/// The name by which a heading is linked to, as GitHub and mdBook make it.
+fn slug(heading: &str) -> String {
+    let kept = heading
+        .trim()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+    kept.flat_map(char::to_lowercase)
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+/// A finding for each link of a document to a file or heading that is not there.
+pub(super) fn check_links(root: &Path, sources: &Sources, findings: &mut Vec<Finding>) {
+    let documents: BTreeMap<&Path, Document> = sources
+        .documents
+        .iter()
+        .map(|(path, text)| (&**path, Document::read(text)))
+        .collect();
+    for (path, document) in &documents {
+        for (line, link) in &document.links {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            let (file, anchor) = link
+                .split_once('#')
+                .map_or((&**link, None), |(f, a)| (f, Some(a)));
+            let target = if file.is_empty() {
+                path.to_path_buf()
+            } else {
+                normal(&path.parent().unwrap_or(Path::new("")).join(file))
+            };
+            let place = path.display();
+            if !root.join(&target).exists() && !documents.contains_key(&*target) {
+                findings.push(Finding::strict(format!(
+                    "{place}:{line}: links to {link}, which is not there"
+                )));
+            } else if let (Some(anchor), Some(document)) = (anchor, documents.get(&*target))
+                && !document.anchors.contains(anchor)
+            {
+                findings.push(Finding::strict(format!(
+                    "{place}:{line}: links to {link}, and {} has no such heading",
+                    target.display()
+                )));
+            }
+        }
+    }
+}
+
+/// A path without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let mut findings = Vec::new();
+        check_links(Path::new("/nowhere"), &Sources::of(files), &mut findings);
+        findings.into_iter().map(|finding| finding.text).collect()
+    }
+
+    #[test]
+    fn a_link_to_a_missing_file_or_heading_is_found() {
+        let found = found(&[
+            (
+                "docs/a.md",
+                "# A\n\n[b](../b.md), [b](../b.md#the-b-of-1-s), [](c.md), [](#x), [](../b.md#y)",
+            ),
+            ("b.md", "## The `b` of 1 s!\n\n[web](https://example.org/x)"),
+        ]);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0].starts_with("docs/a.md:3: links to c.md"));
+        assert!(
+            found[1].contains("#x") && found[2].contains("b.md#y"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn headings_of_the_same_name_are_numbered() {
+        let document = Document::read("# A\n# A\n");
+        assert!(document.anchors.contains("a") && document.anchors.contains("a-1"));
+    }
+
+    #[test]
+    fn prose_is_text_without_code() {
+        let document = Document::read("one `two`\n\n```\nthree\n```\n");
+        assert_eq!(document.prose, [(1, "one ".to_owned())]);
+    }
+}

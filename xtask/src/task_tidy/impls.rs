@@ -1,0 +1,91 @@
+//! The rule that an inherent `impl` stands in the folder that defines its type.
+//!
+//! A file `name.rs` beside a folder `name` counts with that folder as well. Trait implementations are free.
+
+use std::path::{Path, PathBuf};
+
+use super::finding::Finding;
+use super::modules::Crate;
+use super::sources::Sources;
+
+/// A finding for every inherent `impl` in another folder than its type.
+pub(super) fn check(sources: &Sources, tree: &Crate, findings: &mut Vec<Finding>) {
+    for (id, module) in tree.iter() {
+        for implemented in &module.inherent_impls {
+            let segments = implemented.path.segments.iter();
+            let path: Vec<String> = segments.map(|part| part.ident.to_string()).collect();
+            let Some(target) = tree.resolve(id, &path) else {
+                continue;
+            };
+            let defined = tree.file(&target);
+            let own = folders(sources, &module.file);
+            if !folders(sources, defined)
+                .iter()
+                .any(|folder| own.contains(folder))
+            {
+                let (place, name) = (module.file.display(), path.join("::"));
+                findings.push(Finding::with_exception(
+                    format!(
+                        "{place}: implements {name}, which {} defines; put it there, or make it a \
+                         function of what it needs",
+                        defined.display()
+                    ),
+                    format!("impl {place} {name}"),
+                ));
+            }
+        }
+    }
+}
+
+/// The folders that a file belongs to.
+fn folders(sources: &Sources, file: &Path) -> Vec<PathBuf> {
+    let parent = file.parent().unwrap_or(Path::new("")).to_owned();
+    let own = file.with_extension("");
+    let has_own = sources
+        .rust
+        .keys()
+        .any(|path| path.starts_with(&own) && path != file);
+    std::iter::once(parent)
+        .chain(has_own.then_some(own))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let sources = Sources::of(files);
+        let mut findings = Vec::new();
+        let tree = Crate::read(&sources, Path::new("src/lib.rs"));
+        check(&sources, &tree, &mut findings);
+        findings.into_iter().filter_map(|f| f.exception).collect()
+    }
+
+    #[test]
+    fn an_impl_in_another_folder_than_its_type_is_found() {
+        let found = found(&[
+            ("src/lib.rs", "mod a; mod f; pub struct Own;"),
+            (
+                "src/a.rs",
+                "pub struct A; impl A {} impl crate::f::X {} impl super::Own {}",
+            ),
+            (
+                "src/f/mod.rs",
+                "mod x; pub use x::X; use crate::a::A; impl A {} impl Drop for A {}",
+            ),
+            ("src/f/x.rs", "pub struct X; impl X {}"),
+        ]);
+        assert_eq!(found, ["impl src/a.rs crate::f::X", "impl src/f/mod.rs A"]);
+    }
+
+    #[test]
+    fn a_file_beside_its_folder_counts_with_it() {
+        let found = found(&[
+            ("src/lib.rs", "mod f;"),
+            ("src/f.rs", "mod x; pub struct F;"),
+            ("src/f/x.rs", "use super::F; impl F {}"),
+        ]);
+        assert_eq!(found, [""; 0]);
+    }
+}
