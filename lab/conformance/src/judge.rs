@@ -333,7 +333,7 @@ mod tests {
     fn judged(text: &str, shim_flags: &[&str], modes: &[Teams], runs: u32) -> Case {
         let scratch = tempfile::tempdir().unwrap();
         let shim = scratch.path().join("shim.so");
-        let here = workspace::root().join("xtask/src/task_conformance");
+        let here = workspace::root().join("lab/conformance/src");
         let made = Command::new("gcc")
             .args(["-shared", "-fPIC", "-Wall", "-Werror"])
             .args(shim_flags)
