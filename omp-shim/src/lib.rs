@@ -63,3 +63,40 @@ mod ompt;
 mod region;
 mod virtual_team;
 mod waiting;
+
+use self::core::features::{Features, TeamsWanted};
+use self::core::thread_state::ThreadState;
+use degree::spare;
+use waiting::libgomp_spin;
+
+/// What the core calls of the features.
+static FEATURES: Features = Features {
+    attached: virtual_team::attached,
+    mode_is_known,
+    thread_ends: virtual_team::thread_ends,
+    forked,
+    allocation_applied: spare::forget,
+    clock_ticked: virtual_team::clock_ticked,
+    waited: libgomp_spin::waited,
+    wait_passed: libgomp_spin::passed,
+    libgomp_found: libgomp_spin::meet,
+    team_function_looked_up: virtual_team::looked_up,
+    teams: virtual_team::SERVICE,
+};
+
+self::core::features::define_features!(FEATURES);
+
+fn mode_is_known(teams: TeamsWanted) {
+    if core::environment::wants_adaptive_loops() {
+        core::shared_loop::turn_on();
+    }
+    if teams == TeamsWanted::Logical {
+        virtual_team::want();
+    }
+}
+
+fn forked(thread: &ThreadState) {
+    // The team lies where the thread that began the region had it, who is not here; nor are its fellows.
+    let _ = thread.take_part();
+    virtual_team::forked(thread);
+}

@@ -21,12 +21,11 @@ use mapper_abi::{
     ClientPage, ReportFlags, Runtimes, SlotClaim, SlotOwner, SlotSharing, TeamMode, TeamsOff, Token,
 };
 
-use crate::core::adaptive_schedule;
 use crate::core::environment;
+use crate::core::features::{TeamsWanted, features};
+use crate::core::logical;
 use crate::core::shield::shielded;
 use crate::core::thread_state::{self, ThreadState};
-use crate::degree::spare;
-use crate::virtual_team::{self, Storage};
 
 /// A page and what goes with it.
 struct Attachment {
@@ -206,8 +205,7 @@ fn attach() {
             attachment.page.discard(&leftovers);
         }
         watch();
-        virtual_team::look_up_credentials();
-        virtual_team::look_up_thread_names();
+        (features().attached)();
         // SAFETY: the handlers are functions of this library, which is never unloaded while the
         // program runs, being preloaded. A failure to register means lost counts at worst.
         unsafe {
@@ -227,16 +225,15 @@ fn watch() {
         let cpu_count: *const AtomicU32 = attachment.page.cpu_count_word();
         CPU_COUNT.store(cpu_count.cast_mut(), Ordering::Relaxed);
         TEAMS_FOLLOW.store(attachment.teams == TeamMode::Follow, Ordering::Relaxed);
-        if environment::wants_adaptive_loops() {
-            adaptive_schedule::turn_on();
-        }
+        let teams = match attachment.teams {
+            TeamMode::Virtual => TeamsWanted::Logical,
+            _ => TeamsWanted::Real,
+        };
+        (features().mode_is_known)(teams);
     }
     if let Some(attachment) = attachment()
         && attachment.teams != TeamMode::Fixed
     {
-        if attachment.teams == TeamMode::Virtual {
-            virtual_team::want();
-        }
         let sequence: *const AtomicU32 = attachment.page.sequence_word();
         WATCHED.store(sequence.cast_mut(), Ordering::Relaxed);
     }
@@ -275,7 +272,7 @@ impl Drop for Attachment {
 
 unsafe extern "C" fn at_thread_end(_: *mut c_void) {
     let thread = thread_state::current();
-    virtual_team::owner_ends(thread);
+    (features().thread_ends)(thread);
     if let (Some(slot), Some(attachment)) = (thread.slot.take(), attachment()) {
         let sharing = match thread.slot_is_shared.get() {
             true => SlotSharing::Shared,
@@ -301,9 +298,7 @@ unsafe extern "C" fn after_fork_in_child() {
     let thread = thread_state::current();
     thread.slot.set(None);
     thread.settled_runtime.set(None);
-    // It lies where the thread that began the region had it, who is not here; nor are its fellows.
-    let _ = thread.take_part();
-    virtual_team::after_fork_in_child(thread);
+    (features().forked)(thread);
 }
 
 /// The sequence number of the allocation; a constant unless teams follow it.
@@ -354,7 +349,7 @@ pub(crate) fn completions() -> u64 {
 /// How many threads the allocation allows a team that follows it.
 #[inline]
 pub(crate) fn team_limit() -> u32 {
-    if virtual_team::is_wanted() {
+    if logical::is_wanted() {
         return NO_LIMIT;
     }
     limit()
@@ -429,8 +424,7 @@ pub(crate) fn report_team(team_size: u32) {
         report.team_size.store(team_size, Ordering::Relaxed);
         if known != NOTHING_KNOWN && report.applied_sequence.load(Ordering::Relaxed) != high(known)
         {
-            // What was spare of the last allocation must not be read as spare of this one.
-            spare::forget();
+            (features().allocation_applied)();
             report
                 .applied_sequence
                 .store(high(known), Ordering::Release);
@@ -494,14 +488,14 @@ pub(crate) fn report_parking_ended() {
     }
 }
 
-/// Reports what thread-local storage members of virtual teams have from now on.
+/// Reports whether logical threads share thread-local storage from now on.
 #[cold]
-pub(crate) fn report_storage(storage: Storage) {
+pub(crate) fn report_storage(is_shared: bool) {
     if let Some(report) = report() {
         let flag = ReportFlags::STORAGE_SHARED.bits();
-        match storage {
-            Storage::Shared => report.flags.fetch_or(flag, Ordering::Relaxed),
-            Storage::Own => report.flags.fetch_and(!flag, Ordering::Relaxed),
+        match is_shared {
+            true => report.flags.fetch_or(flag, Ordering::Relaxed),
+            false => report.flags.fetch_and(!flag, Ordering::Relaxed),
         };
     }
 }

@@ -28,119 +28,17 @@
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use mapper_abi::TeamsOff;
-
+use crate::core::caller;
 use crate::core::elf::{self, Module};
+use crate::core::features::features;
+use crate::core::logical;
+use crate::core::looked_up::{self, Uses};
+use crate::core::lookup::{look_up, next};
 use crate::core::runtime::{self, Family};
 use crate::core::shield::shielded;
 use crate::core::symbols::Symbol;
 use crate::core::thread_state;
-use crate::virtual_team;
-
-bitflags::bitflags! {
-    /// What can be done by functions that were looked up.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    struct Uses: u32 {
-        /// Sizes of teams can be set.
-        const NUM_THREADS = 1 << 0;
-        /// So can be whether they are exact.
-        const DYNAMIC = 1 << 1;
-        /// So can be another setting that members have from the thread that begins their region.
-        const SETTING = 1 << 2;
-        /// Something that is different in a virtual team.
-        const TEAM = 1 << 3;
-    }
-}
-
-/// [`Uses`] of all that was found so far.
-static FOUND: AtomicU32 = AtomicU32::new(0);
-
-fn found() -> Uses {
-    Uses::from_bits_retain(FOUND.load(Ordering::Relaxed))
-}
-
-/// Whether settings may change without a call that the shim sees.
-#[inline(always)]
-pub(crate) fn may_set() -> bool {
-    found().intersects(Uses::NUM_THREADS.union(Uses::DYNAMIC).union(Uses::SETTING))
-}
-
-/// Whether members of virtual teams may call what tells them wrong.
-pub(crate) fn concerns_teams() -> bool {
-    found().contains(Uses::TEAM)
-}
-
-/// Why teams are exact by what was looked up, if they are. Whether it was called cannot be known: the
-/// size that it sets may be the one that was there before.
-pub(crate) fn exactness() -> Option<TeamsOff> {
-    let found = found();
-    if found.contains(Uses::NUM_THREADS) {
-        Some(TeamsOff::SetNumThreads)
-    } else if found.contains(Uses::DYNAMIC) {
-        Some(TeamsOff::SetDynamic)
-    } else {
-        None
-    }
-}
-
-impl Uses {
-    /// Of the function of that name; empty for those that may be called past the shim.
-    fn of(name: &str) -> Self {
-        let base = name.strip_suffix('_').unwrap_or(name);
-        let base = base.strip_suffix("_8").unwrap_or(base);
-        match base {
-            "omp_set_num_threads" => Self::NUM_THREADS,
-            "omp_set_dynamic" => Self::DYNAMIC,
-            "omp_set_schedule" | "omp_set_nested" | "omp_set_max_active_levels" => Self::SETTING,
-            _ if base.starts_with("__kmpc_push_num_threads") => Self::NUM_THREADS | Self::TEAM,
-            _ if Symbol::INTERPOSED.contains(&name) || virtual_team::is_unserved(name) => {
-                Self::TEAM
-            }
-            _ => Self::empty(),
-        }
-    }
-}
-
-type LookUp = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
-
-/// The next `dlsym`, once looked up.
-static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-
-/// The next `dlsym` behind the shim's, which may be one of another preloaded library; null if there is none.
-fn next() -> *mut c_void {
-    let real = REAL.load(Ordering::Relaxed);
-    if !real.is_null() {
-        return real;
-    }
-    // The C library's first, by the version that it has had for ever: this passes over any that has none, and over
-    // the shim's.
-    // SAFETY: the handle is a special one, the names are C strings.
-    let library =
-        unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), c"GLIBC_2.2.5".as_ptr()) };
-    // SAFETY: as in `look_up`.
-    let next = match unsafe { core::mem::transmute::<*mut c_void, Option<LookUp>>(library) } {
-        // SAFETY: as above.
-        Some(library) => unsafe { library(libc::RTLD_NEXT, c"dlsym".as_ptr()) },
-        None => null_mut(),
-    };
-    let real = if next.is_null() { library } else { next };
-    REAL.store(real, Ordering::Relaxed);
-    real
-}
-
-/// What `dlsym` answers, for the shim itself: nothing is learnt from it. Not for handles whose meaning depends on
-/// who calls.
-///
-/// # Safety
-/// The handle is one of `dlopen`, or `RTLD_DEFAULT`.
-pub(crate) unsafe fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
-    // SAFETY: a function of that name has this type; null becomes `None`.
-    let real = unsafe { core::mem::transmute::<*mut c_void, Option<LookUp>>(next()) };
-    // SAFETY: as the caller promises; the name is a C string.
-    real.map_or(null_mut(), |real| unsafe { real(handle, name.as_ptr()) })
-}
 
 /// How a lookup goes on.
 #[repr(C)]
@@ -216,9 +114,9 @@ unsafe fn examine(handle: *mut c_void, name: &CStr, caller: usize) -> Option<*mu
     let answer = symbol.and_then(|symbol| instead_of(symbol, function, caller));
     let is_served = answer.is_some() && symbol.is_some_and(is_of_shims_locks);
     if !is_served {
-        FOUND.fetch_or(uses.bits(), Ordering::SeqCst);
+        looked_up::note(uses);
         if uses.contains(Uses::TEAM) {
-            virtual_team::note_lookup();
+            (features().team_function_looked_up)();
         }
     }
     answer
@@ -236,6 +134,9 @@ unsafe fn is_runtime(handle: *mut c_void, module: &Module) -> bool {
     })
 }
 
+/// Said of a member that looked up the function by a handle, and would get a wrong answer from it.
+const BY_HANDLE_WITHIN: &str = "is looked up by a handle of its library within the parallel region of a virtual team, by a module that does not use that library itself";
+
 /// What takes or gives back a lock that is the shim's where virtual teams are wanted.
 fn is_of_shims_locks(symbol: Symbol) -> bool {
     matches!(
@@ -252,11 +153,11 @@ fn is_of_shims_locks(symbol: Symbol) -> bool {
 fn instead_of(symbol: Symbol, function: *mut c_void, caller: usize) -> Option<*mut c_void> {
     let thread = thread_state::current();
     let concerns_member =
-        thread.member.get().is_some() && virtual_team::is_function_of_teams(symbol, function);
+        thread.member.get().is_some() && logical::is_function_of_teams(symbol, function);
     if !concerns_member && !is_of_shims_locks(symbol) {
         return None;
     }
-    let is_callers = runtime::of_caller(thread, caller)
+    let is_callers = caller::of_caller(thread, caller)
         .is_some_and(|runtime| runtime.function(symbol) == function);
     // SAFETY: the handle is a special one that means the same for all libraries that are preloaded.
     let own = unsafe { look_up(libc::RTLD_DEFAULT, symbol.name()) };
@@ -265,7 +166,7 @@ fn instead_of(symbol: Symbol, function: *mut c_void, caller: usize) -> Option<*m
         return Some(own);
     }
     if concerns_member {
-        virtual_team::refuse_lookup(symbol);
+        runtime::refuse(symbol, BY_HANDLE_WITHIN);
     }
     None
 }
@@ -354,7 +255,7 @@ mod tests {
             assert!(!libc::dlerror().is_null(), "the error is the program's");
             let _ = libc::dlsym(program, c"omp_set_num_threads".as_ptr());
         }
-        assert!(!may_set() && !concerns_teams());
-        assert_eq!(exactness(), None);
+        assert!(!looked_up::may_set() && !looked_up::concerns_teams());
+        assert_eq!(looked_up::exactness(), None);
     }
 }

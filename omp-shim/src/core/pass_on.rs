@@ -12,23 +12,24 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
+use crate::core::caller;
+use crate::core::logical;
 use crate::core::runtime::{self, Runtime};
 use crate::core::symbols::Symbol;
-use crate::core::thread_state::{self, ThreadState};
-use crate::virtual_team::{self, Member};
+use crate::core::thread_state::{self, Logical, ThreadState};
 
 /// The runtime that the caller means.
 #[inline(always)]
 pub(crate) fn runtime_of_caller(thread: &ThreadState) -> Option<&'static Runtime> {
-    runtime::of_caller(thread, thread.caller.get())
+    caller::of_caller(thread, thread.caller.get())
         .or_else(|| thread.crew().map(|crew| crew.runtime))
         .or_else(|| thread.last_runtime.get())
-        .or_else(runtime::any)
+        .or_else(caller::any)
 }
 
 /// The member of the virtual team that the thread is to its caller, a call of `symbol`.
 #[inline(always)]
-pub(crate) fn member_for(thread: &ThreadState, symbol: Symbol) -> Option<&'static Member> {
+pub(crate) fn member_for(thread: &ThreadState, symbol: Symbol) -> Option<Logical> {
     let member = thread.member.get()?;
     is_for_team(thread, symbol).then_some(member)
 }
@@ -36,29 +37,29 @@ pub(crate) fn member_for(thread: &ThreadState, symbol: Symbol) -> Option<&'stati
 /// The same where a glance tells: there is one runtime, and no region of another one or of clang's form
 /// within.
 #[inline(always)]
-pub(crate) fn member_at_a_glance(thread: &ThreadState) -> Option<&'static Member> {
+pub(crate) fn member_at_a_glance(thread: &ThreadState) -> Option<Logical> {
     let member = thread.member.get()?;
-    (runtime::is_sole() && thread.crew.get().is_none()).then_some(member)
+    (caller::is_sole() && thread.crew.get().is_none()).then_some(member)
 }
 
 /// Whether a call of `symbol` by the thread, which is in a virtual region, would have reached the
 /// runtime of that region, and not a region of clang's form within.
 #[inline(always)]
 pub(crate) fn is_for_team(thread: &ThreadState, symbol: Symbol) -> bool {
-    (runtime::is_sole() && thread.crew.get().is_none()) || is_of_team(thread, symbol)
+    (caller::is_sole() && thread.crew.get().is_none()) || is_of_team(thread, symbol)
 }
 
 #[inline(never)]
 fn is_of_team(thread: &ThreadState, symbol: Symbol) -> bool {
-    let is_teams = |runtime| virtual_team::is_of_runtime(runtime, symbol);
+    let is_teams = |runtime| logical::is_of_runtime(runtime, symbol);
     let crew = thread.crew().map(|crew| crew.runtime);
     if thread.outer.get().is_some() {
         // Regions of the same runtime within, which know of all levels but the first.
-        let caller = runtime::of_caller(thread, thread.caller.get()).or(crew);
+        let caller = caller::of_caller(thread, thread.caller.get()).or(crew);
         return caller.is_none_or(is_teams);
     }
     // A member has a crew in regions of another runtime, and in those that clang's code begins.
-    match runtime::of_caller(thread, thread.caller.get()) {
+    match caller::of_caller(thread, thread.caller.get()) {
         Some(runtime) => is_teams(runtime) && !crew.is_some_and(is_teams),
         // The call was turned into a jump at the end of a body that the shim had called.
         None => crew.is_none(),
@@ -213,3 +214,22 @@ macro_rules! jump_on {
     )*};
 }
 pub(crate) use jump_on;
+
+/// The real function behind `symbol`, as the type that its exported twin has.
+macro_rules! real {
+    ($runtime:expr, $symbol:expr, fn($($argument:ty),*) $(-> $result:ty)?) => {{
+        let function = $runtime.function($symbol);
+        if function.is_null() {
+            $crate::core::runtime::missing($symbol);
+        }
+        // SAFETY: the runtime's function of that name has this type: it is part of the interface
+        // between gcc and libgomp, which libomp copies.
+        unsafe {
+            core::mem::transmute::<
+                *mut c_void,
+                unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?,
+            >(function)
+        }
+    }};
+}
+pub(crate) use real;

@@ -18,9 +18,9 @@ use mapper_abi::SlotClaim;
 use mapper_abi::layout::ThreadSlot;
 
 use crate::core::attachment;
+use crate::core::clock;
+use crate::core::features::features;
 use crate::core::thread_state::ThreadState;
-use crate::virtual_team;
-use crate::waiting::parking;
 
 /// The thread came back for more: the chunk it had is done.
 #[inline(always)]
@@ -38,10 +38,10 @@ pub(crate) fn chunk_done(thread: &ThreadState) {
 pub(crate) fn loop_done(thread: &ThreadState) {
     thread.pending.set(0);
     thread.stride_less_one.set(0);
-    parking::loop_over(thread);
+    thread.loop_over();
     if let Some(slot) = thread.slot.get() {
         slot.last_progress_ns
-            .store(coarse_now_ns(), Ordering::Relaxed);
+            .store(clock::coarse_now_ns(), Ordering::Relaxed);
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn iterations_done(thread: &ThreadState, iterations: u64) {
         claim
             .slot
             .last_progress_ns
-            .store(coarse_now_ns(), Ordering::Relaxed);
+            .store(clock::coarse_now_ns(), Ordering::Relaxed);
     }
 }
 
@@ -77,12 +77,12 @@ pub(crate) fn region_done(thread: &ThreadState, claim: SlotClaim<'_>) {
 /// as now.
 #[inline(never)]
 fn stamp_region(thread: &ThreadState, slot: &ThreadSlot) {
-    let now_ns = coarse_now_ns();
+    let now_ns = clock::coarse_now_ns();
     // Not in one step: that would wait until all that was written before has reached the cache.
     let ticked = slot.last_progress_ns.load(Ordering::Relaxed) != now_ns;
     if ticked {
         slot.last_progress_ns.store(now_ns, Ordering::Relaxed);
-        virtual_team::count_parked(thread, now_ns);
+        (features().clock_ticked)(thread, now_ns);
     }
     let skipped = if ticked {
         0
@@ -113,29 +113,6 @@ fn divide_by_stride(distance: i64, stride: i64) -> u64 {
     let steps = distance.checked_div(stride).unwrap_or(0);
     let rest = distance.checked_rem(stride).unwrap_or(0);
     steps.unsigned_abs().wrapping_add(u64::from(rest != 0))
-}
-
-/// `CLOCK_MONOTONIC`, without a system call.
-pub(crate) fn now_ns() -> u64 {
-    read_clock(libc::CLOCK_MONOTONIC)
-}
-
-/// The same to some milliseconds, in a fraction of the time.
-pub(crate) fn coarse_now_ns() -> u64 {
-    read_clock(libc::CLOCK_MONOTONIC_COARSE)
-}
-
-fn read_clock(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a place for the result. The clocks have existed since Linux 2.6.32; if the
-    // call failed, the time would stay zero, which means "unknown".
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    (time.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(time.tv_nsec as u64)
 }
 
 #[cfg(test)]
@@ -176,12 +153,5 @@ mod tests {
         assert_eq!(chunk_size(0, 5, -1), 0);
         chunk_size(i64::MIN, 0, -2);
         chunk_size(0, i64::MIN, -2);
-    }
-
-    #[test]
-    fn the_coarse_clock_is_the_monotonic_one() {
-        let before = coarse_now_ns();
-        assert!(before > 0);
-        assert!(coarse_now_ns() >= before);
     }
 }

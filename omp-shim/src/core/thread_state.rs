@@ -13,18 +13,19 @@
 //! touches its state. `caller` is at offset 0, where the entry stubs store it.
 
 use core::cell::Cell;
+use core::ffi::c_void;
 use core::mem::{align_of, offset_of, size_of};
 use core::ptr::NonNull;
 
 use mapper_abi::layout::ThreadSlot;
 
-use crate::core::adaptive_schedule::SharedLoop;
-use crate::core::crew::Crew;
 use crate::core::runtime::Runtime;
-use crate::core::waits::Waits;
-use crate::gomp::legacy::OpenLegacy;
-use crate::virtual_team::Member;
-use crate::virtual_team::exclusion::RuntimesLock;
+
+/// The address of something whose type its owner knows.
+pub(crate) type Owned = NonNull<c_void>;
+
+/// A logical thread of a team that the shim runs itself; what it is, those who run the team know.
+pub(crate) type Logical = NonNull<c_void>;
 
 /// The calling thread's state.
 #[repr(C, align(64))]
@@ -57,8 +58,6 @@ pub(crate) struct ThreadState {
     /// Since when it takes chunks of that loop without a CPU of its own ([`crate::waiting::loop_length`]); 0 if it
     /// does not.
     pub(crate) passes_since_us: Cell<u32>,
-    /// The innermost region begun by a legacy `GOMP_parallel_*start` and not ended yet.
-    pub(crate) open_legacy: Cell<Option<NonNull<OpenLegacy>>>,
     /// `omp_get_max_threads()` before the thread's first outermost region.
     pub(crate) initial_max_threads: Cell<u32>,
     /// The runtime of the outermost region begun last; none before the first.
@@ -77,22 +76,56 @@ pub(crate) struct ThreadState {
     /// Its runtime.
     pub(crate) route_runtime: Cell<Option<&'static Runtime>>,
     /// The crew that it is part of.
-    pub(crate) crew: Cell<Option<NonNull<Crew>>>,
+    pub(crate) crew: Cell<Option<Owned>>,
     /// The loop that it takes chunks of, where those grow.
-    pub(crate) shared_loop: Cell<Option<&'static SharedLoop>>,
-    /// Its waiting at barriers.
-    pub(crate) waits: Waits,
+    pub(crate) shared_loop: Cell<Option<Owned>>,
     /// Dispensed loops that it has begun in this region.
     pub(crate) loops_begun: Cell<u32>,
-    /// It owns the members of virtual teams.
-    pub(crate) owns_pool: Cell<bool>,
-    /// The lock of a runtime that it took last and has not given back, outside virtual regions.
-    pub(crate) held: Cell<Option<&'static RuntimesLock>>,
     /// The member of the virtual team that it is, outside real regions within.
-    pub(crate) member: Cell<Option<&'static Member>>,
+    pub(crate) member: Cell<Option<Logical>>,
     /// The member of a virtual team that began the real region it is in.
-    pub(crate) outer: Cell<Option<&'static Member>>,
+    pub(crate) outer: Cell<Option<Logical>>,
 }
+
+/// A block of the calling thread's own storage, which begins as zeros, and the function that returns it.
+///
+/// All-zero bytes have to be a valid value of the type, and the type must not be `Sync`.
+macro_rules! thread_block {
+    ($(#[$doc:meta])* $visibility:vis $name:ident: $type:ty, $symbol:literal) => {
+        core::arch::global_asm!(
+            concat!(".pushsection .tbss.", $symbol, ",\"awT\",@nobits"),
+            ".balign {align}",
+            concat!(".globl ", $symbol),
+            concat!(".hidden ", $symbol),
+            concat!(".type ", $symbol, ",@object"),
+            concat!(".size ", $symbol, ",{bytes}"),
+            concat!($symbol, ": .zero {bytes}"),
+            ".popsection",
+            align = const core::mem::align_of::<$type>(),
+            bytes = const core::mem::size_of::<$type>(),
+        );
+
+        $(#[$doc])*
+        #[inline(always)]
+        $visibility fn $name() -> &'static $type {
+            let address: *const $type;
+            // SAFETY: reads the thread pointer (which the ABI keeps at fs:0) and a constant offset; changes
+            // nothing but the register and the flags.
+            unsafe {
+                core::arch::asm!(
+                    concat!("mov {0}, qword ptr [rip + ", $symbol, "@GOTTPOFF]"),
+                    "add {0}, qword ptr fs:[0]",
+                    out(reg) address,
+                    options(nostack, readonly),
+                );
+            }
+            // SAFETY: the block has the size and alignment of the type, lives as long as the thread and starts
+            // zeroed, which is a valid value. The type is not `Sync`, so that the reference stays with the thread.
+            unsafe { &*address }
+        }
+    };
+}
+pub(crate) use thread_block;
 
 /// Size of the block, a whole number of cache lines.
 const BYTES: usize = 192;
@@ -103,37 +136,10 @@ const _: () = {
     assert!(align_of::<ThreadState>() == 64);
 };
 
-core::arch::global_asm!(
-    ".pushsection .tbss.mapper_omp_thread,\"awT\",@nobits",
-    ".balign 64",
-    ".globl mapper_omp_thread",
-    ".hidden mapper_omp_thread",
-    ".type mapper_omp_thread,@object",
-    ".size mapper_omp_thread,{bytes}",
-    "mapper_omp_thread: .zero {bytes}",
-    ".popsection",
-    bytes = const BYTES,
-);
-
-/// The state of the calling thread. The reference must not be kept across anything that may change
-/// the thread pointer.
-#[inline(always)]
-pub(crate) fn current() -> &'static ThreadState {
-    let address: *const ThreadState;
-    // SAFETY: reads the thread pointer (which the ABI keeps at fs:0) and a constant offset; changes
-    // nothing but the register and the flags.
-    unsafe {
-        core::arch::asm!(
-            "mov {0}, qword ptr [rip + mapper_omp_thread@GOTTPOFF]",
-            "add {0}, qword ptr fs:[0]",
-            out(reg) address,
-            options(nostack, readonly),
-        );
-    }
-    // SAFETY: the block has `BYTES` bytes, is aligned to 64, lives as long as the thread and starts zeroed,
-    // which is a valid `ThreadState`: integers, `false`, and `None` for optional references. The
-    // reference can not be sent to another thread, since `Cell` is not `Sync`.
-    unsafe { &*address }
+thread_block! {
+    /// The state of the calling thread. The reference must not be kept across anything that may change
+    /// the thread pointer.
+    pub(crate) current: ThreadState, "mapper_omp_thread"
 }
 
 /// The state of the thread with that thread pointer.
@@ -183,11 +189,11 @@ impl ThreadState {
         let member = self
             .member
             .get()
-            .map_or(0, |member| core::ptr::from_ref(member) as usize);
+            .map_or(0, |member| member.as_ptr() as usize);
         let shared = self
             .shared_loop
             .get()
-            .map_or(0, |shared| core::ptr::from_ref(shared) as usize);
+            .map_or(0, |shared| shared.as_ptr() as usize);
         member | shared != 0
     }
 

@@ -31,10 +31,10 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::core::attachment;
+use crate::core::clock;
 use crate::core::crew::Crew;
-use crate::core::progress;
-use crate::core::thread_state::{self, ThreadState};
-use crate::waiting::libgomp_spin;
+use crate::core::features::features;
+use crate::core::thread_state::{self, ThreadState, thread_block};
 
 /// Waits shorter than this are sampled. That is longer than what slightly unequal parts of a short loop or a tick of
 /// the kernel's timer make of a wait: with 4 µs, some of mg's waits were long ones, and so most of them were measured
@@ -64,6 +64,11 @@ pub(crate) struct Waits {
     left_region_work: Cell<u32>,
     /// The runtime is in a barrier that is measured, and may come to another one on its way.
     in_barrier: Cell<bool>,
+}
+
+thread_block! {
+    /// Those of the calling thread.
+    waits: Waits, "mapper_omp_waits"
 }
 
 impl Waits {
@@ -134,17 +139,17 @@ pub(crate) fn at_barrier_or_not<T>(
 #[inline]
 pub(crate) fn at_barrier_by_another<T>(thread: &ThreadState, wait: impl FnOnce() -> T) -> T {
     at_barrier(thread, || {
-        thread.waits.in_barrier.set(true);
+        waits().in_barrier.set(true);
         let result = wait();
-        thread.waits.in_barrier.set(false);
+        waits().in_barrier.set(false);
         result
     })
 }
 
 /// Whether a wait is part of one that is measured already.
 #[inline(always)]
-pub(crate) fn is_in_barrier(thread: &ThreadState) -> bool {
-    thread.waits.in_barrier.get()
+pub(crate) fn is_in_barrier() -> bool {
+    waits().in_barrier.get()
 }
 
 /// Runs `wait`, in which the calling thread waits for others.
@@ -159,15 +164,15 @@ fn measure<T>(
     wait: impl FnOnce() -> T,
     waited: impl FnOnce(&T) -> bool,
 ) -> T {
-    if !thread.waits.is_chosen() {
+    if !waits().is_chosen() {
         let result = wait();
         if !waited(&result) {
-            thread_state::current().waits.skip_another();
+            waits().skip_another();
         }
         return result;
     }
     let work = work_to_come(thread);
-    let from_ns = progress::now_ns();
+    let from_ns = clock::now_ns();
     let result = wait();
     if waited(&result) {
         // The wait may have moved the thread's state to another place.
@@ -201,44 +206,44 @@ pub(crate) fn work_comes() {
 
 /// The thread has done its part of a region.
 #[inline(always)]
-pub(crate) fn leave_region(thread: &ThreadState) {
-    if thread.waits.is_chosen() {
-        note_leaving(thread);
+pub(crate) fn leave_region() {
+    if waits().is_chosen() {
+        note_leaving(thread_state::current());
     }
 }
 
 #[cold]
 #[inline(never)]
 fn note_leaving(thread: &ThreadState) {
-    let now_ns = progress::now_ns();
+    let now_ns = clock::now_ns();
     match work_to_come(thread) {
         Some(work) => {
-            thread.waits.left_region_ns.set(now_ns);
-            thread.waits.left_region_work.set(work);
+            waits().left_region_ns.set(now_ns);
+            waits().left_region_work.set(work);
         }
-        None => leave_out(thread, now_ns),
+        None => leave_out(now_ns),
     }
 }
 
 /// Whether [`end_region`] has nothing to do.
 #[inline(always)]
-pub(crate) fn are_counted(thread: &ThreadState) -> bool {
-    thread.waits.left_region_ns.get() == 0
+pub(crate) fn are_counted() -> bool {
+    waits().left_region_ns.get() == 0
 }
 
 /// The region is over for the thread that began it, or another one begins for a thread of the pool.
 #[inline(always)]
 pub(crate) fn end_region(thread: &ThreadState) {
-    let from_ns = thread.waits.left_region_ns.replace(0);
+    let from_ns = waits().left_region_ns.replace(0);
     if from_ns != 0 {
-        count_since(thread, from_ns, Some(thread.waits.left_region_work.get()));
+        count_since(thread, from_ns, Some(waits().left_region_work.get()));
     }
 }
 
 /// What the thread has waited for since it left its part of a region was not the end of that region.
 #[inline(always)]
-pub(crate) fn forget(thread: &ThreadState) {
-    thread.waits.left_region_ns.set(0);
+pub(crate) fn forget() {
+    waits().left_region_ns.set(0);
 }
 
 /// Counts a wait that was measured for its own sake.
@@ -252,20 +257,20 @@ pub(crate) fn count(thread: &ThreadState, waited_ns: u64) {
 #[cold]
 #[inline(never)]
 fn count_since(thread: &ThreadState, from_ns: u64, work: Option<u32>) {
-    let now_ns = progress::now_ns();
+    let now_ns = clock::now_ns();
     if work != Some(WORK_CAME_UP.load(Ordering::Relaxed)) {
-        return leave_out(thread, now_ns);
+        return leave_out(now_ns);
     }
     let random = now_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let waited_ns = now_ns.saturating_sub(from_ns);
-    count(thread, thread.waits.weigh(waited_ns, random));
-    libgomp_spin::waited(waited_ns, now_ns);
+    count(thread, waits().weigh(waited_ns, random));
+    (features().waited)(waited_ns, now_ns);
 }
 
 /// Leaves out a wait that may have been work.
-fn leave_out(thread: &ThreadState, now_ns: u64) {
-    thread.waits.leave_out();
-    libgomp_spin::passed(now_ns);
+fn leave_out(now_ns: u64) {
+    waits().leave_out();
+    (features().wait_passed)(now_ns);
 }
 
 #[cfg(test)]

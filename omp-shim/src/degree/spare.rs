@@ -11,7 +11,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::core::attachment;
-use crate::core::progress;
+use crate::core::clock;
 use crate::degree::Activity;
 use crate::degree::region_table;
 
@@ -33,7 +33,7 @@ pub(crate) fn is_reported() -> bool {
 
 /// Looks whether there is something to report, when `limit` threads are allowed.
 pub(crate) fn look(limit: u32) {
-    let now_ns = progress::coarse_now_ns();
+    let now_ns = clock::coarse_now_ns();
     let looked_ns = LOOKED_NS.load(Ordering::Relaxed);
     if now_ns.saturating_sub(looked_ns) < PERIOD_NS {
         return;
@@ -78,7 +78,7 @@ fn spare(limit: u32, total: u64, by_need: &[u64]) -> u32 {
 
 /// Takes the report back: it was about another allocation. Judges the new one from now on.
 pub(crate) fn forget() {
-    LOOKED_NS.store(progress::coarse_now_ns(), Ordering::Relaxed);
+    LOOKED_NS.store(clock::coarse_now_ns(), Ordering::Relaxed);
     report(0);
 }
 

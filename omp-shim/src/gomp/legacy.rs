@@ -11,19 +11,23 @@
 //! increment is. In real teams, iterations are therefore counted in units of the loop variable by all
 //! threads but the first, and no thread is parked.
 
+use core::cell::Cell;
 use core::ffi::{c_long, c_uint, c_void};
 use core::ptr::NonNull;
 
-use crate::core::crew::Part;
+use crate::core::caller;
+use crate::core::construct::{Body, Division, Form, Loop, Outlined, Schedule, Start};
+use crate::core::features::{Begun, Request, features};
+use crate::core::logical;
+use crate::core::membership::Part;
+use crate::core::nested::OpenNested;
+use crate::core::pass_on::real;
 use crate::core::runtime::{self, Family, Runtime};
 use crate::core::symbols::Symbol;
-use crate::core::thread_state::{self, note_caller};
+use crate::core::thread_state::{self, note_caller, thread_block};
 use crate::core::waits;
-use crate::gomp::regions::{Body, Form, Outlined, real, runtime_of};
-use crate::region::{self, OpenRegion, Start};
-use crate::virtual_team::share::{Loop, Schedule};
-use crate::virtual_team::worksharing::Division;
-use crate::virtual_team::{self, OpenNested, Plan, Region};
+use crate::gomp::regions::runtime_of;
+use crate::region::{self, OpenRegion};
 
 /// A region that has begun and not ended yet.
 pub(crate) struct OpenLegacy {
@@ -42,9 +46,17 @@ enum Team {
     Real,
     /// The runtime's, within a virtual team.
     Nested(OpenNested),
-    /// A virtual team.
-    Virtual(Plan),
+    /// Logical threads.
+    Logical,
 }
+
+thread_block! {
+    /// The innermost region that the calling thread has begun by a `GOMP_parallel_*start` and not ended yet.
+    innermost: Innermost, "mapper_omp_legacy"
+}
+
+/// See [`innermost`].
+type Innermost = Cell<Option<NonNull<OpenLegacy>>>;
 
 /// Starts a region by `run`, which gets the size of the team to ask for and what to start it with; or
 /// by a virtual team, as `form` says.
@@ -64,42 +76,60 @@ fn start_region(
     // The threads of the pool go to work without a word.
     waits::work_comes();
     let mut started = region::begin(start);
-    let planned =
-        virtual_team::is_wanted().then(|| match OpenNested::within(thread, runtime, body) {
-            Some(nested) => Team::Nested(nested),
-            None => match virtual_team::plan(start, &mut started.open) {
-                Some(plan) => Team::Virtual(plan),
-                None => Team::Real,
-            },
-        });
+    let nested = match logical::is_wanted() {
+        true => OpenNested::within(thread, runtime, body),
+        false => None,
+    };
+    // Its loops are not to be taken for those of a region around it.
+    let (part, around) = (thread.take_part(), innermost().take());
+    let team = match nested {
+        Some(nested) => Team::Nested(nested),
+        None if logical::is_wanted() => begin_logical(start, &mut started.open, body, form),
+        None => Team::Real,
+    };
     let place: *mut OpenLegacy = Box::into_raw(Box::new(OpenLegacy {
         open: started.open,
         runtime,
-        team: planned.unwrap_or(Team::Real),
-        // Its loops are not to be taken for those of a region around it.
-        part: thread.take_part(),
-        around: thread.open_legacy.take(),
+        team,
+        part,
+        around,
     }));
     // SAFETY: just made; `parallel_end` frees it. Until then it is only read.
     let open = unsafe { &*place };
     match &open.team {
-        Team::Real if !virtual_team::is_wanted() => run(started.num_threads, body),
+        Team::Real if !logical::is_wanted() => run(started.num_threads, body),
         Team::Real => run(asked, body),
         Team::Nested(nested) => {
             run(OpenNested::team(runtime, asked), nested.body());
             nested.enter(thread);
         }
-        Team::Virtual(plan) => {
-            let work = match form(runtime) {
-                Form::Within(work) => Some(work),
-                Form::Body | Form::Real => None,
-            };
-            let plan = *plan;
-            virtual_team::begin(thread, runtime, &Region { body, work, plan });
-        }
+        Team::Logical => {}
     }
-    thread.open_legacy.set(NonNull::new(place));
+    innermost().set(NonNull::new(place));
     thread.stride_less_one.set(increment.wrapping_sub(1));
+}
+
+/// Begins a region with logical threads, if it may have them.
+fn begin_logical(
+    start: &Start<'_>,
+    open: &mut OpenRegion,
+    body: Body,
+    form: impl FnOnce(&'static Runtime) -> Form,
+) -> Team {
+    let work = match form(start.runtime) {
+        Form::Within(work) => Some(work),
+        Form::Body | Form::Real => None,
+    };
+    let request = &mut Request {
+        start,
+        body,
+        work,
+        os_threads: &mut |most| region::os_threads(start.function, most, open),
+    };
+    match (features().teams.begin)(request) {
+        Begun::Yes => Team::Logical,
+        Begun::No => Team::Real,
+    }
 }
 
 macro_rules! legacy_regions {
@@ -186,14 +216,14 @@ fn end_real(runtime: &Runtime) {
 unsafe extern "C-unwind" fn parallel_end() {
     let thread = thread_state::current();
     let address = thread.caller.get();
-    let caller = runtime::of_caller(thread, address);
+    let caller = caller::of_caller(thread, address);
     // Some builds of libomp end their own regions by this function, too; those are not counted here.
     let own = caller.filter(|runtime| runtime.calls_itself(address));
     if let Some(runtime) = own {
         return end_real(runtime);
     }
-    let Some(open) = thread.open_legacy.take() else {
-        match caller.or_else(runtime::any) {
+    let Some(open) = innermost().take() else {
+        match caller.or_else(caller::any) {
             Some(runtime) => end_real(runtime),
             None => runtime::missing(Symbol::GOMP_parallel_end),
         }
@@ -207,10 +237,10 @@ unsafe extern "C-unwind" fn parallel_end() {
             end_real(region.runtime);
             nested.leave(thread);
         }
-        Team::Virtual(_) => virtual_team::end(thread),
+        Team::Logical => (features().teams.end)(thread),
     }
     thread.put_part(&region.part);
-    thread.open_legacy.set(region.around);
+    innermost().set(region.around);
     region::end(thread, &region.open);
     // SAFETY: `start_region` made it by `Box::into_raw`. The region has ended, so that no other thread
     // reads it, and `region` is not used any more.

@@ -7,22 +7,25 @@
 //!
 //! Ordered loops are not touched, nor is the generic `GOMP_loop_start` but for virtual teams.
 
+use crate::core::logical;
 use core::ffi::{c_long, c_ulonglong, c_void};
 
-use crate::core::adaptive_schedule::{self, SharedLoop, Span};
+use crate::core::adaptive_schedule;
+use crate::core::caller;
+use crate::core::chunks::{self, Bounds};
+use crate::core::construct::{Division, Loop, Schedule, unsigned};
 use crate::core::pass_on::member_for;
+use crate::core::pass_on::real;
 use crate::core::progress;
 use crate::core::runtime::{self, Runtime};
+use crate::core::shared_loop::{SharedLoop, Span};
 use crate::core::symbols::Symbol;
 use crate::core::thread_state::{self, ThreadState, note_caller};
-use crate::gomp::regions::real;
-use crate::virtual_team::share::{Loop, Schedule};
-use crate::virtual_team::worksharing::{self, Bounds, Division};
 use crate::waiting::parking::{self, Dispensed};
 
 #[inline(always)]
 fn runtime_of_caller(thread: &ThreadState, symbol: Symbol) -> &'static Runtime {
-    match runtime::of_caller(thread, thread.caller.get()) {
+    match caller::of_caller(thread, thread.caller.get()) {
         Some(runtime) => runtime,
         None => runtime::missing(symbol),
     }
@@ -116,11 +119,11 @@ macro_rules! next {
             unsafe extern "C-unwind" fn next(first: *mut $type, end: *mut $type) -> bool {
                 let thread = thread_state::current();
                 if thread.has_loops_of_its_own() {
-                    if let Some(member) = member_for(thread, Symbol::$name) {
+                    if member_for(thread, Symbol::$name).is_some() {
                         // SAFETY: the places are the caller's.
-                        return unsafe { worksharing::next(thread, member, Bounds { first, end }) };
+                        return unsafe { chunks::next(thread, Bounds { first, end }) };
                     }
-                    if let Some(shared) = thread.shared_loop.get() {
+                    if let Some(shared) = thread.shared_loop() {
                         progress::chunk_done(thread);
                         parking::before_chunk(thread);
                         // SAFETY: the places are the caller's.
@@ -169,14 +172,14 @@ macro_rules! start {
                 end: *mut $type,
             ) -> bool {
                 let thread = thread_state::current();
-                if let Some(member) = member_for(thread, Symbol::$name) {
+                if member_for(thread, Symbol::$name).is_some() {
                     let describe = || {
                         let division = division!($schedule, $($chunk)?);
                         describe!(division, $($before,)? from, to, increment).as_wanted()
                     };
                     let bounds = Bounds { first, end };
                     // SAFETY: the places are the caller's.
-                    return unsafe { worksharing::start(member, describe, bounds) };
+                    return unsafe { chunks::start(&describe, bounds) };
                 }
                 let runtime = runtime_of_caller(thread, Symbol::$name);
                 let run = real!(
@@ -191,7 +194,7 @@ macro_rules! start {
                     // SAFETY: the places are the caller's. The loop has no iterations.
                     unsafe {
                         run($(yes!($before),)? 0, 0, 1, $(one!($chunk),)? first, end);
-                        return match thread.shared_loop.get() {
+                        return match thread.shared_loop() {
                             Some(shared) => {
                                 next_adaptive(thread, shared, &Bounds { first, end })
                             }
@@ -258,7 +261,7 @@ macro_rules! same {
 /// How a loop of that schedule is divided among members of a virtual team.
 macro_rules! division {
     (Runtime,) => {
-        Division::of_settings()
+        Division::of_settings(logical::runtime())
     };
     ($schedule:ident, $chunk:ident) => {
         Division {
@@ -274,7 +277,7 @@ macro_rules! describe {
         Loop::signed($from, $to, $increment, $division.schedule, $division.chunk)
     };
     ($division:ident, $up:ident, $from:ident, $to:ident, $increment:ident) => {
-        worksharing::unsigned($up, [$from, $to], $increment, $division)
+        unsigned($up, [$from, $to], $increment, $division)
     };
 }
 

@@ -11,20 +11,22 @@
 
 use core::ffi::{c_long, c_uint, c_void};
 
-use crate::core::adaptive_schedule::{self, Span};
-use crate::core::crew::{self, Beginning, Crew};
+use crate::core::adaptive_schedule;
+use crate::core::caller;
+use crate::core::construct::{Body, Division, Form, Loop, Outlined, Schedule, Start};
+use crate::core::crew::{Beginning, Crew};
+use crate::core::features::{Begun, Request, features};
+use crate::core::logical::{self, Life};
+use crate::core::membership;
+use crate::core::nested;
+use crate::core::pass_on::real;
 use crate::core::runtime::{self, Family, Runtime};
+use crate::core::shared_loop::{self, Span};
 use crate::core::symbols::Symbol;
 use crate::core::thread_state::{self, ThreadState};
 use crate::region::crew_place::{Place, Similar};
-use crate::region::{self, OpenRegion, Start};
-use crate::virtual_team::share::{Loop, Schedule};
-use crate::virtual_team::worksharing::Division;
-use crate::virtual_team::{self, Region};
+use crate::region::{self, OpenRegion};
 use crate::waiting::parking::{self, Dispensed};
-
-/// The function that gcc makes of a region's body.
-pub(crate) type Outlined = unsafe extern "C-unwind" fn(*mut c_void);
 
 /// Where a region runs.
 #[inline(always)]
@@ -33,36 +35,17 @@ pub(crate) fn runtime_of(
     function: Outlined,
     symbol: Symbol,
 ) -> &'static Runtime {
-    match runtime::of_caller(thread, function as usize) {
+    match caller::of_caller(thread, function as usize) {
         Some(runtime) => runtime,
         None => runtime::missing(symbol),
     }
-}
-
-/// What a region is started with.
-#[derive(Clone, Copy)]
-pub(crate) struct Body {
-    /// What every thread calls.
-    pub(crate) function: Outlined,
-    /// With what.
-    pub(crate) data: *mut c_void,
-}
-
-/// How a region begins in a virtual team.
-pub(crate) enum Form {
-    /// It can not be virtual.
-    Real,
-    /// With its body.
-    Body,
-    /// Within a loop or sections.
-    Within(Loop),
 }
 
 /// What a region's threads are started with, to be part of its crew.
 #[inline(always)]
 fn member(crew: *const Crew) -> Body {
     Body {
-        function: crew::run_member,
+        function: membership::run_member,
         data: crew.cast_mut().cast(),
     }
 }
@@ -84,8 +67,8 @@ fn run_region<T: Default>(
 ) -> T {
     let address = body.function as usize;
     let crew = Crew::without_hall(address, body.data, runtime, Family::Gomp, beginning);
-    if !virtual_team::may_serve(thread)
-        && !adaptive_schedule::is_on()
+    if !logical::may_serve(thread)
+        && !shared_loop::is_on()
         && let Some(mut similar) = Similar::to(&crew)
         && let Some(routine) = region::resume_routine(thread, runtime, similar.known(), asked)
     {
@@ -112,7 +95,7 @@ fn run_region_anew<T: Default>(
     // Only once the region has begun it is certain what the user asked for.
     let crew = || Crew::new(address, body.data, runtime, Family::Gomp, beginning);
     let mut place = Place::empty();
-    if !virtual_team::may_serve(thread)
+    if !logical::may_serve(thread)
         && let Some(routine) = region::begin_routine(thread, runtime, address, asked)
     {
         let result = run(asked, member(place.keep(crew())));
@@ -129,7 +112,7 @@ fn run_region_anew<T: Default>(
     };
     let mut started = region::begin(&start);
     let member = member(place.put(crew()));
-    let result = if virtual_team::is_wanted() {
+    let result = if logical::is_wanted() {
         run_perhaps_virtual(&start, &mut started.open, body, member, form, run)
     } else {
         run(started.num_threads, member)
@@ -155,39 +138,35 @@ fn run_perhaps_virtual<T: Default>(
         asked,
         ..
     } = *start;
-    if virtual_team::is_within(thread) {
-        return virtual_team::nest(thread, runtime, member, asked, run);
+    if logical::is_within(thread) {
+        return nested::nest(thread, runtime, member, asked, run);
     }
     let work = match form() {
         Form::Real => return run(asked, member),
         Form::Body => None,
         Form::Within(work) => Some(work),
     };
-    let Some(plan) = virtual_team::plan(start, open) else {
-        return run(asked, member);
+    // What the thread is part of is of another runtime, in whose region this one is begun.
+    let (around, life) = (thread.crew.take(), Life::now());
+    let request = &mut Request {
+        start,
+        body,
+        work,
+        os_threads: &mut |most| region::os_threads(start.function, most, open),
     };
-    virtual_team::run(thread, runtime, &Region { body, work, plan });
-    T::default()
+    let teams = &features().teams;
+    let begun = (teams.begin)(request);
+    if begun == Begun::Yes {
+        // SAFETY: the arguments are those of the program's call, as the runtime would pass them.
+        unsafe { (body.function)(body.data) };
+        (teams.end)(thread);
+    }
+    thread.crew.set(around.filter(|_| life == Life::now()));
+    match begun {
+        Begun::Yes => T::default(),
+        Begun::No => run(asked, member),
+    }
 }
-
-/// The real function behind `symbol`, as the type that its exported twin has.
-macro_rules! real {
-    ($runtime:expr, $symbol:expr, fn($($argument:ty),*) $(-> $result:ty)?) => {{
-        let function = $runtime.function($symbol);
-        if function.is_null() {
-            $crate::core::runtime::missing($symbol);
-        }
-        // SAFETY: the runtime's function of that name has this type: it is part of the interface
-        // between gcc and libgomp, which libomp copies.
-        unsafe {
-            core::mem::transmute::<
-                *mut c_void,
-                unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?,
-            >(function)
-        }
-    }};
-}
-pub(crate) use real;
 
 macro_rules! regions {
     ($($name:ident($($argument:ident: $type:ty),*) $form:expr;)*) => {$(
@@ -241,7 +220,7 @@ unsafe extern "C-unwind" fn run_member_with_reductions(data: *mut c_void) {
     // which outlives the region.
     let crew = unsafe { (*data.cast::<WithReductions>()).crew };
     // SAFETY: it is the crew that `run_region` made for this region.
-    unsafe { crew::run_member(crew) };
+    unsafe { membership::run_member(crew) };
 }
 
 /// Runs a region with task reductions by the real function of the same name.
@@ -340,7 +319,7 @@ macro_rules! loop_regions {
             let span = || Span::until(start, end, increment, runs);
             run_region(thread, runtime, body, beginning, form, num_threads, |team, body| {
                 // SAFETY: `body` leads to the region's crew. It is not of a virtual team here.
-                let start = match unsafe { crew::prepare_loop(body.data, &span) } {
+                let start = match unsafe { adaptive_schedule::prepare_loop(body.data, &span) } {
                     // The runtime gets a loop without iterations.
                     true => end,
                     false => start,

@@ -7,10 +7,10 @@
 
 use core::ffi::{c_int, c_void};
 
+use crate::core::pass_on::real;
 use crate::core::symbols::Symbol;
 use crate::core::thread_state;
 use crate::core::waits;
-use crate::gomp::regions::real;
 use crate::kmpc::location::runtime_of;
 
 /// What the two that begin a reduction return where each thread adds its own values, and none waits.
@@ -37,7 +37,7 @@ macro_rules! barriers {
             // SAFETY: the arguments are the caller's.
             let perhaps = || unsafe { run(location, thread_number $(, $argument)*) };
             // The runtime's own call: what it is for is measured where it came into the shim.
-            if runtime.calls_itself(location as usize) || waits::is_in_barrier(thread) {
+            if runtime.calls_itself(location as usize) || waits::is_in_barrier() {
                 return perhaps();
             }
             waits::at_barrier_or_not(thread, perhaps, $waited)

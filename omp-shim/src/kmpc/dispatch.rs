@@ -5,12 +5,13 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::core::adaptive_schedule::{self, Span};
+use crate::core::adaptive_schedule;
+use crate::core::pass_on::real;
 use crate::core::progress;
 use crate::core::runtime::{Family, Runtime};
+use crate::core::shared_loop::Span;
 use crate::core::symbols::Symbol;
 use crate::core::thread_state;
-use crate::gomp::regions::real;
 use crate::kmpc::location::runtime_of;
 use crate::waiting::parking;
 
@@ -142,7 +143,7 @@ macro_rules! dispatch_next {
             if !counted_above {
                 progress::chunk_done(thread);
                 parking::before_chunk(thread);
-                if let Some(shared) = thread.shared_loop.get()
+                if let Some(shared) = thread.shared_loop()
                     && let Some(chunk) = adaptive_schedule::next(thread, shared)
                 {
                     thread.pending.set(chunk.count);

@@ -11,6 +11,7 @@
 //! module. For programs that gcc compiled libomp calls some of these functions itself, with a location
 //! of its own; what they do is counted a level above, and their sections not at all.
 
+use crate::core::caller;
 use core::ffi::c_void;
 
 use crate::core::runtime::{self, Runtime};
@@ -24,7 +25,7 @@ pub(crate) fn runtime_of(
     location: *const c_void,
     symbol: Symbol,
 ) -> &'static Runtime {
-    match runtime::of_caller(thread, location as usize).or_else(|| thread.last_runtime.get()) {
+    match caller::of_caller(thread, location as usize).or_else(|| thread.last_runtime.get()) {
         Some(runtime) => runtime,
         None => runtime::missing(symbol),
     }

@@ -16,20 +16,23 @@
 //! same moment, and costs every region a second call. It serves copies whose calls do not come by:
 //! [`crate::ompt::tool`].)
 
+use crate::core::caller;
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, offset_of, size_of};
 
-use crate::core::adaptive_schedule::{self, Hall};
 use crate::core::attachment;
-use crate::core::crew::{Beginning, Crew, Outer};
+use crate::core::construct::Start;
+use crate::core::crew::{Beginning, Crew};
+use crate::core::membership::Outer;
+use crate::core::pass_on::real;
 use crate::core::pass_on::{jump_on, real_of_caller};
 use crate::core::runtime::{self, Family, Runtime};
+use crate::core::shared_loop::{self, Hall};
 use crate::core::symbols::Symbol;
 use crate::core::thread_state::{self, ThreadState};
-use crate::gomp::regions::real;
 use crate::kmpc::location::runtime_of;
 use crate::region::crew_place::{Place, Ready};
-use crate::region::{self, OpenRegion, Routine, Start};
+use crate::region::{self, OpenRegion, Routine};
 
 /// Where [`fork_begin`] leaves what the region needs, in the frame of `__kmpc_fork_call`.
 #[repr(C, align(16))]
@@ -157,9 +160,9 @@ unsafe extern "C-unwind" fn fork_begin(
         count,
         asked: 0,
     };
-    if let Some(runtime) = runtime::of_known_caller(thread, location as usize)
+    if let Some(runtime) = caller::of_known_caller(thread, location as usize)
         && !thread.clause_announced.get()
-        && !adaptive_schedule::is_on()
+        && !shared_loop::is_on()
         && let Some(ready) = Ready::like(&crew_of(thread, runtime, body))
         && let Some(routine) = region::resume_routine(thread, runtime, ready.known(), 0)
     {

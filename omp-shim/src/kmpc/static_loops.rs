@@ -24,9 +24,9 @@
 use core::ffi::{c_int, c_void};
 
 use crate::core::crew::Crew;
+use crate::core::pass_on::real;
 use crate::core::symbols::Symbol;
 use crate::core::thread_state;
-use crate::gomp::regions::real;
 use crate::kmpc::location::runtime_of;
 
 /// `schedule(static)` without a chunk size.

@@ -192,7 +192,7 @@ unsafe extern "C" fn implicit_task<const N: usize>(
     if endpoint == SCOPE_END {
         // It goes back to the pool. The thread that began the region goes on with the program.
         if index != 0 {
-            waits::leave_region(thread);
+            waits::leave_region();
         }
         return;
     }
@@ -263,7 +263,7 @@ unsafe extern "C" fn sync_region_wait(
         return;
     }
     match endpoint {
-        SCOPE_BEGIN => waits::leave_region(thread),
+        SCOPE_BEGIN => waits::leave_region(),
         SCOPE_END => waits::end_region(thread),
         _ => {}
     }

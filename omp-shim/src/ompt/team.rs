@@ -19,6 +19,7 @@
 //! a limit of the program's), the setting stays as low as it is, no region is larger than it says, and teams are
 //! left alone from then on.
 
+use crate::core::scope;
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -26,10 +27,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use mapper_abi::TeamsOff;
 
 use crate::core::attachment;
-use crate::core::by_handle;
 use crate::core::elf::{self, Module};
 use crate::core::environment;
-use crate::core::runtime;
+use crate::core::looked_up;
 use crate::core::shield::shielded;
 use crate::ompt::abi::Data;
 use crate::region::team_size::{self, Request, Verdict};
@@ -166,10 +166,10 @@ impl Sizing {
         // Of a list, the sizes within regions are the list's, and not what was set.
         let is_list = environment::text(c"OMP_NUM_THREADS").is_some_and(|text| text.contains(','));
         if !is_list {
-            let set = runtime::function_within(copy, c"omp_set_num_threads");
+            let set = scope::function_within(copy, c"omp_set_num_threads");
             self.set.store(set, Ordering::Relaxed);
         }
-        let get = runtime::function_within(copy, c"omp_get_max_threads");
+        let get = scope::function_within(copy, c"omp_get_max_threads");
         self.get.store(get, Ordering::Relaxed);
     }
 
@@ -210,7 +210,7 @@ impl Sizing {
         if limit >= requested || !attachment::teams_follow() {
             return None;
         }
-        if let Some(reason) = by_handle::exactness() {
+        if let Some(reason) = looked_up::exactness() {
             attachment::report_teams_off(reason);
             return None;
         }

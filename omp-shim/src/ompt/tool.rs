@@ -16,6 +16,7 @@
 //! *Invariants.* Callbacks of OMPT do not say which copy they come from; so each copy has callbacks of its own,
 //! and there is room for [`ROOM`] in the life of a process. No panic leaves the exported function.
 
+use crate::core::scope;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -25,7 +26,6 @@ use std::path::Path;
 use crate::core::attachment;
 use crate::core::elf::{self, Module};
 use crate::core::environment;
-use crate::core::runtime;
 use crate::core::shield::shielded;
 use crate::ompt::abi::{
     AnyFunction, Data, Event, GetParallelInfo, GetTaskInfo, GetThreadData, Lookup, SET_IMPOSSIBLE,
@@ -173,7 +173,7 @@ fn take(caller: usize) -> Option<&'static StartResult> {
         })
         .ok()?;
     // It may be here as a tool only; what it registers with the C library must not go away with the copy.
-    runtime::keep_loaded(&shim);
+    scope::keep_loaded(&shim);
     events::note_own_place(&shim);
     COPIES.get(number)?.sizing.look_up(&copy, &shim);
     RESULTS.get(number)

@@ -14,13 +14,15 @@ pub(crate) mod crew_place;
 mod settings;
 pub(crate) mod team_size;
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use mapper_abi::layout::ThreadSlot;
-use mapper_abi::{SlotClaim, SlotSharing, TeamsOff};
+use mapper_abi::{SlotClaim, SlotSharing};
 
 use crate::core::attachment;
-use crate::core::by_handle;
+use crate::core::construct::Start;
+use crate::core::exactness;
+use crate::core::logical::{self, Preemptions};
 use crate::core::progress;
 use crate::core::runtime::{Family, Runtime};
 use crate::core::thread_state::{LoopState, ThreadState};
@@ -29,11 +31,7 @@ use crate::degree::Sizes;
 use crate::degree::region_table;
 use crate::degree::spare;
 use crate::region::crew_place::Known;
-use crate::virtual_team::{self, Preemptions};
 use team_size::{Request, Verdict};
-
-/// The program called `omp_set_dynamic(0)`, in whichever thread.
-static DYNAMIC_IS_OFF: AtomicBool = AtomicBool::new(false);
 
 /// What the end of a region needs to know.
 #[repr(C)]
@@ -50,20 +48,6 @@ struct Timing {
     limit: u32,
     began: u64,
     preemptions: Preemptions,
-}
-
-/// A region that is about to start.
-pub(crate) struct Start<'a> {
-    /// The thread that meets it.
-    pub(crate) thread: &'a ThreadState,
-    /// Where it will run.
-    pub(crate) runtime: &'static Runtime,
-    /// Which functions of that runtime the region uses.
-    pub(crate) family: Family,
-    /// The outlined function.
-    pub(crate) function: usize,
-    /// `num_threads` as the compiler passes it.
-    pub(crate) asked: u32,
 }
 
 /// A region that may start.
@@ -147,7 +131,7 @@ fn degree_is_at_rest(thread: &ThreadState, region: Option<&region_table::Entry>)
 /// Whether [`end_routine`] only has to count.
 #[inline(always)]
 pub(crate) fn ends_at_once(thread: &ThreadState, routine: Routine) -> bool {
-    waits::are_counted(thread)
+    waits::are_counted()
         && match routine {
             Routine::Counted(_) => progress::skips_stamp(thread),
             Routine::Uncounted => true,
@@ -196,7 +180,7 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
     let initial_max = thread.initial_max_threads.get();
     let verdict = team_size::decide(Request {
         asked,
-        exact: || exactness(thread),
+        exact: || exactness::of(thread),
         first,
         initial_max,
         limit: attachment::team_limit(),
@@ -216,7 +200,7 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
         },
         Verdict::Untouched(None) => asked,
         // What makes teams exact does not concern virtual ones.
-        Verdict::Untouched(Some(_)) if virtual_team::is_wanted() => asked,
+        Verdict::Untouched(Some(_)) if logical::is_wanted() => asked,
         Verdict::Untouched(Some(reason)) => {
             attachment::report_teams_off(reason);
             asked
@@ -236,10 +220,18 @@ fn worth(start: &Start<'_>, open: &mut OpenRegion, limit: u32) -> Option<u32> {
         ..
     } = *start;
     let may_choose =
-        attachment::teams_follow() && exactness(thread).is_none() && runtime.level(family) == 0;
+        attachment::teams_follow() && exactness::of(thread).is_none() && runtime.level(family) == 0;
     let region = region_table::find(function).filter(|_| may_choose)?;
-    let size = choose(region, limit, family.sizes(), open);
+    let size = choose(region, limit, sizes(family), open);
     (size < limit).then_some(size)
+}
+
+/// Which sizes of teams the native runtime of a family changes to cheaply.
+const fn sizes(family: Family) -> Sizes {
+    match family {
+        Family::Gomp => Sizes::AllOrOne,
+        Family::Kmpc => Sizes::Any,
+    }
 }
 
 /// How many threads, of up to `limit`, a region gets this time. Has it timed where that is to be found
@@ -260,15 +252,15 @@ fn choose(
             size: choice.size,
             limit,
             began: now_ticks(),
-            preemptions: virtual_team::preemptions(),
+            preemptions: logical::preemptions(),
         });
     }
     choice.size
 }
 
-/// How many OS threads carry a virtual team that may have up to `limit`.
+/// How many OS threads run a team of logical ones that may have up to `limit`.
 #[inline]
-pub(crate) fn carriers(function: usize, limit: u32, open: &mut OpenRegion) -> u32 {
+pub(crate) fn os_threads(function: usize, limit: u32, open: &mut OpenRegion) -> u32 {
     if limit < 2 {
         return limit;
     }
@@ -308,7 +300,7 @@ fn full(start: &Start<'_>, sharing: SlotSharing) {
         family,
         ..
     } = *start;
-    if family == Family::Gomp && virtual_team::may_serve(thread) {
+    if family == Family::Gomp && logical::may_serve(thread) {
         return;
     }
     // Where the limit is not asked for, nobody else looks which allocation the report is about.
@@ -316,21 +308,11 @@ fn full(start: &Start<'_>, sharing: SlotSharing) {
     let initial_max = thread.initial_max_threads.get();
     if attachment::is_news(initial_max) {
         if runtime.level(family) == 0 {
-            report_real_team(thread);
+            exactness::report_real_team(thread);
         }
     } else if attachment::team_limit() >= initial_max && sharing == SlotSharing::Own {
         thread.settled_sequence.set(attachment::sequence());
         thread.settled_runtime.set(Some(runtime));
-    }
-}
-
-/// Reports the team that the outermost regions of a thread have if nobody changes it, unless the program sees to
-/// that itself.
-#[cold]
-pub(crate) fn report_real_team(thread: &ThreadState) {
-    if exactness(thread).is_none() {
-        attachment::note_allocation();
-        attachment::report_team(thread.initial_max_threads.get());
     }
 }
 
@@ -339,7 +321,7 @@ pub(crate) fn report_real_team(thread: &ThreadState) {
 pub(crate) fn end(thread: &ThreadState, open: &OpenRegion) {
     if let Some(timing) = &open.timing {
         let ended = now_ticks();
-        if virtual_team::preemptions() == timing.preemptions {
+        if logical::preemptions() == timing.preemptions {
             timing.region.degree.learn(timing.size, timing.began, ended);
         } else {
             timing.region.degree.settle();
@@ -379,29 +361,4 @@ fn is_home(thread: &ThreadState, runtime: &Runtime) -> bool {
         .home_runtime
         .get()
         .is_some_and(|home| core::ptr::eq(home, runtime))
-}
-
-/// Why the program's teams are exact, if they are.
-fn exactness(thread: &ThreadState) -> Option<TeamsOff> {
-    if thread.has_set_num_threads.get() {
-        Some(TeamsOff::SetNumThreads)
-    } else if DYNAMIC_IS_OFF.load(Ordering::Relaxed) {
-        Some(TeamsOff::SetDynamic)
-    } else {
-        by_handle::exactness()
-    }
-}
-
-/// The program called `omp_set_num_threads`. Outside regions that fixes the teams of this thread;
-/// inside, it concerns nested regions only, which are never touched.
-pub(crate) fn note_set_num_threads(thread: &ThreadState, level: u32) {
-    if level == 0 {
-        thread.has_set_num_threads.set(true);
-    }
-}
-
-/// The program called `omp_set_dynamic`. Strictly this concerns the calling thread; a program that
-/// relies on exact teams in one thread is taken to do so in all.
-pub(crate) fn note_set_dynamic(dynamic: i64) {
-    DYNAMIC_IS_OFF.store(dynamic == 0, Ordering::Relaxed);
 }

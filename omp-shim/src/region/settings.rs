@@ -5,13 +5,13 @@
 
 use core::ffi::{c_int, c_void};
 
+use crate::core::exactness;
+use crate::core::features::features;
+use crate::core::pass_on::real;
 use crate::core::pass_on::{pass_on, runtime_of_caller};
 use crate::core::runtime::{Family, Runtime};
 use crate::core::symbols::Symbol;
 use crate::core::thread_state::{self, ThreadState, note_caller};
-use crate::gomp::regions::real;
-use crate::region;
-use crate::virtual_team::control_variables;
 
 /// The depth of regions that the calling thread is in, in whichever interface the runtime has.
 fn level(runtime: &Runtime) -> u32 {
@@ -56,7 +56,7 @@ macro_rules! setting {
                 let Some(runtime) = runtime_of_caller(thread) else { return };
                 // SAFETY: the argument is the caller's.
                 $note(thread, runtime, unsafe { argument.value() });
-                control_variables::note_change(thread);
+                (features().teams.setting_changes)(thread);
                 let run = real!(runtime, Symbol::$name, fn($type));
                 // SAFETY: as above.
                 unsafe { run(argument) };
@@ -67,11 +67,11 @@ macro_rules! setting {
 }
 
 fn num_threads(thread: &ThreadState, runtime: &Runtime, _: i64) {
-    region::note_set_num_threads(thread, level(runtime));
+    exactness::note_set_num_threads(thread, level(runtime));
 }
 
 fn dynamic(_: &ThreadState, _: &Runtime, value: i64) {
-    region::note_set_dynamic(value);
+    exactness::note_set_dynamic(value);
 }
 
 setting! { num_threads:
@@ -91,7 +91,7 @@ macro_rules! other_setting {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
         pass_on! {
             $name($($argument: $type),*): |thread, real| {
-                control_variables::note_change(thread);
+                (features().teams.setting_changes)(thread);
                 real($($argument),*);
             };
         }

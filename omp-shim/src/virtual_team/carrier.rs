@@ -37,6 +37,7 @@ use lending::FirstStop;
 pub(super) use lending::{Outcome, Visits, lend_members, look_at, outcome};
 
 use super::context::{Base, Landing};
+use super::member::OfMember;
 use super::member::{BARRIER, Member, State};
 use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Lock;
@@ -256,7 +257,7 @@ impl Carrier {
     #[inline(always)]
     fn hand_over(&self, next: &'static Member) {
         if self.is_shared() {
-            thread_state::current().member.set(Some(next));
+            thread_state::current().set_member(Some(next));
         }
     }
 
@@ -269,7 +270,7 @@ impl Carrier {
         }
         // SAFETY: the lender sleeps for ever. Under its thread pointer runs this thread, or one that is in the
         // program's code, or waits for the lock.
-        let running = unsafe { self.lender().state() }.member.get();
+        let running = unsafe { self.lender().state() }.member();
         for member in self.members(lead) {
             let runs = running.is_some_and(|running| core::ptr::eq(running, member));
             if !runs && member.is_suspended() {
@@ -358,7 +359,7 @@ pub(super) fn begin_lead(lead: &'static Member) {
         // have of the calling thread's they use again when `finish` has gone back there.
         unsafe {
             let thread = carrier.lender().state();
-            thread.member.set(Some(lead));
+            thread.set_member(Some(lead));
             thread.leave_region(LoopState::default());
             carrier.lender().put_in_force();
         }
@@ -389,7 +390,7 @@ pub(super) fn barrier(member: &'static Member) {
     }
     next.set(State::RUNNING);
     let base = if carrier.is_shared() {
-        thread_state::current().member.set(Some(next));
+        thread_state::current().set_member(Some(next));
         Base::InForce
     } else {
         Base::Of(next.thread_pointer())

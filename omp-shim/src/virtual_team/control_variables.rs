@@ -10,14 +10,14 @@
 //! ([`crate::core::by_handle`]). From then on what was noted is compared with what the runtime says, by the owner before
 //! and after each region and by every member when it begins.
 
+use crate::core::logical;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
-use super::member::Member;
-use super::team;
-use crate::core::by_handle;
+use super::member::{Member, OfMember};
 use crate::core::environment;
-use crate::core::runtime::Runtime;
+use crate::core::looked_up;
+use crate::core::runtime::{RunSchedule, Runtime};
 use crate::core::symbols::Symbol;
 use crate::core::thread_state::ThreadState;
 
@@ -36,26 +36,6 @@ static ACTIVE_LEVELS: AtomicI32 = AtomicI32::new(0);
 static SCHEDULE: AtomicI32 = AtomicI32::new(0);
 static CHUNK: AtomicI32 = AtomicI32::new(0);
 
-/// A schedule as `omp_get_schedule` returns it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct RunSchedule {
-    pub(super) kind: c_int,
-    pub(super) chunk: c_int,
-}
-
-fn get(runtime: &Runtime, symbol: Symbol) -> c_int {
-    let function = runtime.function(symbol);
-    if function.is_null() {
-        return 0;
-    }
-    // SAFETY: callers name queries that take nothing and return an int.
-    let query = unsafe {
-        core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> c_int>(function)
-    };
-    // SAFETY: likewise.
-    unsafe { query() }
-}
-
 fn set(runtime: &Runtime, symbol: Symbol, value: c_int) {
     let function = runtime.function(symbol);
     if function.is_null() {
@@ -67,23 +47,6 @@ fn set(runtime: &Runtime, symbol: Symbol, value: c_int) {
     };
     // SAFETY: likewise.
     unsafe { setter(value) };
-}
-
-/// The calling thread's schedule for loops that leave it to the environment.
-pub(super) fn run_schedule(runtime: &Runtime) -> RunSchedule {
-    let mut schedule = RunSchedule { kind: 0, chunk: 0 };
-    let function = runtime.function(Symbol::omp_get_schedule);
-    if !function.is_null() {
-        // SAFETY: the function of that name has this type.
-        let query = unsafe {
-            core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(*mut c_int, *mut c_int)>(
-                function,
-            )
-        };
-        // SAFETY: both are places for an int.
-        unsafe { query(&raw mut schedule.kind, &raw mut schedule.chunk) };
-    }
-    schedule
 }
 
 fn set_run_schedule(runtime: &Runtime, schedule: RunSchedule) {
@@ -113,7 +76,7 @@ pub(super) struct Sizes {
 /// Those in force for the calling thread, the pool's owner, outside regions.
 #[inline]
 pub(super) fn sizes(runtime: &'static Runtime) -> Sizes {
-    if by_handle::may_set() && differs_from_noted(runtime) {
+    if looked_up::may_set() && differs_from_noted(runtime) {
         forget();
     }
     let noted = NOTED_VERSION.load(Ordering::Relaxed) == VERSION.load(Ordering::Relaxed)
@@ -131,17 +94,17 @@ pub(super) fn sizes(runtime: &'static Runtime) -> Sizes {
 #[cold]
 fn note(runtime: &'static Runtime) {
     let version = VERSION.load(Ordering::Relaxed);
-    TEAM_SIZE.store(get(runtime, Symbol::omp_get_max_threads), Ordering::Relaxed);
-    let levels = get(runtime, Symbol::omp_get_max_active_levels);
+    TEAM_SIZE.store(runtime.ask(Symbol::omp_get_max_threads), Ordering::Relaxed);
+    let levels = runtime.ask(Symbol::omp_get_max_active_levels);
     // No active level at all: every region has one thread.
     let limit = match levels {
         0 => 1,
-        _ => get(runtime, Symbol::omp_get_thread_limit),
+        _ => runtime.ask(Symbol::omp_get_thread_limit),
     };
     LIMIT.store(limit, Ordering::Relaxed);
-    DYNAMIC.store(get(runtime, Symbol::omp_get_dynamic), Ordering::Relaxed);
+    DYNAMIC.store(runtime.ask(Symbol::omp_get_dynamic), Ordering::Relaxed);
     ACTIVE_LEVELS.store(levels, Ordering::Relaxed);
-    let schedule = run_schedule(runtime);
+    let schedule = runtime.run_schedule();
     SCHEDULE.store(schedule.kind, Ordering::Relaxed);
     CHUNK.store(schedule.chunk, Ordering::Relaxed);
     NOTED_RUNTIME.store(core::ptr::from_ref(runtime) as usize, Ordering::Relaxed);
@@ -151,12 +114,12 @@ fn note(runtime: &'static Runtime) {
 /// Whether the calling thread has other settings than those that were noted.
 #[cold]
 fn differs_from_noted(runtime: &Runtime) -> bool {
-    let schedule = run_schedule(runtime);
+    let schedule = runtime.run_schedule();
     [
-        (get(runtime, Symbol::omp_get_max_threads), &TEAM_SIZE),
-        (get(runtime, Symbol::omp_get_dynamic), &DYNAMIC),
+        (runtime.ask(Symbol::omp_get_max_threads), &TEAM_SIZE),
+        (runtime.ask(Symbol::omp_get_dynamic), &DYNAMIC),
         (
-            get(runtime, Symbol::omp_get_max_active_levels),
+            runtime.ask(Symbol::omp_get_max_active_levels),
             &ACTIVE_LEVELS,
         ),
         (schedule.kind, &SCHEDULE),
@@ -170,22 +133,12 @@ fn differs_from_noted(runtime: &Runtime) -> bool {
 /// of the thread that began the region.
 #[inline]
 fn has_strayed() -> bool {
-    by_handle::may_set() && team::runtime().is_some_and(differs_from_noted)
-}
-
-/// How many levels of regions may have more than one thread, for the calling thread.
-pub(super) fn active_levels(runtime: &Runtime) -> u32 {
-    u32::try_from(get(runtime, Symbol::omp_get_max_active_levels)).unwrap_or(0)
-}
-
-/// How many levels it is in by the runtime's account.
-pub(super) fn active_level(runtime: &Runtime) -> u32 {
-    u32::try_from(get(runtime, Symbol::omp_get_active_level)).unwrap_or(0)
+    looked_up::may_set() && logical::runtime().is_some_and(differs_from_noted)
 }
 
 /// The calling thread changes a setting.
 pub(crate) fn note_change(thread: &ThreadState) {
-    match thread.member.get() {
+    match thread.member() {
         Some(member) => {
             member.settings_seen.store(0, Ordering::Relaxed);
             if member.id == 0 {
@@ -232,7 +185,7 @@ pub(super) fn take_dirty() -> bool {
 /// Sets what the pool's owner had when the region began.
 #[cold]
 pub(super) fn restore(member: &Member) {
-    let Some(runtime) = team::runtime() else {
+    let Some(runtime) = logical::runtime() else {
         return;
     };
     set(
@@ -246,7 +199,7 @@ pub(super) fn restore(member: &Member) {
         DYNAMIC.load(Ordering::Relaxed),
     );
     let levels = ACTIVE_LEVELS.load(Ordering::Relaxed);
-    if get(runtime, Symbol::omp_get_max_active_levels) != levels {
+    if runtime.ask(Symbol::omp_get_max_active_levels) != levels {
         set(runtime, Symbol::omp_set_max_active_levels, levels);
     }
     set_run_schedule(

@@ -16,6 +16,7 @@ use core::mem::offset_of;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use super::member::OfMember;
 use super::{carrier, storage};
 use crate::core::elf;
 use crate::core::thread_state::{self, ThreadState};
@@ -50,7 +51,7 @@ fn find() -> *mut c_void {
 
 /// Answers a call from `caller`, for a member of a virtual team or before the real function is known.
 extern "C" fn answer(caller: usize) -> *mut c_int {
-    if let Some(member) = thread_state::current().member.get()
+    if let Some(member) = thread_state::current().member()
         && storage::is_claim(member, caller)
         && carrier::claim_storage(member)
     {

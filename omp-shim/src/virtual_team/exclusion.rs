@@ -12,24 +12,30 @@
 //! *Invariants.* Each runtime has locks of its own, as it has without the shim: a library with another
 //! runtime, called within a critical section, does not wait for it.
 
+use crate::core::logical;
+use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::member::Member;
+use super::member::{Member, OfMember};
 use super::waiting::Lock;
 use super::{carrier, kernel};
 use crate::core::attachment;
 use crate::core::pass_on::{pass_on, runtime_of_caller};
 use crate::core::symbols::Symbol;
-use crate::core::thread_state::{self, ThreadState};
-use crate::virtual_team;
+use crate::core::thread_state::{self, ThreadState, thread_block};
 
 /// A lock that a runtime has one of.
 pub(crate) struct RuntimesLock {
     lock: Lock,
     /// What its holder holds besides, taken before. For the holder alone.
     outer: AtomicPtr<RuntimesLock>,
+}
+
+thread_block! {
+    /// The lock of a runtime that the calling thread took last and has not given back, outside virtual regions.
+    held: Cell<Option<&'static RuntimesLock>>, "mapper_omp_held"
 }
 
 impl RuntimesLock {
@@ -43,7 +49,7 @@ impl RuntimesLock {
     /// Takes it. It is noted which one it was: the call that gives it back may have been turned into a jump,
     /// whose caller is not known.
     fn enter(&'static self, thread: &ThreadState) {
-        match thread.member.get() {
+        match thread.member() {
             Some(member) => {
                 // Another OS thread may be under it from here on.
                 enter(thread, &self.lock);
@@ -53,7 +59,7 @@ impl RuntimesLock {
             }
             None => {
                 enter(thread, &self.lock);
-                let outer = thread.held.replace(Some(self));
+                let outer = held().replace(Some(self));
                 let outer = outer.map_or(null_mut(), |outer| core::ptr::from_ref(outer).cast_mut());
                 self.outer.store(outer, Ordering::Relaxed);
             }
@@ -62,31 +68,31 @@ impl RuntimesLock {
 
     /// Gives back the one that the thread, or the member that it is, took last; false if there is none.
     fn leave(thread: &ThreadState) -> bool {
-        let held = match thread.member.get() {
+        let last = match thread.member() {
             // SAFETY: null or one of the locks below.
             Some(member) => unsafe { member.held.load(Ordering::Relaxed).as_ref() },
-            None => thread.held.get(),
+            None => held().get(),
         };
-        let Some(held) = held else {
+        let Some(last) = last else {
             return false;
         };
-        let outer = held.outer.load(Ordering::Relaxed);
-        match thread.member.get() {
+        let outer = last.outer.load(Ordering::Relaxed);
+        match thread.member() {
             Some(member) => member.held.store(outer, Ordering::Relaxed),
             // SAFETY: null or one of the locks below.
-            None => thread.held.set(unsafe { outer.as_ref() }),
+            None => held().set(unsafe { outer.as_ref() }),
         }
-        held.lock.give();
+        last.lock.give();
         true
     }
 }
 
 impl Member {
     /// What it holds is the thread's from now on, which is not a member any more.
-    pub(super) fn pass_on_held(&self, thread: &ThreadState) {
-        let held = self.held.swap(null_mut(), Ordering::Relaxed);
+    pub(super) fn pass_on_held(&self) {
+        let lock = self.held.swap(null_mut(), Ordering::Relaxed);
         // SAFETY: null or one of the locks below.
-        thread.held.set(unsafe { held.as_ref() });
+        held().set(unsafe { lock.as_ref() });
     }
 }
 
@@ -164,7 +170,7 @@ fn enter(thread: &ThreadState, lock: &Lock) {
     if lock.try_take() {
         return;
     }
-    let member = thread.member.get();
+    let member = thread.member();
     let taken = member.is_some_and(|member| retry(member, || lock.try_take()));
     if !taken {
         lock.take();
@@ -185,7 +191,7 @@ unsafe fn named<'a>(word: *mut *mut c_void) -> &'a Lock {
 #[inline]
 fn are_served() -> bool {
     attachment::settle();
-    virtual_team::is_wanted()
+    logical::is_wanted()
 }
 
 pass_on! {
@@ -231,7 +237,7 @@ fn test(test: Symbol, lock: *mut c_void) -> bool {
 
 /// Takes a lock by trying, as a member does; by `block` where that is no use.
 fn set(thread: &ThreadState, by: Symbol, lock: *mut c_void, block: impl FnOnce(*mut c_void)) {
-    let taken = thread.member.get().is_some_and(|member| {
+    let taken = thread.member().is_some_and(|member| {
         let attempt = || test(by, lock);
         attempt() || retry(member, attempt)
     });
@@ -243,7 +249,7 @@ fn set(thread: &ThreadState, by: Symbol, lock: *mut c_void, block: impl FnOnce(*
 /// A member that did not get a lock will try again: lets the others run before.
 fn after_attempt(thread: &ThreadState, result: c_int) -> c_int {
     if result == 0
-        && let Some(member) = thread.member.get()
+        && let Some(member) = thread.member()
     {
         carrier::give_way(member);
     }

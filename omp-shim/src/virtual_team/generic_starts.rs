@@ -4,14 +4,20 @@
 //! The loops go on by the ordinary functions. Reductions over tasks are not served: modules with them
 //! import functions for which `admission` refuses virtual teams.
 
+use crate::core::chunks::Bound;
+use crate::core::chunks::Bounds;
+use crate::core::construct::Division;
+use crate::core::construct::unsigned;
+use crate::core::logical;
 use core::ffi::{c_long, c_uint, c_ulonglong, c_void};
 
 use super::member::Member;
-use super::share::{Loop, Schedule};
+use super::member::member_for;
 use super::team;
 use super::unserved::refuse;
-use super::worksharing::{self, Bounds, Division, next_section};
-use crate::core::pass_on::{member_for, pass_on};
+use super::worksharing::{self, next_section};
+use crate::core::construct::{Loop, Schedule};
+use crate::core::pass_on::pass_on;
 use crate::core::symbols::Symbol;
 
 /// Values of the argument for the schedule, besides a bit for monotonic ones.
@@ -26,7 +32,7 @@ fn division(schedule: c_long, chunk: i64) -> Division {
         STATIC => Schedule::Static,
         DYNAMIC => Schedule::Dynamic,
         GUIDED => Schedule::Guided,
-        _ => return Division::of_settings(),
+        _ => return Division::of_settings(logical::runtime()),
     };
     Division { schedule, chunk }
 }
@@ -70,7 +76,7 @@ unsafe fn enter(member: &'static Member, extras: Extras, describe: impl Fn() -> 
 ///
 /// # Safety
 /// The pointers are the caller's arguments.
-unsafe fn start<T: worksharing::Bound>(
+unsafe fn start<T: Bound>(
     member: &'static Member,
     describe: impl Fn() -> Loop,
     bounds: Bounds<T>,
@@ -120,7 +126,7 @@ pass_on! {
         Some(member) => {
             let describe = || {
                 let division = division(schedule, chunk as i64);
-                worksharing::unsigned(up, [from, to], increment, division)
+                unsigned(up, [from, to], increment, division)
             };
             let extras = Extras { reductions, memory, symbol: Symbol::GOMP_loop_ull_start };
             // SAFETY: the places are the caller's.

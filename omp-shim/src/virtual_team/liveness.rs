@@ -45,6 +45,7 @@ use super::carrier::{self, Outcome, Visits};
 use super::team::{self, MOST_MEMBERS};
 use super::{kernel, member::Member, quiet_thread};
 use crate::core::attachment;
+use crate::core::logical;
 
 /// How often the watcher looks.
 const INTERVAL_NS: i64 = 5_000_000;
@@ -73,19 +74,6 @@ const ASLEEP: u32 = 2;
 
 /// The program has gone back to real teams for good.
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
-
-/// How often carriers were helped.
-static PREEMPTIONS: AtomicU32 = AtomicU32::new(0);
-
-/// How often carriers were helped, in all; to be compared with what was seen before.
-#[inline(always)]
-pub(crate) fn preemptions() -> Preemptions {
-    Preemptions(PREEMPTIONS.load(Ordering::Relaxed))
-}
-
-/// So many times were carriers helped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Preemptions(u32);
 
 /// Whether the program needs as many OS threads as it has logical ones.
 #[inline(always)]
@@ -389,7 +377,7 @@ fn look(
     if carrier::lend_members(lead, visits) == 0 {
         return;
     }
-    PREEMPTIONS.fetch_add(1, Ordering::Relaxed);
+    logical::note_preemption();
     attachment::report_preemption();
     let since = of_lead
         .pending

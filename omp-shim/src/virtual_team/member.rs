@@ -20,7 +20,7 @@
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::carrier::Carrier;
@@ -32,7 +32,9 @@ use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Mailbox;
 use super::{carrier, kernel, team};
 use crate::core::attachment;
-use crate::core::thread_state;
+use crate::core::pass_on;
+use crate::core::symbols::Symbol;
+use crate::core::thread_state::{self, Logical, ThreadState};
 
 /// What a member is doing: one of the constants, or waiting at a barrier of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,6 +112,40 @@ pub(crate) struct Member {
     pub(super) carrier: Carrier,
 }
 
+/// What the shim's core keeps of members, without knowing what they are.
+pub(crate) trait OfMember {
+    /// The member of the virtual team that the thread is, outside real regions within.
+    fn member(&self) -> Option<&'static Member>;
+    /// The member of a virtual team that began the real region it is in.
+    fn outer_member(&self) -> Option<&'static Member>;
+    /// It is that member from here on, or none.
+    fn set_member(&self, member: Option<&'static Member>);
+}
+
+impl OfMember for ThreadState {
+    #[inline(always)]
+    fn member(&self) -> Option<&'static Member> {
+        self.member.get().map(Member::of)
+    }
+
+    #[inline(always)]
+    fn outer_member(&self) -> Option<&'static Member> {
+        self.outer.get().map(Member::of)
+    }
+
+    #[inline(always)]
+    fn set_member(&self, member: Option<&'static Member>) {
+        self.member
+            .set(member.map(|member| NonNull::from(member).cast()));
+    }
+}
+
+/// The member that the thread is to its caller, a call of `symbol`.
+#[inline(always)]
+pub(super) fn member_for(thread: &ThreadState, symbol: Symbol) -> Option<&'static Member> {
+    pass_on::member_for(thread, symbol).map(Member::of)
+}
+
 /// No region is numbered so before four thousand million have begun.
 const NEVER: u32 = u32::MAX;
 
@@ -123,6 +159,13 @@ pub(super) const HOST: u32 = 3;
 const PARKED_BYTES: usize = 1 << 20;
 
 impl Member {
+    /// The one that the shim's core knows so.
+    #[inline(always)]
+    pub(super) fn of(logical: Logical) -> &'static Self {
+        // SAFETY: only `set_member` makes a thread a logical one; members are never freed.
+        unsafe { logical.cast::<Self>().as_ref() }
+    }
+
     pub(super) fn new(id: u32) -> Self {
         Self {
             id,
@@ -390,7 +433,7 @@ extern "C" fn os_thread(member: *mut c_void) -> *mut c_void {
     let thread = thread_state::current();
     // While it is itself, so that the slot bears its number.
     let _ = attachment::slot(thread);
-    thread.member.set(Some(member));
+    thread.set_member(Some(member));
     member.adopt_this_thread();
     member.keep_modes();
     let mark = 0_u8;

@@ -7,8 +7,12 @@
 
 use core::ffi::c_int;
 
-use super::{Member, carrier, is_within, kernel, team};
-use crate::core::pass_on::{is_for_team, member_for, pass_on};
+use super::member::Member;
+use super::member::OfMember;
+use super::member::member_for;
+use super::{carrier, kernel, team};
+use crate::core::logical::is_within;
+use crate::core::pass_on::{is_for_team, pass_on};
 use crate::core::symbols::Symbol;
 use crate::core::thread_state::ThreadState;
 
@@ -29,7 +33,7 @@ impl Hidden {
         if !is_within(thread) || !is_for_team(thread, symbol) {
             return Self::Nowhere;
         }
-        match (thread.member.get(), thread.outer.get()) {
+        match (thread.member(), thread.outer_member()) {
             (Some(member), _) => Self::Member(member),
             (None, Some(outer)) => Self::Within(outer),
             (None, None) => Self::Nowhere,
@@ -90,7 +94,7 @@ macro_rules! queries {
 }
 
 queries! {
-    omp_get_thread_num omp_get_thread_num_ [member => member.id as c_int]: |thread, symbol, real| match member_for(thread, symbol) {
+    omp_get_thread_num omp_get_thread_num_ [member => Member::of(member).id as c_int]: |thread, symbol, real| match member_for(thread, symbol) {
         Some(member) => member.id as c_int,
         None => real(),
     };
@@ -144,7 +148,7 @@ fortran_levels! {
 /// None needed.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn sched_yield() -> c_int {
-    if let Some(member) = crate::core::thread_state::current().member.get()
+    if let Some(member) = crate::core::thread_state::current().member()
         && carrier::give_way(member)
     {
         return 0;

@@ -18,148 +18,16 @@
 //! construct up, before the ticket says `ready`. Every thread of the team enters and leaves every
 //! construct once, in the same order, as OpenMP demands of the program.
 
+use crate::core::construct::Chunk;
+use crate::core::construct::Loop;
+use crate::core::construct::Schedule;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use super::shared_memory::Memory;
 use super::team;
-use crate::core::adaptive_schedule::{self, SharedLoop, Span};
-
-/// How iterations are divided.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
-pub(crate) enum Schedule {
-    /// A contiguous part for each thread or, with a chunk, chunks dealt round.
-    Static,
-    /// Chunks to whoever asks.
-    Dynamic,
-    /// Chunks that shrink with what is left.
-    Guided,
-    /// Chunks that grow while they take little time ([`crate::core::adaptive_schedule`]).
-    Adaptive,
-}
-
-/// A loop to be divided.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Loop {
-    /// First value of the variable, as bits.
-    pub(crate) start: i64,
-    /// The bound that is not reached, as bits.
-    pub(crate) end: i64,
-    /// The increment, as bits.
-    pub(crate) step: i64,
-    /// Iterations in all.
-    pub(crate) count: u64,
-    /// How to divide them.
-    pub(crate) schedule: Schedule,
-    /// Size of chunks; 0 for none given.
-    pub(crate) chunk: u64,
-    /// Bytes of memory, zero at first, that the threads share while they are in it.
-    pub(crate) memory_bytes: usize,
-}
-
-impl Loop {
-    /// The same, with so many bytes of memory that its threads share.
-    pub(crate) fn with_memory(self, memory_bytes: usize) -> Self {
-        Self {
-            memory_bytes,
-            ..self
-        }
-    }
-
-    /// The same in growing chunks, if it is one that hands chunks to whoever asks and the user wants such.
-    pub(crate) fn as_wanted(self) -> Self {
-        let schedule = match self.schedule {
-            Schedule::Dynamic | Schedule::Guided if adaptive_schedule::is_on() => {
-                Schedule::Adaptive
-            }
-            schedule => schedule,
-        };
-        Self { schedule, ..self }
-    }
-
-    fn span(&self) -> Span {
-        Span {
-            from: self.start,
-            to: self.end,
-            increment: self.step,
-            count: self.count,
-        }
-    }
-
-    /// A loop over a signed variable.
-    pub(crate) fn signed(start: i64, end: i64, step: i64, schedule: Schedule, chunk: i64) -> Self {
-        let (from, to, stride) = if step >= 0 {
-            (start, end, step.unsigned_abs())
-        } else {
-            (end, start, step.unsigned_abs())
-        };
-        let distance = if from < to {
-            to.wrapping_sub(from) as u64
-        } else {
-            0
-        };
-        Self {
-            start,
-            end,
-            step,
-            count: distance.div_ceil(stride.max(1)),
-            schedule,
-            chunk: u64::try_from(chunk).unwrap_or(0),
-            memory_bytes: 0,
-        }
-    }
-
-    /// A loop over an unsigned variable, which goes `up` or down.
-    pub(crate) fn unsigned(
-        direction: Direction,
-        bounds: [u64; 2],
-        step: u64,
-        schedule: Schedule,
-        chunk: u64,
-    ) -> Self {
-        let [start, end] = bounds;
-        let (distance, stride) = match direction {
-            Direction::Up => (end.saturating_sub(start), step),
-            Direction::Down => (start.saturating_sub(end), step.wrapping_neg()),
-        };
-        Self {
-            start: start as i64,
-            end: end as i64,
-            step: step as i64,
-            count: distance.div_ceil(stride.max(1)),
-            schedule,
-            chunk,
-            memory_bytes: 0,
-        }
-    }
-
-    /// The sections of a construct: iterations from 1.
-    pub(crate) fn sections(count: u32) -> Self {
-        let end = i64::from(count) + 1;
-        Self::signed(1, end, 1, Schedule::Dynamic, 1)
-    }
-}
-
-/// Which way an unsigned loop goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Direction {
-    /// Towards larger values.
-    Up,
-    /// Towards smaller ones.
-    Down,
-}
-
-/// A chunk as the program gets it: the value to start with and the bound not to reach, as bits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Chunk {
-    /// First value.
-    pub(crate) first: i64,
-    /// Bound.
-    pub(crate) end: i64,
-    /// Iterations in it.
-    pub(crate) iterations: u64,
-}
+use crate::core::adaptive_schedule;
+use crate::core::shared_loop::SharedLoop;
 
 /// One thread of a team, as far as the division of work goes.
 #[derive(Clone, Copy, Debug)]
@@ -270,7 +138,7 @@ impl Share {
         self.next.0.store(0, Ordering::Relaxed);
         self.memory.provide(work.memory_bytes);
         if work.schedule == Schedule::Adaptive {
-            self.growing.deal(work.span(), team::size());
+            adaptive_schedule::deal(&self.growing, work.span(), team::size());
         }
     }
 
@@ -392,6 +260,7 @@ fn static_part(count: u64, chunk: u64, asker: Asker) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::construct::Direction;
 
     /// All iterations that a team of `team` threads gets, by value, in no order.
     fn run(work: Loop, team: u32) -> Vec<i64> {

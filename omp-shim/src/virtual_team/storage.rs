@@ -15,6 +15,7 @@
 //! *Invariants.* Decided for each region, at its start. What has been found to need storage of its own once does
 //! so for ever. A lender's OS thread sleeps for ever and runs no handlers of signals.
 
+use crate::core::caller;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -25,7 +26,7 @@ use super::{blindness, kernel, quiet_thread};
 use crate::core::attachment;
 use crate::core::elf;
 use crate::core::environment;
-use crate::core::runtime::{self, Runtime};
+use crate::core::runtime::Runtime;
 use crate::core::shield::shielded;
 use crate::core::thread_state;
 
@@ -61,11 +62,7 @@ pub(super) fn examine() {
         && thread_pointer::knows_errno()
         && shielded(|| Some(sees().is_none())) == Some(true);
     VERDICT.store(if is_blind { MAY_SHARE } else { OWN }, Ordering::Relaxed);
-    attachment::report_storage(if is_blind {
-        Storage::Shared
-    } else {
-        Storage::Own
-    });
+    attachment::report_storage(is_blind);
 }
 
 /// What the members of a region's team use, if that has so many blocks. For the pool's owner.
@@ -74,7 +71,7 @@ pub(super) fn of_region(runtime: &'static Runtime, size: u32, blocks: u32) -> St
     let may_share = VERDICT.load(Ordering::Relaxed) == MAY_SHARE
         && blocks < size
         // Threads are told apart by one runtime alone, and that one is libgomp.
-        && runtime::is_sole()
+        && caller::is_sole()
         && !runtime.is_complete()
         && has_lenders(blocks);
     match may_share {
@@ -160,7 +157,7 @@ pub(super) fn is_claim(member: &'static Member, caller: usize) -> bool {
 #[cold]
 pub(super) fn note_claim() {
     VERDICT.store(OWN, Ordering::Relaxed);
-    attachment::report_storage(Storage::Own);
+    attachment::report_storage(false);
 }
 
 /// In the child of a fork, which has no lenders.

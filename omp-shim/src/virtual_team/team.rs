@@ -7,20 +7,24 @@
 //! *Invariants.* What describes the region is written by the pool's owner before it posts the orders
 //! that start the carriers, and not changed until all of them are through.
 
+use crate::core::construct::Chunk;
+use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use super::member::OfMember;
 use super::member::{CARRY, Member, start_thread};
-use super::share::{Entry, Loop, RING, Share};
+use super::share::{Entry, RING, Share};
 use super::storage::{self, Storage};
 use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::{self, Countdown, Expected, Rendezvous};
-use super::{Plan, carrier, control_variables, credentials, kernel, liveness, share};
+use super::{carrier, control_variables, credentials, kernel, liveness, share};
+use crate::core::construct::{Body, Loop, Outlined};
+use crate::core::logical;
 use crate::core::runtime::Runtime;
-use crate::core::thread_state::{self, ThreadState};
+use crate::core::thread_state::{self, ThreadState, thread_block};
 use crate::core::waits;
-use crate::gomp::regions::{Body, Outlined};
 
 /// Most members of a team.
 pub(super) const MOST_MEMBERS: u32 = 512;
@@ -42,7 +46,6 @@ static SIZE: AtomicU32 = AtomicU32::new(0);
 static BLOCKS: AtomicU32 = AtomicU32::new(0);
 /// Members share the storage of lenders.
 static IS_SHARED: AtomicBool = AtomicBool::new(false);
-static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(null_mut());
 /// Constructs entered and `single`s met in the regions before.
 static SHARES_BEFORE: AtomicU64 = AtomicU64::new(0);
 static SINGLES_BEFORE: AtomicU32 = AtomicU32::new(0);
@@ -71,10 +74,13 @@ static SHARES: [Share; RING] = {
 };
 /// `single` constructs that some member has taken.
 static SINGLES_TAKEN: AtomicU32 = AtomicU32::new(0);
-/// How many forks lie between the program's first process and this one.
-static FORKS: AtomicU32 = AtomicU32::new(0);
 /// What `single copyprivate` hands on.
 static COPIED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+thread_block! {
+    /// Whether the calling thread owns the members of virtual teams.
+    owns_pool: Cell<bool>, "mapper_omp_pool"
+}
 
 /// So many members from `first` on.
 #[inline(always)]
@@ -119,28 +125,21 @@ pub(super) fn leads() -> impl Iterator<Item = &'static Member> {
     (0..blocks).map(move |block| member(first_of(block, size, blocks)))
 }
 
-/// A life of the pool. What was noted in one is not true in another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Life(u32);
-
-impl Life {
-    /// That of this process.
-    #[inline]
-    pub(super) fn now() -> Self {
-        Self(FORKS.load(Ordering::Relaxed))
-    }
-}
-
-/// The runtime that the region would have run in.
-pub(super) fn runtime() -> Option<&'static Runtime> {
-    // SAFETY: only references to runtimes are stored there.
-    unsafe { RUNTIME.load(Ordering::Relaxed).as_ref() }
-}
-
 /// The first member of a block; of the one after the last, the size of the team.
 #[inline(always)]
 fn first_of(block: u32, size: u32, blocks: u32) -> u32 {
     (u64::from(block) * u64::from(size) / u64::from(blocks.max(1))) as u32
+}
+
+/// How a region would run virtually.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Plan {
+    /// Logical threads.
+    pub(crate) size: u32,
+    /// CPUs.
+    pub(crate) blocks: u32,
+    /// What thread-local storage its members have.
+    pub(crate) storage: Storage,
 }
 
 /// A region to be run.
@@ -155,13 +154,13 @@ pub(crate) struct Region {
 
 /// Whether the calling thread owns the pool, making it the owner if nobody else is.
 pub(super) fn own_pool(thread: &ThreadState) -> bool {
-    thread.owns_pool.get() || become_owner(thread)
+    owns_pool().get() || become_owner(thread)
 }
 
 #[cold]
-fn become_owner(thread: &ThreadState) -> bool {
+fn become_owner(_thread: &ThreadState) -> bool {
     let free = OWNED.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed);
-    thread.owns_pool.set(free.is_ok());
+    owns_pool().set(free.is_ok());
     if free.is_ok() && STARTED.load(Ordering::Relaxed) > 0 {
         member(0).adopt_this_thread();
     }
@@ -173,8 +172,8 @@ fn become_owner(thread: &ThreadState) -> bool {
 }
 
 /// The calling thread ends.
-pub(crate) fn owner_ends(thread: &ThreadState) {
-    if thread.owns_pool.take() {
+pub(crate) fn owner_ends(_thread: &ThreadState) {
+    if owns_pool().take() {
         if STARTED.load(Ordering::Relaxed) > 0 {
             member(0).lose_os_thread();
         }
@@ -240,7 +239,7 @@ pub(crate) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Re
     waiting::expect(blocks);
     let regions = REGIONS.load(Ordering::Relaxed).wrapping_add(1);
     REGIONS.store(regions, Ordering::Relaxed);
-    RUNTIME.store(core::ptr::from_ref(runtime).cast_mut(), Ordering::Relaxed);
+    logical::note_runtime(runtime);
     IS_COMBINED.store(region.work.is_some(), Ordering::Relaxed);
     let before = SHARES_BEFORE.load(Ordering::Relaxed);
     if let Some(work) = region.work {
@@ -259,18 +258,18 @@ pub(crate) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Re
     if size > blocks {
         liveness::watch();
     }
-    thread.member.set(Some(lead));
+    thread.set_member(Some(lead));
     carrier::begin_lead(lead);
 }
 
 /// Ends the region that `begin` began, when member 0 has run its part.
 #[inline]
 pub(crate) fn end(thread: &ThreadState) {
-    let Some(lead) = thread.member.get() else {
+    let Some(lead) = thread.member() else {
         return;
     };
     carrier::finish(lead);
-    thread.member.set(None);
+    thread.set_member(None);
     if BLOCKS.load(Ordering::Relaxed) > 1 {
         waits::for_others(thread, || BLOCKS_LEFT.wait());
     }
@@ -324,7 +323,7 @@ pub(super) fn carry(lead: &'static Member) {
     carrier::begin_lead(lead);
     run_body(lead);
     carrier::finish(lead);
-    waits::leave_region(thread_state::current());
+    waits::leave_region();
     BLOCKS_LEFT.count();
 }
 
@@ -355,7 +354,7 @@ fn count_wait_for_region(lead: &Member) {
     if before.wrapping_add(1) == region {
         waits::end_region(thread);
     } else {
-        waits::forget(thread);
+        waits::forget();
     }
 }
 
@@ -363,7 +362,7 @@ fn count_wait_for_region(lead: &Member) {
 /// as they are among the threads that the daemon knows of. For the pool's
 /// owner, now and then.
 pub(crate) fn count_parked(thread: &ThreadState, now_ns: u64) {
-    if !thread.owns_pool.get() {
+    if !owns_pool().get() {
         return;
     }
     let since_ns = PARKED_UNTIL_NS.swap(now_ns, Ordering::Relaxed);
@@ -451,7 +450,7 @@ fn share_of(member: &Member) -> Option<&'static Share> {
 
 /// The next chunk for `member`.
 #[inline]
-pub(super) fn next_chunk(member: &Member) -> Option<share::Chunk> {
+pub(super) fn next_chunk(member: &Member) -> Option<Chunk> {
     let trips = member.trips.load(Ordering::Relaxed);
     let chunk = share_of(member)?.dispense(share::Asker {
         id: member.id,
@@ -510,18 +509,18 @@ pub(crate) fn after_fork_in_child(thread: &ThreadState) {
     SINGLES_TAKEN.store(0, Ordering::Relaxed);
     // Others may have been waiting there when the parent forked.
     MEETING.clear();
-    FORKS.fetch_add(1, Ordering::Relaxed);
+    logical::note_fork();
     for (index, share) in SHARES.iter().enumerate() {
         share.vacate((index as u64).wrapping_sub(RING as u64));
     }
-    thread.owns_pool.set(false);
+    owns_pool().set(false);
     storage::after_fork_in_child();
-    if let Some(member) = thread.member.get() {
-        member.pass_on_held(thread);
+    if let Some(member) = thread.member() {
+        member.pass_on_held();
     }
     // The others of its team, whose stacks the child has a copy of, must not run there.
     // Within a real region of such a member it stays in that one, which is the runtime's.
-    thread.member.set(None);
+    thread.set_member(None);
     liveness::after_fork_in_child();
 }
 

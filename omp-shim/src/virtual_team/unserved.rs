@@ -9,44 +9,20 @@
 //! whose arguments it leaves as they are. Tasks, `taskwait` and cancellation outside their constructs
 //! are right as they are: the runtime runs tasks at once for a thread without a team.
 
-use core::ffi::c_void;
-use std::io::Write as _;
-
-use crate::core::pass_on::{jump_on, member_for, real_of_caller};
-use crate::core::shield::shielded;
+use super::member::member_for;
+use crate::core::pass_on::{jump_on, real_of_caller};
+use crate::core::runtime;
 use crate::core::symbols::Symbol;
+use core::ffi::c_void;
 
 /// Ends the program: what it called is not served, and came within one and the same virtual region. To
 /// go on would be to get it wrong.
 #[cold]
 pub(super) fn refuse(symbol: Symbol) -> ! {
-    end(
+    runtime::refuse(
         symbol,
         "is not served by virtual teams, and the library that calls it was loaded within a parallel region",
     )
-}
-
-/// Ends the program: a member looked up the function by a handle, and would be told wrong by it.
-#[cold]
-pub(crate) fn refuse_lookup(symbol: Symbol) -> ! {
-    end(
-        symbol,
-        "is looked up by a handle of its library within the parallel region of a virtual team, by a module that does \
-         not use that library itself",
-    )
-}
-
-fn end(symbol: Symbol, why: &str) -> ! {
-    let _ = shielded(|| {
-        let name = symbol.name().to_string_lossy();
-        writeln!(
-            std::io::stderr(),
-            "libmapper_omp: {name} {why}; start the program with --teams fixed"
-        )
-        .ok()
-    });
-    // SAFETY: ends the process at once, without running anything of the program's.
-    unsafe { libc::_exit(127) }
 }
 
 /// The real function of that number, for who is no member.

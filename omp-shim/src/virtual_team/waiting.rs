@@ -16,8 +16,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::kernel;
 use crate::core::attachment;
+use crate::core::clock;
 use crate::core::patience::Patience;
-use crate::core::progress;
 use crate::waiting::libgomp_spin::{MOST_PATIENCE, MOST_TURNS};
 
 /// Turns of spinning before a thread goes to sleep.
@@ -119,9 +119,9 @@ fn sleep(word: &AtomicU32, value: u32) {
         kernel::futex_wait(word, value);
         return;
     }
-    let since_ns = progress::now_ns();
+    let since_ns = clock::now_ns();
     kernel::futex_wait(word, value);
-    PATIENCE.slept(progress::now_ns().saturating_sub(since_ns));
+    PATIENCE.slept(clock::now_ns().saturating_sub(since_ns));
 }
 
 /// A letter box of one OS thread: others put an order in, it takes the order out.

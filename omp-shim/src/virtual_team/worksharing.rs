@@ -6,128 +6,23 @@
 use core::ffi::{c_long, c_uint, c_ulonglong, c_void};
 use core::sync::atomic::Ordering;
 
-use super::control_variables;
 use super::member::Member;
-use super::share::{Chunk, Direction, Loop, Schedule};
+use super::member::member_for;
 use super::{carrier, team};
-use crate::core::pass_on::{member_for, pass_on};
+use crate::core::chunks::{Bound, Bounds, hand_out};
+use crate::core::construct::{Division, Loop, Schedule, unsigned};
+use crate::core::pass_on::pass_on;
 use crate::core::progress;
 use crate::core::symbols::Symbol;
 use crate::core::thread_state::{self, ThreadState};
 use crate::core::waits;
-
-/// Values of `omp_sched_t`, as `omp_get_schedule` returns them.
-const STATIC: c_long = 1;
-const DYNAMIC: c_long = 2;
-const GUIDED: c_long = 3;
-/// A bit beside them.
-const MONOTONIC: c_long = 0x8000_0000;
-
-/// How a loop is divided.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Division {
-    /// The kind.
-    pub(crate) schedule: Schedule,
-    /// Size of chunks; 0 for none given.
-    pub(crate) chunk: i64,
-}
-
-impl Division {
-    fn of_kind(kind: c_long, chunk: i64) -> Self {
-        match kind & !MONOTONIC {
-            DYNAMIC => Self {
-                schedule: Schedule::Dynamic,
-                chunk,
-            },
-            GUIDED => Self {
-                schedule: Schedule::Guided,
-                chunk,
-            },
-            STATIC => Self {
-                schedule: Schedule::Static,
-                chunk,
-            },
-            // Automatic, or unknown: libgomp divides evenly.
-            _ => Self {
-                schedule: Schedule::Static,
-                chunk: 0,
-            },
-        }
-    }
-
-    /// What the calling thread's settings say for `schedule(runtime)`.
-    pub(crate) fn of_settings() -> Self {
-        team::runtime().map_or(Self::of_kind(STATIC, 0), Self::by)
-    }
-
-    /// The same, in that runtime.
-    pub(crate) fn by(runtime: &crate::core::runtime::Runtime) -> Self {
-        let schedule = control_variables::run_schedule(runtime);
-        let kind = c_long::from(schedule.kind) & 0xffff_ffff;
-        Self::of_kind(kind, schedule.chunk.into())
-    }
-}
-
-/// A loop bound, as bits.
-pub(crate) trait Bound: Copy {
-    /// The value whose bits these are.
-    fn from_bits(bits: i64) -> Self;
-}
-
-impl Bound for c_long {
-    #[inline(always)]
-    fn from_bits(bits: i64) -> Self {
-        bits
-    }
-}
-
-impl Bound for c_ulonglong {
-    #[inline(always)]
-    fn from_bits(bits: i64) -> Self {
-        bits as u64
-    }
-}
-
-/// Where to put a chunk's bounds.
-#[derive(Clone, Copy)]
-pub(crate) struct Bounds<T> {
-    pub(crate) first: *mut T,
-    pub(crate) end: *mut T,
-}
-
-/// Hands a chunk to the program; returns whether there was one.
-///
-/// # Safety
-/// The bounds can be written.
-#[inline]
-unsafe fn hand_out<T: Bound>(
-    thread: &ThreadState,
-    chunk: Option<Chunk>,
-    bounds: Bounds<T>,
-) -> bool {
-    let Some(chunk) = chunk else {
-        progress::loop_done(thread);
-        return false;
-    };
-    thread.pending.set(chunk.iterations);
-    // SAFETY: the caller vouches for the places.
-    unsafe {
-        bounds.first.write(T::from_bits(chunk.first));
-        bounds.end.write(T::from_bits(chunk.end));
-    }
-    true
-}
 
 /// The next chunk of the loop that `member` is in.
 ///
 /// # Safety
 /// The bounds can be written.
 #[inline]
-pub(crate) unsafe fn next<T: Bound>(
-    thread: &ThreadState,
-    member: &'static Member,
-    bounds: Bounds<T>,
-) -> bool {
+unsafe fn next<T: Bound>(thread: &ThreadState, member: &'static Member, bounds: Bounds<T>) -> bool {
     progress::chunk_done(thread);
     // SAFETY: as the caller promises.
     unsafe { hand_out(thread, team::next_chunk(member), bounds) }
@@ -138,7 +33,7 @@ pub(crate) unsafe fn next<T: Bound>(
 /// # Safety
 /// The bounds can be written.
 #[inline]
-pub(crate) unsafe fn start<T: Bound>(
+unsafe fn start<T: Bound>(
     member: &'static Member,
     describe: impl Fn() -> Loop,
     bounds: Bounds<T>,
@@ -158,13 +53,6 @@ pub(super) unsafe fn first<T: Bound>(member: &'static Member, bounds: Bounds<T>)
     let thread = thread_state::current();
     // SAFETY: as the caller promises.
     unsafe { hand_out(thread, team::next_chunk(member), bounds) }
-}
-
-/// An unsigned loop as gcc describes it.
-pub(crate) fn unsigned(up: bool, bounds: [u64; 2], step: u64, division: Division) -> Loop {
-    let direction = if up { Direction::Up } else { Direction::Down };
-    let chunk = division.chunk as u64;
-    Loop::unsigned(direction, bounds, step, division.schedule, chunk)
 }
 
 /// The number of the member's next section; 0 if there is none.
@@ -199,7 +87,7 @@ fn copy_end(member: &'static Member, data: *mut c_void) {
 }
 
 pass_on! {
-    GOMP_barrier() [member => carrier::barrier(member)]: |thread, real| match member_for(thread, Symbol::GOMP_barrier) {
+    GOMP_barrier() [member => carrier::barrier(Member::of(member))]: |thread, real| match member_for(thread, Symbol::GOMP_barrier) {
         Some(member) => carrier::barrier(member),
         None => waits::at_barrier(thread, real),
     };

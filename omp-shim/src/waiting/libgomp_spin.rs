@@ -25,8 +25,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::core::attachment;
 use crate::core::environment;
+use crate::core::logical;
 use crate::core::patience::Patience;
-use crate::virtual_team;
 use crate::waiting::spin_counts::SpinCounts;
 
 /// How many times as long a thread spins that keeps no other from running. With the launcher's count,
@@ -104,7 +104,7 @@ pub(crate) fn passed(now_ns: u64) {
 #[inline]
 fn adapt(now_ns: u64, learn: impl FnOnce(&Patience)) {
     let turns = TURNS.load(Ordering::Acquire);
-    if turns == 0 || virtual_team::are_possible() {
+    if turns == 0 || logical::are_possible() {
         return;
     }
     look(now_ns);

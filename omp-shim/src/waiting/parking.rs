@@ -31,8 +31,8 @@ use core::time::Duration;
 use mapper_abi::doorbell::{self, WaitEnd};
 
 use crate::core::attachment;
+use crate::core::clock;
 use crate::core::crew::{Beginning, Crew};
-use crate::core::progress;
 use crate::core::runtime::{Family, Runtime};
 use crate::core::thread_state::ThreadState;
 use crate::core::waits;
@@ -116,26 +116,6 @@ fn is_excess(thread: &ThreadState) -> bool {
     thread.rank.get() > attachment::cpu_count().wrapping_sub(1)
 }
 
-/// To be called when the runtime had no chunk for the thread: its part of the loop is over.
-#[inline]
-pub(crate) fn loop_over(thread: &ThreadState) {
-    let Some(crew) = thread.crew().filter(|crew| crew.is_outermost()) else {
-        return;
-    };
-    // Loops that are not seen to begin (ordered ones, doacross) are left alone.
-    thread.rank.set(0);
-    if crew.exhaust(thread.loops_begun.get()) {
-        ring();
-    }
-}
-
-#[cold]
-fn ring() {
-    if let Some(bell) = attachment::bell() {
-        doorbell::ring(bell);
-    }
-}
-
 #[cold]
 #[inline(never)]
 fn park(thread: &ThreadState) {
@@ -151,12 +131,12 @@ fn park(thread: &ThreadState) {
     }
     // Seen when half of the patience is over: what was completed just before is counted by then.
     let mut done_before = None;
-    let parked_ns = progress::now_ns();
+    let parked_ns = clock::now_ns();
     crew.park();
     loop {
         let heard = doorbell::listen(bell);
         if crew.is_exhausted(number) {
-            LOOPS.note(progress::now_ns().saturating_sub(parked_ns));
+            LOOPS.note(clock::now_ns().saturating_sub(parked_ns));
             break;
         }
         if !is_excess(thread) {
@@ -174,7 +154,7 @@ fn park(thread: &ThreadState) {
         }
     }
     crew.unpark();
-    waits::count(thread, progress::now_ns().saturating_sub(parked_ns));
+    waits::count(thread, clock::now_ns().saturating_sub(parked_ns));
 }
 
 /// Whether the thread goes on without a CPU of its own, as loops are short.
@@ -183,7 +163,7 @@ fn passes(thread: &ThreadState, crew: &Crew) -> bool {
     if crew.family != Family::Gomp || !loop_length::waiting_is_sleep() {
         return false;
     }
-    match LOOPS.decide(thread.passes_since_us.get(), progress::now_ns()) {
+    match LOOPS.decide(thread.passes_since_us.get(), clock::now_ns()) {
         Excess::PassesSince(since_us) => {
             thread.passes_since_us.set(since_us);
             true

@@ -12,7 +12,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{Member, State};
-use crate::core::progress;
+use crate::core::clock;
 use crate::virtual_team::kernel;
 
 /// Stops that are no further apart are of threads of which one waited for the other. Much less than the patience
@@ -63,7 +63,7 @@ impl FirstStop {
     /// The carrier comes to a stop.
     pub(super) fn of_carrier(&self) {
         if self.state.load(Ordering::Relaxed) == OPEN {
-            self.carrier_comes(progress::now_ns());
+            self.carrier_comes(clock::now_ns());
         }
     }
 
@@ -76,7 +76,7 @@ impl FirstStop {
     pub(super) fn of_lent_member(&self) {
         match self.state.load(Ordering::Relaxed) {
             OPEN => self.state.store(MEMBER_FIRST, Ordering::Relaxed),
-            CARRIER_FIRST => self.member_follows(progress::now_ns()),
+            CARRIER_FIRST => self.member_follows(clock::now_ns()),
             _ => {}
         }
     }
@@ -183,7 +183,7 @@ fn free_host(members: &'static [Member], member: &'static Member) -> Option<&'st
 /// What lending members of that carrier has shown, after [`lend_members`] did; told once. For the thread
 /// that lends them.
 pub(in crate::virtual_team) fn outcome(lead: &'static Member) -> Outcome {
-    lead.carrier.first_stop.tell(progress::now_ns())
+    lead.carrier.first_stop.tell(clock::now_ns())
 }
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
         stops.is_asked();
         stops.of_lent_member();
         stops.of_carrier();
-        assert_eq!(stops.tell(progress::now_ns()), Outcome::Waited);
+        assert_eq!(stops.tell(clock::now_ns()), Outcome::Waited);
     }
 
     #[test]
