@@ -101,7 +101,7 @@ impl World {
             app: AppId(u64::from(app) + 1),
             spec: AppSpec::named(AppName::from_lossy(&format!("app{app}"))),
             effective: CpuSet::new(),
-            own_mask: None,
+            allowed: None,
             reading: Reading {
                 threads: (0..threads)
                     .map(|thread| ThreadReading {
@@ -209,6 +209,7 @@ impl World {
                 spec: &app.spec,
                 profile: self.controller.profile(app.app).unwrap_or(unknown),
                 held: &app.effective,
+                allowed: None,
             })
             .collect();
         let config = self.controller.config();

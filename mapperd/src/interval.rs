@@ -222,14 +222,11 @@ impl Daemon {
                     .and_then(|page| page.reader.own_report(now_ns).cpus);
                 let mut spec = app.spec.clone();
                 spec.cpus = page::narrowed(spec.cpus, wish, equal_share);
-                if let Some(mask) = &app.own_mask {
-                    spec.cpus = page::within(spec.cpus, mask.overlap(&usable));
-                }
                 AppObservation {
                     app: app.id,
                     spec,
                     effective: app.effective.clone(),
-                    own_mask: app.own_mask.clone(),
+                    allowed: app.own_mask.clone(),
                     reading,
                 }
             })

@@ -1,9 +1,11 @@
 //! What each application is owed: its fair share within its own limits.
 //!
-//! Limits are those of the specification (`--min-cpus`, `--max-cpus`), the policy's own minimum, and
+//! Limits are those of the specification (`--min-cpus`, `--max-cpus`), the CPUs that an application may
+//! use ([`allowed`](crate::allowed)), the policy's own minimum, and
 //! `--no-resize`: an application that must not be resized is owed exactly what it holds. It gives
 //! way only when the others could not have one CPU each [readings R3.17, R3.18].
 
+use crate::allowed;
 use crate::shares::{self, Claim};
 use mapper_model::{Resizing, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -39,14 +41,17 @@ impl Entitlement {
 #[must_use]
 pub fn entitlements(snapshot: &Snapshot<'_>, min_cpus: u32) -> Vec<Entitlement> {
     let usable = snapshot.usable.len();
+    let room = allowed::room(snapshot);
     let mut entitlements: Vec<Entitlement> = snapshot
         .apps
         .iter()
-        .map(|app| {
-            let held = app.held.len();
+        .enumerate()
+        .map(|(place, app)| {
+            let room = room.get(place).copied().unwrap_or(u32::MAX);
+            let held = app.held.len().min(room);
             let fixed = app.spec.resizing == Resizing::Never && held > 0;
             let range = app.spec.cpus;
-            let max = range.max().unwrap_or(u32::MAX);
+            let max = range.max().unwrap_or(u32::MAX).min(room);
             Entitlement {
                 weight: app.spec.weight.get(),
                 fair: 0,
@@ -89,7 +94,7 @@ pub fn entitlements(snapshot: &Snapshot<'_>, min_cpus: u32) -> Vec<Entitlement> 
         // The policy's own minimum gives way before what the applications ask for.
         for (entitled, app) in entitlements.iter_mut().zip(snapshot.apps) {
             if !entitled.fixed {
-                entitled.min = app.spec.cpus.min();
+                entitled.min = app.spec.cpus.min().min(entitled.max);
             }
         }
     }
@@ -149,6 +154,7 @@ mod tests {
                 spec,
                 profile: &profile,
                 held,
+                allowed: None,
             })
             .collect();
         let snapshot = Snapshot {

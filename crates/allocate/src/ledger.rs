@@ -293,6 +293,28 @@ pub fn fits(snapshot: &Snapshot<'_>) -> bool {
     snapshot.apps.len() as u64 <= u64::from(snapshot.usable.len())
 }
 
+/// The share of an application that has one of `usable` CPUs together with others: `with` in all.
+#[must_use]
+pub fn sharing(app: &AppView<'_>, usable: u32, slot: u32, with: u32) -> Share {
+    let reasons = begin(app, 1, usable).into_iter();
+    Share {
+        app: app.app,
+        cpus: 1,
+        sharing: Sharing::Slot(slot),
+        by_node: None,
+        fair: 1,
+        floor: None,
+        spare: 0,
+        norm_eff: None,
+        state: "sharing".to_owned(),
+        explanation: Explanation {
+            before: app.held.len(),
+            after: 1,
+            reasons: reasons.chain([Reason::Shares { slot, with }]).collect(),
+        },
+    }
+}
+
 /// More applications than CPUs: application `i` shares CPU `i mod C` [readings R3.16].
 #[must_use]
 pub fn pool(snapshot: &Snapshot<'_>) -> Allocation {
@@ -304,31 +326,12 @@ pub fn pool(snapshot: &Snapshot<'_>) -> Allocation {
         .zip(0u32..)
         .map(|(app, place)| {
             let slot = shares::slot(place, contexts);
-            let begin = begin(app, 1, contexts);
             // Places slot, slot + C, slot + 2C, ...
             let with = match contexts {
                 0 => apps,
                 c => (apps - slot).div_ceil(c),
             };
-            Share {
-                app: app.app,
-                cpus: 1,
-                sharing: Sharing::Slot(slot),
-                by_node: None,
-                fair: 1,
-                floor: None,
-                spare: 0,
-                norm_eff: None,
-                state: "sharing".to_owned(),
-                explanation: Explanation {
-                    before: app.held.len(),
-                    after: 1,
-                    reasons: begin
-                        .into_iter()
-                        .chain([Reason::Shares { slot, with }])
-                        .collect(),
-                },
-            }
+            sharing(app, contexts, slot, with)
         })
         .collect();
     Allocation {

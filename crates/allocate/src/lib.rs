@@ -18,9 +18,11 @@
 //! | [`scalability`] | hill climbing on CPU utilisation | C3PO as in NuPoCo §7.3 |
 //!
 //! The three that decide by a model share the frame [`model_driven`]. [`shares`] holds the
-//! arithmetic of fair shares, [`entitlement`] what each application is owed, [`ledger`] the books in
+//! arithmetic of fair shares, [`allowed`] the limits of applications that may not use every CPU,
+//! [`entitlement`] what each application is owed, [`ledger`] the books in
 //! which CPUs change hands.
 
+pub mod allowed;
 pub mod chance;
 pub mod config;
 pub mod entitlement;

@@ -11,7 +11,7 @@ mod support;
 use mapper_allocate::config::{Acceptance, Initiative};
 use mapper_allocate::{AllocationConfig, AllocationPolicy, POLICIES, find};
 use mapper_model::{
-    Allocation, AppId, AppName, AppSpec, AppView, Bottleneck, CpuId, CpuRange, CpuSet,
+    Allocation, AppId, AppName, AppSpec, AppView, Assignment, Bottleneck, CpuId, CpuRange, CpuSet,
     MachineProfile, Performance, PerformanceCurve, PerformanceSource, PhaseChange, Profile, Qos,
     Rates, Reason, RegionPhase, Resizing, SerialPhase, Sharing, Snapshot, Topology, Trigger,
     Weight,
@@ -25,6 +25,7 @@ struct App {
     spec: AppSpec,
     profile: Profile,
     held: CpuSet,
+    allowed: Option<CpuSet>,
 }
 
 /// A random history of snapshots, driven by one seed.
@@ -36,6 +37,8 @@ struct History {
     next: u64,
     tick: u64,
     machine: MachineProfile,
+    /// Whether some applications may use only some CPUs.
+    confining: bool,
 }
 
 impl History {
@@ -49,6 +52,7 @@ impl History {
             next: 1,
             tick: 0,
             machine: MachineProfile::default(),
+            confining: seed.is_multiple_of(2),
         }
     }
 
@@ -94,7 +98,41 @@ impl History {
             spec,
             profile: Profile::unknown(id),
             held: CpuSet::new(),
+            allowed: None,
         });
+    }
+
+    /// Keeps some applications to some CPUs, as long as there is one for each.
+    fn confine(&mut self) {
+        let usable: Vec<CpuId> = self.usable.iter().collect();
+        if self.one_in(3) {
+            for place in 0..self.apps.len() {
+                let first = self.below(usable.len() as u64) as usize;
+                let many = 1 + self.below(8) as usize;
+                let some = self.one_in(2);
+                self.apps[place].allowed =
+                    some.then(|| usable.iter().copied().skip(first).take(many).collect());
+            }
+        }
+        for app in &mut self.apps {
+            let left = app.allowed.as_ref().map(|a| a.intersection(&self.usable));
+            app.allowed = left.filter(|l| !l.is_empty() && *l != self.usable);
+        }
+        let mut assignment = self.assignment();
+        if (0..self.apps.len()).any(|app| assignment.grow(app, &CpuSet::new()).is_err()) {
+            self.apps.iter_mut().for_each(|app| app.allowed = None);
+        }
+        for app in &mut self.apps {
+            if let Some(allowed) = &app.allowed {
+                app.held = app.held.intersection(allowed);
+            }
+        }
+    }
+
+    fn assignment(&self) -> Assignment<'_> {
+        let sets = self.apps.iter();
+        let sets = sets.map(|app| app.allowed.as_ref().unwrap_or(&self.usable));
+        Assignment::new(&self.usable, sets.collect())
     }
 
     /// What happens before the next decision.
@@ -125,6 +163,9 @@ impl History {
         } else {
             Trigger::Interval
         };
+        if self.confining {
+            self.confine();
+        }
         for place in 0..self.apps.len() {
             self.measure(place, trigger);
         }
@@ -220,6 +261,7 @@ impl History {
                 spec: &app.spec,
                 profile: &app.profile,
                 held: &app.held,
+                allowed: app.allowed.as_ref(),
             })
             .collect();
         policy.allocate(&Snapshot {
@@ -233,19 +275,29 @@ impl History {
         })
     }
 
+    /// Gives everybody its count out of what it may use.
     fn enforce(&mut self, allocation: &Allocation) {
         let usable: Vec<CpuId> = self.usable.iter().collect();
-        let mut next = 0;
-        for (app, share) in self.apps.iter_mut().zip(&allocation.shares) {
-            app.held = match share.sharing {
-                Sharing::Slot(slot) => usable.get(slot as usize).copied().into_iter().collect(),
-                Sharing::Exclusive => {
-                    let end = next + share.cpus as usize;
-                    let cpus = usable[next..end].iter().copied().collect();
-                    next = end;
-                    cpus
+        let mut assignment = self.assignment();
+        for (app, share) in allocation.shares.iter().enumerate() {
+            for _ in 0..share.cpus {
+                if share.sharing == Sharing::Exclusive {
+                    let found = assignment.grow(app, &CpuSet::new());
+                    assert_eq!(found, Ok(()), "{share:?} does not fit: {allocation:?}");
                 }
-            };
+            }
+        }
+        let given: Vec<CpuSet> = allocation
+            .shares
+            .iter()
+            .enumerate()
+            .map(|(app, share)| match share.sharing {
+                Sharing::Slot(slot) => usable.get(slot as usize).copied().into_iter().collect(),
+                Sharing::Exclusive => assignment.given(app).clone(),
+            })
+            .collect();
+        for (app, given) in self.apps.iter_mut().zip(given) {
+            app.held = given;
         }
     }
 
@@ -281,7 +333,8 @@ impl History {
             assert_eq!(share.explanation.after, share.cpus);
             let limited = app.spec.cpus.max().is_none_or(|max| share.cpus <= max);
             assert!(limited || app.spec.resizing == Resizing::Never, "{share:?}");
-            if lower <= usable && free_of_fixed {
+            let confined = self.apps.iter().any(|app| app.allowed.is_some());
+            if lower <= usable && free_of_fixed && !confined {
                 assert!(share.cpus >= app.spec.cpus.min(), "{share:?}");
             }
             if let Some(nodes) = &share.by_node {

@@ -181,7 +181,7 @@ mod tests {
             app: AppId(id),
             spec: AppSpec::named(AppName::new(&format!("a{id}")).unwrap()),
             effective: CpuSet::first(cpus),
-            own_mask: None,
+            allowed: None,
             reading,
         }
     }

@@ -116,7 +116,7 @@ prop_compose! {
                     app: AppId(id),
                     spec: AppSpec::named(AppName::from_lossy("x")),
                     effective: CpuSet::first(cpus),
-                    own_mask: None,
+                    allowed: None,
                     reading,
                 })
                 .collect(),

@@ -114,7 +114,7 @@ fn watched(source: PerformanceSource, pauses: &[Pause], seconds: u64) -> Vec<Pro
                     app: AppId(1),
                     spec: AppSpec::named(AppName::new("a").unwrap()),
                     effective: CpuSet::first(1),
-                    own_mask: None,
+                    allowed: None,
                     reading: reading(source, done_by(pauses, now_ms)),
                 }],
             };
@@ -181,7 +181,7 @@ fn what_wants_to_run_and_is_not_let_is_not_idle() {
                 app: AppId(1),
                 spec: AppSpec::named(AppName::new("a").unwrap()),
                 effective: CpuSet::first(1),
-                own_mask: None,
+                allowed: None,
                 reading: Reading {
                     cpu_time_ns: Some(5 * MS),
                     runnable_threads: Some(1),

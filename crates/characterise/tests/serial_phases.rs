@@ -46,7 +46,7 @@ proptest! {
                     app: AppId(1),
                     spec: AppSpec::named(AppName::new("a").unwrap()),
                     effective: CpuSet::first(8),
-                    own_mask: None,
+                    allowed: None,
                     reading: Reading {
                         reported: Some(ReportedProgress::Work {
                             done: done_by(&serial, now_ms) as f64,

@@ -14,6 +14,7 @@
 pub mod activity;
 pub mod allocation;
 pub mod app;
+pub mod assignment;
 pub mod bounds;
 pub mod cpuset;
 pub mod curve;
@@ -33,6 +34,7 @@ pub mod topology;
 pub use activity::Activity;
 pub use allocation::{Allocation, NodeShare, Placing, Share, Sharing, Transfer};
 pub use app::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
+pub use assignment::{Assignment, Shortage};
 pub use cpuset::CpuSet;
 pub use curve::{CurvePoint, PerformanceCurve};
 pub use ids::{AppId, CacheId, CoreId, CpuId, NodeId, SocketId, ThreadId};

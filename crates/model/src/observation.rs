@@ -45,10 +45,18 @@ pub struct AppObservation {
     /// The CPUs that are in force for it now, as read back from the kernel; empty before its first
     /// placement.
     pub effective: CpuSet,
-    /// The CPUs that its owner confined it to (`taskset`) before it was managed, if fewer than all; it is
-    /// kept within them as far as that goes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own_mask: Option<CpuSet>,
+    /// The CPUs that the application may use at all; `None`: every usable one.
+    ///
+    /// Whoever observes fills this in from everything that keeps the application off CPUs and is not
+    /// mapper's own doing, and intersects where several apply: a mask that its owner set (`taskset`), the
+    /// limit of a slice or group around it (`AllowedCPUs=`), a set that an operator wrote and that it is
+    /// still managed within. It may name CPUs that are not usable; a set that holds all usable ones says
+    /// the same as `None`. Decisions then give it CPUs of this set only, as many as fit beside others
+    /// with such sets; where there are too few for one each, it shares. A set without a usable CPU
+    /// cannot be kept: the plan ignores it and says so. An application that the kernel keeps off all
+    /// usable CPUs is therefore not to be listed in the observation.
+    #[serde(default, alias = "own_mask", skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<CpuSet>,
     /// The readings.
     #[serde(default)]
     pub reading: Reading,

@@ -37,6 +37,8 @@ pub enum Strategy {
     Linear,
     /// The counts per node that the allocation decided.
     ByNode,
+    /// Within the CPUs that it may use, as it may not use all.
+    Allowed,
     /// One CPU shared with other applications, as there are more applications than CPUs.
     Shared,
     /// Where the least contention was, as no strategy fitted.

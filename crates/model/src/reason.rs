@@ -165,16 +165,17 @@ pub enum Reason {
         /// Its lower limit.
         min: u32,
     },
-    /// Its owner confined it before it was managed, and it stays within those CPUs.
-    OwnMask {
+    /// It may use only some CPUs, and stays within them.
+    #[serde(alias = "own_mask")]
+    Allowed {
         /// Those CPUs.
-        mask: CpuSet,
+        #[serde(alias = "mask")]
+        cpus: CpuSet,
     },
-    /// Its owner confined it before it was managed, and it could not be kept within those CPUs: others that
-    /// are confined to them have them, or it shares.
-    BeyondOwnMask {
+    /// It may use only CPUs of which none is usable, so that it was placed elsewhere.
+    NoneAllowed {
         /// Those CPUs.
-        mask: CpuSet,
+        cpus: CpuSet,
     },
     /// It asked never to be resized.
     NeverResized,
@@ -361,9 +362,9 @@ impl Reason {
                 out,
                 "needs {min} by its own account, but what all need is more than there is"
             ),
-            Self::OwnMask { mask } => write!(out, "its own mask is {mask}"),
-            Self::BeyondOwnMask { mask } => {
-                write!(out, "its own mask is {mask}, which others need, too")
+            Self::Allowed { cpus } => write!(out, "may use only CPUs {cpus}"),
+            Self::NoneAllowed { cpus } => {
+                write!(out, "may use only CPUs {cpus}, none of which is available")
             }
             Self::NeverResized => write!(out, "asked never to be resized"),
             Self::Shares { with, .. } => {

@@ -30,7 +30,10 @@ pub struct AppView<'a> {
     pub spec: &'a AppSpec,
     /// What the monitor knows of it.
     pub profile: &'a Profile,
-    /// The CPUs it holds now by the last plan, less those that are no longer usable; empty for a
-    /// newcomer.
+    /// The CPUs it holds now by the last plan, less those that are no longer usable or allowed; empty
+    /// for a newcomer.
     pub held: &'a CpuSet,
+    /// The usable CPUs that it may use, if it may not use all: never empty. All applications of a
+    /// snapshot can have one each at the same time ([`Assignment`](crate::Assignment)).
+    pub allowed: Option<&'a CpuSet>,
 }

@@ -103,6 +103,15 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
                 format!("has CPUs {} that are not usable", cpus.difference(usable)),
             );
         }
+        if let Some(allowed) = &observed.allowed
+            && !allowed.is_disjoint(usable)
+            && !cpus.is_subset(allowed)
+        {
+            findings.error(
+                app,
+                format!("has CPUs {} that it may not use", cpus.difference(allowed)),
+            );
+        }
         if share.cpus != cpus.len() {
             findings.error(
                 app,
@@ -374,7 +383,7 @@ mod tests {
             app: AppId(id),
             spec: AppSpec::named(name(id)),
             effective: set(cpus),
-            own_mask: None,
+            allowed: None,
             reading: Reading::default(),
         };
         let plan = Plan {

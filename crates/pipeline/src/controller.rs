@@ -1,15 +1,15 @@
 //! One decision after another: the state of the loop and its step.
 
 use crate::actions::{self, Move};
+use crate::allowed::Allowed;
 use crate::check::{Severity, check};
 use crate::explain::{AppExplanation, Decision, History};
-use crate::own_masks::{self, Seat, Tenure};
-use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState};
+use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState, ledger};
 use mapper_characterise::{Monitor, MonitorConfig, MonitorState};
 use mapper_model::{
-    Allocation, AppId, AppName, AppObservation, AppView, CpuSet, Explanation, MachineProfile,
-    Observation, Placement, Plan, PlannedApp, Profile, Reason, Share, Sharing, Snapshot, Strategy,
-    Topology,
+    AppId, AppName, AppObservation, AppPlacement, AppView, CpuSet, Explanation, MachineProfile,
+    NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share, Sharing, Snapshot, Strategy,
+    Topology, Transfer,
 };
 use mapper_placement::{MappingConfig, MappingPolicy};
 use serde::{Deserialize, Serialize};
@@ -185,22 +185,25 @@ impl Controller {
     }
 
     fn decide(&mut self, observation: &Observation, usable: &CpuSet) -> Plan {
+        let allowed = Allowed::of(observation, usable);
         let held: Vec<CpuSet> = observation
             .apps
             .iter()
-            .map(|a| self.held(a, usable))
+            .zip(&allowed.sets)
+            .map(|(observed, set)| self.held(observed, set.as_ref().unwrap_or(usable)))
             .collect();
         // The monitor keeps its profiles in the order of the observation it has just taken in.
         let views: Vec<AppView<'_>> = observation
             .apps
             .iter()
             .zip(self.monitor.profiles())
-            .zip(&held)
-            .map(|((observed, profile), held)| AppView {
+            .zip(held.iter().zip(&allowed.sets))
+            .map(|((observed, profile), (held, set))| AppView {
                 app: observed.app,
                 spec: &observed.spec,
                 profile,
                 held,
+                allowed: set.as_ref(),
             })
             .collect();
         let snapshot = Snapshot {
@@ -208,42 +211,49 @@ impl Controller {
             now_ns: observation.now_ns,
             trigger: observation.trigger,
             topology: &self.topology,
-            usable,
+            usable: &allowed.usable,
             machine: &self.config.machine,
             apps: &views,
         };
-        let allocation = self.allocation.allocate(&snapshot);
-        let placement = self.mapping.place(&snapshot, &allocation);
+        let mut policies = Policies {
+            allocation: self.allocation.as_mut(),
+            mapping: self.mapping.as_ref(),
+        };
+        let Decided {
+            shares,
+            placed,
+            transfers,
+        } = if allowed.has_sharing() {
+            policies.decide_for_others(&snapshot, &allowed, usable)
+        } else {
+            policies.decide(&snapshot)
+        };
 
         // Names are asked for only where CPUs changed hands.
         let name = |app: AppId| -> Option<&AppName> {
             let observed = observation.apps.iter().find(|a| a.app == app)?;
             Some(&observed.spec.name)
         };
-        let Seated { seats, free } = seated(observation, &allocation, &placement, usable);
-        let apps: Vec<PlannedApp> = allocation
-            .shares
+        let mut free = usable.clone();
+        let apps: Vec<PlannedApp> = shares
             .into_iter()
-            .zip(placement.apps)
+            .zip(placed)
             .zip(&observation.apps)
             .zip(self.monitor.profiles())
-            .zip(seats)
-            .map(|((((share, place), observed), profile), seat)| {
+            .map(|(((share, place), observed), profile)| {
+                free.remove_all(&place.cpus);
                 let mut share = share.told_of(&observed.spec, profile.activity);
-                if let Some(mask) = seat.mask {
-                    share
-                        .explanation
-                        .reasons
-                        .push(told_of_mask(&seat.cpus, mask));
-                }
-                if seat.cpus != place.cpus {
-                    // Exchanged, whatever the node.
+                share
+                    .explanation
+                    .reasons
+                    .extend(told_of_allowed(observed, usable));
+                if allowed.confines() && !self.lies_by_node(&share, &place.cpus) {
                     share.by_node = None;
                 }
                 PlannedApp {
                     app: share.app,
                     name: observed.spec.name.clone(),
-                    cpus: seat.cpus,
+                    cpus: place.cpus,
                     strategy: place.strategy,
                     sentence: share.explanation.sentence(&name),
                     share,
@@ -263,10 +273,17 @@ impl Controller {
         Plan {
             tick: observation.tick,
             apps,
-            transfers: allocation.transfers,
+            transfers,
             free,
             actions,
         }
+    }
+
+    /// Whether an application has on each node what its share says, where it says that.
+    fn lies_by_node(&self, share: &Share, cpus: &CpuSet) -> bool {
+        let here = |part: &NodeShare| self.topology.node_cpus(part.node).overlap(cpus);
+        let mut parts = share.by_node.iter().flatten();
+        parts.all(|part| here(part) == part.cpus)
     }
 
     /// The plan when no CPU is usable: everybody stays where it is.
@@ -429,46 +446,82 @@ impl Controller {
     }
 }
 
-/// Where everybody is placed in the end.
-struct Seated<'a> {
-    seats: Vec<Seat<'a>>,
-    free: CpuSet,
+/// What was decided, in the order of the observation.
+#[derive(Default)]
+struct Decided {
+    shares: Vec<Share>,
+    placed: Vec<AppPlacement>,
+    transfers: Vec<Transfer>,
 }
 
-/// What was placed, with those that were confined by their owners where these want them.
-fn seated<'a>(
-    observation: &'a Observation,
-    allocation: &Allocation,
-    placement: &Placement,
-    usable: &CpuSet,
-) -> Seated<'a> {
-    let mut free = usable.clone();
-    let placed = allocation.shares.iter().zip(&placement.apps);
-    let mut seats: Vec<Seat<'a>> = placed
-        .zip(&observation.apps)
-        .map(|((share, place), observed)| {
-            free.remove_all(&place.cpus);
-            Seat {
-                cpus: place.cpus.clone(),
-                mask: observed.own_mask.as_ref(),
-                tenure: match share.sharing {
-                    Sharing::Exclusive => Tenure::Exclusive,
-                    Sharing::Slot(_) => Tenure::Shared,
-                },
-            }
-        })
-        .collect();
-    own_masks::keep_within(&mut seats, &mut free);
-    Seated { seats, free }
+/// The policies at work.
+struct Policies<'a> {
+    allocation: &'a mut dyn AllocationPolicy,
+    mapping: &'a dyn MappingPolicy,
 }
 
-fn told_of_mask(cpus: &CpuSet, mask: &CpuSet) -> Reason {
-    let mask = mask.clone();
-    if cpus.is_subset(&mask) {
-        Reason::OwnMask { mask }
-    } else {
-        Reason::BeyondOwnMask { mask }
+impl Policies<'_> {
+    fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decided {
+        let allocation = self.allocation.allocate(snapshot);
+        let placement = mapper_placement::place(self.mapping, snapshot, &allocation);
+        Decided {
+            shares: allocation.shares,
+            placed: placement.apps,
+            transfers: allocation.transfers,
+        }
     }
+
+    /// Decides for those that can have CPUs of their own; the others share as `allowed` says.
+    fn decide_for_others(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        allowed: &Allowed,
+        usable: &CpuSet,
+    ) -> Decided {
+        let apps = snapshot.apps.iter().enumerate();
+        let others: Vec<AppView<'_>> = apps
+            .clone()
+            .filter(|(place, _)| allowed.shared(*place).is_none())
+            .map(|(_, view)| *view)
+            .collect();
+        let decided = if others.is_empty() {
+            Decided::default()
+        } else {
+            self.decide(&Snapshot {
+                apps: &others,
+                ..*snapshot
+            })
+        };
+        let mut of_others = decided.shares.into_iter().zip(decided.placed);
+        let all = apps.filter_map(|(place, view)| {
+            let Some(cpu) = allowed.shared(place) else {
+                return of_others.next();
+            };
+            let share = ledger::sharing(view, usable.len(), cpu.0, allowed.sharing(cpu));
+            let place = AppPlacement {
+                app: view.app,
+                cpus: [cpu].into_iter().collect(),
+                strategy: Strategy::Shared,
+            };
+            Some((share, place))
+        });
+        let (shares, placed) = all.unzip();
+        Decided {
+            shares,
+            placed,
+            transfers: decided.transfers,
+        }
+    }
+}
+
+/// What is to be said of the CPUs that an application may use, if these are not all.
+fn told_of_allowed(observed: &AppObservation, usable: &CpuSet) -> Option<Reason> {
+    let allowed = observed.allowed.as_ref()?;
+    let cpus = || allowed.clone();
+    if allowed.is_disjoint(usable) {
+        return Some(Reason::NoneAllowed { cpus: cpus() });
+    }
+    (!usable.is_subset(allowed)).then(|| Reason::Allowed { cpus: cpus() })
 }
 
 /// Copies field by field, as `clone_from` of a derived `Clone` would allocate everything anew: this

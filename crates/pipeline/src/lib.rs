@@ -15,10 +15,10 @@
 //! observation holds, a step does not panic.
 
 pub mod actions;
+mod allowed;
 pub mod check;
 pub mod controller;
 pub mod explain;
-pub mod own_masks;
 pub mod pacing;
 pub mod policies;
 pub mod record;

@@ -10,21 +10,24 @@ mod support;
 
 use mapper_model::testing::{Machine, Numbers, machines, usable};
 use mapper_model::{
-    AppId, AppName, AppObservation, AppSpec, CounterValue, Counters, CpuId, CpuRange, CpuSet,
-    Event, Observation, Qos, Reading, ReportedProgress, Resizing, RuntimeProgress, SerialPhase,
-    Sharing, ThreadId, ThreadReading, Trigger, Weight,
+    AppId, AppName, AppObservation, AppSpec, Assignment, CounterValue, Counters, CpuId, CpuRange,
+    CpuSet, Event, Observation, Qos, Reading, ReportedProgress, Resizing, RuntimeProgress,
+    SerialPhase, Sharing, ThreadId, ThreadReading, Topology, Trigger, Weight,
 };
 use mapper_pipeline::{
     Changes, Comparison, Controller, ControllerState, Header, Replay, Severity, check, record,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
+use std::collections::BTreeMap;
 use support::{World, assert_no_cpu_is_promised_twice, config};
 
 /// An application whose readings are as broken as readings can be.
 struct Wild {
     id: AppId,
     spec: AppSpec,
+    /// What it may use, if it may not use everything.
+    allowed: Option<CpuSet>,
     effective: CpuSet,
     clock: u64,
     /// It reports its work, and its readings are broken only now and then: only of such
@@ -33,6 +36,21 @@ struct Wild {
     /// Work done so far, and how it scales.
     done: f64,
     exponent: f64,
+}
+
+/// What an application may use: mostly everything, else some CPUs next to each other, or any.
+fn allowed(topology: &Topology, numbers: &mut Numbers) -> Option<CpuSet> {
+    let all = topology.cpus();
+    match numbers.below(6) {
+        0 => {
+            let many = 1 + numbers.below(5) as usize;
+            let first = numbers.below(all.len()) as usize;
+            Some(all.iter().skip(first).take(many).collect())
+        }
+        1 => Some(usable(topology, numbers)),
+        2 if numbers.below(8) == 0 => Some([CpuId(9999)].into_iter().collect()),
+        _ => None,
+    }
 }
 
 fn pick<T: Copy>(numbers: &mut Numbers, from: &[T]) -> T {
@@ -150,7 +168,8 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
     let mut recording = Vec::new();
     // The recording begins somewhere in the middle.
     let begin = numbers.below(steps);
-    let mut allowed = topology.cpus().clone();
+    let mut given_out = topology.cpus().clone();
+    let confining = numbers.below(2) == 0;
     let mut apps: Vec<Wild> = Vec::new();
     let (mut next, mut now_ns) = (1, 5_000_000_000);
 
@@ -161,7 +180,7 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
     for tick in 1..=u64::from(steps) {
         let mut trigger = Trigger::Interval;
         if numbers.below(5 * rarer) == 0 {
-            allowed = match numbers.below(12) {
+            given_out = match numbers.below(12) {
                 0 => CpuSet::new(),
                 1 => [CpuId(9999)].into_iter().collect(),
                 _ => usable(&topology, numbers),
@@ -176,6 +195,7 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
                 apps.push(Wild {
                     id,
                     spec: spec(id, numbers),
+                    allowed: confining.then(|| allowed(&topology, numbers)).flatten(),
                     effective: CpuSet::new(),
                     clock: 0,
                     sane: numbers.below(3) > 0,
@@ -192,6 +212,12 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
             && let Some(app) = apps.first_mut()
         {
             app.spec = spec(app.id, numbers);
+        }
+        if confining
+            && numbers.below(8 * rarer) == 0
+            && let Some(app) = apps.last_mut()
+        {
+            app.allowed = allowed(&topology, numbers);
         }
         if calm {
             now_ns += 1_000_000_000;
@@ -213,7 +239,7 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
                 app: app.id,
                 spec: app.spec.clone(),
                 effective: app.effective.clone(),
-                own_mask: None,
+                allowed: app.allowed.clone(),
                 reading: reading(app, now_ns, numbers),
             })
             .collect();
@@ -225,7 +251,7 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
             tick,
             now_ns,
             trigger,
-            usable: allowed.clone(),
+            usable: given_out.clone(),
             apps: observed,
         };
 
@@ -277,6 +303,16 @@ fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper
         assert!(plan.actions.is_empty());
         return;
     }
+    // What each may use that may not use everything; whether each can have one CPU at least.
+    let mut may_use: BTreeMap<AppId, CpuSet> = BTreeMap::new();
+    for app in observation.apps.iter().rev() {
+        let left = app.allowed.as_ref().map(|set| set.intersection(&usable));
+        may_use.remove(&app.app);
+        may_use.extend(left.filter(|l| !l.is_empty()).map(|left| (app.app, left)));
+    }
+    let sets = ids.iter().map(|id| may_use.get(id).unwrap_or(&usable));
+    let mut assignment = Assignment::new(&usable, sets.collect());
+    let one_each = (0..ids.len()).all(|app| assignment.grow(app, &CpuSet::new()).is_ok());
     let mut owned = CpuSet::new();
     for app in &plan.apps {
         assert!(!app.cpus.is_empty() && app.cpus.is_subset(&usable));
@@ -284,10 +320,10 @@ fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper
         if app.share.sharing == Sharing::Exclusive {
             assert!(app.cpus.is_disjoint(&owned));
         } else {
-            assert!(
-                plan.apps.len() as u32 > usable.len(),
-                "shares though there are CPUs"
-            );
+            assert!(!one_each, "shares though there is a CPU for each");
+        }
+        if let Some(may_use) = may_use.get(&app.app) {
+            assert!(app.cpus.is_subset(may_use), "{app:?} outside {may_use}");
         }
         owned.insert_all(&app.cpus);
     }

@@ -12,12 +12,15 @@
 //!                    trim, regions, seats  contention
 //! ```
 //!
+//! [`place`] asks a policy and keeps every application within the CPUs that it may use.
+//!
 //! `sam_mph` and its ablations use all of this, `spread`, `nupoco_swap` and `linear` parts of it.
 //! The papers' building blocks are public, pure functions: [`order::priority`] and
 //! [`residency`].
 //!
 //! Invariants, checked by one property test for every policy: see [`policy`].
 
+pub mod allowed;
 mod board;
 pub mod config;
 mod contention;
@@ -37,6 +40,7 @@ pub mod spread;
 mod trim;
 mod unit;
 
+pub use allowed::place;
 pub use config::MappingConfig;
 pub use policy::MappingPolicy;
 pub use registry::{POLICIES, PolicyEntry, UnknownPolicy, find};

@@ -32,6 +32,7 @@ fn place(misses: [Option<f64>; 2], held: &[CpuSet; 2]) -> [CpuSet; 2] {
         spec: &spec,
         profile: &profiles[i],
         held: &held[i],
+        allowed: None,
     });
     let shares = [[0, 2], [1, 3]].iter().zip(1..).map(|(nodes, id)| Share {
         app: AppId(id),

@@ -20,6 +20,8 @@ struct Moment {
     usable: CpuSet,
     profiles: Vec<Profile>,
     allocation: Allocation,
+    /// What each application may use, if not everything.
+    allowed: Vec<Option<CpuSet>>,
 }
 
 fn pick<T: Copy>(numbers: &mut Numbers, from: &[T]) -> T {
@@ -135,13 +137,36 @@ fn allocation(
 
 fn moment(topology: &Topology, apps: u32, numbers: &mut Numbers) -> Moment {
     let usable = usable(topology, numbers);
+    let allocation = allocation(topology, &usable, apps, numbers);
     Moment {
         profiles: (1..=u64::from(apps))
             .map(|app| profile(AppId(app), numbers))
             .collect(),
-        allocation: allocation(topology, &usable, apps, numbers),
+        allowed: allowed(&usable, &allocation, numbers),
+        allocation,
         usable,
     }
+}
+
+/// Sets that overlap, within which the counts of an allocation fit.
+fn allowed(usable: &CpuSet, allocation: &Allocation, numbers: &mut Numbers) -> Vec<Option<CpuSet>> {
+    let shared = |share: &Share| share.sharing != Sharing::Exclusive;
+    if numbers.below(2) == 0 || allocation.shares.iter().any(shared) {
+        return vec![None; allocation.shares.len()];
+    }
+    let mut cpus: Vec<CpuId> = usable.iter().collect();
+    for i in (1..cpus.len()).rev() {
+        cpus.swap(i, numbers.below(i as u32 + 1) as usize);
+    }
+    let mut left = cpus.into_iter();
+    let shares = allocation.shares.iter();
+    let sets = shares.map(|share| {
+        let mut set: CpuSet = left.by_ref().take(share.cpus as usize).collect();
+        let more = numbers.below(4);
+        set.extend(usable.iter().filter(|_| numbers.below(8) < more));
+        (numbers.below(2) == 0 && set != *usable).then_some(set)
+    });
+    sets.collect()
 }
 
 struct World {
@@ -162,17 +187,22 @@ impl World {
     fn place(&self, policy: &str, moment: &Moment, held: &[CpuSet]) -> Placement {
         let none = CpuSet::new();
         let held: Vec<CpuSet> = (0..moment.profiles.len())
-            .map(|i| held.get(i).unwrap_or(&none).intersection(&moment.usable))
+            .map(|i| {
+                let may = moment.allowed[i].as_ref().unwrap_or(&moment.usable);
+                held.get(i).unwrap_or(&none).intersection(may)
+            })
             .collect();
         let views: Vec<AppView<'_>> = moment
             .profiles
             .iter()
             .zip(&held)
-            .map(|(profile, held)| AppView {
+            .zip(&moment.allowed)
+            .map(|((profile, held), allowed)| AppView {
                 app: profile.app,
                 spec: &self.spec,
                 profile,
                 held,
+                allowed: allowed.as_ref(),
             })
             .collect();
         let snapshot = Snapshot {
@@ -186,10 +216,10 @@ impl World {
         };
         let entry = mapper_placement::find(policy).unwrap();
         let policy = (entry.build)(&MappingConfig::default());
-        let placement = policy.place(&snapshot, &moment.allocation);
+        let placement = mapper_placement::place(policy.as_ref(), &snapshot, &moment.allocation);
         assert_eq!(
             placement,
-            policy.place(&snapshot, &moment.allocation),
+            mapper_placement::place(policy.as_ref(), &snapshot, &moment.allocation),
             "the same input, another output"
         );
         placement
@@ -209,6 +239,16 @@ fn assert_valid(policy: &str, moment: &Moment, placement: &Placement) -> Result<
         prop_assert_eq!(place.app, share.app);
         prop_assert_eq!(place.cpus.len(), share.cpus, "{}: {:?}", policy, place);
         prop_assert!(place.cpus.is_subset(&moment.usable), "{}", policy);
+        let confined = moment.allowed.get(place.app.0 as usize - 1);
+        if let Some(Some(allowed)) = confined {
+            prop_assert!(
+                place.cpus.is_subset(allowed),
+                "{}: {:?} outside {}",
+                policy,
+                place,
+                allowed
+            );
+        }
         if let Sharing::Slot(slot) = share.sharing {
             if let Some((_, cpus)) = slots.iter().find(|(s, _)| *s == slot) {
                 prop_assert_eq!(cpus, &place.cpus, "{}: one slot, two CPUs", policy);
@@ -228,6 +268,9 @@ fn assert_nodes(
     moment: &Moment,
     placement: &Placement,
 ) -> Result<(), TestCaseError> {
+    if moment.allowed.iter().any(Option::is_some) {
+        return Ok(());
+    }
     for (place, share) in placement.apps.iter().zip(&moment.allocation.shares) {
         for part in share.by_node.iter().flatten() {
             let here = world.topology.node_cpus(part.node).overlap(&place.cpus);
@@ -289,6 +332,7 @@ proptest! {
             for _ in 0..4 {
                 let mut moment = moment(&world.topology, apps, numbers);
                 moment.usable = everything.clone();
+                moment.allowed.fill(None);
                 moment.allocation = allocation(&world.topology, &everything, apps, numbers);
                 moment.allocation.shares.iter_mut().for_each(|s| s.by_node = None);
                 let placement = world.place(policy, &moment, &held);
@@ -333,6 +377,7 @@ proptest! {
         let moment = Moment {
             usable: world.topology.cpus().clone(),
             allocation: Allocation { shares: shares.collect(), ..Allocation::default() },
+            allowed: vec![None; apps as usize],
             profiles: (1..=u64::from(apps)).map(|app| Profile::unknown(AppId(app))).collect(),
         };
         let placement = world.place("sam_mph", &moment, &[]);

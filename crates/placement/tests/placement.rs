@@ -131,6 +131,7 @@ impl Bench {
                 spec: &spec,
                 profile,
                 held: self.held.get(i).unwrap_or(&none),
+                allowed: None,
             })
             .collect();
         let shares = profiles.iter().zip(mix).map(|(profile, (cpus, _))| Share {

@@ -157,7 +157,7 @@ mod tests {
                     app: AppId(id),
                     spec: AppSpec::named(AppName::new(&format!("app{id}")).unwrap()),
                     effective: effective.clone(),
-                    own_mask: None,
+                    allowed: None,
                     reading: Reading::default(),
                 });
             let observation = Observation {

@@ -489,7 +489,7 @@ impl<'a, 'g> Run<'a, 'g> {
                 app: live.id,
                 spec: live.spec.clone(),
                 effective: live.set.clone().unwrap_or_default(),
-                own_mask: None,
+                allowed: None,
                 reading,
             });
         }

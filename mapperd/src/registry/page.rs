@@ -73,12 +73,6 @@ pub(crate) fn narrowed(range: CpuRange, wish: Option<CpuWish>, equal_share: u32)
     CpuRange::new(least, Some(most)).unwrap_or(range)
 }
 
-/// No more CPUs than its owner's mask leaves of those that are given out, if it leaves any.
-pub(crate) fn within(range: CpuRange, left: u32) -> CpuRange {
-    let most = range.max().unwrap_or(u32::MAX).min(left);
-    CpuRange::new(range.min().min(most), Some(most)).unwrap_or(range)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

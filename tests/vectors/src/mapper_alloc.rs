@@ -405,6 +405,7 @@ impl Loop {
                 spec: &spec,
                 profile: &profile,
                 held: &held,
+                allowed: None,
             }];
             let allocation = policy.allocate(&Snapshot {
                 tick,

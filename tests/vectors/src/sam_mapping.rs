@@ -158,6 +158,7 @@ fn place(topology: &Topology, i: &PlacementInputs) -> anyhow::Result<Placement> 
             spec: &spec,
             profile,
             held,
+            allowed: None,
         })
         .collect();
     let shares = profiles.iter().zip(&i.apps).map(|(profile, app)| Share {

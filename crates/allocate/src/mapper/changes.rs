@@ -16,7 +16,8 @@ impl Turn<'_> {
             || (0..self.len()).any(|place| {
                 let member = self.members.at(place);
                 member.standing == Standing::Newcomer
-                    || member.terms != Some(Terms::of(self.app(place).spec))
+                    || member.terms != Some(Terms::of(self.app(place)))
+                    || self.count(place) > self.sheets[place].max
                     || member.cpus != self.count(place)
             })
     }
@@ -97,7 +98,7 @@ impl Turn<'_> {
             }
             let known = self.curve(place).at(cpus).map_or(0.0, |p| p.samples);
             let member = self.members.at_mut(place);
-            member.terms = Some(Terms::of(self.snapshot.apps[place].spec));
+            member.terms = Some(Terms::of(&self.snapshot.apps[place]));
             member.gifts.clear();
             member.loans = None;
             member.forget_trials();

@@ -3,7 +3,7 @@
 use super::exploration::{Certainty, Direction, Reference};
 use super::loans::Loans;
 use crate::roll::Roll;
-use mapper_model::{AppId, AppSpec, Bottleneck, Estimate, Qos, Resizing, Weight};
+use mapper_model::{AppId, AppView, Bottleneck, CpuSet, Estimate, Qos, Resizing, Weight};
 use serde::{Deserialize, Serialize};
 
 /// What the policy remembers.
@@ -90,12 +90,14 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    pub(super) const fn of(spec: &AppSpec) -> Self {
+    pub(super) fn of(app: &AppView<'_>) -> Self {
+        let AppView { spec, allowed, .. } = app;
+        let limits = [spec.cpus.max(), allowed.map(CpuSet::len)];
         Self {
             qos: spec.qos,
             weight: spec.weight,
             min: spec.cpus.min(),
-            max: spec.cpus.max(),
+            max: limits.into_iter().flatten().min(),
             resizing: spec.resizing,
         }
     }

@@ -280,7 +280,7 @@ impl World {
                     app: app.id,
                     spec: app.spec.clone(),
                     effective: app.held.clone(),
-                    own_mask: None,
+                    allowed: None,
                     reading: Reading {
                         threads: threads(app.counted, self.now_ns),
                         reported: Some(ReportedProgress::Work {
@@ -311,6 +311,7 @@ impl World {
                 spec: &app.spec,
                 profile,
                 held: &app.held,
+                allowed: None,
             })
             .collect();
         let snapshot = Snapshot {

@@ -156,7 +156,7 @@ impl World {
             app: app.id,
             spec: app.spec.clone(),
             effective: app.effective.clone(),
-            own_mask: None,
+            allowed: None,
             reading: Reading {
                 reported: Some(ReportedProgress::Work {
                     done: app.done,

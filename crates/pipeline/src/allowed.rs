@@ -1,0 +1,192 @@
+//! Which CPUs each application may use in a decision, and who has to share one.
+//!
+//! Problem: applications may be kept to some CPUs ([`AppObservation::allowed`](mapper_model::AppObservation)), and
+//! some may be kept to so few that there is not one for each. Policies decide for applications that can have at
+//! least one CPU each. Approach: an [`Assignment`] of one CPU each finds the applications that together may use fewer
+//! CPUs than they are. These share those CPUs; the policies decide about the others and the rest of the machine.
+//! With more applications than CPUs and none kept to any, the policies themselves have all share.
+//!
+//! Invariants: nobody shares who can have a CPU of its own without another losing its only one; one that shares has a
+//! CPU that it may use.
+
+use mapper_model::{Assignment, CpuId, CpuSet, Observation};
+
+/// What a decision has to keep to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Allowed {
+    /// The CPUs that the policies decide about.
+    pub(crate) usable: CpuSet,
+    /// What each application may use of them, if not all, in the order of the observation.
+    pub(crate) sets: Vec<Option<CpuSet>>,
+    /// The CPU of each application that has to share one; empty when nobody has to.
+    shared: Vec<Option<CpuId>>,
+}
+
+impl Allowed {
+    pub(crate) fn of(observation: &Observation, usable: &CpuSet) -> Self {
+        let binding = |allowed: &CpuSet| {
+            let left = allowed.intersection(usable);
+            (!left.is_empty() && left != *usable).then_some(left)
+        };
+        let apps = observation.apps.iter();
+        let mut allowed = Self {
+            usable: usable.clone(),
+            sets: apps
+                .map(|app| app.allowed.as_ref().and_then(binding))
+                .collect(),
+            shared: Vec::new(),
+        };
+        if allowed.confines() {
+            allowed.share();
+        }
+        allowed
+    }
+
+    /// Whether any application may use only some CPUs.
+    pub(crate) fn confines(&self) -> bool {
+        self.sets.iter().any(Option::is_some)
+    }
+
+    /// Whether any application has to share a CPU.
+    pub(crate) fn has_sharing(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
+    /// The CPU that the application at `place` has to share.
+    pub(crate) fn shared(&self, place: usize) -> Option<CpuId> {
+        self.shared.get(place).copied().flatten()
+    }
+
+    /// How many share a CPU.
+    pub(crate) fn sharing(&self, cpu: CpuId) -> u32 {
+        let on_it = self.shared.iter().flatten().filter(|other| **other == cpu);
+        on_it.count() as u32
+    }
+
+    /// Finds those that have to share, and their CPUs.
+    fn share(&mut self) {
+        let places: Vec<usize> = (0..self.sets.len())
+            .filter(|place| self.sets[*place].is_some())
+            .collect();
+        let mut assignment = Assignment::new(&self.usable, self.sets.iter().flatten().collect());
+        let mut crowded = vec![false; self.sets.len()];
+        for i in 0..places.len() {
+            if let Err(shortage) = assignment.grow(i, &CpuSet::new()) {
+                for app in shortage.apps {
+                    crowded[places[app]] = true;
+                }
+            }
+        }
+        let mut taken = CpuSet::new();
+        for (place, set) in self.sets.iter().enumerate() {
+            if let (true, Some(set)) = (crowded[place], set) {
+                taken.insert_all(set);
+            }
+        }
+        let mut rest = self.usable.difference(&taken);
+        let others = crowded.iter().filter(|crowded| !**crowded).count();
+        if others as u64 > u64::from(rest.len()) {
+            // Those that may use everything are too many for what is left.
+            crowded.fill(true);
+            if !rest.is_empty() {
+                taken = std::mem::take(&mut rest);
+            }
+        }
+        if !crowded.contains(&true) {
+            return;
+        }
+        // Those with the fewest CPUs first, each where fewest are, so that as few as possible meet on one.
+        let mut on_cpu: Vec<(u32, CpuId)> = self.usable.iter().map(|cpu| (0, cpu)).collect();
+        let mut order: Vec<usize> = (0..self.sets.len()).filter(|i| crowded[*i]).collect();
+        order.sort_by_key(|place| self.sets[*place].as_ref().map_or(u32::MAX, CpuSet::len));
+        self.shared = vec![None; self.sets.len()];
+        for place in order {
+            let may_use = self.sets[place].as_ref().unwrap_or(&taken);
+            let possible = on_cpu.iter_mut();
+            let possible = possible.filter(|(_, cpu)| may_use.contains(*cpu));
+            if let Some((count, cpu)) = possible.min() {
+                *count += 1;
+                self.shared[place] = Some(*cpu);
+            }
+        }
+        self.usable = rest;
+        for set in &mut self.sets {
+            let left = set.take().map(|set| set.intersection(&self.usable));
+            *set = left.filter(|left| !left.is_empty() && *left != self.usable);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::{AppId, AppName, AppObservation, AppSpec, Reading, Trigger};
+
+    fn observation(usable: &str, allowed: &[&str]) -> Observation {
+        let app = |(list, id): (&&str, u64)| AppObservation {
+            app: AppId(id),
+            spec: AppSpec::named(AppName::from_lossy("any")),
+            effective: CpuSet::new(),
+            allowed: list.parse().ok(),
+            reading: Reading::default(),
+        };
+        Observation {
+            tick: 1,
+            now_ns: 0,
+            trigger: Trigger::Membership,
+            usable: usable.parse().unwrap(),
+            apps: allowed.iter().zip(1..).map(app).collect(),
+        }
+    }
+
+    /// The CPU that each shares, and what the policies decide about.
+    fn shared(usable: &str, lists: &[&str]) -> (Vec<Option<u32>>, String) {
+        let observation = observation(usable, lists);
+        let allowed = Allowed::of(&observation, &observation.usable);
+        let cpu = |place| allowed.shared(place).map(|cpu| cpu.0);
+        let usable = allowed.usable.to_string();
+        ((0..lists.len()).map(cpu).collect(), usable)
+    }
+
+    #[test]
+    fn nobody_shares_while_there_is_a_division_with_one_cpu_each() {
+        assert_eq!(
+            shared("0-2", &["0-2", "0-1", "0"]),
+            (vec![None; 3], "0-2".to_owned())
+        );
+        // A set that is not usable, or holds all that is, limits nothing.
+        assert_eq!(
+            shared("0-1", &["9", "0-7"]),
+            (vec![None; 2], "0-1".to_owned())
+        );
+    }
+
+    #[test]
+    fn only_those_that_are_too_many_for_their_cpus_share_them() {
+        assert_eq!(
+            shared("0-7", &["3", "", "3", "2-3"]),
+            (vec![Some(3), None, Some(3), None], "0-2,4-7".to_owned())
+        );
+        assert_eq!(
+            shared("0-7", &["2-3", "2-3", "2-3", ""]),
+            (vec![Some(2), Some(3), Some(2), None], "0-1,4-7".to_owned())
+        );
+    }
+
+    #[test]
+    fn with_more_applications_than_cpus_all_share() {
+        let (cpus, _) = shared("0-1", &["1", "", ""]);
+        assert_eq!(cpus, [Some(1), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn an_observation_of_before_is_read() {
+        let text = serde_json::to_string(&observation("0-3", &["1"])).unwrap();
+        let old = text.replace("\"allowed\":", "\"own_mask\":");
+        assert_ne!(old, text);
+        assert_eq!(
+            serde_json::from_str::<Observation>(&old).unwrap(),
+            observation("0-3", &["1"])
+        );
+    }
+}

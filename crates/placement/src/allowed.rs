@@ -1,0 +1,166 @@
+//! Placing where some applications may use only some CPUs.
+//!
+//! Problem: a policy places counts on CPUs that anybody may use. Approach: whoever may use only some CPUs is placed
+//! first. An [`Assignment`] of their counts reserves CPUs for each, those that it holds before those that nobody
+//! holds before the others, so that nobody is displaced without need. One that has its count then stays; one that
+//! lacks CPUs is placed by the policy, alone, on what is reserved for it and what nobody holds within its set. The
+//! policy then places everybody else on the rest of the machine; counts for each node that the allocation decided
+//! hold if the rest has them. Without such applications this is the policy.
+//!
+//! Invariants: every application lies within what it may use, whenever the counts fit at all; when nothing changed,
+//! nobody moves.
+
+use crate::policy::MappingPolicy;
+use mapper_model::{
+    Allocation, AppPlacement, AppView, Assignment, CpuSet, NodeId, Placement, Share, Sharing,
+    Snapshot, Strategy,
+};
+
+/// Places every share by a policy, within what its application may use.
+#[must_use]
+pub fn place(
+    policy: &dyn MappingPolicy,
+    snapshot: &Snapshot<'_>,
+    allocation: &Allocation,
+) -> Placement {
+    let confined: Vec<Confined<'_>> = snapshot
+        .apps
+        .iter()
+        .zip(&allocation.shares)
+        .filter(|(app, share)| app.app == share.app && share.sharing == Sharing::Exclusive)
+        .filter_map(|(app, share)| {
+            Some(Confined {
+                app,
+                share,
+                allowed: app.allowed?,
+            })
+        })
+        .collect();
+    if confined.is_empty() {
+        return policy.place(snapshot, allocation);
+    }
+    let mut placed = place_confined(policy, snapshot, allocation, &confined);
+    let mut rest = snapshot.usable.clone();
+    for place in &placed {
+        rest.remove_all(&place.cpus);
+    }
+    let is_placed = |app| confined.iter().any(|confined| confined.app.app == app);
+    let others = snapshot.apps.iter().filter(|app| !is_placed(app.app));
+    let apps: Vec<AppView<'_>> = others.copied().collect();
+    let shares = allocation.shares.iter().filter(|s| !is_placed(s.app));
+    let mut remaining = Allocation {
+        shares: shares.cloned().collect(),
+        ..without_shares(allocation)
+    };
+    if !nodes_suffice(snapshot, &rest, &remaining) {
+        remaining.shares.iter_mut().for_each(|s| s.by_node = None);
+    }
+    if !apps.is_empty() {
+        let snapshot_of_rest = Snapshot {
+            usable: &rest,
+            apps: &apps,
+            ..*snapshot
+        };
+        placed.extend(policy.place(&snapshot_of_rest, &remaining).apps);
+    }
+    let order = |place: &AppPlacement| {
+        let shares = &mut allocation.shares.iter();
+        shares.position(|share| share.app == place.app)
+    };
+    placed.sort_by_cached_key(order);
+    Placement { apps: placed }
+}
+
+/// One that may use only some CPUs.
+struct Confined<'a> {
+    app: &'a AppView<'a>,
+    share: &'a Share,
+    allowed: &'a CpuSet,
+}
+
+fn place_confined(
+    policy: &dyn MappingPolicy,
+    snapshot: &Snapshot<'_>,
+    allocation: &Allocation,
+    confined: &[Confined<'_>],
+) -> Vec<AppPlacement> {
+    let mut unheld = snapshot.usable.clone();
+    for app in snapshot.apps {
+        unheld.remove_all(app.held);
+    }
+    let sets = confined.iter().map(|c| c.allowed).collect();
+    let mut assignment = Assignment::new(snapshot.usable, sets);
+    for (i, c) in confined.iter().enumerate() {
+        assignment.keep(i, c.app.held, c.share.cpus);
+    }
+    for (i, c) in confined.iter().enumerate() {
+        while assignment.given(i).len() < c.share.cpus && assignment.grow(i, &unheld).is_ok() {}
+    }
+    let mut given: Vec<CpuSet> = (0..confined.len())
+        .map(|i| assignment.given(i).clone())
+        .collect();
+    let mut placed: Vec<AppPlacement> = Vec::with_capacity(confined.len());
+    for (i, c) in confined.iter().enumerate() {
+        let mut reserved = CpuSet::new();
+        for (other, cpus) in given.iter().enumerate() {
+            if other != i {
+                reserved.insert_all(cpus);
+            }
+        }
+        let mut kept = c.app.held.intersection(c.allowed);
+        kept.remove_all(&reserved);
+        let mut room = kept.clone();
+        if kept.len() < c.share.cpus {
+            room.insert_all(&given[i]);
+            room.insert_all(&unheld.intersection(c.allowed));
+            room.remove_all(&reserved);
+        }
+        let share = Share {
+            by_node: None,
+            ..c.share.clone()
+        };
+        let alone = Allocation {
+            shares: vec![share],
+            ..without_shares(allocation)
+        };
+        let snapshot_of_room = Snapshot {
+            usable: &room,
+            apps: std::slice::from_ref(c.app),
+            ..*snapshot
+        };
+        for place in policy.place(&snapshot_of_room, &alone).apps {
+            given[i].clone_from(&place.cpus);
+            // How the policy calls it depends on the room, which differs from decision to decision.
+            placed.push(AppPlacement {
+                strategy: Strategy::Allowed,
+                ..place
+            });
+        }
+    }
+    placed
+}
+
+/// Whether what the allocation decided for each node is there.
+fn nodes_suffice(snapshot: &Snapshot<'_>, rest: &CpuSet, allocation: &Allocation) -> bool {
+    let decided = allocation.shares.iter().filter_map(|s| s.by_node.as_ref());
+    let mut left: Vec<(NodeId, u32)> = (snapshot.topology.nodes().iter())
+        .map(|node| (node.id, node.cpus.overlap(rest)))
+        .collect();
+    decided.flatten().all(|part| {
+        let node = left.iter_mut().find(|(id, _)| *id == part.node);
+        node.is_some_and(|(_, cpus)| {
+            let suffices = part.cpus <= *cpus;
+            *cpus = cpus.saturating_sub(part.cpus);
+            suffices
+        })
+    })
+}
+
+fn without_shares(allocation: &Allocation) -> Allocation {
+    Allocation {
+        shares: Vec::new(),
+        transfers: Vec::new(),
+        free: allocation.free,
+        placing: allocation.placing,
+    }
+}
