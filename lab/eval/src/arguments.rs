@@ -61,13 +61,13 @@ pub(crate) struct Args {
     /// A file of machines of your own, written like lab/sim/presets/machines.toml
     #[arg(long, value_name = "FILE")]
     pub(super) machines: Option<PathBuf>,
-    /// The protocol, in place of the newest one in docs/eval
+    /// The protocol, in place of the current one in lab/eval/data
     #[arg(long, value_name = "FILE")]
     pub(super) protocol: Option<PathBuf>,
     /// Also write everything to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
-    /// Also write the means and the published numbers to this file, as docs/eval keeps them
+    /// Also write the means and the published numbers to this file, as lab/eval/data keeps them
     #[arg(long, value_name = "FILE")]
     pub(super) summary: Option<PathBuf>,
     /// Folder for the report

@@ -20,35 +20,13 @@ pub(super) struct Catalogue {
 impl Catalogue {
     /// The presets alone.
     pub(super) fn presets() -> anyhow::Result<Self> {
-        Self::with_machines(presets::machines()?)
-    }
-
-    /// The presets with machines that are not quite theirs.
-    fn with_machines(machines: Machines) -> anyhow::Result<Self> {
         let mut apps = presets::apps()?;
         apps.extend(presets::nucore_apps()?);
         Ok(Self {
             apps,
-            digests: Digests::of_presets_with(&machines)?,
-            machines,
+            machines: presets::machines()?,
+            digests: Digests::of_presets()?,
         })
-    }
-
-    /// The presets as a protocol has them that quotes these hashes, if any does: those of today, or as they
-    /// were until version 4, when the cores of amd64 shared nothing.
-    pub(super) fn of(digests: &Digests) -> anyhow::Result<Option<Self>> {
-        let today = presets::machines()?;
-        let mut without_modules = today.clone();
-        for machine in without_modules.values_mut() {
-            machine.module_slowdown = None;
-        }
-        for machines in [today, without_modules] {
-            let catalogue = Self::with_machines(machines)?;
-            if digests.differs_from(catalogue.digests()).is_none() {
-                return Ok(Some(catalogue));
-            }
-        }
-        Ok(None)
     }
 
     /// Adds the applications of a file, which is written like the presets.
@@ -137,47 +115,33 @@ fn own<T>(
 pub(super) struct Digests {
     pub(super) apps_sha256: String,
     pub(super) machines_sha256: String,
-    /// Of the programs of NuCore's Table 1; protocols before the fifth do without them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) nucore_sha256: Option<String>,
+    /// Of the programs of NuCore's Table 1.
+    pub(super) nucore_sha256: String,
 }
 
 impl Digests {
-    /// Of the presets that were compiled in, with these machines.
-    fn of_presets_with(machines: &Machines) -> anyhow::Result<Self> {
+    /// Of the presets that were compiled in.
+    fn of_presets() -> anyhow::Result<Self> {
         Ok(Self {
             apps_sha256: sha256(serde_json::to_string(&presets::apps()?)?.as_bytes()),
-            machines_sha256: sha256(serde_json::to_string(machines)?.as_bytes()),
-            nucore_sha256: Some(sha256(
-                serde_json::to_string(&presets::nucore_apps()?)?.as_bytes(),
-            )),
+            machines_sha256: sha256(serde_json::to_string(&presets::machines()?)?.as_bytes()),
+            nucore_sha256: sha256(serde_json::to_string(&presets::nucore_apps()?)?.as_bytes()),
         })
     }
 
-    /// The first of these that others do not have, and what they have instead. What these do not tell
-    /// of may be anything.
+    /// The first of these that others do not have, and what they have instead.
     pub(super) fn differs_from(&self, found: &Self) -> Option<String> {
         let pairs = [
-            (
-                "apps_sha256",
-                Some(&self.apps_sha256),
-                Some(&found.apps_sha256),
-            ),
+            ("apps_sha256", &self.apps_sha256, &found.apps_sha256),
             (
                 "machines_sha256",
-                Some(&self.machines_sha256),
-                Some(&found.machines_sha256),
+                &self.machines_sha256,
+                &found.machines_sha256,
             ),
-            (
-                "nucore_sha256",
-                self.nucore_sha256.as_ref(),
-                found.nucore_sha256.as_ref(),
-            ),
+            ("nucore_sha256", &self.nucore_sha256, &found.nucore_sha256),
         ];
-        pairs
-            .into_iter()
-            .find(|(_, told, found)| told.is_some() && told != found)
-            .and_then(|(key, _, found)| Some(format!("{key} = {:?}", found?)))
+        let differs = pairs.into_iter().find(|(_, own, found)| own != found);
+        differs.map(|(key, _, found)| format!("{key} = {found:?}"))
     }
 }
 
@@ -191,22 +155,18 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn told(apps: &str, nucore: Option<&str>) -> Digests {
-        Digests {
+    #[test]
+    fn the_first_hash_that_differs_is_named_with_the_one_to_write() {
+        let digests = |apps: &str, nucore: &str| Digests {
             apps_sha256: apps.into(),
             machines_sha256: "m".into(),
-            nucore_sha256: nucore.map(Into::into),
-        }
-    }
-
-    #[test]
-    fn what_a_protocol_tells_of_has_to_be_there_and_the_first_that_is_not_is_told() {
-        let found = told("a", Some("n"));
-        assert_eq!(told("a", Some("n")).differs_from(&found), None);
-        assert_eq!(told("a", None).differs_from(&found), None);
-        let mend = |of: &Digests| of.differs_from(&found).unwrap();
-        assert_eq!(mend(&told("b", Some("x"))), "apps_sha256 = \"a\"");
-        assert_eq!(mend(&told("a", Some("x"))), "nucore_sha256 = \"n\"");
+            nucore_sha256: nucore.into(),
+        };
+        let found = digests("a", "n");
+        assert_eq!(found.differs_from(&found), None);
+        let fix = |of: &Digests| of.differs_from(&found).unwrap();
+        assert_eq!(fix(&digests("b", "x")), "apps_sha256 = \"a\"");
+        assert_eq!(fix(&digests("a", "x")), "nucore_sha256 = \"n\"");
     }
 
     #[test]

@@ -45,7 +45,7 @@ use protocol::Protocol;
 use std::fmt::Write as _;
 
 /// The protocol that is used unless another is given: the newest.
-const PROTOCOL: &str = "docs/eval/protocol-v7.toml";
+const PROTOCOL: &str = "lab/eval/data/protocol-v7.toml";
 
 /// Runs `cargo xtask eval`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

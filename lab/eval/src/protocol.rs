@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 /// Hashes of the versions as they were released, in the form of `sha256sum`.
-const RELEASED: &str = include_str!("../../../docs/eval/protocols.sha256");
+const RELEASED: &str = include_str!("../data/protocols.sha256");
 
 /// The protocol. See the [module](self).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -181,16 +181,14 @@ impl Protocol {
                 suite.mixes.extend(mixes);
             }
         }
-        let Some(catalogue) = Catalogue::of(&protocol.presets)? else {
-            let today = Catalogue::presets()?;
-            let found = protocol.presets.differs_from(today.digests());
-            let found = found.unwrap_or_default();
+        let catalogue = Catalogue::presets()?;
+        if let Some(found) = protocol.presets.differs_from(catalogue.digests()) {
             bail!(
                 "the presets of lab/sim are not those of {}: make a new version of the protocol \
                  with {found}",
                 path.display(),
             );
-        };
+        }
         Ok((protocol, catalogue))
     }
 
@@ -262,47 +260,29 @@ impl Protocol {
 mod tests {
     use super::*;
     use mapper_report::workspace;
-    use mapper_sim::presets;
-    use std::collections::BTreeSet;
     use std::path::PathBuf;
 
-    /// All versions, oldest first.
-    fn versions() -> Vec<(PathBuf, Protocol)> {
-        (1..)
-            .map(|version| workspace::root().join(format!("docs/eval/protocol-v{version}.toml")))
-            .take_while(|path| path.exists())
-            .map(|path| {
-                let protocol = Protocol::read(&path).unwrap().0;
-                (path, protocol)
-            })
-            .collect()
+    fn current() -> (PathBuf, Protocol) {
+        let path = workspace::root().join(super::super::PROTOCOL);
+        let protocol = Protocol::read(&path).unwrap().0;
+        (path, protocol)
     }
 
     #[test]
-    fn the_newest_version_is_the_default_and_every_older_one_can_still_be_run() {
-        let versions = versions();
-        let numbers: Vec<usize> = versions.iter().map(|(_, p)| p.version as usize).collect();
-        assert_eq!(numbers, (1..=versions.len()).collect::<Vec<_>>());
-        let (newest, _) = versions.last().unwrap();
-        assert_eq!(*newest, workspace::root().join(super::super::PROTOCOL));
-    }
-
-    #[test]
-    fn every_version_is_what_was_released_as_it() {
-        for (path, protocol) in versions() {
-            assert_eq!(
-                protocol.departs(),
-                None,
-                "{}: a version is not changed once it has been run; a new one is entered by `sha256sum \
-                 protocol-v*.toml > protocols.sha256` in docs/eval",
-                path.display()
-            );
-        }
+    fn the_current_version_is_what_was_released_as_it() {
+        let (path, protocol) = current();
+        assert_eq!(
+            protocol.departs(),
+            None,
+            "{}: a version is not changed once it has been run; a new one is entered by `sha256sum \
+             protocol-v*.toml > protocols.sha256` in lab/eval/data",
+            path.display()
+        );
     }
 
     #[test]
     fn a_file_that_is_not_the_version_it_calls_itself_is_told() {
-        let (newest, protocol) = versions().pop().unwrap();
+        let (newest, protocol) = current();
         let text = fs::read_to_string(&newest).unwrap();
         let departs = |text: String| {
             let file = tempfile::NamedTempFile::new().unwrap();
@@ -325,7 +305,7 @@ mod tests {
 
     /// Names of the suites that these names mean.
     fn meant(names: &[&str]) -> anyhow::Result<Vec<String>> {
-        let (_, newest) = versions().pop().unwrap();
+        let (_, newest) = current();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let suites = newest.suites(&names)?;
         Ok(suites.into_iter().map(|suite| suite.name.clone()).collect())
@@ -341,21 +321,15 @@ mod tests {
             sam.len()
         );
         let all = meant(&["all", "sam"]).unwrap();
-        let (_, newest) = versions().pop().unwrap();
+        let (_, newest) = current();
         assert_eq!(all.len(), newest.suites.len());
     }
 
     #[test]
     fn no_results_are_headed_as_of_mixes_that_nobody_looked_at() {
-        for (path, protocol) in versions() {
-            for suite in &protocol.suites {
-                let heading = suite.heading();
-                assert!(
-                    !heading.contains("nobody looked"),
-                    "{}: {heading}",
-                    path.display()
-                );
-            }
+        for suite in &current().1.suites {
+            let heading = suite.heading();
+            assert!(!heading.contains("nobody looked"), "{heading}");
         }
     }
 
@@ -369,143 +343,8 @@ mod tests {
     }
 
     #[test]
-    fn version_3_is_version_2_with_the_daemons_budget_and_nothing_else() {
-        let versions = versions();
-        let [second, third] = [1, 2].map(|at| versions[at].1.clone());
-        assert_eq!(third.overhead_budget, Some(OverheadBudget::default()));
-        let like_the_second = Protocol {
-            version: second.version,
-            overhead_budget: second.overhead_budget,
-            sha256: second.sha256.clone(),
-            ..third
-        };
-        assert_eq!(like_the_second, second);
-    }
-
-    #[test]
-    fn version_5_is_version_4_with_modules_nucores_programs_and_mixes_drawn_anew_and_nothing_else()
-    {
-        let versions = versions();
-        let [mut fourth, mut fifth] = [3, 4].map(|at| versions[at].1.clone());
-        let anew = |suite: &Suite| suite.name.starts_with("next-heldout2-");
-        let old = fifth.suites.iter().filter(|suite| !anew(suite)).cloned();
-        let known: Vec<&String> = fourth
-            .suites
-            .iter()
-            .flat_map(|suite| &suite.mixes)
-            .collect();
-        let drawn: Vec<&Suite> = fifth.suites.iter().filter(|suite| anew(suite)).collect();
-        assert_eq!(drawn.len(), 3);
-        for suite in drawn {
-            assert_eq!(suite.mixes.len(), 60, "{}", suite.name);
-            let fresh = suite.mixes.iter().filter(|mix| !known.contains(mix));
-            // A pair of programs comes up again now and then.
-            assert!(fresh.count() >= 55, "{}", suite.name);
-        }
-        assert_ne!(
-            fourth.presets.machines_sha256,
-            fifth.presets.machines_sha256
-        );
-        fifth.suites = old.collect();
-        let table_1: BTreeSet<String> = presets::nucore_apps().unwrap().into_keys().collect();
-        assert!(fifth.presets.nucore_sha256.is_some());
-        for (old, new) in fourth.suites.iter_mut().zip(&fifth.suites) {
-            if new.name.starts_with("nucore-") {
-                assert_eq!(new.mixes.iter().cloned().collect::<BTreeSet<_>>(), table_1);
-                assert!(
-                    old.policies
-                        .iter()
-                        .all(|policy| new.policies.contains(policy))
-                );
-                old.mixes.clone_from(&new.mixes);
-                old.policies.clone_from(&new.policies);
-                old.home.clone_from(&new.home);
-            }
-        }
-        let like_the_fourth = Protocol {
-            version: fourth.version,
-            presets: fourth.presets.clone(),
-            sha256: fourth.sha256.clone(),
-            ..fifth
-        };
-        assert_eq!(like_the_fourth, fourth);
-    }
-
-    #[test]
-    fn version_6_is_version_5_with_mixes_drawn_anew_and_nothing_else() {
-        let versions = versions();
-        let [fifth, mut sixth] = [4, 5].map(|at| versions[at].1.clone());
-        let known: Vec<&String> = fifth.suites.iter().flat_map(|s| &s.mixes).collect();
-        let drawn = sixth.suites.split_off(fifth.suites.len());
-        assert_eq!(drawn.len(), 3);
-        for suite in &drawn {
-            assert!(suite.name.starts_with("next-heldout3-"), "{}", suite.name);
-            assert_eq!(suite.mixes.len(), 60, "{}", suite.name);
-            let fresh = suite.mixes.iter().filter(|mix| !known.contains(mix));
-            // A pair of programs comes up again now and then.
-            assert!(fresh.count() >= 55, "{}", suite.name);
-        }
-        let like_the_fifth = Protocol {
-            version: fifth.version,
-            sha256: fifth.sha256.clone(),
-            ..sixth
-        };
-        assert_eq!(like_the_fifth, fifth);
-    }
-
-    #[test]
-    fn version_7_is_version_6_with_mixes_drawn_anew_without_those_held_out_before_it_and_nothing_else()
-     {
-        let versions = versions();
-        let [mut sixth, mut seventh] = [5, 6].map(|at| versions[at].1.clone());
-        let known: Vec<&String> = sixth.suites.iter().flat_map(|s| &s.mixes).collect();
-        let drawn = seventh.suites.split_off(seventh.suites.len() - 3);
-        for suite in &drawn {
-            assert!(suite.name.starts_with("next-heldout4-"), "{}", suite.name);
-            assert_eq!(suite.mixes.len(), 60, "{}", suite.name);
-            let fresh = suite.mixes.iter().filter(|mix| !known.contains(mix));
-            // A pair of programs comes up again now and then.
-            assert!(fresh.count() >= 55, "{}", suite.name);
-        }
-        let earlier = ["next-held-out-", "next-heldout2-"];
-        let is_earlier = |suite: &Suite| earlier.iter().any(|of| suite.name.starts_with(of));
-        assert_eq!(
-            sixth
-                .suites
-                .iter()
-                .filter(|suite| is_earlier(suite))
-                .count(),
-            6
-        );
-        sixth.suites.retain(|suite| !is_earlier(suite));
-        // They were held out until the sixth was run, and are so no longer.
-        for (old, new) in sixth.suites.iter_mut().zip(&seventh.suites) {
-            if old.name.starts_with("next-heldout3-") {
-                old.title.clone_from(&new.title);
-            }
-        }
-        let like_the_sixth = Protocol {
-            version: sixth.version,
-            sha256: sixth.sha256.clone(),
-            ..seventh
-        };
-        assert_eq!(like_the_sixth, sixth);
-    }
-
-    #[test]
-    fn a_version_is_run_on_the_machines_it_was_written_for() {
-        let module = |version: u32| {
-            let path = workspace::root().join(format!("docs/eval/protocol-v{version}.toml"));
-            let (_, catalogue) = Protocol::read(&path).unwrap();
-            catalogue.machine("amd64").unwrap().module_slowdown
-        };
-        assert_eq!(module(4), None);
-        assert_eq!(module(5), Some(0.2));
-    }
-
-    #[test]
     fn presets_that_no_version_of_ours_has_are_refused_with_the_hash_to_write() {
-        let (newest, protocol) = versions().pop().unwrap();
+        let (newest, protocol) = current();
         let text = fs::read_to_string(&newest).unwrap();
         let hash = &protocol.presets.machines_sha256;
         let changed = tempfile::NamedTempFile::new().unwrap();

@@ -1,4 +1,4 @@
-//! The results that `docs/eval` keeps for each version of the protocol: means of the suites, how the own
+//! The results that `lab/eval/data` keeps of the current version of the protocol: means of the suites, how the own
 //! policy stands, published numbers and checks, without single mixes and programs. Numbers are
 //! rounded to four decimals, so that two versions can be compared line by line.
 

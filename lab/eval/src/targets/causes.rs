@@ -1,9 +1,9 @@
-//! Why a number lies outside its band, with the experiment that shows it: `docs/eval/causes.toml`.
+//! Why a number lies outside its band, with the experiment that shows it: `lab/eval/data/causes.toml`.
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-const FILE: &str = include_str!("../../../../docs/eval/causes.toml");
+const FILE: &str = include_str!("../../data/causes.toml");
 
 /// Why numbers of a target lie outside their bands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -45,7 +45,8 @@ pub(super) struct Causes {
 impl Causes {
     /// Reads them.
     pub(super) fn read() -> anyhow::Result<Self> {
-        let mut causes: Self = toml::from_str(FILE).context("understand docs/eval/causes.toml")?;
+        let mut causes: Self =
+            toml::from_str(FILE).context("understand lab/eval/data/causes.toml")?;
         for cause in &mut causes.all {
             cause.version = causes.version;
         }
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_number_outside_its_band_in_the_kept_results_has_its_cause() {
-        let kept = include_str!("../../../../docs/eval/results-v7.json");
+        let kept = include_str!("../../data/results-v7.json");
         let kept: serde_json::Value = serde_json::from_str(kept).unwrap();
         let causes = Causes::read().unwrap();
         let targets = kept["targets"].as_array().unwrap();
