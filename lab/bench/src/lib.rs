@@ -4,14 +4,19 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-mod bench;
-mod corun;
-mod demo;
-mod live;
-mod measure;
-mod private_daemon;
+mod benchmarks;
+mod build;
+mod command;
+mod data;
+mod evaluate;
+mod machine;
+mod probe;
+mod result;
+mod run;
+mod show;
 mod soak;
-mod teams;
+
+use command::{demo, live, measure, teams};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
@@ -23,7 +28,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     /// Measures the decision core against its targets
-    Bench(bench::Args),
+    Bench(benchmarks::Args),
     Demo(demo::Args),
     Live(live::Args),
     Measure(measure::Args),
@@ -34,7 +39,7 @@ enum Task {
 /// Does what the command line asks for.
 pub fn main() -> ExitCode {
     mapper_report::stopped::exit_code(match Cli::parse().task {
-        Task::Bench(args) => bench::run(&args),
+        Task::Bench(args) => benchmarks::run(&args),
         Task::Demo(args) => demo::run(&args),
         Task::Live(args) => live::run(&args),
         Task::Measure(args) => measure::run(&args),

@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::measure::{self, process};
-use crate::private_daemon::PrivateDaemon;
+use crate::build::workloads::compile_probe;
+use crate::build::{Profile, build_mapper};
+use crate::probe::process;
+use crate::run::daemon::PrivateDaemon;
 
 /// Keeps a daemon busy and fails if it grows
 ///
@@ -71,8 +73,8 @@ impl Holding {
 
 /// Runs `cargo xtask soak`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let bin = measure::build()?;
-    let crowd = measure::workload("crowd")?;
+    let bin = build_mapper(Profile::Release)?;
+    let crowd = compile_probe("crowd")?;
     let daemon = PrivateDaemon::start(&bin, &["--interval", "20ms", "--counters", &args.counters])?;
     let round = Duration::from_secs(args.minutes * 60) / ROUNDS;
     let mut load = Load {

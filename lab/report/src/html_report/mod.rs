@@ -4,6 +4,8 @@
 
 pub mod axis;
 
+use maud::Markup;
+
 /// The look of all reports.
 const STYLE: &str = include_str!("report.css");
 
@@ -19,6 +21,11 @@ pub fn begin(title: &str, style: &str) -> String {
          <title>{}</title><style>\n{STYLE}{style}</style></head><body><main>\n",
         escaped(title)
     )
+}
+
+/// A whole page with this content; `style` is what it adds to the look that all have.
+pub fn page(title: &str, style: &str, content: &Markup) -> String {
+    begin(title, style) + &content.0 + END
 }
 
 /// Text as it may stand in markup.

@@ -1,0 +1,212 @@
+//! `cargo xtask bench`: the decision core against what is expected of it.
+//!
+//! Runs the benchmarks of the package `mapper-benches`, prints each figure beside what is expected of it and
+//! what the papers report for the same, and fails if an expectation is missed or was not measured.
+//! `experiments/bench.toml` is the one place where expectations are written down.
+
+use crate::data::experiment::Missed;
+use crate::data::figures::FigureExperiment;
+use crate::evaluate::judge;
+use crate::result::report::{Figure, Results};
+use crate::run::schedule::Ended;
+use crate::show::publish::{Outputs, publish};
+use anyhow::{Context as _, bail};
+use mapper_report::statistics;
+use mapper_report::workspace;
+use serde::Deserialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Arguments of `cargo xtask bench`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Take few samples: enough to see an expectation missed by far
+    #[arg(long)]
+    quick: bool,
+    /// Only benchmarks whose name contains this; expectations of others are left out
+    filter: Option<String>,
+    /// Also write the figures to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also copy the plots of growth with size into this folder, one for each group
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
+}
+
+/// Runs `cargo xtask bench`.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let begun = SystemTime::now();
+    let mut command = workspace::cargo();
+    command.args(["bench", "--package", "mapper-benches", "--benches", "--"]);
+    if args.quick {
+        command.arg("--quick");
+    }
+    command.args(&args.filter);
+    let status = command.status().context("start cargo bench")?;
+    if !status.success() {
+        bail!("cargo bench failed ({status})");
+    }
+    let criterion = workspace::target_dir().join("criterion");
+    let text = include_str!("../experiments/bench.toml");
+    let experiment = FigureExperiment::parse("bench.toml", text)?;
+    let figures = figures(&criterion, begun)?;
+    let expectations = judge::figures(&experiment, &figures, |of| match &args.filter {
+        Some(filter) => figures.iter().any(|f| of.covers(&f.name)) || of.name.contains(filter),
+        None => true,
+    });
+    let mut outputs = Outputs::default();
+    outputs.claim_json(args.json.as_deref())?;
+    let elapsed = begun.elapsed().unwrap_or_default();
+    let results = Results::of_figures(&experiment, "bench", figures, expectations, elapsed);
+    if let Some(folder) = &args.plots {
+        copy_plots(&criterion, folder, begun)?;
+    }
+    publish(
+        outputs,
+        &results,
+        Ended::Done,
+        Missed::Fails,
+        &mut std::io::stdout().lock(),
+    )
+}
+
+/// The figures that criterion wrote since `begun`, the shortest names first.
+fn figures(criterion: &Path, begun: SystemTime) -> anyhow::Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for group in folders(criterion)? {
+        for one in folders(&group)? {
+            let (name, numbers) = (
+                one.join("new/benchmark.json"),
+                one.join("new/estimates.json"),
+            );
+            if written_since(&numbers, begun) {
+                figures.push(figure(read(&name)?, read(&numbers)?));
+            }
+        }
+    }
+    figures.sort_by(|a, b| (a.name.len(), &a.name).cmp(&(b.name.len(), &b.name)));
+    Ok(figures)
+}
+
+/// What criterion writes about a benchmark, as far as it is used here.
+#[derive(Deserialize)]
+struct Named {
+    full_id: String,
+}
+
+#[derive(Deserialize)]
+struct Estimates {
+    median: Estimate,
+}
+
+#[derive(Deserialize)]
+struct Estimate {
+    point_estimate: f64,
+    confidence_interval: Interval,
+}
+
+#[derive(Deserialize)]
+struct Interval {
+    lower_bound: f64,
+    upper_bound: f64,
+}
+
+fn figure(named: Named, estimates: Estimates) -> Figure {
+    let median = estimates.median;
+    let us = |ns: f64| ns / 1e3;
+    Figure {
+        name: named.full_id,
+        unit: "us".to_owned(),
+        estimate: statistics::Estimate {
+            value: us(median.point_estimate),
+            low: us(median.confidence_interval.lower_bound),
+            high: us(median.confidence_interval.upper_bound),
+        },
+        // Criterion's preset.
+        samples: 100,
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> anyhow::Result<T> {
+    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("understand {}", path.display()))
+}
+
+fn folders(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(path).with_context(|| format!("list {}", path.display()))?;
+    let mut folders = Vec::new();
+    for entry in entries {
+        let path = entry
+            .with_context(|| format!("list {}", path.display()))?
+            .path();
+        if path.is_dir() {
+            folders.push(path);
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
+
+fn written_since(path: &Path, begun: SystemTime) -> bool {
+    fs::metadata(path)
+        .and_then(|m| m.modified())
+        .is_ok_and(|time| time >= begun)
+}
+
+/// Copies criterion's plots of time by size.
+fn copy_plots(criterion: &Path, folder: &Path, begun: SystemTime) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    for group in folders(criterion)? {
+        let plot = group.join("report/lines.svg");
+        if let (true, Some(name)) = (written_since(&plot, begun), group.file_name()) {
+            let copy = folder.join(name).with_extension("svg");
+            fs::copy(&plot, &copy)
+                .with_context(|| format!("copy {} to {}", plot.display(), copy.display()))?;
+            println!("plot {}", copy.display());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(folder: &Path, id: &str, median_ns: f64) {
+        let new = folder.join(id).join("new");
+        fs::create_dir_all(&new).unwrap();
+        let named = format!("{{\"full_id\":\"{id}\"}}");
+        fs::write(new.join("benchmark.json"), named).unwrap();
+        let numbers = format!(
+            "{{\"median\":{{\"point_estimate\":{median_ns},\"confidence_interval\":{{\"lower_bound\":1,\"upper_bound\":2}}}}}}"
+        );
+        fs::write(new.join("estimates.json"), numbers).unwrap();
+    }
+
+    #[test]
+    fn each_figure_is_judged_by_its_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        written(folder.path(), "step/80_cpus_4_apps", 60_000.0);
+        written(folder.path(), "nucore/dgemm", 900_000.0);
+        written(folder.path(), "other/thing", 10.0);
+        let figures = figures(folder.path(), SystemTime::UNIX_EPOCH).unwrap();
+        let text = include_str!("../experiments/bench.toml");
+        let experiment = FigureExperiment::parse("bench.toml", text).unwrap();
+        let judged = judge::figures(&experiment, &figures, |_| true);
+        let met = |name: &str| judged.iter().find(|of| of.name == name).map(|of| of.is_met);
+        assert_eq!(met("step/80_cpus_4_apps"), Some(false));
+        assert_eq!(met("nucore/dgemm"), Some(true));
+        // Not measured, and not expected.
+        assert_eq!(met("sim_fixed_point/*"), Some(false));
+        assert_eq!(met("other/thing"), None);
+    }
+
+    #[test]
+    fn figures_of_an_earlier_run_do_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        written(folder.path(), "step/80_cpus_4_apps", 60_000.0);
+        let later = SystemTime::now() + std::time::Duration::from_secs(60);
+        assert!(figures(folder.path(), later).unwrap().is_empty());
+    }
+}

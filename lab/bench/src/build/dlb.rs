@@ -1,0 +1,168 @@
+//! The DLB library of the Barcelona Supercomputing Center, if it is installed.
+//!
+//! DLB's LeWI lends the CPUs of a process that waits to others of the same node. It learns of waiting
+//! by OMPT, which libomp has and libgomp has not. So that the programs are the same to the instruction,
+//! they stay compiled by gcc, and libomp, which has gcc's entry points too, is loaded in place of
+//! libgomp. Programs with threads of their own would have to call DLB, which these do not. Source:
+//! Garcia, Corbalan, Labarta, *LeWI: A Runtime Balancing Algorithm for Nested Parallelism*, ICPP 2009,
+//! and the user guide of DLB 3.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+use crate::data::program::Threads;
+
+/// The name of the library that is loaded into programs.
+const LIBRARY: &str = "libdlb.so";
+
+/// DLB's options: lend CPUs when idle, and watch the runtime by OMPT. The key keeps it apart from
+/// other uses of DLB on the machine.
+const ARGUMENTS: &str = "--lewi --ompt --shm-key=mapper-eval";
+
+/// The library as installed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Dlb {
+    library: PathBuf,
+}
+
+impl Dlb {
+    /// Asks pkg-config, then the dynamic loader's cache.
+    pub(crate) fn find() -> Option<Self> {
+        let output_of = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).output().ok()?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            output.status.success().then_some(text)
+        };
+        let by_pkg_config = output_of("pkg-config", &["--variable=libdir", "dlb"])
+            .map(|folder| Path::new(folder.trim()).join(LIBRARY));
+        let by_loader = || {
+            let cache =
+                output_of("ldconfig", &["-p"]).or_else(|| output_of("/sbin/ldconfig", &["-p"]))?;
+            in_cache(&cache)
+        };
+        let library = by_pkg_config
+            .filter(|library| library.exists())
+            .or_else(by_loader)?;
+        Some(Self { library })
+    }
+}
+
+/// The library, and the OpenMP runtime that speaks to it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Loaded {
+    dlb: Dlb,
+    libomp: PathBuf,
+}
+
+impl Loaded {
+    /// Asks clang where its OpenMP runtime is.
+    pub(crate) fn with_libomp(dlb: Dlb) -> anyhow::Result<Self> {
+        // clang repeats the bare name of what it does not find; Debian's packages have the second.
+        for name in ["libomp.so", "libomp.so.5"] {
+            let output = Command::new("clang")
+                .arg(format!("-print-file-name={name}"))
+                .output()
+                .context("ask clang for its OpenMP runtime")?;
+            let libomp = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+            if libomp.is_absolute() && libomp.exists() {
+                return Ok(Self { dlb, libomp });
+            }
+        }
+        bail!(
+            "clang has no OpenMP runtime (libomp.so), which DLB needs: install it, or leave \
+             --setting dlb out"
+        );
+    }
+
+    /// Has a program run under it.
+    pub(crate) fn preload(&self, command: &mut Command, threads: Threads) {
+        let mut libraries = self.dlb.library.clone().into_os_string();
+        if threads == Threads::OpenMp {
+            libraries.push(":");
+            libraries.push(&self.libomp);
+        }
+        command.env("LD_PRELOAD", libraries);
+        command.env("DLB_ARGS", ARGUMENTS);
+    }
+}
+
+/// The library in what `ldconfig -p` prints: `\tlibdlb.so (libc6,x86-64) => /opt/lib/libdlb.so`.
+fn in_cache(cache: &str) -> Option<PathBuf> {
+    cache
+        .lines()
+        .filter_map(|line| line.trim().split_once(" => "))
+        .find(|(entry, _)| entry.split(' ').next() == Some(LIBRARY))
+        .map(|(_, path)| PathBuf::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_found_in_the_cache_and_its_relatives_are_not_taken_for_it() {
+        let cache = "2 libs found in cache\n\
+                     \tlibdlb_mpi.so (libc6,x86-64) => /opt/dlb/lib/libdlb_mpi.so\n\
+                     \tlibdlb.so (libc6,x86-64) => /opt/dlb/lib/libdlb.so\n";
+        assert_eq!(in_cache(cache), Some("/opt/dlb/lib/libdlb.so".into()));
+        assert_eq!(
+            in_cache("\tlibdlb_mpi.so (libc6) => /lib/libdlb_mpi.so\n"),
+            None
+        );
+    }
+
+    #[test]
+    fn openmp_programs_get_the_runtime_that_speaks_to_it_and_others_do_not() {
+        let loaded = Loaded {
+            dlb: Dlb {
+                library: "/opt/libdlb.so".into(),
+            },
+            libomp: "/opt/libomp.so".into(),
+        };
+        let preloaded = |threads| {
+            let mut command = Command::new("md");
+            loaded.preload(&mut command, threads);
+            let mut set = command.get_envs();
+            let found = set.find(|(name, _)| *name == "LD_PRELOAD");
+            found.and_then(|(_, value)| Some(value?.to_owned()))
+        };
+        let both = "/opt/libdlb.so:/opt/libomp.so";
+        assert_eq!(preloaded(Threads::OpenMp).unwrap(), both);
+        assert_eq!(preloaded(Threads::Own).unwrap(), "/opt/libdlb.so");
+    }
+
+    #[test]
+    fn a_program_of_gcc_runs_the_same_on_the_runtime_that_speaks_to_it() {
+        use crate::build::workloads::{compile, source_folder};
+        use crate::data::experiment::Runtime;
+        let folder = tempfile::tempdir().unwrap();
+        let (library, program) = (folder.path().join(LIBRARY), folder.path().join("kmeans"));
+        let empty = folder.path().join("empty.c");
+        std::fs::write(&empty, "int stands_for_dlb;\n").unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-shared", "-fPIC", "-o"])
+            .arg(&library)
+            .arg(&empty);
+        assert!(gcc.status().unwrap().success());
+        let loaded = Loaded::with_libomp(Dlb { library }).unwrap();
+        compile(
+            &source_folder().join("kmeans.c"),
+            Runtime::Libgomp,
+            &program,
+        )
+        .unwrap();
+        let mut command = Command::new(&program);
+        command.args(["--size", "4", "--steps", "20"]);
+        // Only libomp heeds this, and says so.
+        command.env("KMP_VERSION", "1");
+        loaded.preload(&mut command, Threads::OpenMp);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && said.contains("LLVM"),
+            "{output:?}"
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! Builds what is measured: mapper itself and the programs of `benches/workloads`.
+
+pub(crate) mod dlb;
+pub(crate) mod python;
+pub(crate) mod workloads;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+
+use mapper_report::workspace;
+
+/// How cargo builds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Profile {
+    /// For measuring.
+    Release,
+    /// For tests, which need no speed.
+    #[cfg(test)]
+    Debug,
+}
+
+/// Builds mapper; gives the folder that the binaries are in.
+pub(crate) fn build_mapper(profile: Profile) -> anyhow::Result<PathBuf> {
+    build(
+        profile,
+        &["mapperd", "mapper-launch", "mapperctl", "mapper-omp-shim"],
+        &["mapperd", "mapper-launch", "mapperctl", "libmapper_omp.so"],
+    )
+}
+
+/// Builds `libmapper.a`; gives the folder that it is in.
+pub(crate) fn build_libmapper(profile: Profile) -> anyhow::Result<PathBuf> {
+    build(profile, &["mapper-client-c"], &["libmapper.a"])
+}
+
+/// Has cargo build these packages; gives the folder that the files are in which come of it.
+fn build(profile: Profile, packages: &[&str], files: &[&str]) -> anyhow::Result<PathBuf> {
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--quiet"]);
+    let folder = match profile {
+        Profile::Release => {
+            cargo.arg("--release");
+            "release"
+        }
+        #[cfg(test)]
+        Profile::Debug => "debug",
+    };
+    for package in packages {
+        cargo.args(["--package", package]);
+    }
+    let status = cargo.status().context("start cargo")?;
+    if !status.success() {
+        bail!("cargo could not build mapper; see its messages above");
+    }
+    let folder = workspace::target_dir().join(folder);
+    for name in files {
+        let built = folder.join(name);
+        if !built.exists() {
+            bail!("cargo built no {}", built.display());
+        }
+    }
+    Ok(folder)
+}

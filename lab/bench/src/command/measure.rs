@@ -1,0 +1,127 @@
+//! `cargo xtask measure`: the figures the documentation quotes for a running system.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::ValueEnum;
+
+use crate::build::workloads::compile_probe;
+use crate::build::{Profile, build_mapper};
+use crate::data::experiment::Missed;
+use crate::data::figures::FigureExperiment;
+use crate::evaluate::judge;
+use crate::probe::crowd::Counting;
+use crate::probe::{crowd, idle, launch, resize, slowdown};
+use crate::result::report::{Figure, Results};
+use crate::run::schedule::Ended;
+use crate::show::publish::{Outputs, publish};
+
+/// Measures launch overhead, the idle daemon, and how programs take a change of their CPUs.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What to measure; everything when nothing is named.
+    #[arg(value_enum)]
+    what: Vec<What>,
+    /// Also write the figures to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// `mapper-launch true` against `true`.
+    Launch,
+    /// CPU time of a daemon without applications.
+    Idle,
+    /// A libgomp program shrunk from 2 CPUs to 1 and back.
+    Shrink,
+    /// From a changed allocation to a changed team.
+    Follow,
+    /// CPU time of an interval and memory of the daemon, with 80 to 4,000 threads.
+    Crowd,
+    /// The same with hardware counters of every thread, whatever they cost.
+    CrowdHardware,
+    /// A program that computes, managed against unmanaged.
+    Slowdown,
+}
+
+impl What {
+    fn figures(self, bin: &Path) -> anyhow::Result<Vec<Figure>> {
+        Ok(match self {
+            Self::Launch => vec![launch::measure(bin)?],
+            Self::Idle => vec![idle::measure(bin)?],
+            Self::Shrink => resize::shrink(bin, &compile_probe("pulse")?)?,
+            Self::Follow => vec![resize::follow(bin, &compile_probe("pulse")?)?],
+            Self::Crowd => crowd::measure(bin, &compile_probe("crowd")?, Counting::Software)?,
+            Self::CrowdHardware => {
+                crowd::measure(bin, &compile_probe("crowd")?, Counting::Hardware)?
+            }
+            Self::Slowdown => vec![slowdown::measure(bin, &compile_probe("crowd")?)?],
+        })
+    }
+}
+
+/// Runs `cargo xtask measure`.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let text = include_str!("../../experiments/measure.toml");
+    let experiment = FigureExperiment::parse("measure.toml", text)?;
+    let mut outputs = Outputs::default();
+    outputs.claim_json(args.json.as_deref())?;
+    let begun = Instant::now();
+    let bin = build_mapper(Profile::Release)?;
+    let mut figures = Vec::new();
+    for &what in What::value_variants() {
+        // Not every machine has hardware counters: they are measured only when asked for by name.
+        let is_wanted = args.what.is_empty() && what != What::CrowdHardware;
+        if is_wanted || args.what.contains(&what) {
+            figures.extend(what.figures(&bin)?);
+        }
+    }
+    // A probe that measures nothing is an error of its own.
+    let is_there = |name: &str| figures.iter().any(|figure| figure.name == name);
+    let expectations = judge::figures(&experiment, &figures, |of| is_there(&of.name));
+    let results = Results::of_figures(
+        &experiment,
+        "measure",
+        figures,
+        expectations,
+        begun.elapsed(),
+    );
+    publish(
+        outputs,
+        &results,
+        Ended::Done,
+        Missed::Fails,
+        &mut std::io::stdout().lock(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_expectation_is_about_a_figure_that_a_probe_measures() {
+        let text = include_str!("../../experiments/measure.toml");
+        let experiment = FigureExperiment::parse("measure.toml", text).unwrap();
+        let crowd =
+            [Counting::Software, Counting::Hardware].map(|of| crowd::names("80 threads", of));
+        let single = [
+            launch::NAME,
+            idle::NAME,
+            resize::SHRUNK,
+            resize::REGROWN,
+            resize::FOLLOWED,
+            slowdown::NAME,
+        ];
+        let names: Vec<String> = crowd
+            .into_iter()
+            .flatten()
+            .chain(single.map(String::from))
+            .collect();
+        for of in &experiment.expected {
+            assert!(names.contains(&of.name), "{}", of.name);
+        }
+        assert_eq!(experiment.expected.len(), names.len());
+    }
+}

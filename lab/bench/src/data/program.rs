@@ -1,0 +1,209 @@
+//! The programs that experiments run, from `programs.toml`.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+
+use super::reader;
+
+const FILE: &str = "programs.toml";
+const TEXT: &str = include_str!("../../programs.toml");
+
+/// What a program's threads are.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Threads {
+    /// Teams of an OpenMP runtime.
+    OpenMp,
+    /// POSIX threads, as many as the machine has CPUs, whatever the program is given.
+    Own,
+    /// The same in a program that uses `mapper.h`.
+    Client,
+    /// A Python script; its packages bring an OpenMP runtime.
+    Python,
+}
+
+impl Threads {
+    /// Whether `OMP_NUM_THREADS` sets their number; else `--threads` does.
+    pub(crate) fn heed_openmp(self) -> bool {
+        matches!(self, Self::OpenMp | Self::Python)
+    }
+}
+
+/// How big a program's problem is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(untagged)]
+pub(crate) enum Size {
+    /// `--size`.
+    Given(u64),
+    /// Depends on the machine.
+    Named(NamedSize),
+}
+
+/// A size that depends on the machine.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+pub(crate) enum NamedSize {
+    /// MiB of an array: larger than the caches, and within memory.
+    #[serde(rename = "beyond caches")]
+    BeyondCaches,
+}
+
+/// In what two results of the same work may differ.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SameResult {
+    /// Sums may be formed in another order.
+    #[default]
+    Rounding,
+    /// Nothing: the result is the same to the last bit.
+    Exact,
+}
+
+/// What a run of a program costs, and so what is compared.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Unit {
+    /// Its time.
+    #[default]
+    Seconds,
+    /// The 99th percentile of its latencies, in milliseconds.
+    P99,
+}
+
+/// A program of `benches/workloads`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Program {
+    #[serde(skip)]
+    pub(crate) name: String,
+    source: Option<String>,
+    pub(crate) threads: Threads,
+    pub(crate) size: Option<Size>,
+    pub(crate) first_steps: u64,
+    #[serde(default)]
+    pub(crate) result: SameResult,
+    #[serde(default)]
+    pub(crate) cost: Unit,
+    pub(crate) summary: String,
+}
+
+impl Program {
+    /// Name of its source without the ending.
+    pub(crate) fn source(&self) -> &str {
+        self.source.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Its name in what it prints.
+    pub(crate) fn printed_name(&self) -> &str {
+        match self.threads {
+            Threads::Client => &self.name,
+            _ => self.source(),
+        }
+    }
+
+    /// Whether two checksums of the same work are the same result.
+    pub(crate) fn is_same_result(&self, one: f64, other: f64) -> bool {
+        match self.result {
+            SameResult::Exact => one.to_bits() == other.to_bits(),
+            SameResult::Rounding => (one - other).abs() <= 1e-6 * one.abs().max(other.abs()),
+        }
+    }
+}
+
+/// All programs by name.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs(BTreeMap<String, Program>);
+
+impl Programs {
+    /// The table of this package.
+    pub(crate) fn read() -> anyhow::Result<Self> {
+        Self::parse(FILE, TEXT)
+    }
+
+    fn parse(file: &str, text: &str) -> anyhow::Result<Self> {
+        let mut programs: BTreeMap<String, Program> = reader::read(file, text)?;
+        for (name, program) in &mut programs {
+            program.name.clone_from(name);
+            if program.first_steps == 0 {
+                bail!("{file}: {name}.first_steps: 0 steps take no time");
+            }
+        }
+        Ok(Self(programs))
+    }
+
+    /// The program of a name.
+    pub(crate) fn find(&self, name: &str) -> anyhow::Result<&Program> {
+        self.0.get(name).with_context(|| {
+            let valid: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            format!(
+                "there is no program {name:?} in benches/workloads; choose from {}",
+                valid.join(", ")
+            )
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Program> {
+        self.0.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::workloads::source_folder;
+
+    #[test]
+    fn every_program_has_a_source() {
+        for program in Programs::read().unwrap().all() {
+            let ending = match program.threads {
+                Threads::Python => "py",
+                _ => "c",
+            };
+            let source = source_folder().join(format!("{}.{ending}", program.source()));
+            assert!(source.exists(), "{}", source.display());
+        }
+    }
+
+    #[test]
+    fn a_bad_entry_is_refused_with_its_file_name_and_key() {
+        let good = "[md]\nthreads = \"openmp\"\nfirst_steps = 1\nsummary = \"\"\n";
+        Programs::parse("p.toml", good).unwrap();
+        for (bad, named) in [
+            (good.replace("openmp", "fibres"), "md.threads"),
+            (good.replace("= 1", "= 0"), "md.first_steps"),
+            (good.to_owned() + "colour = 3\n", "md.colour"),
+            (good.to_owned() + "size = \"huge\"\n", "md.size"),
+        ] {
+            let error = format!("{:#}", Programs::parse("p.toml", &bad).unwrap_err());
+            assert!(
+                error.starts_with("p.toml") && error.contains(named),
+                "{named}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_program_is_refused_with_the_valid_names() {
+        let error = Programs::read()
+            .unwrap()
+            .find("nobody")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("nobody") && error.contains("kmeans"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn checksums_may_differ_by_rounding_only_and_exact_ones_by_nothing() {
+        let programs = Programs::read().unwrap();
+        let md = programs.find("md").unwrap();
+        assert!(md.is_same_result(1e9, 1e9 + 1.0) && md.is_same_result(0.0, 0.0));
+        assert!(!md.is_same_result(1e9, 1.001e9) && !md.is_same_result(1.0, f64::NAN));
+        let fit = programs.find("fit").unwrap();
+        assert!(fit.is_same_result(0.5, 0.5) && !fit.is_same_result(1e9, 1e9 + 1e-6));
+    }
+}

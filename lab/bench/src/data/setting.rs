@@ -1,0 +1,228 @@
+//! The ways in which programs are made to share the machine, from `settings.toml`.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::reader;
+
+const FILE: &str = "settings.toml";
+const TEXT: &str = include_str!("../../settings.toml");
+
+/// The CPUs that a program is confined to.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Cpus {
+    /// All that the experiment has.
+    #[default]
+    All,
+    /// CPUs of its own: an equal share of all.
+    Share,
+}
+
+/// The threads that a program is asked to have.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(untagged)]
+pub(crate) enum ThreadCount {
+    /// It, its runtime, or mapper decides.
+    #[default]
+    #[serde(skip)]
+    Unset,
+    /// So many times the CPUs of the machine.
+    TimesCpus(usize),
+    /// By name.
+    Named(NamedThreadCount),
+}
+
+/// A number of threads that has a name.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NamedThreadCount {
+    /// One for each CPU of the program's share.
+    Share,
+}
+
+/// What divides the CPUs.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Manager {
+    /// The kernel alone.
+    #[default]
+    Linux,
+    /// mapperd.
+    Mapper,
+    /// The DLB library.
+    Dlb,
+}
+
+/// What waiting threads do.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Wait {
+    /// They sleep at once: `OMP_WAIT_POLICY=passive`.
+    Passive,
+}
+
+/// A team mode of mapper-launch.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Teams {
+    Fixed,
+    Follow,
+    Virtual,
+}
+
+impl Teams {
+    /// The value of `--teams`.
+    pub(crate) fn option(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Follow => "follow",
+            Self::Virtual => "virtual",
+        }
+    }
+}
+
+/// One way for programs to run.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Setting {
+    /// Its name in files and on the command line.
+    #[serde(skip)]
+    pub(crate) key: String,
+    title: String,
+    pub(crate) meaning: String,
+    #[serde(default)]
+    pub(crate) cpus: Cpus,
+    #[serde(default)]
+    pub(crate) threads: ThreadCount,
+    pub(crate) wait: Option<Wait>,
+    #[serde(default)]
+    pub(crate) manager: Manager,
+    pub(crate) teams: Option<Teams>,
+    #[serde(default = "yes")]
+    pub(crate) runtime_interface: bool,
+    #[serde(default)]
+    pub(crate) few_runs: bool,
+    pub(crate) colour: usize,
+    /// The allocation policy of the daemon, if it is not the default one.
+    #[serde(skip)]
+    pub(crate) policy: Option<String>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl Serialize for Setting {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.key)
+    }
+}
+
+impl Setting {
+    /// Name for people, on a machine with so many CPUs.
+    pub(crate) fn title(&self, cpus: usize) -> String {
+        match (self.threads, &self.policy) {
+            (ThreadCount::TimesCpus(times), _) => format!("{}, n = {}", self.title, times * cpus),
+            (_, Some(policy)) => format!("{}, {policy}", self.title),
+            _ => self.title.clone(),
+        }
+    }
+
+    /// Whether mapper manages the programs.
+    pub(crate) fn is_managed(&self) -> bool {
+        self.manager == Manager::Mapper
+    }
+
+    /// This setting under a daemon with another allocation policy.
+    pub(crate) fn with_policy(&self, policy: &str) -> Self {
+        Self {
+            key: format!("{}:{policy}", self.key),
+            meaning: format!("{}; CPUs are divided by the policy {policy}", self.meaning),
+            policy: Some(policy.to_owned()),
+            colour: 8,
+            ..self.clone()
+        }
+    }
+}
+
+/// All settings by key.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings(BTreeMap<String, Setting>);
+
+impl Settings {
+    /// The table of this package.
+    pub(crate) fn read() -> anyhow::Result<Self> {
+        Self::parse(FILE, TEXT)
+    }
+
+    fn parse(file: &str, text: &str) -> anyhow::Result<Self> {
+        let mut settings: BTreeMap<String, Setting> = reader::read(file, text)?;
+        for (key, setting) in &mut settings {
+            setting.key.clone_from(key);
+            let only_mapper = setting.teams.is_some() || !setting.runtime_interface;
+            if only_mapper && setting.manager != Manager::Mapper {
+                bail!("{file}: {key}: teams and runtime_interface need manager = \"mapper\"");
+            }
+            if setting.manager == Manager::Dlb && setting.cpus != Cpus::Share {
+                bail!("{file}: {key}.cpus: DLB lends CPUs of a share, so give \"share\"");
+            }
+            if setting.threads == ThreadCount::TimesCpus(0) {
+                bail!("{file}: {key}.threads: no program runs with 0 threads");
+            }
+        }
+        Ok(Self(settings))
+    }
+
+    /// The setting of a key.
+    pub(crate) fn find(&self, key: &str) -> anyhow::Result<&Setting> {
+        self.0.get(key).with_context(|| {
+            let valid: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            format!(
+                "there is no setting {key:?}; choose from {}",
+                valid.join(", ")
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_entry_is_refused_with_its_file_name_and_key() {
+        let good = "[a]\ntitle = \"A\"\nmeaning = \"\"\ncolour = 1\n";
+        Settings::parse("s.toml", good).unwrap();
+        for (bad, named) in [
+            ("teams = \"virtual\"", "a: teams"),
+            ("manager = \"dlb\"", "a.cpus"),
+            ("manager = \"fate\"", "a.manager"),
+            ("threads = 0", "a.threads"),
+            ("threads = \"many\"", "a.threads"),
+            ("speed = 3", "a.speed"),
+        ] {
+            let error = Settings::parse("s.toml", &format!("{good}{bad}\n")).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(
+                error.starts_with("s.toml") && error.contains(named),
+                "{named}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_number_of_threads_is_shown_in_the_title() {
+        let settings = Settings::read().unwrap();
+        let title = |key: &str| settings.find(key).unwrap().title(2);
+        assert_eq!(title("plain-4n"), "plain Linux, n = 8");
+        assert_eq!(title("plain"), "plain Linux");
+        let by_policy = settings.find("mapper").unwrap().with_policy("equal");
+        assert_eq!(
+            (by_policy.key.as_str(), by_policy.title(2).as_str()),
+            ("mapper:equal", "mapper, equal")
+        );
+    }
+}

@@ -1,0 +1,351 @@
+//! The figures of a mix under each setting.
+
+use std::collections::BTreeMap;
+
+use super::cost::{MedianCost, Of, median_cost};
+use super::speed::Compared;
+use crate::data::experiment::Experiment;
+use crate::data::program::Unit;
+use crate::result::report::{MemberEntry, MixResult, ProgramResult, SettingResult};
+use crate::result::run::Run;
+use crate::result::speed::{Certainty, Speed};
+use crate::run::schedule::{MeasuredMix, SettingRuns};
+use mapper_report::statistics::estimate;
+
+/// The programs of a mix, those of one unit or all.
+pub(crate) fn programs(measured: &MeasuredMix, unit: Option<Unit>) -> Vec<Of> {
+    let members = measured.mix.members.iter().enumerate();
+    members
+        .map(|(at, member)| Of {
+            at,
+            unit: member.program.cost,
+        })
+        .filter(|of| unit.is_none_or(|unit| of.unit == unit))
+        .collect()
+}
+
+/// The runs of a mix under a setting, if there are any.
+pub(crate) fn runs_of<'a>(measured: &'a MeasuredMix, setting: &str) -> Option<&'a [Run]> {
+    let found = measured.runs.iter().find(|of| of.setting.key == *setting)?;
+    (!found.runs.is_empty()).then_some(&*found.runs)
+}
+
+/// Computes every figure of a mix; settings that have not run are left out.
+pub(crate) fn mix_result(measured: &MeasuredMix, experiment: &Experiment) -> MixResult {
+    let mix = &measured.mix;
+    MixResult {
+        name: mix.name.clone(),
+        group: mix.group.clone(),
+        story: mix.story.clone(),
+        programs: mix
+            .members
+            .iter()
+            .map(|member| MemberEntry {
+                name: member.program.name.clone(),
+                unit: member.program.cost,
+                starts_after_s: member.starts_after * experiment.method.work_s,
+            })
+            .collect(),
+        settings: measured
+            .runs
+            .iter()
+            .filter(|of| !of.runs.is_empty())
+            .map(|own| setting_result(measured, own, experiment))
+            .collect(),
+    }
+}
+
+fn setting_result(
+    measured: &MeasuredMix,
+    own: &SettingRuns,
+    experiment: &Experiment,
+) -> SettingResult {
+    let mut notes: Vec<String> = own.runs.iter().flat_map(|run| run.notes.clone()).collect();
+    notes.sort();
+    notes.dedup();
+    SettingResult {
+        setting: own.setting.key.clone(),
+        programs: programs(measured, None)
+            .into_iter()
+            .map(|of| program_result(measured, own, of, experiment))
+            .collect(),
+        over: over_baselines(
+            measured,
+            own,
+            &programs(measured, Some(Unit::Seconds)),
+            experiment,
+        ),
+        wrong: own.runs.iter().flat_map(|run| run.wrong.clone()).collect(),
+        notes,
+        runs: own.runs.clone(),
+    }
+}
+
+/// The speed of these programs over each baseline.
+fn over_baselines(
+    measured: &MeasuredMix,
+    own: &SettingRuns,
+    which: &[Of],
+    experiment: &Experiment,
+) -> BTreeMap<String, Speed> {
+    let over = |baseline: &String| {
+        let compared = Compared {
+            base: runs_of(measured, baseline)?,
+            own: &own.runs,
+            which: which.to_vec(),
+        };
+        Some((baseline.clone(), compared.speed(experiment.method.speed)?))
+    };
+    experiment.baselines.iter().filter_map(over).collect()
+}
+
+fn program_result(
+    measured: &MeasuredMix,
+    own: &SettingRuns,
+    of: Of,
+    experiment: &Experiment,
+) -> ProgramResult {
+    let over = over_baselines(measured, own, &[of], experiment);
+    let against = experiment.promised_against.as_ref();
+    let promised = experiment.method.promise.zip(against);
+    let most = promised.and_then(|(promise, against)| {
+        Some(median_of(runs_of(measured, against)?, of)?.value / promise)
+    });
+    let seen: Vec<_> = own.runs.iter().filter_map(|run| of.cost(run)).collect();
+    let valid: Vec<f64> = seen
+        .iter()
+        .filter_map(|cost| cost.in_unit(of.unit))
+        .collect();
+    ProgramResult {
+        cost: estimate(own.runs.len(), |places| {
+            Some(median_cost(&of.costs(&own.runs, places), of.unit)?.value)
+        }),
+        certainty: median_of(&own.runs, of).map_or(Certainty::Unknown, |of| of.certainty),
+        valid: valid.len(),
+        over_limit: seen.iter().filter(|cost| cost.is_limit()).count(),
+        keeps_promise: promised
+            .and_then(|(promise, against)| Some(over.get(against)?.estimate.value >= promise)),
+        runs_below: most.map(|most| valid.iter().filter(|&&cost| cost > most).count()),
+        over,
+    }
+}
+
+/// The median cost of a program over all runs.
+fn median_of(runs: &[Run], of: Of) -> Option<MedianCost> {
+    let places: Vec<usize> = (0..runs.len()).collect();
+    median_cost(&of.costs(runs, &places), of.unit)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::data::experiment::Tables;
+    use crate::data::experiment::tests::experiment;
+    use crate::result::run::RunCost;
+    use crate::run::schedule::tests::run;
+
+    /// The experiment of [`example`].
+    pub(crate) fn live() -> Experiment {
+        let tables = Tables::read().unwrap();
+        let mut live = experiment("live.toml");
+        live.replace_mixes(
+            ["md+cg", "server+matmul"]
+                .map(|text| tables.mix(text).unwrap())
+                .to_vec(),
+        );
+        let keys = ["plain", "static", "mapper"].map(String::from);
+        live.replace_settings(&tables.settings(&keys).unwrap());
+        live
+    }
+
+    /// A mix with the costs of each run under plain Linux, the static share, and mapper; those of `server` are
+    /// milliseconds.
+    fn measured(place: usize, costs: [&[&[f64]]; 3]) -> MeasuredMix {
+        let mix = live().mixes.remove(place);
+        let runs = mix
+            .settings
+            .iter()
+            .zip(costs)
+            .map(|(setting, costs)| SettingRuns {
+                setting: setting.clone(),
+                runs: costs
+                    .iter()
+                    .enumerate()
+                    .map(|(moment, costs)| {
+                        let mut run = run(moment, costs);
+                        for (program, (member, &cost)) in
+                            run.programs.iter_mut().zip(mix.members.iter().zip(*costs))
+                        {
+                            if member.program.cost == Unit::P99 {
+                                program.cost = RunCost::P99Ms(cost);
+                            }
+                        }
+                        run
+                    })
+                    .collect(),
+            });
+        MeasuredMix {
+            runs: runs.collect(),
+            mix,
+        }
+    }
+
+    /// Two mixes whose ratios are easy.
+    pub(crate) fn example() -> Vec<MeasuredMix> {
+        vec![
+            // Medians: plain 8 and 2, static 2 and 2, mapper 1 and 2.5.
+            measured(
+                0,
+                [
+                    &[&[8.0, 2.0], &[8.0, 1.0], &[4.0, 3.0]],
+                    &[&[2.0, 2.0], &[2.0, 2.0], &[2.0, 2.0]],
+                    &[&[1.0, 2.5], &[1.0, 2.5], &[1.0, 2.0]],
+                ],
+            ),
+            // Medians: plain 20 ms and 2 s, static 2 ms and 1 s, mapper 4 ms and 0.5 s.
+            measured(
+                1,
+                [
+                    &[&[20.0, 2.0], &[30.0, 2.0], &[10.0, 2.0]],
+                    &[&[2.0, 1.0], &[2.0, 1.0], &[2.0, 1.0]],
+                    &[&[4.0, 0.5], &[4.0, 0.5], &[4.0, 0.5]],
+                ],
+            ),
+        ]
+    }
+
+    pub(crate) fn close(found: Option<&Speed>, wanted: f64) {
+        let found = found.unwrap().estimate.value;
+        assert!((found - wanted).abs() < 1e-9, "{found} for {wanted}");
+    }
+
+    #[test]
+    fn a_mix_has_the_mean_speed_of_its_programs_by_medians() {
+        let result = mix_result(&example()[0], &live());
+        let [plain, fair, own] = &result.settings[..] else {
+            panic!("{result:?}")
+        };
+        // 8/1 and 2/2.5 have the geometric mean √6.4; 2/1 and 2/2.5 √1.6.
+        close(own.over.get("plain"), 6.4_f64.sqrt());
+        close(own.over.get("static"), 1.6_f64.sqrt());
+        close(own.programs[0].over.get("plain"), 8.0);
+        close(own.programs[1].over.get("static"), 0.8);
+        close(plain.over.get("plain"), 1.0);
+        close(fair.over.get("plain"), 2.0);
+        assert_eq!(plain.programs[0].over_limit, 2);
+    }
+
+    #[test]
+    fn a_promise_is_broken_below_its_share_of_the_static_speed() {
+        let result = mix_result(&example()[0], &live());
+        let kept: Vec<_> = result.settings[2]
+            .programs
+            .iter()
+            .map(|of| of.keeps_promise)
+            .collect();
+        // Speeds of 2 and 0.8, and 0.85 is promised.
+        assert_eq!(kept, [Some(true), Some(false)]);
+        assert_eq!(result.settings[2].programs[1].runs_below, Some(2));
+    }
+
+    #[test]
+    fn latencies_stand_by_themselves() {
+        let result = mix_result(&example()[1], &live());
+        let own = &result.settings[2];
+        assert_eq!(result.programs[0].unit, Unit::P99);
+        assert_eq!(own.programs[0].cost.unwrap().value, 4.0);
+        close(own.programs[0].over.get("plain"), 5.0);
+        close(own.over.get("plain"), 4.0);
+    }
+
+    #[test]
+    fn a_wrong_run_changes_no_figure() {
+        for mix in example() {
+            // Quick runs that crashed, and the same runs without any cost.
+            let (mut without, mut with) = (mix.clone(), mix);
+            for (of, other) in with.runs.iter_mut().zip(&mut without.runs) {
+                for (program, other) in of.runs[2]
+                    .programs
+                    .iter_mut()
+                    .zip(&mut other.runs[2].programs)
+                {
+                    program.cost = RunCost::Seconds(0.01);
+                    other.cost = RunCost::Invalid;
+                }
+                of.runs[2].reject("crashed".to_owned());
+            }
+            let figures = |mix: &MeasuredMix| {
+                let settings = mix_result(mix, &live()).settings;
+                let of = settings.into_iter().map(|of| {
+                    let programs = of.programs.into_iter();
+                    (
+                        of.over,
+                        programs
+                            .map(|of| (of.cost, of.over, of.valid))
+                            .collect::<Vec<_>>(),
+                    )
+                });
+                of.collect::<Vec<_>>()
+            };
+            assert_eq!(figures(&with), figures(&without));
+            for of in &mut without.runs {
+                of.runs.truncate(2);
+            }
+            let values = |mix: &MeasuredMix| {
+                let settings = mix_result(mix, &live()).settings;
+                settings
+                    .iter()
+                    .map(|of| of.over["static"].estimate.value)
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(values(&with), values(&without));
+        }
+    }
+
+    #[test]
+    fn a_setting_under_which_every_run_is_wrong_has_no_figure_and_is_still_reported() {
+        let mut measured = example().remove(0);
+        for run in &mut measured.runs[2].runs {
+            run.reject("crashed".to_owned());
+        }
+        let result = mix_result(&measured, &live());
+        let own = &result.settings[2];
+        assert!(own.over.is_empty() && own.programs[0].cost.is_none());
+        assert_eq!((own.programs[0].valid, own.wrong.len()), (0, 3));
+    }
+
+    #[test]
+    fn a_speed_over_runs_that_were_ended_is_a_bound() {
+        let result = mix_result(&example()[0], &live());
+        let [plain, fair, own] = &result.settings[..] else {
+            panic!("{result:?}")
+        };
+        // Under plain Linux two of three runs of md were ended.
+        assert_eq!(own.programs[0].over["plain"].certainty, Certainty::AtLeast);
+        assert_eq!(own.over["plain"].certainty, Certainty::AtLeast);
+        assert_eq!(own.over["static"].certainty, Certainty::Exact);
+        assert_eq!(plain.over["static"].certainty, Certainty::AtMost);
+        assert_eq!(plain.programs[0].certainty, Certainty::AtLeast);
+        assert_eq!(fair.programs[1].over["plain"].certainty, Certainty::Exact);
+    }
+
+    #[test]
+    fn after_a_stop_each_setting_counts_with_what_it_has() {
+        let mut stopped = example().remove(0);
+        stopped.runs[2].runs.truncate(1);
+        let result = mix_result(&stopped, &live());
+        // The plain medians are those of all three repetitions: 8 and 2.
+        close(result.settings[2].programs[1].over.get("plain"), 0.8);
+        close(result.settings[2].over.get("plain"), 6.4_f64.sqrt());
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_figure() {
+        let mut measured = example().remove(0);
+        measured.runs.retain(|of| of.setting.key == "mapper");
+        let result = mix_result(&measured, &live());
+        let own = &result.settings[0];
+        assert!(own.over.is_empty() && own.programs[0].keeps_promise.is_none());
+        assert!(own.programs[0].runs_below.is_none());
+    }
+}

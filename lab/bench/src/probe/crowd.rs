@@ -1,0 +1,177 @@
+//! What an interval costs the daemon, by the threads it manages: CPU time, and memory.
+//!
+//! The threads belong to four programs; each wakes a hundred times a second at most and all together use a fifth
+//! of a CPU, so that it is the daemon that is measured and not a full machine. CPU time is the daemon's own, by the
+//! kernel's count to the nanosecond, and so tells the same on a machine with other work, caches apart.
+
+use super::process;
+use crate::result::report::Figure;
+use crate::run::daemon::PrivateDaemon;
+use anyhow::{Context, Result, bail};
+use mapper_control::schema::DaemonStatus;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// What the managed threads are divided among.
+const PROGRAMS: u32 = 4;
+
+/// Sizes of the crowd: the one there is a target for, and those that show how the cost grows.
+const SIZES: [(u32, &str); 4] = [
+    (80, "80 threads"),
+    (400, "400 threads"),
+    (1000, "1,000 threads"),
+    (4000, "4,000 threads"),
+];
+
+const INTERVAL: Duration = Duration::from_millis(200);
+const WINDOWS: usize = 9;
+const WINDOW: Duration = Duration::from_millis(1000);
+const LEAST_DECISIONS: u64 = 3;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the daemon counts with.
+#[derive(Clone, Copy)]
+pub(crate) enum Counting {
+    /// Nothing that takes a descriptor for each thread.
+    Software,
+    /// The processor's events, of every thread.
+    Hardware,
+}
+
+impl Counting {
+    fn option(self) -> &'static str {
+        match self {
+            Self::Software => "software",
+            Self::Hardware => "hardware",
+        }
+    }
+}
+
+/// The names of the figures of a size.
+pub(crate) fn names(size: &str, counting: Counting) -> [String; 2] {
+    let option = counting.option();
+    [
+        format!("CPU time of an interval, {size}, {option} counters"),
+        format!("resident memory, {size}, {option} counters"),
+    ]
+}
+
+/// CPU time of an interval and resident memory, for each size.
+pub(crate) fn measure(bin: &Path, crowd: &Path, counting: Counting) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for (threads, name) in SIZES {
+        figures.extend(measure_size(bin, crowd, counting, threads, name)?);
+    }
+    Ok(figures)
+}
+
+fn measure_size(
+    bin: &Path,
+    crowd: &Path,
+    counting: Counting,
+    threads: u32,
+    name: &str,
+) -> Result<[Figure; 2]> {
+    let interval = format!("{}ms", INTERVAL.as_millis());
+    let option = counting.option();
+    let daemon = PrivateDaemon::start(bin, &["--interval", &interval, "--counters", option])?;
+    // All threads together wake as often as 80 that do it every 10 ms.
+    let period_us = (10_000 * threads / 80).to_string();
+    let share = (threads / PROGRAMS).to_string();
+    let mut programs = Vec::new();
+    for _ in 0..PROGRAMS {
+        programs.push(Program::start(
+            &daemon,
+            crowd,
+            ["sleep", &share, &period_us],
+        )?);
+    }
+    // Arrivals and first looks are no intervals like the others.
+    std::thread::sleep(INTERVAL * 5);
+    let (mut cost_ms, mut resident_mb) = (Vec::new(), Vec::new());
+    for _ in 0..WINDOWS {
+        let before = (decisions(&daemon)?, process::cpu_time_ns(daemon.pid())?);
+        let start = Instant::now();
+        std::thread::sleep(WINDOW);
+        // Intervals that cost much are longer than set; a window holds some in any case.
+        let mut taken = decisions(&daemon)? - before.0;
+        while taken < LEAST_DECISIONS {
+            if start.elapsed() > PATIENCE {
+                bail!(
+                    "the daemon took {taken} decisions in {:.0?}; it needs an emptier machine",
+                    start.elapsed()
+                );
+            }
+            std::thread::sleep(INTERVAL);
+            taken = decisions(&daemon)? - before.0;
+        }
+        let used_ns = process::cpu_time_ns(daemon.pid())? - before.1;
+        cost_ms.push(used_ns as f64 / taken as f64 / 1e6);
+        resident_mb.push(process::memory_kib(daemon.pid(), "VmRSS")? as f64 * 1024.0 / 1e6);
+    }
+    eprintln!("{name}: {}", circumstances(&daemon)?);
+    let [cost, resident] = names(name, counting);
+    Ok([
+        Figure::of(&cost, "ms", &cost_ms)?,
+        Figure::of(&resident, "MB", &resident_mb)?,
+    ])
+}
+
+fn status(daemon: &PrivateDaemon) -> Result<DaemonStatus> {
+    let mut client = mapper_control::Client::connect(&daemon.socket(), Duration::from_secs(10))?;
+    Ok(client.status()?.daemon)
+}
+
+fn decisions(daemon: &PrivateDaemon) -> Result<u64> {
+    Ok(status(daemon)?.decisions)
+}
+
+/// What the daemon counts, and how long its intervals are: where one costs much, they become longer.
+fn circumstances(daemon: &PrivateDaemon) -> Result<String> {
+    let status = status(daemon)?;
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let interval = match status.stretched {
+        None => format!("an interval of {:.0} ms", ms(status.interval_ns)),
+        Some(longer) => format!(
+            "an interval of {:.0} ms, made longer from {:.0} ms",
+            ms(longer.interval_ns),
+            ms(longer.asked_ns)
+        ),
+    };
+    Ok(format!("{}; {interval}", status.counters.name))
+}
+
+/// A program under the daemon, ended when dropped.
+struct Program(Child);
+
+impl Program {
+    fn start(daemon: &PrivateDaemon, crowd: &Path, arguments: [&str; 3]) -> Result<Self> {
+        let mut child = daemon
+            .launch(&["--"])
+            .arg(crowd)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start mapper-launch")?;
+        let out = child.stdout.take();
+        let program = Self(child);
+        let mut line = String::new();
+        BufReader::new(out.context("no output")?).read_line(&mut line)?;
+        if line.trim() != "ready" {
+            bail!("crowd {} printed {line:?}", arguments.join(" "));
+        }
+        Ok(program)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // The launcher passes the signal on. The child is ours and not waited for: the number is its own.
+        let pid = nix::unistd::Pid::from_raw(self.0.id().cast_signed());
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,204 @@
+//! How a running OpenMP program takes a change of its CPUs.
+//!
+//! The program is `pulse`, which beats in short parallel regions and reports how many it completed
+//! and with how large a team. A second program that only sleeps arrives beside it and leaves
+//! again, so that pulse goes from 2 CPUs to 1 and back.
+
+use crate::result::report::Figure;
+use crate::run::daemon::PrivateDaemon;
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// The names of the figures.
+pub(crate) const SHRUNK: &str = "shrunk from 2 CPUs to 1: speed per CPU kept";
+pub(crate) const REGROWN: &str = "grown back to 2 CPUs: speed regained";
+pub(crate) const FOLLOWED: &str = "changed allocation to changed team (100 ms interval)";
+
+const INTERVAL: &str = "100ms";
+const REGION_US: f64 = 400.0;
+const RUNS: usize = 5;
+/// How long pulse beats alone, beside the guest, and alone again.
+const STAGE: Duration = Duration::from_millis(1500);
+/// Time after a change that counts for neither stage.
+const SETTLE_NS: u64 = 300_000_000;
+
+/// A line that pulse prints.
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Beat {
+    now_ns: u64,
+    regions: u64,
+    threads: u32,
+}
+
+/// The part of a recorded decision that is needed here.
+#[derive(Deserialize)]
+struct Line {
+    observation: Option<Observed>,
+    plan: Option<Planned>,
+}
+
+#[derive(Deserialize)]
+struct Observed {
+    now_ns: u64,
+}
+
+#[derive(Deserialize)]
+struct Planned {
+    apps: Vec<PlannedApp>,
+}
+
+#[derive(Deserialize)]
+struct PlannedApp {
+    name: String,
+    share: Share,
+}
+
+#[derive(Deserialize)]
+struct Share {
+    cpus: u32,
+}
+
+/// A decision that changed how many CPUs pulse has.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    at_ns: u64,
+    cpus: u32,
+}
+
+/// One run: what pulse reported, and when its allocation changed.
+struct Run {
+    beats: Vec<Beat>,
+    changes: Vec<Change>,
+}
+
+/// Speed on 1 CPU and again on 2, in relation to the CPUs: 1.0 is no loss beyond the CPUs lost.
+pub(crate) fn shrink(bin: &Path, pulse: &Path) -> Result<Vec<Figure>> {
+    let (mut shrunk, mut regrown) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let run = run(bin, pulse, "fixed")?;
+        let [first, down, up] = run.changes[..] else {
+            bail!(
+                "expected an arrival, a shrink and a growth of pulse, saw {:?}",
+                run.changes
+            );
+        };
+        let end = run.beats.last().map_or(0, |b| b.now_ns);
+        let alone = rate(&run.beats, first.at_ns, down.at_ns)?;
+        let beside = rate(&run.beats, down.at_ns, up.at_ns)?;
+        let again = rate(&run.beats, up.at_ns, end)?;
+        shrunk.push(beside / (alone * f64::from(down.cpus) / f64::from(first.cpus)));
+        regrown.push(again / alone);
+    }
+    Ok(vec![
+        Figure::of(SHRUNK, "of 1", &shrunk)?,
+        Figure::of(REGROWN, "of 1", &regrown)?,
+    ])
+}
+
+/// From the decision to the first region with a team of the new size, both ways.
+pub(crate) fn follow(bin: &Path, pulse: &Path) -> Result<Figure> {
+    let mut samples = Vec::new();
+    for _ in 0..RUNS {
+        let run = run(bin, pulse, "follow")?;
+        for change in run.changes.iter().skip(1) {
+            let followed = run
+                .beats
+                .iter()
+                .find(|b| b.now_ns >= change.at_ns && b.threads == change.cpus)
+                .with_context(|| {
+                    format!("no region with {} threads after {change:?}", change.cpus)
+                })?;
+            samples.push((followed.now_ns - change.at_ns) as f64 / 1e6);
+        }
+    }
+    Figure::of(FOLLOWED, "ms", &samples)
+}
+
+/// Regions per second between two times, leaving out the time just after the first.
+fn rate(beats: &[Beat], from_ns: u64, to_ns: u64) -> Result<f64> {
+    let mut inside = beats
+        .iter()
+        .filter(|b| b.now_ns >= from_ns + SETTLE_NS && b.now_ns <= to_ns);
+    let (Some(first), Some(last)) = (inside.next(), inside.next_back()) else {
+        bail!("pulse reported too little between {from_ns} and {to_ns} ns");
+    };
+    Ok((last.regions - first.regions) as f64 / ((last.now_ns - first.now_ns) as f64 / 1e9))
+}
+
+fn run(bin: &Path, pulse: &Path, teams: &str) -> Result<Run> {
+    let record = tempfile::NamedTempFile::new().context("make a temporary file")?;
+    let record_path = record
+        .path()
+        .to_str()
+        .context("temporary path is not text")?;
+    let daemon = PrivateDaemon::start(bin, &["--interval", INTERVAL, "--record", record_path])?;
+    let seconds = format!("{}", (STAGE * 3).as_secs_f64());
+    let region_us = REGION_US.to_string();
+    let mut beating = daemon
+        .launch(&["--name", "pulse", "--teams", teams, "--"])
+        .arg(pulse)
+        .args(["--seconds", &seconds, "--region-us", &region_us])
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("launch pulse")?;
+    let out = beating.stdout.take().context("pulse has no output")?;
+    let reader = std::thread::spawn(move || -> Result<Vec<Beat>> {
+        BufReader::new(out)
+            .lines()
+            .map(|line| Ok(serde_json::from_str(&line?)?))
+            .collect()
+    });
+    std::thread::sleep(STAGE);
+    let guest = daemon
+        .launch(&[
+            "--name",
+            "guest",
+            "--",
+            "sleep",
+            &STAGE.as_secs_f64().to_string(),
+        ])
+        .status()
+        .context("launch sleep")?;
+    let pulsed = beating.wait().context("wait for pulse")?;
+    if !guest.success() || !pulsed.success() {
+        bail!(
+            "pulse ended with {pulsed}, sleep with {guest}; the daemon's log:\n{}",
+            daemon.log()
+        );
+    }
+    let beats = reader
+        .join()
+        .map_err(|_| anyhow::anyhow!("the reader of pulse panicked"))??;
+    drop(daemon);
+    Ok(Run {
+        beats,
+        changes: changes(record.path())?,
+    })
+}
+
+/// The decisions that changed pulse's count, out of the daemon's recording.
+fn changes(record: &Path) -> Result<Vec<Change>> {
+    let text =
+        std::fs::read_to_string(record).with_context(|| format!("read {}", record.display()))?;
+    let mut changes: Vec<Change> = Vec::new();
+    for line in text.lines() {
+        let line: Line = serde_json::from_str(line).with_context(|| format!("read {line}"))?;
+        let (Some(observed), Some(plan)) = (line.observation, line.plan) else {
+            continue;
+        };
+        let Some(app) = plan.apps.iter().find(|a| a.name == "pulse") else {
+            continue;
+        };
+        if changes.last().is_none_or(|c| c.cpus != app.share.cpus) {
+            changes.push(Change {
+                at_ns: observed.now_ns,
+                cpus: app.share.cpus,
+            });
+        }
+    }
+    Ok(changes)
+}

@@ -1,0 +1,347 @@
+//! The whole result of an experiment: the shape of the JSON file, and what every report is made from.
+//!
+//! Fields are only ever added; a change of meaning gets another [`SCHEMA`]. Everything is measured: results of
+//! the model never share a file or a table with these.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use mapper_report::statistics::median_and_range;
+
+use serde::Serialize;
+
+use super::run::Run;
+use super::speed::{Certainty, Speed};
+use crate::data::bound::Bound;
+use crate::data::experiment::Method;
+use crate::data::figures::FigureExperiment;
+use crate::data::program::Unit;
+use crate::machine::Machine;
+use mapper_report::statistics::Estimate;
+
+/// Version of this shape.
+pub(crate) const SCHEMA: u32 = 3;
+
+/// More foreign CPU time than this, in CPUs, moves the figures more than noise does.
+const DISTURBED_CPUS: f64 = 0.05;
+
+/// Fewer repetitions than this say little of how sure a figure is.
+const FEW_REPETITIONS: usize = 3;
+
+/// How the daemon worked on this machine.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DaemonFacts {
+    pub(crate) version: String,
+    pub(crate) allocation: String,
+    pub(crate) mapping: String,
+    /// How CPUs are given, and why not in a better way.
+    pub(crate) enforcer: String,
+    /// What performance is measured with, and why not with something better.
+    pub(crate) counters: String,
+}
+
+/// What else kept the machine busy.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Load {
+    /// Load average before the first run.
+    pub(crate) average_before: f64,
+    /// Threads that were runnable just before a run: the mean over all runs, and the most.
+    pub(crate) runnable_mean: f64,
+    pub(crate) runnable_most: u32,
+    /// CPUs that other processes (and the daemons) kept busy during runs: the mean, and the most.
+    pub(crate) others_mean: f64,
+    pub(crate) others_most: f64,
+    /// CPUs' worth of time that the hypervisor took, mean.
+    pub(crate) stolen_mean: f64,
+}
+
+/// A setting, with its name for people.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SettingEntry {
+    pub(crate) key: String,
+    pub(crate) title: String,
+    pub(crate) meaning: String,
+    pub(crate) is_managed: bool,
+    #[serde(skip)]
+    pub(crate) colour: usize,
+}
+
+/// A program and the work that it was given.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ProgramEntry {
+    pub(crate) name: String,
+    pub(crate) runtime: &'static str,
+    pub(crate) summary: String,
+    pub(crate) steps: u64,
+}
+
+/// A program of a mix.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct MemberEntry {
+    pub(crate) name: String,
+    pub(crate) unit: Unit,
+    pub(crate) starts_after_s: f64,
+}
+
+/// What came of one program under one setting.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ProgramResult {
+    /// Nothing if no run was valid.
+    pub(crate) cost: Option<Estimate>,
+    pub(crate) certainty: Certainty,
+    /// Runs whose results were right, or that were ended at the limit.
+    pub(crate) valid: usize,
+    /// Runs that were ended at the limit.
+    pub(crate) over_limit: usize,
+    /// Its speed over each baseline that was measured.
+    pub(crate) over: BTreeMap<String, Speed>,
+    /// Whether its median speed is what mapper promised.
+    pub(crate) keeps_promise: Option<bool>,
+    /// Single runs slower than what is promised.
+    pub(crate) runs_below: Option<usize>,
+}
+
+/// What came of a mix under one setting.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SettingResult {
+    pub(crate) setting: String,
+    pub(crate) programs: Vec<ProgramResult>,
+    /// Geometric mean over the programs whose time counts, over each baseline that was measured.
+    pub(crate) over: BTreeMap<String, Speed>,
+    pub(crate) wrong: Vec<String>,
+    /// What the daemon noted of the programs' teams.
+    pub(crate) notes: Vec<String>,
+    /// Everything that was seen.
+    pub(crate) runs: Vec<Run>,
+}
+
+/// What came of a mix.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct MixResult {
+    pub(crate) name: String,
+    pub(crate) group: Option<String>,
+    pub(crate) story: Option<String>,
+    pub(crate) programs: Vec<MemberEntry>,
+    pub(crate) settings: Vec<SettingResult>,
+}
+
+/// A setting over several mixes, compared with a baseline.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct OverBaseline {
+    /// Of programs whose time counts.
+    pub(crate) mean: Option<Speed>,
+    pub(crate) slowest_mix: Option<Speed>,
+    /// Of programs whose latency counts.
+    pub(crate) latency: Option<Speed>,
+}
+
+/// How promises were kept.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Promises {
+    /// Programs of mixes.
+    pub(crate) made: usize,
+    /// Those whose median speed is below what was promised.
+    pub(crate) broken: Vec<String>,
+    pub(crate) runs: usize,
+    pub(crate) runs_below: usize,
+}
+
+/// A setting over several mixes.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) setting: String,
+    pub(crate) over: BTreeMap<String, OverBaseline>,
+    /// The slowest program relative to what promises are measured against.
+    pub(crate) slowest_program: Option<Speed>,
+    pub(crate) promises: Option<Promises>,
+}
+
+/// Mixes that are summed up together.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Group {
+    pub(crate) title: String,
+    pub(crate) mixes: usize,
+    pub(crate) settings: Vec<Summary>,
+}
+
+/// A figure that is no speed of programs: a cost, a time, an amount.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) unit: String,
+    #[serde(flatten)]
+    pub(crate) estimate: Estimate,
+    pub(crate) samples: usize,
+}
+
+impl Figure {
+    /// The median of the samples with their range.
+    ///
+    /// # Errors
+    /// There are none.
+    pub(crate) fn of(name: &str, unit: &str, samples: &[f64]) -> anyhow::Result<Self> {
+        let estimate = median_and_range(samples);
+        Ok(Self {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            estimate: estimate.with_context(|| format!("{name}: nothing was measured"))?,
+            samples: samples.len(),
+        })
+    }
+}
+
+/// An expectation, and what was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Judged {
+    pub(crate) name: String,
+    pub(crate) wanted: Bound,
+    /// After the numbers.
+    pub(crate) unit: String,
+    /// Nothing where it was not measured.
+    pub(crate) found: Option<Estimate>,
+    /// What the papers report for the same.
+    pub(crate) published: Option<String>,
+    pub(crate) is_met: bool,
+}
+
+/// What was not measured, and why.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct NotMeasured {
+    pub(crate) what: String,
+    pub(crate) why: String,
+}
+
+/// The setting whose figures stand for mapper.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct HeadlineEntry {
+    pub(crate) setting: String,
+    pub(crate) group: String,
+}
+
+/// How programs were run side by side.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct MethodEntry {
+    #[serde(flatten)]
+    pub(crate) method: Method,
+    pub(crate) repetitions_done: usize,
+    pub(crate) baselines: Vec<String>,
+    pub(crate) promised_against: Option<String>,
+}
+
+/// Everything.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Results {
+    pub(crate) schema: u32,
+    /// On a real machine, as opposed to results of the model.
+    pub(crate) kind: &'static str,
+    pub(crate) title: String,
+    pub(crate) about: String,
+    /// What repeats it.
+    pub(crate) command: String,
+    pub(crate) machine: Machine,
+    /// Where programs ran side by side.
+    pub(crate) method: Option<MethodEntry>,
+    pub(crate) load: Option<Load>,
+    /// How mapper worked; nothing when it was not measured.
+    pub(crate) daemon: Option<DaemonFacts>,
+    pub(crate) settings: Vec<SettingEntry>,
+    pub(crate) programs: Vec<ProgramEntry>,
+    pub(crate) headline: Option<HeadlineEntry>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) mixes: Vec<MixResult>,
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) expectations: Vec<Judged>,
+    pub(crate) not_measured: Vec<NotMeasured>,
+    pub(crate) wrong_results: usize,
+    pub(crate) timed_out: usize,
+    /// Runs that were wanted and not made.
+    pub(crate) left_out: usize,
+    pub(crate) elapsed_s: f64,
+}
+
+impl Results {
+    /// Those of an experiment that the task `task` measures, and that consists of single figures.
+    pub(crate) fn of_figures(
+        experiment: &FigureExperiment,
+        task: &str,
+        figures: Vec<Figure>,
+        expectations: Vec<Judged>,
+        elapsed: Duration,
+    ) -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            schema: SCHEMA,
+            kind: "measured",
+            title: experiment.title.clone(),
+            about: experiment.about.clone(),
+            command: format!("cargo xtask {task}"),
+            machine: Machine::describe(cpus, &["gcc"]),
+            method: None,
+            load: None,
+            daemon: None,
+            settings: Vec::new(),
+            programs: Vec::new(),
+            headline: None,
+            groups: Vec::new(),
+            mixes: Vec::new(),
+            figures,
+            expectations,
+            not_measured: Vec::new(),
+            wrong_results: 0,
+            timed_out: 0,
+            left_out: 0,
+            elapsed_s: elapsed.as_secs_f64(),
+        }
+    }
+
+    /// The entry of a setting.
+    pub(crate) fn setting(&self, key: &str) -> Option<&SettingEntry> {
+        self.settings.iter().find(|of| of.key == *key)
+    }
+
+    /// The name of a setting for people.
+    pub(crate) fn title_of<'a>(&'a self, key: &'a str) -> &'a str {
+        self.setting(key).map_or(key, |of| &of.title)
+    }
+
+    /// The summary of the setting that stands for mapper.
+    pub(crate) fn headline_summary(&self) -> Option<&Summary> {
+        let headline = self.headline.as_ref()?;
+        let group = self.groups.iter().find(|of| of.title == headline.group)?;
+        group
+            .settings
+            .iter()
+            .find(|of| of.setting == headline.setting)
+    }
+
+    /// Expectations that are not met.
+    pub(crate) fn missed(&self) -> usize {
+        self.expectations.iter().filter(|of| !of.is_met).count()
+    }
+
+    /// Why the figures are to be taken with care, if they are.
+    pub(crate) fn caution(&self) -> Option<String> {
+        let mut reasons = Vec::new();
+        if let Some(load) = &self.load {
+            let foreign = load.others_mean + load.stolen_mean;
+            if foreign > DISTURBED_CPUS {
+                reasons.push(format!("other work used {foreign:.2} CPUs meanwhile"));
+            }
+        }
+        if self
+            .method
+            .as_ref()
+            .is_some_and(|of| of.repetitions_done < FEW_REPETITIONS)
+        {
+            reasons.push(format!(
+                "there were fewer than {FEW_REPETITIONS} repetitions"
+            ));
+        }
+        if self.left_out > 0 {
+            reasons.push(format!("{} runs were left out", self.left_out));
+        }
+        (!reasons.is_empty())
+            .then(|| format!("Take these figures with care: {}.", reasons.join(", and ")))
+    }
+}

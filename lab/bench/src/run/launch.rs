@@ -1,0 +1,211 @@
+//! The command that starts a program under a setting. All that distinguishes settings is here.
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use super::daemon::PrivateDaemon;
+use super::shares::Share;
+use crate::build::dlb::Loaded;
+use crate::data::program::{Program, Threads};
+use crate::data::setting::{Cpus, Manager, NamedThreadCount, Setting, ThreadCount, Wait};
+
+/// Variables that mapper-launch sets for OpenMP runtimes; they are removed again where the program is not to
+/// hear of its CPUs.
+const RUNTIME_VARIABLES: [&str; 4] = [
+    "OMP_NUM_THREADS",
+    "GOMP_SPINCOUNT",
+    "KMP_BLOCKTIME",
+    "KMP_AFFINITY",
+];
+
+/// What settings need besides the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Means<'a> {
+    /// CPUs of the machine that the experiment has.
+    pub(crate) cpus: usize,
+    pub(crate) promise: Option<f64>,
+    pub(crate) daemon: Option<&'a PrivateDaemon>,
+    pub(crate) dlb: Option<&'a Loaded>,
+}
+
+/// A program with its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Invocation<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) words: &'a [OsString],
+    pub(crate) size: Option<u64>,
+    pub(crate) steps: u64,
+}
+
+impl Invocation<'_> {
+    /// The command under a setting, of a program with this fair share.
+    ///
+    /// # Errors
+    /// The setting needs a daemon or DLB, and there is none.
+    pub(crate) fn under(
+        &self,
+        setting: &Setting,
+        share: &Share,
+        means: Means<'_>,
+    ) -> anyhow::Result<Command> {
+        let mut command = match setting.manager {
+            Manager::Linux | Manager::Dlb => Command::new(self.first_word()?),
+            Manager::Mapper => {
+                let daemon = means.daemon.context("no daemon is running")?;
+                let mut command = launcher(daemon, setting, self.program, means.promise);
+                command.arg(self.first_word()?);
+                command
+            }
+        };
+        self.add_arguments(&mut command);
+        match setting.threads {
+            ThreadCount::Named(NamedThreadCount::Share) => {
+                set_threads(&mut command, self.program, share.threads);
+            }
+            ThreadCount::TimesCpus(times) => {
+                set_threads(&mut command, self.program, times * means.cpus);
+            }
+            // OpenMP's runtimes count the CPUs that they may use, these programs all that are online.
+            ThreadCount::Unset if !self.program.threads.heed_openmp() => {
+                set_threads(&mut command, self.program, means.cpus);
+            }
+            ThreadCount::Unset => {}
+        }
+        if setting.wait == Some(Wait::Passive) {
+            command.env("OMP_WAIT_POLICY", "passive");
+        }
+        if setting.manager == Manager::Dlb {
+            let dlb = means.dlb.context("the DLB library was not found")?;
+            dlb.preload(&mut command, self.program.threads);
+        }
+        Ok(command)
+    }
+
+    /// The command of a program alone on its share.
+    pub(crate) fn alone(&self, share: &Share) -> anyhow::Result<Command> {
+        let mut command = Command::new(self.first_word()?);
+        self.add_arguments(&mut command);
+        set_threads(&mut command, self.program, share.threads);
+        Ok(command)
+    }
+
+    fn first_word(&self) -> anyhow::Result<&OsString> {
+        self.words.first().context("a command without words")
+    }
+
+    fn add_arguments(&self, command: &mut Command) {
+        command.args(self.words.iter().skip(1));
+        if let Some(size) = self.size {
+            command.args(["--size", &size.to_string()]);
+        }
+        command.args(["--steps", &self.steps.to_string()]);
+    }
+}
+
+/// The CPUs that a program is confined to, if it is.
+pub(crate) fn confinement(setting: &Setting, share: &Share) -> Option<Vec<usize>> {
+    (setting.cpus == Cpus::Share).then(|| share.cpus.clone())
+}
+
+/// mapper-launch with its options, to which the program's words are added.
+fn launcher(
+    daemon: &PrivateDaemon,
+    setting: &Setting,
+    program: &Program,
+    promise: Option<f64>,
+) -> Command {
+    let mut command = daemon.launch(&["--name", program.printed_name()]);
+    if let Some(promise) = promise {
+        command.args(["--qos", &promise.to_string()]);
+    }
+    if let Some(teams) = setting.teams {
+        command.args(["--teams", teams.option()]);
+    }
+    if setting.runtime_interface {
+        command.arg("--");
+    } else {
+        command.args(["--no-runtime", "--", "env"]);
+        for name in RUNTIME_VARIABLES {
+            command.args(["-u", name]);
+        }
+    }
+    command
+}
+
+/// Gives a program so many threads.
+fn set_threads(command: &mut Command, program: &Program, threads: usize) {
+    let threads = threads.to_string();
+    match program.threads {
+        Threads::OpenMp | Threads::Python => command.env("OMP_NUM_THREADS", threads),
+        Threads::Own | Threads::Client => command.args(["--threads", &threads]),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::program::Programs;
+    use crate::data::setting::Settings;
+
+    /// The arguments and the variables of a program under a setting of four CPUs, two of them its share.
+    fn words(program: &str, setting: &str) -> String {
+        let (programs, settings) = (Programs::read().unwrap(), Settings::read().unwrap());
+        let invocation = Invocation {
+            program: programs.find(program).unwrap(),
+            words: &["prog".into()],
+            size: Some(7),
+            steps: 3,
+        };
+        let share = Share {
+            cpus: vec![2, 3],
+            threads: 2,
+        };
+        let means = Means {
+            cpus: 4,
+            promise: None,
+            daemon: None,
+            dlb: None,
+        };
+        let setting = settings.find(setting).unwrap();
+        let command = invocation.under(setting, &share, means).unwrap();
+        let variables = command.get_envs().map(|(name, value)| {
+            let value = value.unwrap_or_default();
+            format!("{}={} ", name.display(), value.display())
+        });
+        let arguments = command.get_args().map(|word| word.display().to_string());
+        let confined =
+            confinement(setting, &share).map_or(String::new(), |cpus| format!(" on {cpus:?}"));
+        variables.collect::<String>() + &arguments.collect::<Vec<_>>().join(" ") + &confined
+    }
+
+    #[test]
+    fn an_openmp_program_hears_its_threads_by_the_environment_and_others_by_an_argument() {
+        let plain = "--size 7 --steps 3";
+        assert_eq!(words("md", "plain"), plain);
+        assert_eq!(
+            words("md", "passive"),
+            format!("OMP_WAIT_POLICY=passive {plain}")
+        );
+        assert_eq!(
+            words("md", "plain-4n"),
+            format!("OMP_NUM_THREADS=16 {plain}")
+        );
+        assert_eq!(
+            words("md", "static"),
+            format!("OMP_NUM_THREADS=2 {plain} on [2, 3]")
+        );
+        assert_eq!(
+            words("queens", "static"),
+            format!("{plain} --threads 2 on [2, 3]")
+        );
+        assert_eq!(words("queens", "plain"), format!("{plain} --threads 4"));
+    }
+
+    #[test]
+    fn a_managed_setting_without_a_daemon_is_an_error() {
+        let caught = std::panic::catch_unwind(|| words("md", "virtual"));
+        assert!(caught.is_err());
+    }
+}

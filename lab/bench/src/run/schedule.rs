@@ -1,0 +1,303 @@
+//! Goes through all mixes and settings, interleaved, so that a disturbance meets all settings alike.
+
+use std::time::{Duration, Instant};
+
+use super::order::order;
+use crate::data::experiment::{Experiment, Mix};
+use crate::data::setting::Setting;
+use crate::result::run::Run;
+use mapper_report::interrupt::Interrupt;
+use mapper_report::progress::Progress;
+
+/// The runs of a mix under one setting, in the order in which they were made.
+#[derive(Clone, Debug)]
+pub(crate) struct SettingRuns {
+    pub(crate) setting: Setting,
+    pub(crate) runs: Vec<Run>,
+}
+
+/// All runs of a mix, in the order of its settings.
+#[derive(Clone, Debug)]
+pub(crate) struct MeasuredMix {
+    pub(crate) mix: Mix,
+    pub(crate) runs: Vec<SettingRuns>,
+}
+
+/// Why the measuring ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Done,
+    /// The user wanted it.
+    Stopped,
+    /// A run could not be made; what was measured before still holds.
+    Failed(anyhow::Error),
+}
+
+/// The runs that were made.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) mixes: Vec<MeasuredMix>,
+    /// Repetitions that are complete.
+    pub(crate) repetitions: usize,
+    /// Runs that were wanted and not made.
+    pub(crate) left_out: usize,
+    pub(crate) ended: Ended,
+}
+
+/// Whether a setting runs at this moment of a mix: some run once in a repetition.
+fn is_due(setting: &Setting, mix: &Mix, rounds: usize, moment: usize) -> bool {
+    moment.is_multiple_of(rounds) || !setting.few_runs || mix.members.len() == 1
+}
+
+/// Runs that one repetition makes.
+pub(crate) fn runs_of_a_repetition(experiment: &Experiment) -> usize {
+    let rounds = experiment.method.rounds;
+    let of_mix = |mix: &Mix| -> usize {
+        let settings = mix.settings.iter();
+        settings
+            .map(|setting| {
+                (0..rounds)
+                    .filter(|&moment| is_due(setting, mix, rounds, moment))
+                    .count()
+            })
+            .sum()
+    };
+    experiment.mixes.iter().map(of_mix).sum()
+}
+
+/// Runs everything by `run` until it is done, a run fails, the user wants to stop, or the budget of the
+/// experiment, counted from `begun`, would not hold another repetition.
+pub(crate) fn measure(
+    experiment: &Experiment,
+    begun: Instant,
+    interrupt: &Interrupt,
+    mut run: impl FnMut(&Mix, &Setting, usize) -> anyhow::Result<Run>,
+) -> anyhow::Result<Measured> {
+    let method = &experiment.method;
+    let wanted = method.repetitions * runs_of_a_repetition(experiment);
+    let mut measured = Measured {
+        mixes: experiment.mixes.iter().map(without_runs).collect(),
+        repetitions: 0,
+        left_out: wanted,
+        ended: Ended::Done,
+    };
+    let progress = Progress::start("measuring", wanted)?;
+    for repetition in 0..method.repetitions {
+        let repetition_begun = Instant::now();
+        let moments = repetition * method.rounds..(repetition + 1) * method.rounds;
+        for (place, of) in measured.mixes.iter_mut().enumerate() {
+            for moment in moments.clone() {
+                for setting in order(of.runs.len(), place, moment) {
+                    let own = &mut of.runs[setting];
+                    if !is_due(&own.setting, &of.mix, method.rounds, moment) {
+                        continue;
+                    }
+                    let name = format!("{}, {}", of.mix.name, own.setting.key);
+                    progress.doing(name.clone());
+                    match run(&of.mix, &own.setting, moment) {
+                        Ok(run) => {
+                            progress.done(&format!(
+                                "repetition {}, {name}: {}",
+                                repetition + 1,
+                                times(&run)
+                            ));
+                            for wrong in &run.wrong {
+                                progress.note(&format!("wrong result in {name}: {wrong}"));
+                            }
+                            own.runs.push(run);
+                            measured.left_out -= 1;
+                        }
+                        Err(error) => {
+                            measured.ended = if interrupt.is_raised() {
+                                progress.note("stopped; these are the runs that were finished");
+                                Ended::Stopped
+                            } else {
+                                progress
+                                    .note(&format!("{name} failed; these are the runs before it"));
+                                Ended::Failed(error.context(name))
+                            };
+                            progress.finish();
+                            return Ok(measured);
+                        }
+                    }
+                }
+            }
+        }
+        measured.repetitions = repetition + 1;
+        let next_ends = begun.elapsed() + repetition_begun.elapsed();
+        let budget = method.budget_s.map(Duration::from_secs_f64);
+        if budget.is_some_and(|budget| next_ends > budget)
+            && measured.repetitions < method.repetitions
+        {
+            progress.note(&format!(
+                "stopping after {} of {} repetitions, to end in time",
+                measured.repetitions, method.repetitions
+            ));
+            measured.left_out = 0;
+            break;
+        }
+    }
+    progress.finish();
+    Ok(measured)
+}
+
+fn without_runs(mix: &Mix) -> MeasuredMix {
+    let runs = mix.settings.iter().map(|setting| SettingRuns {
+        setting: setting.clone(),
+        runs: Vec::new(),
+    });
+    MeasuredMix {
+        mix: mix.clone(),
+        runs: runs.collect(),
+    }
+}
+
+/// The times of a run, for the progress lines.
+fn times(run: &Run) -> String {
+    let times: Vec<String> = run
+        .programs
+        .iter()
+        .map(|program| {
+            let over = if program.cost.is_limit() { "over " } else { "" };
+            format!("{over}{:.2} s", program.seconds)
+        })
+        .collect();
+    times.join(", ")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::data::experiment::Tables;
+    use crate::data::experiment::tests::experiment;
+    use crate::machine::{Disturbance, LoadBefore};
+    use crate::result::run::{ProgramRun, RunCost};
+
+    /// A run with these costs: seconds, and 8 or more are the limit.
+    pub(crate) fn run(moment: usize, costs: &[f64]) -> Run {
+        let program = |&cost: &f64| ProgramRun {
+            seconds: cost,
+            cost: match cost {
+                8.0.. => RunCost::Limit(cost),
+                _ => RunCost::Seconds(cost),
+            },
+        };
+        Run {
+            moment,
+            before: LoadBefore {
+                load_average: 0.5,
+                runnable: 1,
+            },
+            during: Disturbance {
+                other_processes_cpus: 0.01,
+                stolen_cpus: 0.0,
+            },
+            programs: costs.iter().map(program).collect(),
+            wrong: Vec::new(),
+            timeline: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// One pair under two settings, three times.
+    pub(crate) fn small() -> Experiment {
+        let tables = Tables::read().unwrap();
+        let mut small = experiment("live.toml");
+        small.replace_mixes(vec![tables.mix("md+cg").unwrap()]);
+        let keys = ["plain", "static"].map(String::from);
+        small.replace_settings(&tables.settings(&keys).unwrap());
+        small.method.repetitions = 3;
+        small
+    }
+
+    /// Makes runs up, and does `then` in place of that after the first `finished`.
+    pub(crate) fn made_up(
+        experiment: &Experiment,
+        interrupt: &Interrupt,
+        finished: usize,
+        then: impl Fn() -> anyhow::Result<Run>,
+    ) -> Measured {
+        let mut done = 0;
+        measure(experiment, Instant::now(), interrupt, |mix, _, moment| {
+            done += 1;
+            match done > finished {
+                true => then(),
+                false => Ok(run(moment, &vec![1.0; mix.members.len()])),
+            }
+        })
+        .unwrap()
+    }
+
+    fn count(measured: &Measured) -> usize {
+        let runs = measured.mixes.iter().flat_map(|mix| &mix.runs);
+        runs.map(|of| of.runs.len()).sum()
+    }
+
+    #[test]
+    fn ctrl_c_keeps_what_is_finished() {
+        let interrupt = Interrupt::default();
+        let measured = made_up(&small(), &interrupt, 3, || {
+            interrupt.raise();
+            anyhow::bail!("interrupted")
+        });
+        assert!(
+            matches!(measured.ended, Ended::Stopped),
+            "{:?}",
+            measured.ended
+        );
+        assert_eq!(
+            (count(&measured), measured.repetitions, measured.left_out),
+            (3, 1, 3)
+        );
+    }
+
+    #[test]
+    fn a_failed_run_keeps_what_is_finished_and_names_the_mix_and_the_setting() {
+        let measured = made_up(&small(), &Interrupt::default(), 5, || {
+            anyhow::bail!("no daemon")
+        });
+        let Ended::Failed(error) = &measured.ended else {
+            panic!("{measured:?}")
+        };
+        let error = format!("{error:#}");
+        assert!(
+            error.contains("md+cg") && error.contains("no daemon"),
+            "{error}"
+        );
+        assert_eq!(count(&measured), 5);
+    }
+
+    #[test]
+    fn a_slow_setting_runs_once_in_a_repetition_beside_others_and_as_often_as_others_alone() {
+        let mut teams = experiment("teams.toml");
+        teams.method.repetitions = 1;
+        let found = |measured: &Measured, mix: &str, setting: &str| {
+            let mut mixes = measured.mixes.iter().filter(|of| of.mix.name == mix);
+            let runs = &mixes.next().unwrap().runs;
+            runs.iter()
+                .find(|of| of.setting.key == setting)
+                .unwrap()
+                .runs
+                .len()
+        };
+        let measured = made_up(&teams, &Interrupt::default(), usize::MAX, || {
+            anyhow::bail!("never")
+        });
+        assert_eq!(found(&measured, "sweep+mg", "plain-n"), 1);
+        assert_eq!(found(&measured, "sweep+mg", "hand"), 2);
+        assert_eq!(found(&measured, "montecarlo", "plain-n"), 2);
+        assert_eq!(count(&measured), runs_of_a_repetition(&teams));
+        assert_eq!(measured.left_out, 0);
+    }
+
+    #[test]
+    fn no_repetition_starts_that_would_end_after_the_budget() {
+        let mut small = small();
+        small.method.budget_s = Some(0.0);
+        let measured = made_up(&small, &Interrupt::default(), usize::MAX, || {
+            anyhow::bail!("never")
+        });
+        assert_eq!((measured.repetitions, measured.left_out), (1, 0));
+        assert!(matches!(measured.ended, Ended::Done));
+    }
+}

@@ -1,0 +1,408 @@
+//! Runs a mix under a setting, and keeps what was seen.
+//!
+//! Unit: wall-clock seconds of each program, by the method of the experiment ([`Time`]), or the 99th percentile
+//! of its latencies. A program that is ended at the time limit counts with the limit. When one program of a
+//! run crashes or is wrong, the others had the machine to themselves for longer: nothing of that run counts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use super::calibration::{Alone, Calibrated, calibrate};
+use super::daemon::PrivateDaemon;
+use super::launch::{Invocation, Means, confinement};
+use super::observe::{Observed, observed};
+use super::outcome::{Verdict, judge};
+use super::processes::{Ending, Launch, Outcome, run_side_by_side};
+use super::shares::{Share, fair_division, scaled};
+use crate::build::dlb::Loaded;
+use crate::build::workloads::Workloads;
+use crate::data::experiment::{Member, Method, Mix, Runtime, Time};
+use crate::data::program::{NamedSize, Program, Size, Unit};
+use crate::data::setting::Setting;
+use crate::machine::{DisturbanceMeter, LoadBefore};
+use crate::result::run::{ProgramRun, Run, RunCost};
+use mapper_report::interrupt::Interrupt;
+
+/// Exit status of mapper-launch when it, and not the program, failed.
+const LAUNCHER_FAILED: i32 = 125;
+
+/// At least so long may a run take from which the work of a program is chosen: a busy machine can keep
+/// one CPU from it for many seconds.
+const LEAST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program on a runtime.
+type Built = (String, Runtime);
+
+/// A daemon with an allocation policy; nothing names the default one.
+pub(crate) struct PolicyDaemon {
+    pub(crate) policy: Option<String>,
+    pub(crate) daemon: PrivateDaemon,
+}
+
+/// Everything needed to run a mix.
+pub(crate) struct Stage {
+    workloads: Workloads,
+    method: Method,
+    cpus: Vec<usize>,
+    /// MiB of an array that is larger than the caches.
+    beyond_caches_mib: u64,
+    daemons: Vec<PolicyDaemon>,
+    dlb: Option<Loaded>,
+    interrupt: Interrupt,
+    work: BTreeMap<Built, Calibrated>,
+    /// The checksum that each piece of work came to first.
+    checksums: BTreeMap<(Built, u64), f64>,
+}
+
+impl Stage {
+    /// A stage without daemons and without any program's work.
+    pub(crate) fn new(
+        workloads: Workloads,
+        method: Method,
+        cpus: Vec<usize>,
+        beyond_caches_mib: u64,
+        interrupt: Interrupt,
+    ) -> Self {
+        Self {
+            workloads,
+            method,
+            cpus,
+            beyond_caches_mib,
+            daemons: Vec::new(),
+            dlb: None,
+            interrupt,
+            work: BTreeMap::new(),
+            checksums: BTreeMap::new(),
+        }
+    }
+
+    /// Has managed settings run under this daemon.
+    pub(crate) fn add_daemon(&mut self, daemon: PolicyDaemon) {
+        self.daemons.push(daemon);
+    }
+
+    /// Has settings run with this library.
+    pub(crate) fn set_dlb(&mut self, dlb: Loaded) {
+        self.dlb = Some(dlb);
+    }
+
+    /// Runs the mix once under a setting.
+    ///
+    /// # Errors
+    /// A program cannot be started, mapper itself failed, or the user wants to stop.
+    pub(crate) fn run(
+        &mut self,
+        mix: &Mix,
+        setting: &Setting,
+        moment: usize,
+    ) -> anyhow::Result<Run> {
+        let shares = fair_division(&self.cpus, mix.members.len());
+        let daemon = self.daemon(setting);
+        let mut launches = Vec::new();
+        let mut limit = self.limit(mix.members.len());
+        for (member, share) in mix.members.iter().zip(&shares) {
+            launches.push(self.launch(mix, member, setting, share, daemon)?);
+        }
+        if self.method.time == Time::OwnWork {
+            limit += self.allowance(mix)?;
+        }
+        let before = LoadBefore::now()?;
+        let meter = DisturbanceMeter::start()?;
+        let run = || run_side_by_side(launches, limit, &self.interrupt);
+        let is_asked = moment == 0 && (self.method.timelines || self.method.notes);
+        let (outcomes, seen) = match daemon.filter(|_| is_asked) {
+            Some(daemon) => {
+                let names: Vec<&str> = mix
+                    .members
+                    .iter()
+                    .map(|of| of.program.printed_name())
+                    .collect();
+                let (outcomes, seen) = observed(&daemon.socket(), &names, run)
+                    .with_context(|| format!("the daemon's log:\n{}", daemon.log()))?;
+                (outcomes?, seen)
+            }
+            None => (run()?, Observed::default()),
+        };
+        let during = meter.finish()?;
+        for outcome in &outcomes {
+            check_launcher(outcome, daemon)?;
+        }
+        let mut run = Run {
+            moment,
+            before,
+            during,
+            programs: Vec::new(),
+            wrong: Vec::new(),
+            timeline: (self.method.timelines && !seen.timeline.samples.is_empty())
+                .then_some(seen.timeline),
+            notes: if self.method.notes {
+                seen.notes
+            } else {
+                Vec::new()
+            },
+        };
+        let mut wrong = Vec::new();
+        for (member, outcome) in mix.members.iter().zip(&outcomes) {
+            let cost = self.cost(mix, member, outcome);
+            run.programs.push(ProgramRun {
+                seconds: outcome.elapsed.as_secs_f64(),
+                cost: *cost.as_ref().unwrap_or(&RunCost::Invalid),
+            });
+            wrong.extend(cost.err());
+        }
+        for reason in wrong {
+            run.reject(reason);
+        }
+        Ok(run)
+    }
+
+    fn daemon(&self, setting: &Setting) -> Option<&PrivateDaemon> {
+        let of = |of: &&PolicyDaemon| setting.is_managed() && of.policy == setting.policy;
+        self.daemons.iter().find(of).map(|of| &of.daemon)
+    }
+
+    fn launch(
+        &self,
+        mix: &Mix,
+        member: &Member,
+        setting: &Setting,
+        share: &Share,
+        daemon: Option<&PrivateDaemon>,
+    ) -> anyhow::Result<Launch> {
+        let means = Means {
+            cpus: self.cpus.len(),
+            promise: self.method.promise,
+            daemon,
+            dlb: self.dlb.as_ref(),
+        };
+        let invocation = Invocation {
+            program: &member.program,
+            words: &self.workloads.words(&member.program, mix.runtime)?,
+            size: self.size(&member.program),
+            steps: self.steps_of(mix, member)?,
+        };
+        Ok(Launch {
+            command: invocation.under(setting, share, means)?,
+            cpus: confinement(setting, share),
+            delay: Duration::from_secs_f64(self.method.work_s * member.starts_after),
+        })
+    }
+
+    fn size(&self, program: &Program) -> Option<u64> {
+        program.size.map(|size| match size {
+            Size::Given(size) => size,
+            Size::Named(NamedSize::BeyondCaches) => self.beyond_caches_mib,
+        })
+    }
+
+    fn calibrated(&self, program: &Program, runtime: Runtime) -> anyhow::Result<&Calibrated> {
+        self.work
+            .get(&(program.name.clone(), runtime))
+            .with_context(|| format!("{} was not calibrated", program.name))
+    }
+
+    fn steps_of(&self, mix: &Mix, member: &Member) -> anyhow::Result<u64> {
+        let steps = self.calibrated(&member.program, mix.runtime)?.steps;
+        #[expect(clippy::float_cmp, reason = "the whole work is written as 1")]
+        let is_whole = member.work == 1.0;
+        Ok(if is_whole {
+            steps
+        } else {
+            scaled(steps, member.work)
+        })
+    }
+
+    /// What a run may take beyond the programs' own work. Starting takes longer beside others that start.
+    fn allowance(&self, mix: &Mix) -> anyhow::Result<Duration> {
+        let mut longest = Duration::ZERO;
+        for member in &mix.members {
+            longest = longest.max(self.calibrated(&member.program, mix.runtime)?.alone.around);
+        }
+        Ok(3 * longest + Duration::from_millis(100))
+    }
+
+    fn limit(&self, programs: usize) -> Duration {
+        limit(&self.method, self.cpus.len(), programs)
+    }
+
+    /// What a run cost a program, or what is wrong with it.
+    fn cost(&mut self, mix: &Mix, member: &Member, outcome: &Outcome) -> Result<RunCost, String> {
+        let program = &member.program;
+        let line = match judge(program.printed_name(), outcome) {
+            Verdict::TimedOut => {
+                return Ok(RunCost::Limit(self.limit(mix.members.len()).as_secs_f64()));
+            }
+            Verdict::Wrong(reason) => return Err(reason),
+            Verdict::Right(line) => line,
+        };
+        let steps = self
+            .steps_of(mix, member)
+            .map_err(|error| error.to_string())?;
+        let key = ((program.name.clone(), mix.runtime), steps);
+        let first = *self.checksums.entry(key).or_insert(line.checksum);
+        if !program.is_same_result(first, line.checksum) {
+            return Err(format!(
+                "{} computed the checksum {}, and {first} for the same work before",
+                program.name, line.checksum
+            ));
+        }
+        match (program.cost, self.method.time) {
+            (Unit::Seconds, Time::WholeRun) => Ok(RunCost::Seconds(outcome.elapsed.as_secs_f64())),
+            (Unit::Seconds, Time::OwnWork) => Ok(RunCost::Seconds(line.seconds)),
+            (Unit::P99, _) => {
+                let p99_ms = line.p99_ms.filter(|p99_ms| p99_ms.is_finite());
+                let p99_ms =
+                    p99_ms.ok_or_else(|| format!("{} reported no latency", program.name))?;
+                Ok(RunCost::P99Ms(p99_ms))
+            }
+        }
+    }
+
+    /// Chooses the steps of a program so that it takes the calibrated time alone on the fair share of one of two
+    /// programs, and keeps the result that it comes to.
+    ///
+    /// # Errors
+    /// The program fails alone, or takes too long.
+    pub(crate) fn calibrate(&mut self, program: &Program, runtime: Runtime) -> anyhow::Result<u64> {
+        self.workloads.compile(program, runtime)?;
+        let found = calibrate(
+            &program.name,
+            program.first_steps,
+            self.method.work_s,
+            |steps| self.alone(program, runtime, steps),
+        )?;
+        let built = (program.name.clone(), runtime);
+        self.checksums
+            .insert((built.clone(), found.steps), found.alone.checksum);
+        self.work.insert(built, found);
+        Ok(found.steps)
+    }
+
+    fn alone(&self, program: &Program, runtime: Runtime, steps: u64) -> anyhow::Result<Alone> {
+        let shares = fair_division(&self.cpus, 2);
+        let share = shares.first().context("no share for a program")?;
+        let invocation = Invocation {
+            program,
+            words: &self.workloads.words(program, runtime)?,
+            size: self.size(program),
+            steps,
+        };
+        let launch = Launch {
+            command: invocation.alone(share)?,
+            cpus: Some(share.cpus.clone()),
+            delay: Duration::ZERO,
+        };
+        let limit = (self.limit(1) * 10).max(LEAST_PATIENCE);
+        let outcomes = run_side_by_side(vec![launch], limit, &self.interrupt)?;
+        let outcome = outcomes.first().context("a run without an outcome")?;
+        match judge(program.printed_name(), outcome) {
+            Verdict::Right(line) => Ok(Alone {
+                seconds: line.seconds,
+                around: outcome
+                    .elapsed
+                    .saturating_sub(Duration::from_secs_f64(line.seconds)),
+                checksum: line.checksum,
+            }),
+            Verdict::TimedOut => bail!(
+                "{} with {steps} steps takes longer than {limit:?} alone; this machine is too slow \
+                 or too busy",
+                program.name
+            ),
+            Verdict::Wrong(reason) => bail!("{reason} when run alone"),
+        }
+    }
+}
+
+/// Stops the measuring when mapper itself failed: its times would mean nothing.
+fn check_launcher(outcome: &Outcome, daemon: Option<&PrivateDaemon>) -> anyhow::Result<()> {
+    if let Some(daemon) = daemon.filter(|_| outcome.ending == Ending::Exited(LAUNCHER_FAILED)) {
+        bail!(
+            "mapper-launch failed: {}\nthe daemon's log:\n{}",
+            outcome.stderr.trim(),
+            daemon.log()
+        );
+    }
+    Ok(())
+}
+
+/// How long a run may take of so many programs that each take the calibrated time alone on half of the CPUs:
+/// under a fair division a program has the CPUs by `programs`, and takes longer by how much less than
+/// the half that is.
+fn limit(method: &Method, cpus: usize, programs: usize) -> Duration {
+    let half = cpus.div_ceil(2);
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "some CPUs and a handful of programs"
+    )]
+    let crowding = ((half * programs) as f64 / cpus.max(1) as f64).max(1.0);
+    Duration::from_secs_f64(method.patience * method.work_s * crowding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::experiment::Tables;
+    use crate::data::experiment::tests::experiment;
+
+    const LINE: &str = "{\"program\":\"server\",\"seconds\":0.1,\"checksum\":7.0,\"ok\":true,\
+                        \"p99_ms\":2.5}";
+
+    fn server(ending: Ending, stdout: &str) -> Result<RunCost, String> {
+        let mix = Tables::read().unwrap().mix("server+md").unwrap();
+        let method = experiment("live.toml").method;
+        let workloads = Workloads::new(None, None).unwrap();
+        let mut stage = Stage::new(workloads, method, vec![0, 1], 64, Interrupt::default());
+        let built = ("server".to_owned(), Runtime::Libgomp);
+        let alone = Alone {
+            seconds: 0.1,
+            around: Duration::ZERO,
+            checksum: 7.0,
+        };
+        stage
+            .work
+            .insert(built.clone(), Calibrated { steps: 3, alone });
+        stage.checksums.insert((built, 3), 7.0);
+        let outcome = Outcome {
+            elapsed: Duration::from_millis(100),
+            ending,
+            stdout: stdout.to_owned(),
+            stderr: String::new(),
+        };
+        stage.cost(&mix, &mix.members[0], &outcome)
+    }
+
+    #[test]
+    fn only_a_right_result_has_a_cost() {
+        let ended = Ending::Exited(0);
+        assert_eq!(server(ended, LINE), Ok(RunCost::P99Ms(2.5)));
+        assert_eq!(server(Ending::TimedOut, ""), Ok(RunCost::Limit(0.7 * 4.0)));
+        for (ending, stdout) in [
+            (Ending::Signalled(11), ""),
+            (ended, &*LINE.replace("7.0", "8.0")),
+            (ended, &*LINE.replace("true", "false")),
+            (ended, &*LINE.replace(",\"p99_ms\":2.5", "")),
+        ] {
+            let cost = server(ending, stdout);
+            assert!(cost.is_err(), "{ending:?} {stdout:?}: {cost:?}");
+        }
+    }
+
+    #[test]
+    fn the_limit_is_a_multiple_of_the_time_on_a_fair_share() {
+        let method = experiment("live.toml").method;
+        for cpus in [2, 4, 8, 64] {
+            for programs in 2..=8_u32 {
+                let fair_s = 0.7 * f64::from(programs) / 2.0;
+                let found = limit(&method, cpus, programs as usize).as_secs_f64();
+                assert!(
+                    (found - 4.0 * fair_s).abs() < 1e-6,
+                    "{cpus} CPUs, {programs} programs: {found} s"
+                );
+            }
+        }
+        assert_eq!(limit(&method, 1, 2), Duration::from_secs_f64(4.0 * 1.4));
+        assert_eq!(limit(&method, 8, 1), Duration::from_secs_f64(4.0 * 0.7));
+    }
+}
