@@ -17,7 +17,8 @@ use mapper_host::HostError;
 use mapper_host::clock::ManualClock;
 use mapper_host::cpus::UsableCpus;
 use mapper_host::enforce::{
-    Adoptee, Departure, Enforcer, EnforcerKind, ForeignSet, Former, Newcomer, Tasks, Unfinished,
+    Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
+    MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks, Unfinished,
 };
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::{TopologyReadError, TopologySource};
@@ -53,18 +54,45 @@ pub(crate) struct Seen {
 struct StandIn(Rc<RefCell<Seen>>);
 
 impl Enforcer for StandIn {
-    fn kind(&self) -> EnforcerKind {
-        EnforcerKind::Cgroup
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            members: MembersKept::ByKernel,
+            masks: ThreadMasks::Intersected,
+            memory: MemoryBinding::Available,
+        }
+    }
+
+    fn memory(&mut self) -> Option<&mut dyn BindMemory> {
+        Some(self)
     }
 
     fn describe(&self) -> String {
         "none".to_owned()
     }
+}
 
+impl Confine for StandIn {
     fn limit(&self) -> Result<CpuSet, HostError> {
         Ok(CpuSet::first(8))
     }
 
+    fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
+        self.0.borrow_mut().sets.insert(app, cpus.clone());
+        Ok(())
+    }
+
+    fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
+        let seen = self.0.borrow();
+        let foreign = seen.foreign.get(&app).map(|set| set.cpus.clone());
+        Ok(foreign.unwrap_or_else(|| seen.sets[&app].clone()))
+    }
+
+    fn set_by_others(&mut self, app: AppId) -> Option<ForeignSet> {
+        self.0.borrow().foreign.get(&app).cloned()
+    }
+}
+
+impl Membership for StandIn {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         let nothing = CpuSet::new();
         self.0.borrow_mut().sets.insert(newcomer.app, nothing);
@@ -81,60 +109,17 @@ impl Enforcer for StandIn {
         Ok(())
     }
 
-    fn remember(&self, _: AppId) -> serde_json::Value {
-        serde_json::Value::Null
-    }
-
-    fn left_over(&self) -> Vec<AppId> {
-        Vec::new()
-    }
-
     fn first_process(&self, _: AppId) -> Option<u32> {
         Some(FIRST_PROCESS)
-    }
-
-    fn take_over(&mut self, former: &Former) -> Result<(), HostError> {
-        let cpus = former.cpus.clone();
-        self.0.borrow_mut().sets.insert(former.app, cpus);
-        Ok(())
     }
 
     fn refresh(&mut self) -> Result<(), HostError> {
         Ok(())
     }
 
-    fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
-        self.0.borrow_mut().sets.insert(app, cpus.clone());
-        Ok(())
-    }
-
-    fn bind_memory(&mut self, _: AppId, _: &[NodeId]) -> Result<(), HostError> {
-        Ok(())
-    }
-
-    fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
-        let seen = self.0.borrow();
-        let foreign = seen.foreign.get(&app).map(|set| set.cpus.clone());
-        Ok(foreign.unwrap_or_else(|| seen.sets[&app].clone()))
-    }
-
-    fn set_by_others(&mut self, app: AppId) -> Option<ForeignSet> {
-        self.0.borrow().foreign.get(&app).cloned()
-    }
-
     fn too_many_groups(&mut self, app: AppId) -> Option<u64> {
         self.0.borrow().groups.get(&app).copied()
     }
-
-    fn unfinished(&self) -> Unfinished {
-        self.0.borrow().unfinished
-    }
-
-    fn remember_unfinished(&self) -> serde_json::Value {
-        serde_json::Value::Null
-    }
-
-    fn take_up(&mut self, _: &serde_json::Value) {}
 
     fn tasks(&mut self, _: AppId) -> Tasks {
         Tasks {
@@ -162,6 +147,38 @@ impl Enforcer for StandIn {
     fn release(&mut self, app: AppId, _: &CpuSet, why: Departure) -> Result<(), HostError> {
         self.0.borrow_mut().sets.remove(&app);
         self.0.borrow_mut().released.push((app, why));
+        Ok(())
+    }
+}
+
+impl Handover for StandIn {
+    fn remember(&self, _: AppId) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    fn left_over(&self) -> Vec<AppId> {
+        Vec::new()
+    }
+
+    fn take_over(&mut self, former: &Former) -> Result<(), HostError> {
+        let cpus = former.cpus.clone();
+        self.0.borrow_mut().sets.insert(former.app, cpus);
+        Ok(())
+    }
+
+    fn unfinished(&self) -> Unfinished {
+        self.0.borrow().unfinished
+    }
+
+    fn remember_unfinished(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    fn take_up(&mut self, _: &serde_json::Value) {}
+}
+
+impl BindMemory for StandIn {
+    fn bind(&mut self, _: AppId, _: &[NodeId]) -> Result<(), HostError> {
         Ok(())
     }
 }

@@ -29,12 +29,12 @@ mod tests;
 
 use super::tree::{Child, ProcessTree};
 use super::{
-    AdoptTarget, Adoptee, Departure, Enforcer, EnforcerKind, ForeignSet, Former, Newcomer, Tasks,
-    Unfinished, masks,
+    AdoptTarget, Adoptee, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
+    MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks, Unfinished, masks,
 };
 use crate::procfs::ProcFs;
 use crate::{HostError, Missing, chain};
-use mapper_model::{AppId, CpuSet, NodeId, ThreadId};
+use mapper_model::{AppId, CpuSet, ThreadId};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -324,18 +324,67 @@ impl AffinityEnforcer {
 }
 
 impl Enforcer for AffinityEnforcer {
-    fn kind(&self) -> EnforcerKind {
-        EnforcerKind::Affinity
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            members: MembersKept::BySavedState,
+            masks: ThreadMasks::Overwritten,
+            memory: MemoryBinding::Unavailable,
+        }
     }
 
     fn describe(&self) -> String {
         "thread affinity".to_owned()
     }
+}
 
+impl Confine for AffinityEnforcer {
     fn limit(&self) -> Result<CpuSet, HostError> {
         crate::cpus::own_affinity()
     }
 
+    fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
+        let Some(confined) = self.apps.get_mut(&app) else {
+            return Ok(());
+        };
+        // Masks that threads gave themselves since the last look have to be noticed under the old
+        // set, or they would be taken for old masks.
+        Self::settle_under_old(confined, app);
+        if confined.cpus != *cpus {
+            let before = std::mem::replace(&mut confined.cpus, cpus.clone());
+            confined.stale.push(before);
+        }
+        self.look_at_processes()?;
+        self.list_threads(app);
+        self.settle_all(app)
+    }
+
+    fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
+        let Some(confined) = self.apps.get(&app) else {
+            return Ok(CpuSet::new());
+        };
+        let mut in_force = CpuSet::new();
+        for mask in confined.threads.values() {
+            match &mask.own {
+                // Its own choice within what it was given takes nothing from the application.
+                Some(_) if mask.in_force.is_subset(&confined.cpus) => {
+                    in_force.insert_all(&confined.cpus);
+                }
+                _ => in_force.insert_all(&mask.in_force),
+            }
+        }
+        if in_force.is_empty() {
+            return Ok(confined.cpus.clone());
+        }
+        Ok(in_force)
+    }
+
+    /// What threads choose for themselves is respected thread by thread.
+    fn set_by_others(&mut self, _app: AppId) -> Option<ForeignSet> {
+        None
+    }
+}
+
+impl Membership for AffinityEnforcer {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         let first = self.proc.stat(newcomer.first_process)?;
         // Launched from within another application, it brings that one's mask along.
@@ -405,59 +454,8 @@ impl Enforcer for AffinityEnforcer {
         Ok(())
     }
 
-    fn remember(&self, app: AppId) -> serde_json::Value {
-        let mut known = self.tree.remember(app);
-        let before = self.apps.get(&app).and_then(|app| app.before.as_ref());
-        if let Some(before) = before
-            && let Some(fields) = known.as_object_mut()
-            && let Ok(before) = serde_json::to_value(before)
-        {
-            fields.insert(BEFORE.to_owned(), before);
-        }
-        known
-    }
-
-    /// Nothing of an application can be told from its threads' masks.
-    fn left_over(&self) -> Vec<AppId> {
-        Vec::new()
-    }
-
     fn first_process(&self, app: AppId) -> Option<u32> {
         self.tree.members(app).min()
-    }
-
-    fn take_over(&mut self, former: &Former) -> Result<(), HostError> {
-        let app = former.app;
-        if !self.tree.take_over(app, &former.processes, former.launcher) {
-            return Err(HostError::Missing(Missing {
-                what: "list of processes",
-                why: "it was not saved, or by another enforcer".to_owned(),
-                mend: "start the daemon with the enforcer it had before".to_owned(),
-            }));
-        }
-        let before = former.processes.get(BEFORE).cloned();
-        self.apps.insert(
-            app,
-            Confined {
-                cpus: former.cpus.clone(),
-                before: before.and_then(|before| serde_json::from_value(before).ok()),
-                ..Confined::default()
-            },
-        );
-        self.full_look_in = 0;
-        self.look_at_processes()?;
-        self.list_threads(app);
-        if self.tree.members(app).next().is_none() {
-            self.apps.remove(&app);
-            self.tree.remove(app);
-            return Err(HostError::Task {
-                action: "find",
-                kind: "application",
-                id: u32::try_from(app.0).unwrap_or(u32::MAX),
-                source: Errno::SRCH.into(),
-            });
-        }
-        Ok(())
     }
 
     fn refresh(&mut self) -> Result<(), HostError> {
@@ -474,71 +472,10 @@ impl Enforcer for AffinityEnforcer {
         first_error.map_or(Ok(()), Err)
     }
 
-    fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
-        let Some(confined) = self.apps.get_mut(&app) else {
-            return Ok(());
-        };
-        // Masks that threads gave themselves since the last look have to be noticed under the old
-        // set, or they would be taken for old masks.
-        Self::settle_under_old(confined, app);
-        if confined.cpus != *cpus {
-            let before = std::mem::replace(&mut confined.cpus, cpus.clone());
-            confined.stale.push(before);
-        }
-        self.look_at_processes()?;
-        self.list_threads(app);
-        self.settle_all(app)
-    }
-
-    fn bind_memory(&mut self, _app: AppId, _nodes: &[NodeId]) -> Result<(), HostError> {
-        Err(HostError::Missing(Missing {
-            what: "binding of memory",
-            why: "this daemon confines by thread affinity, without control groups".to_owned(),
-            mend: "start the daemon with --enforcer cgroup, or the program without --mem"
-                .to_owned(),
-        }))
-    }
-
-    fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
-        let Some(confined) = self.apps.get(&app) else {
-            return Ok(CpuSet::new());
-        };
-        let mut in_force = CpuSet::new();
-        for mask in confined.threads.values() {
-            match &mask.own {
-                // Its own choice within what it was given takes nothing from the application.
-                Some(_) if mask.in_force.is_subset(&confined.cpus) => {
-                    in_force.insert_all(&confined.cpus);
-                }
-                _ => in_force.insert_all(&mask.in_force),
-            }
-        }
-        if in_force.is_empty() {
-            return Ok(confined.cpus.clone());
-        }
-        Ok(in_force)
-    }
-
-    /// What threads choose for themselves is respected thread by thread.
-    fn set_by_others(&mut self, _app: AppId) -> Option<ForeignSet> {
-        None
-    }
-
     /// There are none.
     fn too_many_groups(&mut self, _app: AppId) -> Option<u64> {
         None
     }
-
-    /// A release is done when it returns.
-    fn unfinished(&self) -> Unfinished {
-        Unfinished::Nothing
-    }
-
-    fn remember_unfinished(&self) -> serde_json::Value {
-        serde_json::Value::Null
-    }
-
-    fn take_up(&mut self, _unfinished: &serde_json::Value) {}
 
     fn tasks(&mut self, app: AppId) -> Tasks {
         self.apps
@@ -597,4 +534,68 @@ impl Enforcer for AffinityEnforcer {
         self.tree.remove(app);
         result
     }
+}
+
+impl Handover for AffinityEnforcer {
+    fn remember(&self, app: AppId) -> serde_json::Value {
+        let mut known = self.tree.remember(app);
+        let before = self.apps.get(&app).and_then(|app| app.before.as_ref());
+        if let Some(before) = before
+            && let Some(fields) = known.as_object_mut()
+            && let Ok(before) = serde_json::to_value(before)
+        {
+            fields.insert(BEFORE.to_owned(), before);
+        }
+        known
+    }
+
+    /// Nothing of an application can be told from its threads' masks.
+    fn left_over(&self) -> Vec<AppId> {
+        Vec::new()
+    }
+
+    fn take_over(&mut self, former: &Former) -> Result<(), HostError> {
+        let app = former.app;
+        if !self.tree.take_over(app, &former.processes, former.launcher) {
+            return Err(HostError::Missing(Missing {
+                what: "list of processes",
+                why: "it was not saved, or by another enforcer".to_owned(),
+                mend: "start the daemon with the enforcer it had before".to_owned(),
+            }));
+        }
+        let before = former.processes.get(BEFORE).cloned();
+        self.apps.insert(
+            app,
+            Confined {
+                cpus: former.cpus.clone(),
+                before: before.and_then(|before| serde_json::from_value(before).ok()),
+                ..Confined::default()
+            },
+        );
+        self.full_look_in = 0;
+        self.look_at_processes()?;
+        self.list_threads(app);
+        if self.tree.members(app).next().is_none() {
+            self.apps.remove(&app);
+            self.tree.remove(app);
+            return Err(HostError::Task {
+                action: "find",
+                kind: "application",
+                id: u32::try_from(app.0).unwrap_or(u32::MAX),
+                source: Errno::SRCH.into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// A release is done when it returns.
+    fn unfinished(&self) -> Unfinished {
+        Unfinished::Nothing
+    }
+
+    fn remember_unfinished(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    fn take_up(&mut self, _unfinished: &serde_json::Value) {}
 }

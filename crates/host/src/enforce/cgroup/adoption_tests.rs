@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
 
-use super::changes::Asked;
 use super::files::POSSIBLE_CPUS;
+use super::group::Asked;
 use super::systemd::Outstanding;
 use super::tests::{fake_group, operators, text};
 use super::*;
@@ -110,7 +110,7 @@ fn what_cannot_be_adopted_is_told_with_what_would_mend_it() {
     assert!(refusal(unit).contains("systemd does not run"));
     // Nothing was changed, and nothing is managed.
     assert_eq!(text(mount.path().join("jobs/1/cpuset.cpus")), "4-5\n");
-    assert!(enforcer.groups.is_empty());
+    assert!(enforcer.groups.apps.is_empty());
     // One's own may be adopted, but once only.
     enforcer.adopt(&adopt(1, "jobs/1", Some(own))).unwrap();
     let twice = enforcer.adopt(&adopt(2, "jobs", None)).unwrap_err();
@@ -229,7 +229,7 @@ fn mount_with(processes: &[Shown]) -> (tempfile::TempDir, CgroupEnforcer) {
         let procs = text(home.join("cgroup.procs"));
         fs::write(home.join("cgroup.procs"), format!("{procs}{pid}\n")).unwrap();
     }
-    enforcer.proc = ProcFs::at(proc).unwrap();
+    enforcer.groups.proc = ProcFs::at(proc).unwrap();
     (mount, enforcer)
 }
 
@@ -281,14 +281,14 @@ fn a_tree_with_a_process_of_another_user_is_refused_also_if_it_came_after_the_fi
     );
     let moved = mount.path().join("mapper/app-1/cgroup.procs");
     assert_ne!(fs::read_to_string(moved).unwrap_or_default(), "101");
-    assert!(enforcer.groups.is_empty());
+    assert!(enforcer.groups.apps.is_empty());
 }
 
 #[test]
 fn descendants_in_a_group_that_was_adopted_in_its_place_stay_there() {
     let job = "jobs/1";
     let (_mount, mut enforcer) = mount_with(&[shown(100, 50, 7, SLICE), shown(101, 100, 7, job)]);
-    enforcer.init = Init::Other;
+    enforcer.groups.init = Init::Other;
     enforcer
         .adopt(&Adoptee {
             app: AppId(2),
@@ -379,7 +379,7 @@ fn a_change_by_systemd_counts_when_the_file_shows_it_and_one_that_failed_is_nobo
     let file = mount.path().join("jobs/1/cpuset.cpus");
     let ask = |enforcer: &mut CgroupEnforcer, answer: Option<Outstanding>| {
         let cpus = "2".parse().unwrap();
-        let group = enforcer.groups.get_mut(&AppId(1)).unwrap();
+        let group = enforcer.groups.apps.get_mut(&AppId(1)).unwrap();
         group.expected = vec![CpuSet::clone(&cpus)];
         group.change = Some(Asked { cpus, answer });
     };
@@ -389,7 +389,7 @@ fn a_change_by_systemd_counts_when_the_file_shows_it_and_one_that_failed_is_nobo
     assert_eq!(enforcer.set_by_others(AppId(1)), None);
     tell.send(Err("no".to_owned())).unwrap();
     assert_eq!(enforcer.set_by_others(AppId(1)), None);
-    assert!(enforcer.groups[&AppId(1)].change.is_none());
+    assert!(enforcer.groups.apps[&AppId(1)].change.is_none());
     // Answered, and shown later.
     ask(&mut enforcer, None);
     for _ in 0..2 {
@@ -397,7 +397,7 @@ fn a_change_by_systemd_counts_when_the_file_shows_it_and_one_that_failed_is_nobo
     }
     fs::write(&file, "2\n").unwrap();
     assert_eq!(enforcer.set_by_others(AppId(1)), None);
-    assert_eq!(enforcer.groups[&AppId(1)].written.to_string(), "2");
+    assert_eq!(enforcer.groups.apps[&AppId(1)].written.to_string(), "2");
     fs::write(&file, "3\n").unwrap();
     assert_eq!(enforcer.set_by_others(AppId(1)), operators("3"));
 }
@@ -469,7 +469,7 @@ fn memory_of_an_adopted_group_follows_and_gets_back_the_nodes_it_had() {
         let root = mount.path().join("mapper");
         enforcer = CgroupEnforcer::prepare(&root, mount.path(), Init::Other).unwrap();
         enforcer.take_over(&former).unwrap();
-        enforcer.bind_memory(AppId(1), &[NodeId(3)]).unwrap();
+        enforcer.bind(AppId(1), &[NodeId(3)]).unwrap();
         assert_eq!(text(file.clone()), "3");
         enforcer
             .release(AppId(1), &CpuSet::first(8), Departure::ForGood)

@@ -8,8 +8,8 @@
 //!
 //! Invariant: one decision waits for systemd no longer than its patience, however many units there are.
 
-use super::Group;
-use super::systemd::{Change, Outstanding, Property, Systemd, UnitName};
+use super::group::{Asked, Group};
+use super::systemd::{Change, Property, Systemd, UnitName};
 use crate::HostError;
 use mapper_model::{AppId, CpuSet};
 use std::time::{Duration, Instant};
@@ -19,14 +19,6 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// Sets that are remembered as asked for: systemd may be behind by as many, and by then is stuck.
 const MOST_EXPECTED: usize = 64;
-
-/// A change that systemd was asked for.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) cpus: CpuSet,
-    /// `None`: it has said that it will.
-    pub(super) answer: Option<Outstanding>,
-}
 
 /// Asks systemd to change the CPUs of a unit, and waits for it within the patience that is left.
 pub(super) fn ask(

@@ -1,11 +1,10 @@
 //! What the files of a group say, and what is written to them.
 
-use super::group_dir::GroupDir;
-use super::{DEPTH, PREFIX};
+use super::group_dir::{DEPTH, GroupDir};
 use crate::HostError;
 use crate::enforce::Tasks;
 use crate::procfs::read_small;
-use mapper_model::{CpuSet, ThreadId};
+use mapper_model::{AppId, CpuSet, ThreadId};
 use std::path::Path;
 
 /// Gives a group all CPUs of its parent but those that are somebody's alone. An empty list would mean just that,
@@ -29,6 +28,17 @@ pub(super) fn possible_cpus() -> Result<String, HostError> {
 
 /// Lists the CPUs that can ever be online.
 pub(super) const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
+
+/// What the names of groups begin with.
+const PREFIX: &str = "app-";
+
+/// The nodes that the groups here can take memory from.
+pub(super) const ALL_NODES: &str = "cpuset.mems.effective";
+
+/// The name of the group that is made for an application.
+pub(super) fn name_of(app: AppId) -> String {
+    format!("{PREFIX}{app}")
+}
 
 pub(super) fn group_number(name: &str) -> Option<u64> {
     name.strip_prefix(PREFIX)?.parse().ok()

@@ -20,6 +20,9 @@ use std::path::{Component, Path, PathBuf};
 /// The longest of a group's files that is read: lists of its processes and threads.
 const LONGEST: u64 = 16 << 20;
 
+/// How deep groups that a program makes within its own are looked into.
+pub(super) const DEPTH: u32 = 8;
+
 /// How every path below an open directory is resolved.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -218,7 +221,7 @@ impl GroupDir {
             Err(error) if error.is_gone() => return Ok(Removed::Yes),
             Err(error) => return Err(error),
         }
-        self.remove_tree(name, super::DEPTH)
+        self.remove_tree(name, DEPTH)
     }
 
     /// Removes a group right below this one, and those that a program made below it.

@@ -4,13 +4,13 @@
 //! another's, and it may have started more. So each is looked at again before it is moved and afterwards, and
 //! all of them until a look finds nobody left.
 
-use super::CgroupEnforcer;
-use super::adoption::{Homes, Identity, Origin, anothers, below_mount, refused};
 use super::files::collect_tasks;
+use super::group::{Groups, Homes, Origin};
 use super::group_dir::GroupDir;
+use super::search::{Identity, Search, anothers, below_mount, refused};
 use crate::HostError;
 use crate::enforce::{AdoptTarget, Adoptee, Tasks};
-use crate::procfs::{ProcFs, ProcessStat};
+use crate::procfs::ProcessStat;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,115 +19,96 @@ use std::path::Path;
 /// that forks faster than this is told as such.
 const LOOKS: u32 = 32;
 
-impl CgroupEnforcer {
-    /// Moves what was adopted by a process, until a look finds nobody outside. If that fails everybody is
-    /// put back and the application forgotten.
-    pub(super) fn gather(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
-        let AdoptTarget::Pid(first) = adoptee.target else {
-            return Ok(());
-        };
-        let Some(mut group) = self.groups.remove(&adoptee.app) else {
-            return Err(self.unknown(adoptee.app));
-        };
-        let Origin::Moved(homes) = &mut group.origin else {
-            self.groups.insert(adoptee.app, group);
-            return Ok(());
-        };
-        let moved = self.move_all(adoptee, first, &group.dir, homes);
-        if moved.is_ok() {
-            self.groups.insert(adoptee.app, group);
-            return Ok(());
+/// Moves what was adopted by a process, until a look finds none outside. If that fails all are put back and the
+/// application is forgotten.
+pub(super) fn gather(groups: &mut Groups, adoptee: &Adoptee) -> Result<(), HostError> {
+    let AdoptTarget::Pid(first) = adoptee.target else {
+        return Ok(());
+    };
+    let Some(mut group) = groups.apps.remove(&adoptee.app) else {
+        return Err(groups.unknown(adoptee.app));
+    };
+    let moved = match &mut group.origin {
+        Origin::Moved(homes) => {
+            let search = Search { groups, adoptee };
+            move_all(search, first, &group.dir, homes)
         }
-        if let Err(error) = self.put_back(&group.dir, homes) {
+        _ => Ok(()),
+    };
+    if moved.is_err() {
+        if let Origin::Moved(homes) = &group.origin
+            && let Err(error) = put_back(groups, &group.dir, homes)
+        {
             tracing::warn!("not put back: {}", crate::chain(&error));
         }
-        if let Err(error) = self.abandon(adoptee.app, &group) {
+        if let Err(error) = groups.abandon(adoptee.app, &group) {
             tracing::warn!("group not removed: {}", crate::chain(&error));
         }
-        moved
+        return moved;
     }
+    groups.apps.insert(adoptee.app, group);
+    Ok(())
+}
 
-    fn move_all(
-        &self,
-        adoptee: &Adoptee,
-        first: u32,
-        dir: &GroupDir,
-        homes: &mut Homes,
-    ) -> Result<(), HostError> {
-        for _ in 0..LOOKS {
-            let outside = self.outside(adoptee, first)?;
-            if outside.is_empty() {
+fn move_all(
+    search: Search<'_>,
+    first: u32,
+    dir: &GroupDir,
+    homes: &mut Homes,
+) -> Result<(), HostError> {
+    for _ in 0..LOOKS {
+        let outside = search.outside(first)?;
+        if outside.is_empty() {
+            return Ok(());
+        }
+        for (process, path) in outside {
+            search.note_home(homes, &process, path)?;
+            move_one(search, dir, &process)?;
+        }
+    }
+    Err(refused(
+        &search.adoptee.target,
+        "it starts processes faster than they can be moved",
+        "stop it (SIGSTOP) while it is adopted, or adopt its control group or unit",
+    ))
+}
+
+/// Moves a process, if it is still the one that was looked at. The kernel takes a number: whether another
+/// process had come to it by then is looked at afterwards, and that one goes to where its parent is.
+fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result<(), HostError> {
+    let Search { groups, adoptee } = search;
+    let target = &adoptee.target;
+    match search.identity(process) {
+        Identity::Same => {}
+        Identity::Gone => return Ok(()),
+        Identity::Anothers(user) => return Err(anothers(target, process, user)),
+    }
+    match dir.add_process(process.pid) {
+        Err(error) if error.is_gone() => return Ok(()),
+        written => written?,
+    }
+    match search.identity(process) {
+        Identity::Same => Ok(()),
+        // What was moved is put back.
+        Identity::Anothers(user) => Err(anothers(target, process, user)),
+        Identity::Gone => {
+            let Ok(stranger) = groups.proc.stat(process.pid) else {
                 return Ok(());
-            }
-            for (process, path) in outside {
-                self.note_home(adoptee, homes, &process, path)?;
-                self.move_one(adoptee, dir, &process)?;
-            }
+            };
+            let path = groups.proc.cgroup(stranger.parent)?;
+            let path = below_mount(&groups.mount, Path::new(&path), target)?;
+            groups
+                .home(&path)?
+                .write("cgroup.procs", &process.pid.to_string())
         }
-        Err(refused(
-            &adoptee.target,
-            "it starts processes faster than they can be moved",
-            "stop it (SIGSTOP) while it is adopted, or adopt its control group or unit",
-        ))
-    }
-
-    /// Moves a process, if it is still the one that was looked at. The kernel takes a number: whether another
-    /// process had come to it by then is looked at afterwards, and that one goes to where its parent is.
-    fn move_one(
-        &self,
-        adoptee: &Adoptee,
-        dir: &GroupDir,
-        process: &ProcessStat,
-    ) -> Result<(), HostError> {
-        let target = &adoptee.target;
-        match self.identity(adoptee, process) {
-            Identity::Same => {}
-            Identity::Gone => return Ok(()),
-            Identity::Anothers(user) => return Err(anothers(target, process, user)),
-        }
-        match dir.add_process(process.pid) {
-            Err(error) if error.is_gone() => return Ok(()),
-            written => written?,
-        }
-        match self.identity(adoptee, process) {
-            Identity::Same => Ok(()),
-            // What was moved is put back.
-            Identity::Anothers(user) => Err(anothers(target, process, user)),
-            Identity::Gone => {
-                let Ok(stranger) = self.proc.stat(process.pid) else {
-                    return Ok(());
-                };
-                let path = self.proc.cgroup(stranger.parent)?;
-                let path = below_mount(&self.mount, Path::new(&path), target)?;
-                self.home(&path)?
-                    .write("cgroup.procs", &process.pid.to_string())
-            }
-        }
-    }
-
-    /// A group below the mount, or the mount itself.
-    pub(super) fn home(&self, path: &Path) -> Result<GroupDir, HostError> {
-        let mount = GroupDir::open(&self.mount)?;
-        match path.as_os_str().is_empty() {
-            true => Ok(mount),
-            false => mount.beneath(path),
-        }
-    }
-
-    /// Moves the processes of an adopted application back to where they were. They stay, with all CPUs, where
-    /// that cannot be.
-    pub(super) fn put_back(&self, dir: &GroupDir, homes: &Homes) -> Result<(), HostError> {
-        put_processes_back(&GroupDir::open(&self.mount)?, dir, homes, &self.proc)
     }
 }
 
-/// Goes on where one cannot be put back: the others are. Returns the first error; all are logged.
-fn put_processes_back(
-    mount: &GroupDir,
-    dir: &GroupDir,
-    homes: &Homes,
-    proc: &ProcFs,
-) -> Result<(), HostError> {
+/// Moves the processes of an adopted application back to where they were. They stay, with all CPUs, where
+/// that cannot be. The others are moved where one cannot be. Returns the first error; all are logged.
+pub(super) fn put_back(groups: &Groups, dir: &GroupDir, homes: &Homes) -> Result<(), HostError> {
+    let mount = GroupDir::open(&groups.mount)?;
+    let proc = &groups.proc;
     let mut stay = BTreeSet::new();
     let mut first_error = None;
     for _ in 0..LOOKS {

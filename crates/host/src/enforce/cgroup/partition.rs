@@ -18,19 +18,16 @@
 //!
 //! [cgroup-v2.rst, cpuset.cpus.partition]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
-use super::files::{give_all, possible_cpus};
-use super::group_dir::{GroupDir, Populated};
-use super::{CgroupEnforcer, Group, collect_tasks, name_of, spreading};
+use super::files::{collect_tasks, give_all, name_of, possible_cpus};
+use super::group::{Group, Groups};
+use super::isolation::{
+    EXCLUSIVE, ISOLATED, Isolation, PARTITION, Partition, become_member, enter, write_list,
+};
+use super::spreading;
 use crate::enforce::{Standing, Tasks};
 use crate::{HostError, Missing, chain};
 use mapper_model::{AppId, CpuSet};
 use std::path::Path;
-
-/// The exclusive CPUs of a group.
-pub(super) const EXCLUSIVE: &str = "cpuset.cpus.exclusive";
-pub(super) const PARTITION: &str = "cpuset.cpus.partition";
-pub(super) const ISOLATED: &str = "isolated";
-pub(super) const MEMBER: &str = "member";
 
 /// Looks after which a partition that does not stand is tried again.
 pub(super) const TRY_AGAIN: u32 = 10;
@@ -38,124 +35,43 @@ pub(super) const TRY_AGAIN: u32 = 10;
 /// The capability `CAP_SYS_ADMIN` as a bit of `CapEff`.
 const SYS_ADMIN: u64 = 1 << 21;
 
-/// Whether a group is to be a partition.
+/// What the groups around the applications' claim for their partitions.
 #[derive(Debug)]
-pub(super) enum Partition {
-    /// Nobody asked for it.
-    Member,
-    Asked(Isolation),
+pub(super) struct Partitions {
+    claimed: CpuSet,
 }
 
-/// A group that is to be a partition.
-#[derive(Debug, Default)]
-pub(super) struct Isolation {
-    /// Its exclusive CPUs; empty while it is none.
-    cpus: CpuSet,
-    /// Why it is none.
-    why_not: Option<String>,
-    /// Looks since it is none.
-    looks: u32,
-}
-
-impl Partition {
-    /// What is in force for a group that an earlier daemon left.
-    pub(super) fn found(dir: &GroupDir) -> Self {
-        match dir.read(PARTITION) {
-            Ok(text) if text.starts_with(ISOLATED) => Self::Asked(Isolation {
-                cpus: dir.read_cpus(EXCLUSIVE).unwrap_or_default(),
-                ..Isolation::default()
-            }),
-            _ => Self::Member,
+impl Partitions {
+    /// What any of the groups around claims: an earlier daemon may have been kept from some of them.
+    pub(super) fn found(groups: &Groups) -> Self {
+        let mut claimed = CpuSet::new();
+        for group in groups.around().unwrap_or_default() {
+            claimed.insert_all(&group.read_cpus(EXCLUSIVE).unwrap_or_default());
         }
-    }
-
-    fn exclusive(&self) -> Option<&CpuSet> {
-        match self {
-            Self::Asked(isolation) if !isolation.cpus.is_empty() => Some(&isolation.cpus),
-            _ => None,
-        }
-    }
-
-    /// It is none any more, and why.
-    fn falls(&mut self, why: Option<String>) {
-        if let Self::Asked(isolation) = self {
-            isolation.cpus = CpuSet::new();
-            isolation.why_not = why;
-            isolation.looks = 0;
-        }
-    }
-
-    pub(super) fn standing(&self) -> Standing {
-        match self {
-            Self::Member => Standing::Member,
-            Self::Asked(isolation) if !isolation.cpus.is_empty() => Standing::Isolated,
-            Self::Asked(isolation) => Standing::NotIsolated(
-                isolation
-                    .why_not
-                    .clone()
-                    .unwrap_or_else(|| "it has no CPUs yet".to_owned()),
-            ),
-        }
-    }
-}
-
-impl CgroupEnforcer {
-    /// Whether groups here can be isolated at all, and if not what is missing.
-    pub(super) fn check_isolation(&self) -> Result<(), HostError> {
-        let missing = |why: String, mend: &str| {
-            Err(HostError::Missing(Missing {
-                what: "isolated CPUs",
-                why,
-                mend: mend.to_owned(),
-            }))
-        };
-        const DROP_IN: &str =
-            "install the drop-in partitions.conf (see \"CPUs of its own\" in operating.md)";
-        if let Err(error) = self.root.read(EXCLUSIVE) {
-            return missing(
-                format!("this kernel knows no remote partitions ({})", chain(&error)),
-                "use Linux 6.7 or later, with --cgroup-root below the root of all groups",
-            );
-        }
-        for group in self.around()? {
-            if let Err(error) = group.may_write(EXCLUSIVE) {
-                return missing(chain(&error), DROP_IN);
-            }
-        }
-        match effective_capabilities() {
-            Some(held) if held & SYS_ADMIN == 0 => missing(
-                "the daemon lacks CAP_SYS_ADMIN, which the kernel asks for".to_owned(),
-                DROP_IN,
-            ),
-            _ => Ok(()),
-        }
-    }
-
-    /// The CPUs of all partitions.
-    pub(super) fn exclusive_cpus(&self) -> CpuSet {
-        let mut all = CpuSet::new();
-        for cpus in self.groups.values().filter_map(|g| g.partition.exclusive()) {
-            all.insert_all(cpus);
-        }
-        all
+        Self { claimed }
     }
 
     /// Gives an application CPUs, with or without a partition around them.
-    pub(super) fn set_group(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
-        self.make_way(app, cpus);
-        let Some(group) = self.groups.get_mut(&app) else {
-            return Err(self.unknown(app));
+    pub(super) fn set(
+        &mut self,
+        groups: &mut Groups,
+        app: AppId,
+        cpus: &CpuSet,
+    ) -> Result<(), HostError> {
+        self.make_way(groups, app, cpus);
+        let Some(group) = groups.apps.get_mut(&app) else {
+            return Err(groups.unknown(app));
         };
         match group.partition {
             Partition::Member => group.set_member(cpus),
-            Partition::Asked(_) => self.isolate_on(app, cpus),
+            Partition::Asked(_) => self.isolate_on(groups, app, cpus),
         }
     }
 
     /// Somebody is about to be given CPUs that are still another one's: who has to leave them does so first.
-    fn make_way(&mut self, app: AppId, cpus: &CpuSet) {
+    fn make_way(&mut self, groups: &mut Groups, app: AppId, cpus: &CpuSet) {
         let mut others: Vec<(AppId, CpuSet)> = Vec::new();
-        for (other, group) in &self.groups {
+        for (other, group) in &groups.apps {
             if *other != app
                 && let Some(held) = group.partition.exclusive()
                 && !held.is_disjoint(cpus)
@@ -165,8 +81,8 @@ impl CgroupEnforcer {
         }
         for (other, rest) in others {
             let moved = match rest.is_empty() {
-                true => self.leave(other, "its CPUs were given to another application"),
-                false => self.isolate_on(other, &rest),
+                true => leave(groups, other, "its CPUs were given to another application"),
+                false => self.isolate_on(groups, other, &rest),
             };
             if let Err(error) = moved {
                 tracing::warn!(app = other.0, "does not make way: {}", chain(&error));
@@ -174,12 +90,17 @@ impl CgroupEnforcer {
         }
     }
 
-    fn isolate_on(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
-        let claimed = self.exclusive_cpus().union(cpus);
-        self.keep_left_over_off(&claimed);
-        let around = self.claim(&claimed);
-        let Some(group) = self.groups.get_mut(&app) else {
-            return Err(self.unknown(app));
+    fn isolate_on(
+        &mut self,
+        groups: &mut Groups,
+        app: AppId,
+        cpus: &CpuSet,
+    ) -> Result<(), HostError> {
+        let claimed = groups.exclusive_cpus().union(cpus);
+        keep_left_over_off(groups, &claimed);
+        let around = self.claim(groups, &claimed);
+        let Some(group) = groups.apps.get_mut(&app) else {
+            return Err(groups.unknown(app));
         };
         let entered = around.and_then(|()| enter(&group.dir, cpus));
         let outcome = match entered {
@@ -200,36 +121,27 @@ impl CgroupEnforcer {
                 become_member(&group.dir).and(group.set_member(cpus))
             }
         };
-        self.let_go();
-        self.spread(app);
+        self.let_go(groups);
+        spread(groups, app);
         outcome
     }
 
-    /// An application is a member again, on the CPUs that it has.
-    fn leave(&mut self, app: AppId, why: &str) -> Result<(), HostError> {
-        let Some(group) = self.groups.get_mut(&app) else {
-            return Ok(());
-        };
-        group.partition.falls(Some(why.to_owned()));
-        become_member(&group.dir)
-    }
-
     /// Somebody else has set CPUs for an application: a partition would keep them from it.
-    pub(super) fn yield_to_others(&mut self, app: AppId) {
-        let group = self.groups.get(&app);
+    pub(super) fn yield_to_others(&mut self, groups: &mut Groups, app: AppId) {
+        let group = groups.apps.get(&app);
         if group.is_none_or(|group| group.partition.exclusive().is_none()) {
             return;
         }
-        if let Err(error) = self.leave(app, "somebody else set its CPUs") {
+        if let Err(error) = leave(groups, app, "somebody else set its CPUs") {
             tracing::warn!(app = app.0, "not made a member: {}", chain(&error));
         }
-        self.let_go();
+        self.let_go(groups);
     }
 
     /// Looks whether partitions still stand, and spreads the threads in those that do.
-    pub(super) fn look_at_partitions(&mut self) {
+    pub(super) fn look(&mut self, groups: &mut Groups) {
         let mut standing = Vec::new();
-        for (app, group) in &mut self.groups {
+        for (app, group) in &mut groups.apps {
             if group.partition.exclusive().is_none() {
                 continue;
             }
@@ -249,17 +161,17 @@ impl CgroupEnforcer {
                 tracing::warn!(app = app.0, "not made a member: {}", chain(&error));
             }
         }
-        self.let_go();
+        self.let_go(groups);
         for app in standing {
-            self.spread(app);
+            spread(groups, app);
         }
-        self.try_again();
+        self.try_again(groups);
     }
 
     /// What kept a partition from standing may be gone.
-    fn try_again(&mut self) {
+    fn try_again(&mut self, groups: &mut Groups) {
         let mut due = Vec::new();
-        for (app, group) in &mut self.groups {
+        for (app, group) in &mut groups.apps {
             let Partition::Asked(isolation) = &mut group.partition else {
                 continue;
             };
@@ -276,14 +188,14 @@ impl CgroupEnforcer {
             }
         }
         for (app, cpus) in due {
-            if let Err(error) = self.isolate_on(app, &cpus) {
+            if let Err(error) = self.isolate_on(groups, app, &cpus) {
                 tracing::warn!(app = app.0, "not isolated again: {}", chain(&error));
             }
         }
     }
 
     /// Dissolves the partition of a group that is let go.
-    pub(super) fn dissolve(&mut self, group: &mut Group) {
+    pub(super) fn dissolve(&mut self, groups: &Groups, group: &mut Group) {
         if group.partition.exclusive().is_none() {
             return;
         }
@@ -294,12 +206,12 @@ impl CgroupEnforcer {
             }
             _ => {}
         }
-        self.let_go();
+        self.let_go(groups);
     }
 
     /// Dissolves all, as nobody will look after them.
-    pub(super) fn dissolve_all(&mut self) {
-        for (app, group) in &mut self.groups {
+    pub(super) fn dissolve_all(&mut self, groups: &mut Groups) {
+        for (app, group) in &mut groups.apps {
             if group.partition.exclusive().is_some() {
                 group.partition.falls(None);
                 if let Err(error) = become_member(&group.dir) {
@@ -307,54 +219,15 @@ impl CgroupEnforcer {
                 }
             }
         }
-        self.let_go();
-    }
-
-    /// A group that is empty may be the partition of an earlier daemon's application.
-    pub(super) fn dissolve_left_over(&self, app: AppId) {
-        let Ok(dir) = self.root.beneath(Path::new(&name_of(app))) else {
-            return;
-        };
-        if matches!(dir.is_populated(), Ok(Populated::No))
-            && !matches!(Partition::found(&dir), Partition::Member)
-            && let Err(error) = become_member(&dir)
-        {
-            tracing::warn!(app = app.0, "partition not dissolved: {}", chain(&error));
-        }
-    }
-
-    /// The groups around the applications', from the top, which have to claim what those have.
-    fn around(&self) -> Result<Vec<GroupDir>, HostError> {
-        let Ok(path) = self.root.path().strip_prefix(&self.mount) else {
-            return Ok(Vec::new());
-        };
-        let mount = GroupDir::open(&self.mount)?;
-        let mut around = Vec::new();
-        for group in path
-            .ancestors()
-            .filter(|group| !group.as_os_str().is_empty())
-        {
-            around.push(mount.beneath(group)?);
-        }
-        around.reverse();
-        Ok(around)
-    }
-
-    /// What any of the groups around claims: an earlier daemon may have been kept from some of them.
-    pub(super) fn found_claimed(&self) -> CpuSet {
-        let mut found = CpuSet::new();
-        for group in self.around().unwrap_or_default() {
-            found.insert_all(&group.read_cpus(EXCLUSIVE).unwrap_or_default());
-        }
-        found
+        self.let_go(groups);
     }
 
     /// Has the groups around claim exclusive CPUs: these and no others.
-    fn claim(&mut self, cpus: &CpuSet) -> Result<(), HostError> {
+    fn claim(&mut self, groups: &Groups, cpus: &CpuSet) -> Result<(), HostError> {
         if self.claimed == *cpus {
             return Ok(());
         }
-        let mut around = self.around()?;
+        let mut around = groups.around()?;
         // Nobody may claim what those around do not.
         if cpus.is_subset(&self.claimed) {
             around.reverse();
@@ -369,74 +242,85 @@ impl CgroupEnforcer {
     }
 
     /// Has the groups around claim no more than is in use.
-    fn let_go(&mut self) {
-        let used = self.exclusive_cpus();
+    fn let_go(&mut self, groups: &Groups) {
+        let used = groups.exclusive_cpus();
         if used == self.claimed {
             return;
         }
-        if let Err(error) = self.claim(&used) {
+        if let Err(error) = self.claim(groups, &used) {
             tracing::warn!("exclusive CPUs not let go: {}", chain(&error));
             // Told once; the next claim writes everything anew.
             self.claimed.clone_from(&used);
         }
-        self.keep_left_over_off(&used);
+        keep_left_over_off(groups, &used);
     }
+}
 
-    /// Groups that are not managed any more have all CPUs but the exclusive ones.
-    fn keep_left_over_off(&self, exclusive: &CpuSet) {
-        for app in &self.left_over {
-            let group = self.root.beneath(Path::new(&name_of(*app)));
-            match group.and_then(|group| give_all(&group, exclusive)) {
-                Err(error) if !error.is_gone() => {
-                    tracing::warn!(app = app.0, "left over: {}", chain(&error));
-                }
-                _ => {}
+/// Whether groups here can be isolated at all, and if not what is missing.
+pub(super) fn check(groups: &Groups) -> Result<(), HostError> {
+    let missing = |why: String, mend: &str| {
+        Err(HostError::Missing(Missing {
+            what: "isolated CPUs",
+            why,
+            mend: mend.to_owned(),
+        }))
+    };
+    const DROP_IN: &str =
+        "install the drop-in partitions.conf (see \"CPUs of its own\" in operating.md)";
+    if let Err(error) = groups.root.read(EXCLUSIVE) {
+        return missing(
+            format!("this kernel knows no remote partitions ({})", chain(&error)),
+            "use Linux 6.7 or later, with --cgroup-root below the root of all groups",
+        );
+    }
+    for group in groups.around()? {
+        if let Err(error) = group.may_write(EXCLUSIVE) {
+            return missing(chain(&error), DROP_IN);
+        }
+    }
+    match effective_capabilities() {
+        Some(held) if held & SYS_ADMIN == 0 => missing(
+            "the daemon lacks CAP_SYS_ADMIN, which the kernel asks for".to_owned(),
+            DROP_IN,
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Groups that are not managed any more have all CPUs but the exclusive ones.
+fn keep_left_over_off(groups: &Groups, exclusive: &CpuSet) {
+    for app in &groups.left_over {
+        let group = groups.root.beneath(Path::new(&name_of(*app)));
+        match group.and_then(|group| give_all(&group, exclusive)) {
+            Err(error) if !error.is_gone() => {
+                tracing::warn!(app = app.0, "left over: {}", chain(&error));
             }
-        }
-    }
-
-    fn spread(&self, app: AppId) {
-        let Some(group) = self.groups.get(&app) else {
-            return;
-        };
-        let all = possible_cpus().map(|list| list.trim().parse());
-        if let Some(cpus) = group.partition.exclusive()
-            && let Ok(Ok(all)) = all
-        {
-            let mut tasks = Tasks::default();
-            collect_tasks(&group.dir, &mut tasks);
-            spreading::spread(&self.proc, &tasks.threads, cpus, &all);
+            _ => {}
         }
     }
 }
 
-/// Makes a group the partition of these CPUs.
-fn enter(dir: &GroupDir, cpus: &CpuSet) -> Result<(), HostError> {
-    write_list(dir, cpus)?;
-    dir.set_cpus(cpus)?;
-    if dir.read(PARTITION)?.trim_end() != ISOLATED {
-        dir.write(PARTITION, ISOLATED)?;
-    }
-    let text = dir.read(PARTITION)?;
-    match text.trim_end() {
-        ISOLATED => Ok(()),
-        told => Err(HostError::Partition {
-            path: dir.file(PARTITION),
-            cpus: cpus.clone(),
-            told: told.chars().take(120).collect(),
-        }),
+fn spread(groups: &Groups, app: AppId) {
+    let Some(group) = groups.apps.get(&app) else {
+        return;
+    };
+    let all = possible_cpus().map(|list| list.trim().parse());
+    if let Some(cpus) = group.partition.exclusive()
+        && let Ok(Ok(all)) = all
+    {
+        let mut tasks = Tasks::default();
+        collect_tasks(&group.dir, &mut tasks);
+        spreading::spread(&groups.proc, &tasks.threads, cpus, &all);
     }
 }
 
-/// Makes a group a member of its parent's partition, whatever it was.
-fn become_member(dir: &GroupDir) -> Result<(), HostError> {
-    dir.write(PARTITION, MEMBER)?;
-    write_list(dir, &CpuSet::new())
-}
-
-fn write_list(dir: &GroupDir, cpus: &CpuSet) -> Result<(), HostError> {
-    // Writing nothing is no write at all.
-    dir.write(EXCLUSIVE, &format!("{cpus}\n"))
+/// An application is a member again, on the CPUs that it has.
+fn leave(groups: &mut Groups, app: AppId, why: &str) -> Result<(), HostError> {
+    let Some(group) = groups.apps.get_mut(&app) else {
+        return Ok(());
+    };
+    group.partition.falls(Some(why.to_owned()));
+    become_member(&group.dir)
 }
 
 /// The capabilities of this process that are in force; `None` if the kernel does not tell.

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
 
-use super::adoption::Init;
 use super::files::possible_cpus;
-use super::partition::{EXCLUSIVE, ISOLATED, MEMBER, PARTITION, TRY_AGAIN};
+use super::isolation::{EXCLUSIVE, ISOLATED, MEMBER, PARTITION};
+use super::partition::TRY_AGAIN;
 use super::tests::{fake_group, text};
 use super::*;
-use crate::enforce::{Departure, Enforcer, Former, Newcomer};
+use crate::enforce::{Departure, Former, Newcomer};
 use mapper_model::AppName;
 use std::fs;
 use std::path::PathBuf;
@@ -262,7 +262,7 @@ fn a_partition_whose_application_ended_without_a_daemon_is_dissolved() {
 fn a_kernel_without_remote_partitions_is_told_with_the_version_that_has_them() {
     let tree = Tree::new();
     fs::remove_file(tree.path("mapper.slice/apps").join(EXCLUSIVE)).unwrap();
-    let error = tree.enforcer().may_isolate().unwrap_err().to_string();
+    let error = tree.enforcer().available().unwrap_err().to_string();
     assert!(
         error.contains("no isolated CPUs") && error.contains("6.7"),
         "{error}"

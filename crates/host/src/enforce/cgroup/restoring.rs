@@ -5,10 +5,9 @@
 //! has gone, and by the next daemon. What a unit had is forgotten only when it has it again, has ended, is managed
 //! again, or could not be given it for that long, which is logged as an error.
 
-use super::adoption::Origin;
-use super::files::possible_cpus;
+use super::files::{ALL_NODES, possible_cpus};
+use super::group::{Group, Groups, Memory, Origin};
 use super::systemd::{Change, Outstanding, PATIENCE, Property, Systemd, UnitName};
-use super::{ALL_NODES, CgroupEnforcer, Group, Memory};
 use crate::HostError;
 use crate::enforce::Departure;
 use mapper_model::CpuSet;
@@ -21,6 +20,16 @@ const PERSISTENCE: Duration = Duration::from_secs(60);
 /// From one time to the next, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// The units of systemd that are managed, or were: the line to systemd, and what is still to be given back.
+#[derive(Debug)]
+pub(super) struct Units {
+    pub(super) systemd: Systemd,
+    /// What is left of the time that this decision may wait for systemd.
+    pub(super) patience: Duration,
+    /// Units that were released and have not been given back what they had.
+    pub(super) restoring: Vec<Restoring>,
+}
 
 /// A unit that was released, and what it is to have again.
 #[derive(Debug)]
@@ -121,10 +130,14 @@ impl Asked {
     }
 }
 
-/// What the next daemon needs to go on.
-pub(super) fn remember(restoring: &[Restoring]) -> serde_json::Value {
-    let owed: Vec<&Owed> = restoring.iter().map(|restoring| &restoring.owed).collect();
-    serde_json::to_value(owed).unwrap_or_default()
+impl Default for Units {
+    fn default() -> Self {
+        Self {
+            systemd: Systemd::default(),
+            patience: PATIENCE,
+            restoring: Vec::new(),
+        }
+    }
 }
 
 /// The same read again, to be asked for at once. What cannot be read was written for another enforcer.
@@ -140,15 +153,26 @@ pub(super) fn recall(remembered: &serde_json::Value, now: Instant) -> Vec<Restor
     owed.into_iter().map(anew).collect()
 }
 
-impl CgroupEnforcer {
+impl Units {
+    /// What the next daemon needs to continue.
+    pub(super) fn remember(&self) -> serde_json::Value {
+        let owed: Vec<&Owed> = self.restoring.iter().map(|unit| &unit.owed).collect();
+        serde_json::to_value(owed).unwrap_or_default()
+    }
+
     /// Gives a group that is not one of ours what it had before.
-    pub(super) fn restore(&mut self, group: &Group, departure: Departure) -> Result<(), HostError> {
+    pub(super) fn restore(
+        &mut self,
+        groups: &Groups,
+        group: &Group,
+        departure: Departure,
+    ) -> Result<(), HostError> {
         match &group.origin {
             Origin::Launched | Origin::Moved(_) => Ok(()),
             Origin::InPlace(place) => {
                 if group.memory == Memory::Bound {
                     let nodes = match place.nodes_before.is_empty() {
-                        true => self.root.read_cpus(ALL_NODES)?,
+                        true => groups.root.read_cpus(ALL_NODES)?,
                         false => place.nodes_before.clone(),
                     };
                     group.dir.set_mems(&nodes.to_string())?;
@@ -162,7 +186,7 @@ impl CgroupEnforcer {
             }
             Origin::Unit { unit, place } => {
                 if group.memory == Memory::Bound {
-                    self.give_nodes_back(unit, place.nodes_before.clone());
+                    self.give_nodes_back(groups, unit, place.nodes_before.clone());
                 }
                 self.give_back(unit, place.before.clone(), departure)
             }
@@ -171,9 +195,9 @@ impl CgroupEnforcer {
 
     /// Asks systemd to give a unit the memory nodes that it had. That it does not is logged: its memory is where it
     /// was, and the unit runs on.
-    pub(super) fn give_nodes_back(&mut self, unit: &UnitName, before: CpuSet) {
+    pub(super) fn give_nodes_back(&mut self, groups: &Groups, unit: &UnitName, before: CpuSet) {
         // As with CPUs, the kernel refuses an empty list: all nodes come first.
-        let all = self.root.read_cpus(ALL_NODES).ok();
+        let all = groups.root.read_cpus(ALL_NODES).ok();
         let steps = all
             .filter(|_| before.is_empty())
             .into_iter()

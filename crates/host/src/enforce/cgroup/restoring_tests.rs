@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
 
-use super::restoring::recall;
-use super::systemd::{Script, UnitState};
+use super::restoring::{Restoring, recall};
+use super::systemd::{Script, Systemd, UnitState};
 use super::tests::fake_group;
 use super::*;
 use crate::enforce::AdoptTarget;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const UNIT: &str = "a.service";
 const PATH: &str = "system.slice/a.service";
@@ -68,8 +69,8 @@ fn enforcer_of(mount: &tempfile::TempDir, asked: &Asked) -> CgroupEnforcer {
         group: PATH.to_owned(),
         allowed: "0-3".parse().unwrap(),
     };
-    enforcer.systemd = Systemd::scripted(state, asked.script());
-    enforcer.patience = Duration::from_millis(50);
+    enforcer.units.systemd = Systemd::scripted(state, asked.script());
+    enforcer.units.patience = Duration::from_millis(50);
     enforcer
 }
 
@@ -94,12 +95,12 @@ fn a_release_that_systemd_has_not_answered_is_told_as_such_and_gone_on_with() {
     );
     assert_eq!(enforcer.unfinished(), Unfinished::Restoring);
     // Once it does what it is asked there is nothing left to do.
-    enforcer.restoring[0].give_up_waiting();
+    enforcer.units.restoring[0].give_up_waiting();
     asked.answer(Some(Ok(())));
     let deadline = Instant::now() + Duration::from_secs(20);
     while enforcer.unfinished() == Unfinished::Restoring {
         assert!(Instant::now() < deadline);
-        enforcer.restore_again(after(2));
+        enforcer.units.restore_again(after(2));
     }
     assert_eq!(asked.sets(), ["0-3", "0-3"]);
 }
@@ -116,9 +117,11 @@ fn it_is_asked_again_with_growing_pauses_for_a_minute() {
     let mut asked_at = Vec::new();
     for second in 0..120 {
         let before = asked.sets().len();
-        enforcer.restore_again(start + Duration::from_secs(second));
+        enforcer
+            .units
+            .restore_again(start + Duration::from_secs(second));
         // The answer comes from another thread.
-        while enforcer.restoring.iter_mut().any(Restoring::is_late) {
+        while enforcer.units.restoring.iter_mut().any(Restoring::is_late) {
             std::thread::yield_now();
         }
         if asked.sets().len() > before {
@@ -189,11 +192,11 @@ fn a_unit_that_is_adopted_again_had_what_it_has_not_got_back() {
         group: PATH.to_owned(),
         allowed: "1".parse().unwrap(),
     };
-    enforcer.systemd = Systemd::scripted(confined, asked.script());
+    enforcer.units.systemd = Systemd::scripted(confined, asked.script());
     enforcer.adopt(&adoptee(2)).unwrap();
     assert_eq!(enforcer.unfinished(), Unfinished::Nothing);
     asked.answer(Some(Ok(())));
-    enforcer.patience = Duration::from_secs(20);
+    enforcer.units.patience = Duration::from_secs(20);
     release(&mut enforcer, 2).unwrap();
     assert_eq!(asked.sets().last().unwrap(), "0-3");
     drop(mount);
@@ -207,7 +210,7 @@ fn a_set_that_was_asked_for_before_and_comes_late_is_nobody_elses() {
     let file = mount.path().join(PATH).join("cpuset.cpus");
     enforcer.adopt(&adoptee(1)).unwrap();
     let apply = |enforcer: &mut CgroupEnforcer, cpus: &str| {
-        enforcer.patience = Duration::from_millis(10);
+        enforcer.units.patience = Duration::from_millis(10);
         enforcer.apply(AppId(1), &cpus.parse().unwrap())
     };
     apply(&mut enforcer, "1").unwrap();

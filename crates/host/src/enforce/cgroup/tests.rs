@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
 
 use super::files::POSSIBLE_CPUS;
+use super::group_dir::{DEPTH, Removed};
 use super::*;
 use mapper_model::{AppName, ThreadId};
 use std::fs;
@@ -179,10 +180,10 @@ fn memory_is_bound_to_nodes_that_there_are_and_freed_again() {
         (&[9], "0-3"),
     ] {
         let nodes: Vec<NodeId> = nodes.iter().copied().map(NodeId).collect();
-        enforcer.bind_memory(AppId(1), &nodes).unwrap();
+        enforcer.bind(AppId(1), &nodes).unwrap();
         assert_eq!(mems(), written);
     }
-    enforcer.bind_memory(AppId(1), &[NodeId(1)]).unwrap();
+    enforcer.bind(AppId(1), &[NodeId(1)]).unwrap();
     enforcer
         .release(AppId(1), &CpuSet::first(8), Departure::DaemonStops)
         .unwrap();

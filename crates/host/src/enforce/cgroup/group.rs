@@ -1,0 +1,269 @@
+//! The groups of the applications: where each comes from, what was written to it, and where all of them lie.
+
+use super::files::{ALL_NODES, give_all, name_of};
+use super::group_dir::{GroupDir, Populated, Removed};
+use super::isolation::{Partition, become_member};
+use super::systemd::{Outstanding, UnitName};
+use crate::procfs::ProcFs;
+use crate::{HostError, chain};
+use mapper_model::{AppId, CpuSet};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// All groups below the root, and what finds others.
+#[derive(Debug)]
+pub(super) struct Groups {
+    /// Where groups are made.
+    pub(super) root: GroupDir,
+    /// Where the file system is mounted.
+    pub(super) mount: PathBuf,
+    pub(super) proc: ProcFs,
+    pub(super) init: Init,
+    pub(super) apps: BTreeMap<AppId, Group>,
+    /// Groups of an earlier daemon, or of a released application, that still have members.
+    pub(super) left_over: Vec<AppId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) dir: GroupDir,
+    /// What stood in `cpuset.cpus` when it was last written here, or found.
+    pub(super) written: CpuSet,
+    pub(super) origin: Origin,
+    /// The newest change that systemd was asked for, while the file does not show it.
+    pub(super) change: Option<Asked>,
+    /// Every set that systemd was asked for and that the file has not shown yet, the newest last.
+    pub(super) expected: Vec<CpuSet>,
+    pub(super) memory: Memory,
+    pub(super) partition: Partition,
+}
+
+impl Group {
+    /// A group that nothing has been written to, except that `written` stood in it.
+    pub(super) fn new(dir: GroupDir, origin: Origin, written: CpuSet) -> Self {
+        Self {
+            dir,
+            written,
+            origin,
+            change: None,
+            expected: Vec::new(),
+            memory: Memory::Unbound,
+            partition: Partition::Member,
+        }
+    }
+
+    /// Confines it, without a partition.
+    pub(super) fn set_member(&mut self, cpus: &CpuSet) -> Result<(), HostError> {
+        self.dir.set_cpus(cpus)?;
+        self.written = cpus.clone();
+        Ok(())
+    }
+}
+
+/// Whether `cpuset.mems` of a group was written here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Memory {
+    Unbound,
+    Bound,
+}
+
+/// A change that systemd was asked for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) cpus: CpuSet,
+    /// `None`: it has said that it will.
+    pub(super) answer: Option<Outstanding>,
+}
+
+/// Where an application comes from, and with it what is to be put back.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Origin {
+    /// Launched: its group was made for it and is removed after it.
+    #[default]
+    Launched,
+    /// Running processes that were moved into a group that was made for them.
+    Moved(Homes),
+    /// A group that stays where it is.
+    InPlace(InPlace),
+    /// A unit of systemd.
+    Unit {
+        /// Its name.
+        unit: UnitName,
+        /// Its group and the CPUs that systemd allowed it before, empty for all.
+        place: InPlace,
+    },
+}
+
+/// A group that is not one of ours.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct InPlace {
+    /// Below the mount.
+    pub(super) path: PathBuf,
+    /// What was set before; empty: nothing, that is all CPUs.
+    pub(super) before: CpuSet,
+    /// The memory nodes that were set before, in the form of a CPU list; empty: nothing, that is all.
+    #[serde(default)]
+    pub(super) nodes_before: CpuSet,
+}
+
+/// The groups that processes were moved from, below the mount.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Homes {
+    /// Of the process that was named.
+    pub(super) first: PathBuf,
+    /// Of each process that was moved.
+    pub(super) each: BTreeMap<u32, Home>,
+}
+
+/// Where one process came from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Home {
+    /// When it started: its number may be another's by the time it is put back.
+    pub(super) started_ticks: u64,
+    pub(super) path: PathBuf,
+}
+
+impl Origin {
+    /// Its group, if that is not one of ours.
+    pub(super) const fn place(&self) -> Option<&InPlace> {
+        match self {
+            Self::InPlace(place) | Self::Unit { place, .. } => Some(place),
+            Self::Launched | Self::Moved(_) => None,
+        }
+    }
+}
+
+/// Who runs the control groups of this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Init {
+    Systemd,
+    Other,
+}
+
+impl Init {
+    pub(super) fn of_this_machine() -> Self {
+        if Path::new("/run/systemd/system").is_dir() {
+            Self::Systemd
+        } else {
+            Self::Other
+        }
+    }
+}
+
+impl Groups {
+    pub(super) fn get(&self, app: AppId) -> Result<&Group, HostError> {
+        self.apps.get(&app).ok_or_else(|| self.unknown(app))
+    }
+
+    pub(super) fn unknown(&self, app: AppId) -> HostError {
+        let path = self.root.file(&name_of(app));
+        HostError::file("find", path, io::Error::from(io::ErrorKind::NotFound))
+    }
+
+    /// Removes a group of ours, or gives it all CPUs if somebody is left in it.
+    pub(super) fn abandon(&mut self, app: AppId, group: &Group) -> Result<(), HostError> {
+        match self.root.remove_if_empty(&name_of(app))? {
+            Removed::Yes => Ok(()),
+            Removed::StillPopulated => {
+                self.left_over.push(app);
+                let memory = match group.memory {
+                    Memory::Unbound => Ok(()),
+                    // The kernel refuses an empty list here as well.
+                    Memory::Bound => self
+                        .root
+                        .read(ALL_NODES)
+                        .and_then(|nodes| group.dir.set_mems(nodes.trim_end())),
+                };
+                give_all(&group.dir, &self.exclusive_cpus()).and(memory)
+            }
+        }
+    }
+
+    /// Removes left-over groups that have become empty.
+    pub(super) fn remove_left_over(&mut self) {
+        for app in &self.left_over {
+            self.dissolve_left_over(*app);
+        }
+        let root = &self.root;
+        self.left_over
+            .retain(|app| !matches!(root.remove_if_empty(&name_of(*app)), Ok(Removed::Yes)));
+    }
+
+    /// A group that is empty may be the partition of an earlier daemon's application.
+    fn dissolve_left_over(&self, app: AppId) {
+        let Ok(dir) = self.root.beneath(Path::new(&name_of(app))) else {
+            return;
+        };
+        if matches!(dir.is_populated(), Ok(Populated::No))
+            && !matches!(Partition::found(&dir), Partition::Member)
+            && let Err(error) = become_member(&dir)
+        {
+            tracing::warn!(app = app.0, "partition not dissolved: {}", chain(&error));
+        }
+    }
+
+    /// The CPUs of all partitions.
+    pub(super) fn exclusive_cpus(&self) -> CpuSet {
+        let mut all = CpuSet::new();
+        for cpus in self.apps.values().filter_map(|g| g.partition.exclusive()) {
+            all.insert_all(cpus);
+        }
+        all
+    }
+
+    /// The groups around the applications', from the top, which have to claim what those have.
+    pub(super) fn around(&self) -> Result<Vec<GroupDir>, HostError> {
+        let Ok(path) = self.root.path().strip_prefix(&self.mount) else {
+            return Ok(Vec::new());
+        };
+        let mount = GroupDir::open(&self.mount)?;
+        let mut around = Vec::new();
+        for group in path
+            .ancestors()
+            .filter(|group| !group.as_os_str().is_empty())
+        {
+            around.push(mount.beneath(group)?);
+        }
+        around.reverse();
+        Ok(around)
+    }
+
+    /// A group below the mount, or the mount itself.
+    pub(super) fn home(&self, path: &Path) -> Result<GroupDir, HostError> {
+        let mount = GroupDir::open(&self.mount)?;
+        match path.as_os_str().is_empty() {
+            true => Ok(mount),
+            false => mount.beneath(path),
+        }
+    }
+
+    /// The CPUs that the groups around one leave to it, and the nearest that tells.
+    pub(super) fn effective_around(&self, path: &Path) -> Result<(PathBuf, CpuSet), HostError> {
+        let mut last = None;
+        for around in path.ancestors().skip(1) {
+            match self.home(around)?.read_cpus("cpuset.cpus.effective") {
+                Ok(cpus) => return Ok((around.to_owned(), cpus)),
+                Err(error) if error.is_gone() => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last
+            .unwrap_or_else(|| HostError::file("find a group around", path, Errno::NOENT.into())))
+    }
+
+    /// Whether systemd leaves a group to somebody else: one that it is in is delegated. The delegated group
+    /// itself is a unit of systemd's, which writes the limits there.
+    pub(super) fn is_delegated(&self, path: &Path) -> bool {
+        let Ok(mount) = GroupDir::open(&self.mount) else {
+            return false;
+        };
+        path.ancestors()
+            .skip(1)
+            .filter(|group| !group.as_os_str().is_empty())
+            .any(|group| mount.beneath(group).is_ok_and(|dir| dir.is_delegated()))
+    }
+}

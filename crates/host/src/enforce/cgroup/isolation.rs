@@ -1,0 +1,102 @@
+//! The partition of one group: whether it is to be one, whether it is, and the writes that make or end it.
+
+use super::group_dir::GroupDir;
+use crate::HostError;
+use crate::enforce::Standing;
+use mapper_model::CpuSet;
+
+/// The exclusive CPUs of a group.
+pub(super) const EXCLUSIVE: &str = "cpuset.cpus.exclusive";
+pub(super) const PARTITION: &str = "cpuset.cpus.partition";
+pub(super) const ISOLATED: &str = "isolated";
+pub(super) const MEMBER: &str = "member";
+
+/// Whether a group is to be a partition.
+#[derive(Debug)]
+pub(super) enum Partition {
+    /// Nobody asked for it.
+    Member,
+    Asked(Isolation),
+}
+
+/// A group that is to be a partition.
+#[derive(Debug, Default)]
+pub(super) struct Isolation {
+    /// Its exclusive CPUs; empty while it is none.
+    pub(super) cpus: CpuSet,
+    /// Why it is none.
+    pub(super) why_not: Option<String>,
+    /// Looks since it is none.
+    pub(super) looks: u32,
+}
+
+impl Partition {
+    /// What is in force for a group that an earlier daemon left.
+    pub(super) fn found(dir: &GroupDir) -> Self {
+        match dir.read(PARTITION) {
+            Ok(text) if text.starts_with(ISOLATED) => Self::Asked(Isolation {
+                cpus: dir.read_cpus(EXCLUSIVE).unwrap_or_default(),
+                ..Isolation::default()
+            }),
+            _ => Self::Member,
+        }
+    }
+
+    pub(super) fn exclusive(&self) -> Option<&CpuSet> {
+        match self {
+            Self::Asked(isolation) if !isolation.cpus.is_empty() => Some(&isolation.cpus),
+            _ => None,
+        }
+    }
+
+    /// It is none any more, and why.
+    pub(super) fn falls(&mut self, why: Option<String>) {
+        if let Self::Asked(isolation) = self {
+            isolation.cpus = CpuSet::new();
+            isolation.why_not = why;
+            isolation.looks = 0;
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        match self {
+            Self::Member => Standing::Member,
+            Self::Asked(isolation) if !isolation.cpus.is_empty() => Standing::Isolated,
+            Self::Asked(isolation) => Standing::NotIsolated(
+                isolation
+                    .why_not
+                    .clone()
+                    .unwrap_or_else(|| "it has no CPUs yet".to_owned()),
+            ),
+        }
+    }
+}
+
+/// Makes a group the partition of these CPUs.
+pub(super) fn enter(dir: &GroupDir, cpus: &CpuSet) -> Result<(), HostError> {
+    write_list(dir, cpus)?;
+    dir.set_cpus(cpus)?;
+    if dir.read(PARTITION)?.trim_end() != ISOLATED {
+        dir.write(PARTITION, ISOLATED)?;
+    }
+    let text = dir.read(PARTITION)?;
+    match text.trim_end() {
+        ISOLATED => Ok(()),
+        told => Err(HostError::Partition {
+            path: dir.file(PARTITION),
+            cpus: cpus.clone(),
+            told: told.chars().take(120).collect(),
+        }),
+    }
+}
+
+/// Makes a group a member of its parent's partition, whatever it was.
+pub(super) fn become_member(dir: &GroupDir) -> Result<(), HostError> {
+    dir.write(PARTITION, MEMBER)?;
+    write_list(dir, &CpuSet::new())
+}
+
+pub(super) fn write_list(dir: &GroupDir, cpus: &CpuSet) -> Result<(), HostError> {
+    // Writing nothing is no write at all.
+    dir.write(EXCLUSIVE, &format!("{cpus}\n"))
+}

@@ -1,0 +1,170 @@
+//! The processes of something to be adopted: which they are, whose, and where each comes from.
+
+use super::files::group_number;
+use super::group::{Groups, Home, Homes};
+use crate::HostError;
+use crate::enforce::tree::descendants;
+use crate::enforce::{AdoptTarget, Adoptee};
+use crate::procfs::ProcessStat;
+use rustix::io::Errno;
+use std::path::{Component, Path, PathBuf};
+
+pub(super) fn refused(
+    target: &AdoptTarget,
+    why: impl Into<String>,
+    mend: impl Into<String>,
+) -> HostError {
+    HostError::NotAdoptable {
+        target: target.to_string(),
+        why: why.into(),
+        mend: mend.into(),
+    }
+}
+
+/// What became of a process that was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Identity {
+    Same,
+    /// It has ended; its number may be another's.
+    Gone,
+    /// It belongs to this user.
+    Anothers(u32),
+}
+
+pub(super) fn anothers(target: &AdoptTarget, process: &ProcessStat, user: u32) -> HostError {
+    refused(
+        target,
+        format!("process {} of it belongs to user {user}", process.pid),
+        "adopt one all of whose descendants are yours",
+    )
+}
+
+/// What the unit of the daemon keeps from it by default, and how it is given.
+const DROP_IN: &str = "the daemon's unit keeps it from writing to groups that are not its own: install the \
+    drop-in adopt.conf (see \"Manage what runs already\" in operating.md), or adopt a unit";
+
+/// Of a file that has to be written later: why it could not be.
+pub(super) fn not_writable(target: &AdoptTarget, error: HostError) -> HostError {
+    match error.errno() {
+        Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => {
+            refused(target, crate::chain(&error), DROP_IN)
+        }
+        _ => error,
+    }
+}
+
+/// Looks for the processes of one adoptee.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Search<'a> {
+    pub(super) groups: &'a Groups,
+    pub(super) adoptee: &'a Adoptee,
+}
+
+impl Search<'_> {
+    /// The processes of a tree that are in no group of an application, with the group that each is in.
+    pub(super) fn outside(&self, first: u32) -> Result<Vec<(ProcessStat, PathBuf)>, HostError> {
+        let target = &self.adoptee.target;
+        let root = below_mount(&self.groups.mount, self.groups.root.path(), target)?;
+        let mut found = Vec::new();
+        for process in descendants(&self.groups.proc.processes()?, first) {
+            let Ok(path) = self.groups.proc.cgroup(process.pid) else {
+                continue;
+            };
+            let path = below_mount(&self.groups.mount, Path::new(&path), target)?;
+            // Those that were launched or adopted keep the group they have.
+            let places = self
+                .groups
+                .apps
+                .values()
+                .filter_map(|group| group.origin.place());
+            let mut places = places.map(|place| &place.path);
+            if is_of_an_application(&path, &root) || places.any(|place| path.starts_with(place)) {
+                continue;
+            }
+            match self.identity(&process) {
+                Identity::Same => found.push((process, path)),
+                Identity::Gone => {}
+                Identity::Anothers(user) => return Err(anothers(target, &process, user)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a process is the one that was looked at, and whose it has to be.
+    pub(super) fn identity(&self, process: &ProcessStat) -> Identity {
+        let same = self
+            .groups
+            .proc
+            .stat(process.pid)
+            .is_ok_and(|now| now.started_ticks == process.started_ticks);
+        if !same {
+            return Identity::Gone;
+        }
+        let Some(user) = self.adoptee.owner else {
+            return Identity::Same;
+        };
+        match self.groups.proc.uids(process.pid) {
+            Ok(uids) if uids.real == user => Identity::Same,
+            Ok(uids) => Identity::Anothers(uids.real),
+            Err(_) => Identity::Gone,
+        }
+    }
+
+    /// Keeps where a process came from. Refuses if it could not be put back there.
+    pub(super) fn note_home(
+        &self,
+        homes: &mut Homes,
+        process: &ProcessStat,
+        path: PathBuf,
+    ) -> Result<(), HostError> {
+        let known = homes.each.get(&process.pid);
+        if known.is_some_and(|home| home.started_ticks == process.started_ticks) {
+            return Ok(());
+        }
+        if !homes.each.values().any(|home| home.path == path) {
+            self.groups
+                .home(&path)?
+                .may_write("cgroup.procs")
+                .map_err(|error| not_writable(&self.adoptee.target, error))?;
+        }
+        if self.adoptee.target == AdoptTarget::Pid(process.pid) {
+            homes.first.clone_from(&path);
+        }
+        let home = Home {
+            started_ticks: process.started_ticks,
+            path,
+        };
+        homes.each.insert(process.pid, home);
+        Ok(())
+    }
+}
+
+/// Whether a group belongs to an application that is managed in a group of ours.
+fn is_of_an_application(path: &Path, root: &Path) -> bool {
+    path.strip_prefix(root)
+        .ok()
+        .and_then(|rest| rest.components().next())
+        .and_then(|name| name.as_os_str().to_str())
+        .is_some_and(|name| group_number(name).is_some())
+}
+
+/// A path relative to the mount, whether it was given with the mount or below it.
+pub(super) fn below_mount(
+    mount: &Path,
+    path: &Path,
+    target: &AdoptTarget,
+) -> Result<PathBuf, HostError> {
+    let path = path.strip_prefix(mount).unwrap_or(path);
+    let path = path.strip_prefix("/").unwrap_or(path);
+    if path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)))
+    {
+        return Ok(path.components().collect());
+    }
+    Err(refused(
+        target,
+        format!("{} leads out of the tree of groups", path.display()),
+        format!("give the path below {} without dots", mount.display()),
+    ))
+}
