@@ -1,15 +1,23 @@
-//! A daemon on a machine of eight CPUs that confines nobody: its enforcer only remembers. For tests.
+//! A daemon on a fake machine of eight CPUs, whose enforcer only records what it is asked for. For tests.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::config::args::Args;
 use crate::config::file::ConfigFile;
-use crate::config::program_rules::ProgramRules;
+use crate::config::peer::Peer;
 use crate::config::settings::Settings;
-use crate::daemon::{Daemon, Parts};
-use crate::socket::message::{Peer, channel};
-use crate::store::saved::{Saved, Stored};
-use crate::store::saver::{Saver, Store};
+use crate::daemon::{Daemon, Timing};
+use crate::decider::Decider;
+use crate::machine::Machine;
+use crate::machine::sleep::Sleep;
+use crate::registry::Registry;
+use crate::socket::message::{Inbox, channel};
+use crate::store::Store;
+use crate::store::directory::Stored;
+use crate::store::saved::Saved;
+use crate::store::saver::{Saver, StateWriter};
+use crate::telemetry::Telemetry;
+use crate::telemetry::tally::Tally;
 use clap::Parser;
 use mapper_control::ErrorReply;
 use mapper_control::schema::{AdoptRequest, AdoptTarget, Selection};
@@ -24,7 +32,7 @@ use mapper_host::procfs::ProcFs;
 use mapper_host::topology::{TopologyReadError, TopologySource};
 use mapper_model::topology::Shape;
 use mapper_model::{AppId, CpuSet, NodeId, Topology};
-use mapper_pipeline::Controller;
+use mapper_pipeline::{Controller, Pacing};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -40,7 +48,7 @@ const SHAPE: Shape = Shape {
     threads_per_core: 1,
 };
 
-/// What the enforcer was told, and what it tells.
+/// What the enforcer was asked for, and what it reports.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) sets: BTreeMap<AppId, CpuSet>,
@@ -51,9 +59,9 @@ pub(crate) struct Seen {
 }
 
 #[derive(Clone, Debug)]
-struct StandIn(Rc<RefCell<Seen>>);
+struct FakeEnforcer(Rc<RefCell<Seen>>);
 
-impl Enforcer for StandIn {
+impl Enforcer for FakeEnforcer {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             members: MembersKept::ByKernel,
@@ -71,7 +79,7 @@ impl Enforcer for StandIn {
     }
 }
 
-impl Confine for StandIn {
+impl Confine for FakeEnforcer {
     fn limit(&self) -> Result<CpuSet, HostError> {
         Ok(CpuSet::first(8))
     }
@@ -92,7 +100,7 @@ impl Confine for StandIn {
     }
 }
 
-impl Membership for StandIn {
+impl Membership for FakeEnforcer {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         let nothing = CpuSet::new();
         self.0.borrow_mut().sets.insert(newcomer.app, nothing);
@@ -151,7 +159,7 @@ impl Membership for StandIn {
     }
 }
 
-impl Handover for StandIn {
+impl Handover for FakeEnforcer {
     fn remember(&self, _: AppId) -> serde_json::Value {
         serde_json::Value::Null
     }
@@ -177,7 +185,7 @@ impl Handover for StandIn {
     fn take_up(&mut self, _: &serde_json::Value) {}
 }
 
-impl BindMemory for StandIn {
+impl BindMemory for FakeEnforcer {
     fn bind(&mut self, _: AppId, _: &[NodeId]) -> Result<(), HostError> {
         Ok(())
     }
@@ -196,24 +204,24 @@ impl TopologySource for EightCpus {
     }
 }
 
-/// A disk that loses nothing and keeps nothing.
-struct Kept;
+/// A disk that accepts everything and keeps nothing.
+struct NoDisk;
 
-impl Store for Kept {
+impl StateWriter for NoDisk {
     fn store(&self, _: &Saved) -> anyhow::Result<Stored> {
         Ok(Stored::Whole)
     }
 }
 
 /// A daemon whose processes all belong to `owner`, and what its enforcer sees.
-pub(crate) struct Machine {
+pub(crate) struct FakeMachine {
     pub(crate) daemon: Daemon,
     pub(crate) seen: Rc<RefCell<Seen>>,
     _files: tempfile::TempDir,
-    _inbox: crate::socket::message::Inbox,
+    _inbox: Inbox,
 }
 
-impl Machine {
+impl FakeMachine {
     pub(crate) fn with_processes_of(owner: u32) -> Self {
         let files = tempfile::tempdir().unwrap();
         std::fs::write(files.path().join("online"), "0-7\n").unwrap();
@@ -237,35 +245,50 @@ impl Machine {
             not_better: Vec::new(),
         };
         let (sender, inbox) = channel();
-        let daemon = Daemon::new(Parts {
-            settings,
-            shipped_programs: ProgramRules::shipped().unwrap(),
-            topology_source: Box::new(EightCpus),
-            controller,
-            enforcer: Box::new(StandIn(Rc::clone(&seen))),
+        let clock = ManualClock::default();
+        let mut machine = Machine {
+            enforcer: Box::new(FakeEnforcer(Rc::clone(&seen))),
             enforcer_selection: selection.clone(),
             counters: Vec::new(),
             counters_selection: selection,
-            saver: Some(Saver::start(Kept).unwrap()),
+            topology_source: Box::new(EightCpus),
             usable_cpus: UsableCpus::at(files.path(), CpuSet::new()),
-            recorder: None,
-            clock: Box::new(ManualClock::default()),
+            sleep: Sleep::until_now(&clock),
+            clock: Box::new(clock),
             proc: ProcFs::at(files.path()).unwrap(),
             sender,
-        });
+            usable: CpuSet::new(),
+            online: CpuSet::new(),
+        };
+        machine.find_usable().unwrap();
+        let pacing = Pacing::new(settings.interval.nanoseconds(), settings.overhead_budget);
+        let daemon = Daemon {
+            config: settings,
+            registry: Registry::new(),
+            machine,
+            decider: Decider::new(controller, pacing),
+            store: Store {
+                saver: Some(Saver::start(NoDisk).unwrap()),
+            },
+            telemetry: Telemetry {
+                tally: Tally::default(),
+                recorder: None,
+                started_ns: 0,
+            },
+            timing: Timing::default(),
+        };
         Self {
-            daemon: daemon.unwrap(),
+            daemon,
             seen,
             _files: files,
             _inbox: inbox,
         }
     }
 
-    /// Has a group of that name adopted.
+    /// Adopts a group of that name.
     pub(crate) fn adopt(&mut self, peer: &Peer, group: &str) -> Result<AppId, ErrorReply> {
         let request = AdoptRequest::of(AdoptTarget::Cgroup(group.to_owned()));
-        self.daemon.adopt(peer, request)?;
-        Ok(self.daemon.apps.last().unwrap().id)
+        Ok(self.daemon.adopt(peer, request)?.app)
     }
 }
 
@@ -273,7 +296,7 @@ pub(crate) fn root() -> Peer {
     user_numbered(0)
 }
 
-/// One who is neither root nor the user who runs the test.
+/// A user who is neither root nor runs the test.
 pub(crate) fn user() -> Peer {
     user_numbered(rustix::process::geteuid().as_raw() + 1000)
 }

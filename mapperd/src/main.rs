@@ -22,6 +22,7 @@
 
 mod config;
 mod daemon;
+mod decider;
 #[cfg(test)]
 mod fake;
 mod interval;
@@ -31,24 +32,31 @@ mod requests;
 mod socket;
 mod store;
 mod telemetry;
+#[cfg(test)]
+mod tests;
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
-use config::program_rules::ProgramRules;
 use config::settings::Settings;
 use config::{args, file};
-use daemon::{Daemon, Parts};
-use machine::{profile, selection};
-use mapper_host::clock::MonotonicClock;
+use daemon::{Daemon, Timing};
+use decider::Decider;
+use machine::sleep::Sleep;
+use machine::{Machine, profile, selection};
+use mapper_host::clock::{Clock, MonotonicClock};
 use mapper_host::cpus::UsableCpus;
 use mapper_host::procfs::ProcFs;
-use mapper_pipeline::Controller;
+use mapper_model::CpuSet;
+use mapper_pipeline::{Controller, Pacing};
+use registry::Registry;
 use socket::{message, paths, server};
 use std::io::Write;
 use std::process::ExitCode;
-use store::saved::StateDir;
-use store::{saver::Saver, takeover};
-use telemetry::{logging, metrics_server, record, service};
+use store::directory::StateDir;
+use store::saver::Saver;
+use store::{Store, takeover};
+use telemetry::tally::Tally;
+use telemetry::{Telemetry, logging, metrics_server, record, service};
 
 /// Exit status when another daemon listens on the socket.
 const ALREADY_RUNNING: u8 = 3;
@@ -158,24 +166,38 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         .transpose()?;
     let watchdog = service::Watchdog::from_environment();
     let (sender, inbox) = message::channel();
-    let usable_cpus = UsableCpus::system(settings.reserve.clone());
-    let metrics = settings.metrics.clone();
-    let mut daemon = Daemon::new(Parts {
-        topology_source: topology.source,
-        controller,
+    let clock: Box<dyn Clock> = Box::new(MonotonicClock);
+    let telemetry = Telemetry {
+        tally: Tally::default(),
+        recorder,
+        started_ns: clock.now_ns(),
+    };
+    let mut machine = Machine {
         enforcer: enforcer.value,
         enforcer_selection: enforcer.selection,
         counters: counters.value,
         counters_selection: counters.selection,
-        saver,
-        usable_cpus,
-        recorder,
-        clock: Box::new(MonotonicClock),
+        topology_source: topology.source,
+        usable_cpus: UsableCpus::system(settings.reserve.clone()),
+        sleep: Sleep::until_now(clock.as_ref()),
+        clock,
         proc: ProcFs::system()?,
         sender: sender.clone(),
-        shipped_programs: ProgramRules::shipped().context("read the shipped list of programs")?,
-        settings,
-    })?;
+        usable: CpuSet::new(),
+        online: CpuSet::new(),
+    };
+    machine.find_usable()?;
+    let metrics = settings.metrics.clone();
+    let pacing = Pacing::new(settings.interval.nanoseconds(), settings.overhead_budget);
+    let mut daemon = Daemon {
+        config: settings,
+        registry: Registry::new(),
+        machine,
+        decider: Decider::new(controller, pacing),
+        store: Store { saver },
+        telemetry,
+        timing: Timing::default(),
+    };
     daemon.take_over(legacy);
     let _metrics_socket = match &metrics.socket {
         Some(path) => Some(metrics_server::serve_unix(path, sender.clone())?),

@@ -10,16 +10,10 @@
 //! in rules are looked up when the configuration is read; one that does not exist is an error, since
 //! a rule that silently fits nobody may open what it was to close.
 
-use crate::daemon::Daemon;
-use crate::socket::message::Peer;
-use mapper_control::ErrorReply;
-use mapper_control::schema::{MemoryPolicy, OpenSetting};
-use mapper_model::{AppSpec, Qos};
+use crate::config::peer::Peer;
 use nix::unistd::{Group, User};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::collections::BTreeSet;
-use std::fmt::Display;
 
 /// A rule: whom it is for, and what they may do.
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
@@ -99,7 +93,7 @@ impl Default for AccessRule {
 const MAX_MIN_CPUS: u32 = 4;
 
 impl AccessRule {
-    fn max_min_cpus(&self) -> u32 {
+    pub(crate) fn max_min_cpus(&self) -> u32 {
         let unsaid = MAX_MIN_CPUS.min(self.max_cpus.unwrap_or(MAX_MIN_CPUS));
         self.max_min_cpus.unwrap_or(unsaid)
     }
@@ -196,7 +190,7 @@ impl Access {
     }
 
     /// What a user may do.
-    fn grant(&self, peer: &Peer) -> AccessRule {
+    pub(crate) fn grant(&self, peer: &Peer) -> AccessRule {
         self.0
             .iter()
             .find(|rule| rule.whom.includes(peer))
@@ -204,150 +198,9 @@ impl Access {
     }
 }
 
-/// That a user may not ask for so much.
-fn too_much(
-    peer: &Peer,
-    what: &str,
-    asked: &dyn Display,
-    most: &dyn Display,
-) -> Result<(), ErrorReply> {
-    Err(ErrorReply::NotPermitted {
-        message: format!(
-            "{what} {asked} is more than user {} may ask for, {most}; ask for less, or have the \
-             administrator raise it under [[access]]",
-            peer.uid
-        ),
-    })
-}
-
-/// Whether a grant lets its user have one more application beside those that run.
-fn one_more(grant: &AccessRule, peer: &Peer, running: usize) -> Result<(), ErrorReply> {
-    if !grant.launch {
-        return Err(ErrorReply::NotPermitted {
-            message: format!("user {} may not launch programs here", peer.uid),
-        });
-    }
-    if running >= grant.max_applications as usize {
-        let most = &grant.max_applications;
-        return too_much(peer, "one application more than", &running, most);
-    }
-    Ok(())
-}
-
-/// Holds a request against a grant. Returns what is left of it: the bound on CPUs may be lower, and so may a
-/// promise that the user did not name, but that is the default or a rule's.
-fn within(
-    grant: &AccessRule,
-    peer: &Peer,
-    open: &BTreeSet<OpenSetting>,
-    spec: &mut AppSpec,
-) -> Result<(), ErrorReply> {
-    let refuse =
-        |what: &str, asked: &dyn Display, most: &dyn Display| too_much(peer, what, asked, most);
-    if spec.qos.get() > grant.max_qos {
-        spec.qos = match Qos::new(grant.max_qos) {
-            Ok(most) if open.contains(&OpenSetting::Qos) => most,
-            _ => return refuse("qos", &spec.qos, &grant.max_qos),
-        };
-    }
-    if spec.weight.get() > grant.max_weight {
-        return refuse("weight", &spec.weight, &grant.max_weight);
-    }
-    if spec.cpus.min() > grant.max_min_cpus() {
-        return refuse("min-cpus", &spec.cpus.min(), &grant.max_min_cpus());
-    }
-    if let Some(most) = grant.max_cpus {
-        let most = spec.cpus.max().map_or(most, |asked| asked.min(most));
-        match mapper_model::CpuRange::new(spec.cpus.min(), Some(most)) {
-            Ok(range) => spec.cpus = range,
-            Err(_) => return refuse("min-cpus", &spec.cpus.min(), &most),
-        }
-    }
-    Ok(())
-}
-
-/// Whether a grant lets memory follow the CPUs.
-fn memory_within(grant: &AccessRule, peer: &Peer, memory: MemoryPolicy) -> Result<(), ErrorReply> {
-    if grant.mem == MemoryGrant::Any || !memory.follows_cpus() {
-        return Ok(());
-    }
-    Err(ErrorReply::NotPermitted {
-        message: format!(
-            "mem {memory}: user {} may not have memory moved, as others wait while the kernel moves it; leave \
-             --mem out, or have the administrator set mem = \"any\" under [[access]]",
-            peer.uid
-        ),
-    })
-}
-
-impl Daemon {
-    /// Whether a user may do everything.
-    pub(crate) fn is_privileged(peer: &Peer) -> bool {
-        peer.uid == 0 || peer.uid == rustix::process::geteuid().as_raw()
-    }
-
-    /// Whether a user may launch one more program, whatever it is.
-    pub(crate) fn may_launch(&self, peer: &Peer) -> Result<(), ErrorReply> {
-        if Self::is_privileged(peer) {
-            return Ok(());
-        }
-        let grant = self.parts.settings.access.grant(peer);
-        let asked_for = self.apps.iter().filter(|app| app.asked_by() == peer.uid);
-        let running = asked_for.count() + self.pending_of(peer.uid);
-        one_more(&grant, peer, running)
-    }
-
-    /// Holds what a launch asks for against what its user may ask for; `open` is what the user left open.
-    pub(crate) fn permit(
-        &self,
-        peer: &Peer,
-        open: &BTreeSet<OpenSetting>,
-        spec: &mut AppSpec,
-    ) -> Result<(), ErrorReply> {
-        if Self::is_privileged(peer) {
-            return Ok(());
-        }
-        within(&self.parts.settings.access.grant(peer), peer, open, spec)
-    }
-
-    /// Holds what is asked for memory against what the user may ask for.
-    pub(crate) fn permit_memory(
-        &self,
-        peer: &Peer,
-        memory: MemoryPolicy,
-    ) -> Result<(), ErrorReply> {
-        if Self::is_privileged(peer) {
-            return Ok(());
-        }
-        memory_within(&self.parts.settings.access.grant(peer), peer, memory)
-    }
-
-    /// Whether a user may have an application isolated.
-    pub(crate) fn may_isolate(&self, peer: &Peer) -> Result<(), ErrorReply> {
-        if Self::is_privileged(peer) || self.parts.settings.access.grant(peer).isolated {
-            return Ok(());
-        }
-        Err(ErrorReply::NotPermitted {
-            message: format!(
-                "user {} may not have CPUs isolated; leave --isolated out, or have the administrator allow it \
-                 under [[access]] (isolated = true)",
-                peer.uid
-            ),
-        })
-    }
-
-    /// Whether a user may look into the applications of user `uid`.
-    pub(crate) fn may_look_at(&self, peer: &Peer, uid: u32) -> bool {
-        peer.uid == uid
-            || Self::is_privileged(peer)
-            || self.parts.settings.access.grant(peer).see == See::All
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mapper_model::{AppName, CpuRange, Weight};
 
     fn peer(uid: u32, groups: &[u32]) -> Peer {
         Peer {
@@ -355,23 +208,6 @@ mod tests {
             uid,
             groups: groups.into(),
         }
-    }
-
-    fn spec(qos: f64, weight: f64, min: u32, max: Option<u32>) -> AppSpec {
-        AppSpec {
-            qos: Qos::new(qos).unwrap(),
-            weight: Weight::new(weight).unwrap(),
-            cpus: CpuRange::new(min, max).unwrap(),
-            ..AppSpec::named(AppName::new("a").unwrap())
-        }
-    }
-
-    fn refusal(grant: &AccessRule, running: usize, mut spec: AppSpec) -> String {
-        let peer = peer(1000, &[]);
-        one_more(grant, &peer, running)
-            .and_then(|()| within(grant, &peer, &BTreeSet::new(), &mut spec))
-            .unwrap_err()
-            .to_string()
     }
 
     #[test]
@@ -414,108 +250,5 @@ mod tests {
             text.contains("rule 2") && text.contains("no-such-group"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn what_is_beyond_a_grant_is_refused_with_the_limit() {
-        let grant = AccessRule {
-            max_qos: 0.9,
-            max_weight: 1.0,
-            max_min_cpus: Some(2),
-            max_applications: 3,
-            ..AccessRule::default()
-        };
-        for (running, spec, says) in [
-            (0, spec(0.95, 1.0, 1, None), "qos 0.95"),
-            (0, spec(0.9, 1.5, 1, None), "weight 1.5"),
-            (0, spec(0.9, 1.0, 3, None), "min-cpus 3"),
-            (3, spec(0.9, 1.0, 1, None), "one application more than 3"),
-        ] {
-            let text = refusal(&grant, running, spec);
-            assert!(text.contains(says) && text.contains("user 1000"), "{text}");
-        }
-        let mut fine = spec(0.9, 1.0, 2, None);
-        let user = peer(1000, &[]);
-        assert!(one_more(&grant, &user, 2).is_ok());
-        assert!(within(&grant, &user, &BTreeSet::new(), &mut fine).is_ok());
-        let closed = AccessRule {
-            launch: false,
-            ..AccessRule::default()
-        };
-        assert!(refusal(&closed, 0, spec(0.5, 1.0, 1, None)).contains("may not launch"));
-    }
-
-    #[test]
-    fn applications_count_to_who_asked_for_them_whoever_their_processes_run_as() {
-        use crate::fake::{Machine, root, user};
-        let one = AccessRule {
-            max_applications: 1,
-            ..AccessRule::default()
-        };
-        let user = user();
-        // What root has managed of the user's is no matter of the user's.
-        let mut machine = Machine::with_processes_of(user.uid);
-        machine.daemon.parts.settings.access = Access::resolve(std::slice::from_ref(&one)).unwrap();
-        machine.adopt(&root(), "/jobs/1").unwrap();
-        machine.adopt(&user, "/jobs/2").unwrap();
-        // What the user has managed is, also if somebody else runs in it.
-        let mut machine = Machine::with_processes_of(user.uid + 1);
-        machine.daemon.parts.settings.access = Access::resolve(&[one]).unwrap();
-        machine.adopt(&user, "/jobs/1").unwrap();
-        let told = machine.adopt(&user, "/jobs/2").unwrap_err().to_string();
-        assert!(told.contains("one application more than 1"), "{told}");
-    }
-
-    #[test]
-    fn a_promise_that_the_user_left_open_is_lowered_to_what_he_may_have() {
-        let grant = AccessRule {
-            max_qos: 0.5,
-            ..AccessRule::default()
-        };
-        let (user, open) = (peer(1000, &[]), [OpenSetting::Qos].into());
-        // Of a rule, or the default.
-        for qos in [0.95, Qos::default().get(), 0.4] {
-            let mut asked = spec(qos, 1.0, 1, None);
-            within(&grant, &user, &open, &mut asked).unwrap();
-            assert_eq!(asked.qos.get(), qos.min(0.5));
-        }
-        let never = AccessRule {
-            max_qos: 0.0,
-            ..grant
-        };
-        assert!(within(&never, &user, &open, &mut spec(0.8, 1.0, 1, None)).is_err());
-    }
-
-    #[test]
-    fn memory_follows_cpus_for_those_alone_whom_a_rule_lets() {
-        let (user, granted) = (peer(1000, &[]), AccessRule::default());
-        assert!(memory_within(&granted, &user, MemoryPolicy::Keep).is_ok());
-        let any = AccessRule {
-            mem: MemoryGrant::Any,
-            ..granted.clone()
-        };
-        for memory in [MemoryPolicy::Local, MemoryPolicy::Interleave] {
-            let told = memory_within(&granted, &user, memory).unwrap_err();
-            let told = told.to_string();
-            assert!(
-                told.contains("user 1000") && told.contains("mem = \"any\""),
-                "{told}"
-            );
-            assert!(memory_within(&any, &user, memory).is_ok());
-        }
-    }
-
-    #[test]
-    fn a_bound_on_cpus_holds_whatever_was_asked_for() {
-        let grant = AccessRule {
-            max_cpus: Some(3),
-            ..AccessRule::default()
-        };
-        for (asked, given) in [(None, 3), (Some(8), 3), (Some(2), 2)] {
-            let mut spec = spec(0.8, 1.0, 1, asked);
-            within(&grant, &peer(1000, &[]), &BTreeSet::new(), &mut spec).unwrap();
-            assert_eq!(spec.cpus.max(), Some(given));
-        }
-        assert!(refusal(&grant, 0, spec(0.8, 1.0, 4, None)).contains("min-cpus 4"));
     }
 }

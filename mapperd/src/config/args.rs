@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::config::interval::Interval;
-use crate::machine::selection::EnforcerChoice;
+use crate::config::types::EnforcerChoice;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use mapper_host::counters::Choice as CounterChoice;

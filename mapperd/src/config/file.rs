@@ -11,7 +11,7 @@ use crate::config::access::{Access, AccessRule};
 use crate::config::interval::Interval;
 use crate::config::program_rules::{ProgramRule, ProgramRules};
 use crate::config::ranges;
-use crate::machine::selection::EnforcerChoice;
+use crate::config::types::EnforcerChoice;
 use anyhow::{Context, anyhow};
 use mapper_allocate::AllocationConfig;
 use mapper_characterise::MonitorConfig;

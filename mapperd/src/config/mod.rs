@@ -6,6 +6,8 @@ pub(crate) mod access;
 pub(crate) mod args;
 pub(crate) mod file;
 pub(crate) mod interval;
+pub(crate) mod peer;
 pub(crate) mod program_rules;
 pub(crate) mod ranges;
 pub(crate) mod settings;
+pub(crate) mod types;

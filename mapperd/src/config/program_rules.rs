@@ -7,7 +7,7 @@
 //! words is [`settling`](crate::requests::settling)'s.
 
 use crate::config::access::{UnknownName, Whom};
-use crate::socket::message::Peer;
+use crate::config::peer::Peer;
 use mapper_control::schema::{Program, RuntimeChoice, Schedule, Threads};
 use mapper_model::{Qos, TeamMode};
 use schemars::JsonSchema;
@@ -281,7 +281,7 @@ impl ProgramRule {
 #[cfg(test)]
 pub(crate) mod testing {
     use super::{ProgramRules, try_rules};
-    use crate::socket::message::Peer;
+    use crate::config::peer::Peer;
 
     pub(crate) fn peer() -> Peer {
         Peer {

@@ -5,9 +5,8 @@ use crate::config::args::Args;
 use crate::config::file::{ConfigFile, MetricsConfig, Parsed};
 use crate::config::interval::Interval;
 use crate::config::program_rules::ProgramRules;
-use crate::machine::profile::Place;
-use crate::machine::selection::EnforcerChoice;
-use anyhow::bail;
+use crate::config::types::{Audience, EnforcerChoice, Place};
+use anyhow::{Context, bail};
 use mapper_control::socket_path::{SYSTEM_SOCKET, Surroundings};
 use mapper_host::counters::Choice as CounterChoice;
 use mapper_model::CpuSet;
@@ -19,15 +18,6 @@ const SYSTEM_CONFIG: &str = "/etc/mapper/mapper.toml";
 
 /// A user's, below `XDG_CONFIG_HOME`.
 const USER_CONFIG: &str = "mapper/mapper.toml";
-
-/// Who may connect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Audience {
-    /// Every user; who may do what is decided by credentials.
-    Everybody,
-    /// The user who runs the daemon.
-    Owner,
-}
 
 /// Everything the daemon is told.
 #[derive(Clone, Debug)]
@@ -50,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) access: Access,
     /// What is settled for programs whose users leave it open.
     pub(crate) programs: ProgramRules,
+    /// The rules that mapper is delivered with.
+    pub(crate) shipped_programs: ProgramRules,
     /// Where metrics are served.
     pub(crate) metrics: MetricsConfig,
     /// The configuration file that was read, if there is one.
@@ -168,6 +160,8 @@ impl Settings {
             machine_profile: Place::of(&sources),
             access: Access::resolve(&file.access)?,
             programs: ProgramRules::resolve(origin, &file.program)?,
+            shipped_programs: ProgramRules::shipped()
+                .context("read the shipped list of programs")?,
             metrics: file.metrics,
             read_from: None,
             sources,

@@ -9,8 +9,10 @@
 //!
 //! Invariant: no application is given a CPU that a limit keeps it off.
 
-use crate::daemon::{App, Daemon};
+use crate::machine::Machine;
 use crate::machine::surroundings::Surroundings;
+use crate::registry::Registry;
+use crate::registry::app::{App, Standing};
 use mapper_host::chain;
 use mapper_model::{AppId, CpuId, CpuRange, CpuSet, Weight};
 
@@ -39,7 +41,7 @@ struct Claim {
 
 /// What is to be divided, and among how many.
 #[derive(Clone, PartialEq, Debug)]
-struct Machine<'a> {
+struct Whole<'a> {
     usable: &'a CpuSet,
     /// The weights of all applications together.
     weights: f64,
@@ -47,7 +49,7 @@ struct Machine<'a> {
 
 /// Gives each its fair share within its limit, the narrowest limit first. Each keeps what it has as far as that
 /// goes. Those whose limit has nothing left share one CPU of it with others so limited.
-fn divide(machine: &Machine<'_>, mut claims: Vec<Claim>) -> Vec<(AppId, CpuSet)> {
+fn divide(machine: &Whole<'_>, mut claims: Vec<Claim>) -> Vec<(AppId, CpuSet)> {
     claims.sort_by_key(|claim| (claim.limit.len(), claim.app));
     let mut taken = CpuSet::new();
     let mut given = Vec::new();
@@ -74,113 +76,127 @@ fn divide(machine: &Machine<'_>, mut claims: Vec<Claim>) -> Vec<(AppId, CpuSet)>
     given
 }
 
-impl Daemon {
-    /// Looks which limits bind, and gives those applications their CPUs in the books.
-    pub(crate) fn look_for_limits(&mut self) -> Surroundings {
-        let mut surroundings = Surroundings::AsBefore;
-        let mut claims = Vec::new();
-        let weights = self.apps.iter().map(|app| app.spec.weight.get()).sum();
-        for app in &mut self.apps {
-            if app.adopted.is_none() || app.set_by_others.is_some() {
-                app.limited = None;
-                continue;
-            }
-            let limit = match self.parts.enforcer.limit_of(app.id) {
-                Ok(limit) => limit.filter(|limit| !self.usable.is_subset(limit)),
-                Err(error) => {
-                    // It has just ended, or the limit stays as it was last seen.
-                    tracing::debug!(app = app.id.0, "limit not looked at: {}", chain(&error));
-                    app.limited.as_ref().map(|limited| limited.to.clone())
-                }
-            };
-            let limit = limit.map(|limit| limit.intersection(&self.usable));
-            if app.limited.as_ref().map(|limited| &limited.to) != limit.as_ref() {
-                surroundings = Surroundings::Changed;
-                app.planned = None;
-                tell(app, limit.as_ref());
-            }
-            match limit {
-                Some(limit) if !limit.is_empty() => claims.push(Claim {
-                    app: app.id,
-                    held: app.effective.clone(),
-                    weight: app.spec.weight,
-                    cpus: app.spec.cpus,
-                    limit,
-                }),
-                Some(_) => app.limited = Some(Limited::default()),
-                None => {
-                    if app.limited.take().is_some() {
-                        app.effective = CpuSet::new();
-                    }
-                }
-            }
+/// Checks which limits bind, and divides the CPUs within them.
+pub(crate) fn check(registry: &mut Registry, machine: &Machine) -> Surroundings {
+    let mut surroundings = Surroundings::AsBefore;
+    let mut claims = Vec::new();
+    let weights = registry
+        .apps
+        .iter()
+        .map(|app| app.record.spec.weight.get())
+        .sum();
+    for app in &mut registry.apps {
+        if app.record.origin.adoption().is_none() || app.record.standing.set_by_operator().is_some()
+        {
+            app.limited = None;
+            continue;
         }
-        let machine = Machine {
-            usable: &self.usable,
-            weights,
+        let limit = match machine.enforcer.limit_of(app.record.id) {
+            Ok(limit) => limit.filter(|limit| !machine.usable.is_subset(limit)),
+            Err(error) => {
+                // It has just ended, or the limit stays as it was last seen.
+                tracing::debug!(
+                    app = app.record.id.0,
+                    "limit not looked at: {}",
+                    chain(&error)
+                );
+                app.limited.as_ref().map(|limited| limited.to.clone())
+            }
         };
-        let limits: Vec<(AppId, CpuSet)> = claims
-            .iter()
-            .map(|claim| (claim.app, claim.limit.clone()))
-            .collect();
-        for (id, given) in divide(&machine, claims) {
-            let limit = limits.iter().find(|(app, _)| *app == id);
-            let app = self.apps.iter_mut().find(|app| app.id == id);
-            if let (Some(app), Some((_, limit))) = (app, limit) {
-                let before = app.limited.take();
-                app.limited = Some(Limited {
-                    to: limit.clone(),
-                    given,
-                    written: before.map(|before| before.written).unwrap_or_default(),
-                });
+        let limit = limit.map(|limit| limit.intersection(&machine.usable));
+        if app.limited.as_ref().map(|limited| &limited.to) != limit.as_ref() {
+            surroundings = Surroundings::Changed;
+            app.record.planned = None;
+            app.record.standing = Standing::Pending;
+            tell(app, limit.as_ref());
+        }
+        match limit {
+            Some(limit) if !limit.is_empty() => claims.push(Claim {
+                app: app.record.id,
+                held: app.effective.clone(),
+                weight: app.record.spec.weight,
+                cpus: app.record.spec.cpus,
+                limit,
+            }),
+            Some(_) => app.limited = Some(Limited::default()),
+            None => {
+                if app.limited.take().is_some() {
+                    app.effective = CpuSet::new();
+                }
             }
         }
-        surroundings
     }
-
-    /// Has those that lose CPUs let go of them, before others get them.
-    pub(crate) fn shrink_limited(&mut self) {
-        self.set_limited(|limited, held| held.intersection(&limited.given));
+    let whole = Whole {
+        usable: &machine.usable,
+        weights,
+    };
+    let limits: Vec<(AppId, CpuSet)> = claims
+        .iter()
+        .map(|claim| (claim.app, claim.limit.clone()))
+        .collect();
+    for (id, given) in divide(&whole, claims) {
+        let limit = limits.iter().find(|(app, _)| *app == id);
+        if let (Some(app), Some((_, limit))) = (registry.get_mut(id), limit) {
+            let before = app.limited.take();
+            app.limited = Some(Limited {
+                to: limit.clone(),
+                given,
+                written: before.map(|before| before.written).unwrap_or_default(),
+            });
+        }
     }
+    surroundings
+}
 
-    /// Gives each what it is to have, after others have left it.
-    pub(crate) fn place_limited(&mut self) {
-        self.set_limited(|limited, _| limited.given.clone());
-    }
+/// Has those that lose CPUs let go of them, before others get them.
+pub(crate) fn shrink(registry: &mut Registry, machine: &mut Machine) {
+    set(registry, machine, |limited, held| {
+        held.intersection(&limited.given)
+    });
+}
 
-    fn set_limited(&mut self, choose: impl Fn(&Limited, &CpuSet) -> CpuSet) {
-        for app in &mut self.apps {
-            let Some(limited) = &mut app.limited else {
-                continue;
-            };
-            let enforcer = &mut self.parts.enforcer;
-            if let Ok(effective) = enforcer.effective(app.id) {
-                app.effective = effective;
+/// Gives each what it is to have, after others have left it.
+pub(crate) fn place(registry: &mut Registry, machine: &mut Machine) {
+    set(registry, machine, |limited, _| limited.given.clone());
+}
+
+fn set(
+    registry: &mut Registry,
+    machine: &mut Machine,
+    choose: impl Fn(&Limited, &CpuSet) -> CpuSet,
+) {
+    for app in &mut registry.apps {
+        let Some(limited) = &mut app.limited else {
+            continue;
+        };
+        let (id, name) = (app.record.id, &app.record.spec.name);
+        let enforcer = &mut machine.enforcer;
+        if let Ok(effective) = enforcer.effective(id) {
+            app.effective = effective;
+        }
+        let cpus = choose(limited, &app.effective);
+        if cpus.is_empty() || cpus == limited.written {
+            continue;
+        }
+        match enforcer.apply(id, &cpus) {
+            Ok(()) => {
+                limited.written = cpus.clone();
+                app.record.accounting.moved(cpus.len());
+                tracing::info!(app = id.0, %name, %cpus, "limited to {}", limited.to);
             }
-            let cpus = choose(limited, &app.effective);
-            if cpus.is_empty() || cpus == limited.written {
-                continue;
+            Err(error) if error.is_gone() => {}
+            Err(error) => {
+                tracing::warn!(app = id.0, "not confined: {}", chain(&error));
             }
-            match enforcer.apply(app.id, &cpus) {
-                Ok(()) => {
-                    limited.written = cpus.clone();
-                    app.books.moved(cpus.len());
-                    tracing::info!(app = app.id.0, name = %app.spec.name, %cpus, "limited to {}", limited.to);
-                }
-                Err(error) if error.is_gone() => {}
-                Err(error) => {
-                    tracing::warn!(app = app.id.0, "not confined: {}", chain(&error));
-                }
-            }
-            if let Ok(effective) = enforcer.effective(app.id) {
-                app.effective = effective;
-            }
+        }
+        if let Ok(effective) = enforcer.effective(id) {
+            app.effective = effective;
         }
     }
 }
 
 fn tell(app: &App, limit: Option<&CpuSet>) {
-    let (id, name) = (app.id.0, &app.spec.name);
+    let (id, name) = (app.record.id.0, &app.record.spec.name);
     match limit {
         Some(limit) if limit.is_empty() => tracing::warn!(
             app = id,
@@ -216,23 +232,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn set(list: &str) -> CpuSet {
+    fn cpus(list: &str) -> CpuSet {
         list.parse().unwrap()
     }
 
     fn claim(app: u64, limit: &str, held: &str) -> Claim {
         Claim {
             app: AppId(app),
-            limit: set(limit),
-            held: set(held),
+            limit: cpus(limit),
+            held: cpus(held),
             weight: Weight::default(),
             cpus: CpuRange::default(),
         }
     }
 
     fn given(usable: &str, apps: u32, claims: &[Claim]) -> Vec<(u64, String)> {
-        let machine = Machine {
-            usable: &set(usable),
+        let machine = Whole {
+            usable: &cpus(usable),
             weights: f64::from(apps),
         };
         divide(&machine, claims.to_vec())
@@ -280,7 +296,7 @@ mod tests {
                 ..claim(app, "", "")
             }).collect();
             let usable = CpuSet::first(16);
-            let machine = Machine { usable: &usable, weights: claims.len() as f64 };
+            let machine = Whole { usable: &usable, weights: claims.len() as f64 };
             for (app, cpus) in divide(&machine, claims.clone()) {
                 let claim = claims.iter().find(|claim| claim.app == app).unwrap();
                 prop_assert!(!cpus.is_empty() && cpus.is_subset(&claim.limit));

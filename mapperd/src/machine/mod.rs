@@ -1,7 +1,137 @@
 //! The machine: what is measured on it, what is put in force on it, and what changes on it.
 
+pub(crate) mod departure;
+pub(crate) mod enforce;
 pub(crate) mod limited;
+pub(crate) mod observe;
+pub(crate) mod process;
 pub(crate) mod profile;
 pub(crate) mod selection;
+pub(crate) mod sleep;
 pub(crate) mod surroundings;
 pub(crate) mod watch;
+
+use crate::registry::process::Process;
+use crate::socket::message::Sender;
+use mapper_control::schema::Selection;
+use mapper_host::chain;
+use mapper_host::clock::Clock;
+use mapper_host::counters::CounterSource;
+use mapper_host::cpus::{Usable, UsableCpus};
+use mapper_host::enforce::{Enforcer, EnforcerKind, masks};
+use mapper_host::procfs::ProcFs;
+use mapper_host::topology::TopologySource;
+use mapper_model::{AppId, CpuSet, ThreadId, Topology};
+use sleep::Sleep;
+use std::os::fd::OwnedFd;
+use watch::Watches;
+
+/// What the daemon works on the machine with, and what it last found there.
+pub(crate) struct Machine {
+    pub(crate) enforcer: Box<dyn Enforcer>,
+    pub(crate) enforcer_selection: Selection,
+    pub(crate) counters: Vec<Box<dyn CounterSource>>,
+    pub(crate) counters_selection: Selection,
+    pub(crate) topology_source: Box<dyn TopologySource>,
+    pub(crate) usable_cpus: UsableCpus,
+    pub(crate) clock: Box<dyn Clock>,
+    pub(crate) proc: ProcFs,
+    /// Where watches report that processes have ended.
+    pub(crate) sender: Sender,
+    /// CPUs that may be given out, as of the last decision.
+    pub(crate) usable: CpuSet,
+    /// CPUs that are online, as of the last decision.
+    pub(crate) online: CpuSet,
+    /// How long the machine has been suspended so far.
+    pub(crate) sleep: Sleep,
+}
+
+impl Machine {
+    pub(crate) fn read_usable(&self) -> anyhow::Result<Usable> {
+        let limit = self.enforcer.limit()?;
+        Ok(self.usable_cpus.read(&limit, &self.enforcer.exclusive())?)
+    }
+
+    /// Reads which CPUs may be given out for the first time.
+    ///
+    /// # Errors
+    /// When there are none, or they cannot be read.
+    pub(crate) fn find_usable(&mut self) -> anyhow::Result<()> {
+        let usable = self.read_usable()?;
+        anyhow::ensure!(
+            !usable.cpus.is_empty(),
+            "no CPU is usable: online {}, not allowed to this daemon {}, isolated {}, reserved {}; \
+             change the reserve or the affinity of the daemon",
+            usable.online,
+            usable.forbidden,
+            usable.isolated,
+            usable.reserved
+        );
+        let excluded = [
+            ("isolated", &usable.isolated),
+            ("reserved", &usable.reserved),
+            ("not allowed to this daemon", &usable.forbidden),
+        ];
+        let excluded = excluded.iter().filter(|(_, cpus)| !cpus.is_empty());
+        let excluded: Vec<String> = excluded
+            .map(|(why, cpus)| format!("; {why}: {cpus}"))
+            .collect();
+        tracing::info!("CPUs to give out: {}{}", usable.cpus, excluded.concat());
+        self.usable = usable.cpus;
+        self.online = usable.online;
+        Ok(())
+    }
+
+    /// All CPUs that an application may use when it is not managed.
+    pub(crate) fn unmanaged_cpus(&self, topology: &Topology) -> CpuSet {
+        self.enforcer.limit().unwrap_or_else(|error| {
+            tracing::warn!("{}", chain(&error));
+            topology.cpus().clone()
+        })
+    }
+
+    /// Watches for the end of an application's processes.
+    pub(crate) fn watch(&self, app: AppId, first_process: Option<OwnedFd>) -> Watches {
+        let mut watches = Watches::default();
+        if let Some(process) = first_process {
+            watches.process(app, process, self.sender.clone());
+        }
+        if let Some(events) = self.enforcer.watch(app) {
+            watches.group(app, events, self.sender.clone());
+        }
+        watches
+    }
+
+    /// The process that has this pid now.
+    pub(crate) fn process(&self, pid: u32) -> Process {
+        Process {
+            pid,
+            started_ticks: self.started_ticks(pid).unwrap_or_default(),
+        }
+    }
+
+    /// Whether a process still runs.
+    pub(crate) fn is_alive(&self, process: Process) -> bool {
+        self.started_ticks(process.pid) == Some(process.started_ticks)
+    }
+
+    fn started_ticks(&self, pid: u32) -> Option<u64> {
+        let stat = self.proc.stat(pid).ok()?;
+        (pid != 0 && !stat.is_zombie()).then_some(stat.started_ticks)
+    }
+
+    /// The CPUs that these threads may use, if their masks leave out any that are given out.
+    pub(crate) fn own_mask(&self, threads: &[ThreadId]) -> Option<CpuSet> {
+        // Groups have sets of their own, of which the kernel leaves what masks allow.
+        if self.enforcer.kind() != EnforcerKind::Affinity {
+            return None;
+        }
+        let mut mask = CpuSet::new();
+        // A thread that has ended has no mask.
+        for of_thread in threads.iter().filter_map(|thread| masks::get(*thread).ok()) {
+            mask.insert_all(&of_thread);
+        }
+        let usable = self.read_usable().ok()?.cpus;
+        (!usable.is_subset(&mask) && !mask.is_disjoint(&usable)).then_some(mask)
+    }
+}

@@ -7,6 +7,7 @@
 
 use crate::config::args::Args;
 use crate::config::settings::Settings;
+use crate::config::types::Place;
 use crate::machine::selection;
 use anyhow::{Context, bail};
 use mapper_host::calibrate::{self, Calibration, FORMAT, Fingerprint};
@@ -18,39 +19,6 @@ use std::path::{Path, PathBuf};
 
 /// The longest file that is read: a point for each pair of nodes.
 const LONGEST: u64 = 4 << 20;
-
-/// What the file is called, where no name was given.
-const NAME: &str = "machine.toml";
-
-/// Where the profile is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    /// Named by the operator: it has to be there and right.
-    Named(PathBuf),
-    /// Where it is put when nothing is said.
-    Usual(PathBuf),
-    /// There is no such place.
-    Nowhere,
-}
-
-impl Place {
-    /// The place that the command line and the environment name.
-    pub(crate) fn of(args: &Args) -> Self {
-        if let Some(path) = &args.machine_profile {
-            return Self::Named(path.clone());
-        }
-        let from = |variable| std::env::var_os(variable).filter(|value| !value.is_empty());
-        let folder = if args.user {
-            from("XDG_STATE_HOME")
-                .map(PathBuf::from)
-                .or_else(|| Some(Path::new(&from("HOME")?).join(".local/state")))
-                .map(|folder| folder.join("mapper"))
-        } else {
-            Some(from("STATE_DIRECTORY").map_or("/var/lib/mapper".into(), PathBuf::from))
-        };
-        folder.map_or(Self::Nowhere, |folder| Self::Usual(folder.join(NAME)))
-    }
-}
 
 /// The thresholds for this machine: `configured`, with what was measured where it has the defaults.
 ///

@@ -1,6 +1,7 @@
 //! Choosing what this machine offers, and saying why not better.
 
 use crate::config::settings::Settings;
+use crate::config::types::EnforcerChoice;
 use anyhow::Context;
 use mapper_control::schema::Selection;
 use mapper_host::counters::{self, Choice, CounterSource};
@@ -9,47 +10,6 @@ use mapper_host::enforce::{AffinityEnforcer, CgroupEnforcer, Enforcer};
 use mapper_host::topology::{HwlocSource, TopologySource};
 use mapper_host::{HostError, chain};
 use mapper_model::Topology;
-use serde::Deserialize;
-use std::str::FromStr;
-
-/// Which enforcer to use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) enum EnforcerChoice {
-    /// Control groups where they are to be had, affinity otherwise.
-    #[default]
-    Auto,
-    /// Control groups, or fail.
-    Cgroup,
-    /// Affinity.
-    Affinity,
-}
-
-/// A name that is no enforcer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown enforcer {0:?}: give auto, cgroup or affinity")]
-pub(crate) struct UnknownEnforcer(String);
-
-impl FromStr for EnforcerChoice {
-    type Err = UnknownEnforcer;
-
-    fn from_str(name: &str) -> Result<Self, UnknownEnforcer> {
-        match name {
-            "auto" => Ok(Self::Auto),
-            "cgroup" => Ok(Self::Cgroup),
-            "affinity" => Ok(Self::Affinity),
-            _ => Err(UnknownEnforcer(name.chars().take(40).collect())),
-        }
-    }
-}
-
-impl TryFrom<String> for EnforcerChoice {
-    type Error = UnknownEnforcer;
-
-    fn try_from(name: String) -> Result<Self, UnknownEnforcer> {
-        name.parse()
-    }
-}
 
 /// The topology in use.
 pub(crate) struct FoundTopology {

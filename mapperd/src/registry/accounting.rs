@@ -1,38 +1,30 @@
-//! What each application got, summed up: for its report, for metrics, for whoever pays for CPU time.
+//! What each application got: for its report, for metrics, for CPU-time accounting.
 //!
-//! Once an interval the books are written up from what was in force and what was measured. A
-//! *violation* is an interval in which performance was measured, the promise was known, and
-//! performance was below it; *achieved* is the mean over those intervals of performance as a share of
-//! fair-share performance, the number that was promised (`qos`) being the floor divided by that.
+//! Each interval is recorded from what was in force and what was measured. A *violation* is an interval
+//! in which performance was measured, the promise was known, and performance was below it; *achieved* is
+//! the mean over those intervals of performance as a share of fair-share performance (`qos` is the floor
+//! divided by fair-share performance).
 //!
-//! An interval in which the application was idle, or by the end of which it had become so, shows no
-//! speed and is not judged. Whether it became idle is known an interval later; so the verdict on the latest
-//! interval is held back until then, and stands if nothing follows.
+//! An interval in which the application was idle, or became idle, shows no speed and is not judged.
+//! Whether it became idle is known an interval later; so the verdict on the latest interval stays pending
+//! until then, and counts if nothing follows.
 //!
-//! Invariant: totals only grow, also over restarts of the daemon, since they are part of what is saved.
+//! Invariant: totals only grow, also over restarts of the daemon, since they are part of the saved state.
 
-use mapper_control::schema::{Account, ReportReply};
-use mapper_control::{ErrorReply, PROTOCOL, Reply};
-use mapper_model::{Activity, AppId, Performance, Qos};
+use mapper_control::schema::Account;
+use mapper_model::{Activity, Performance, Qos};
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 
-use crate::daemon::{App, Daemon};
-use crate::socket::message::{Answer, Peer, Served};
+/// The largest share of fair-share performance that is counted: an application may report any number,
+/// and an infinite sum could not be saved.
+const LARGEST_SHARE: f64 = 1e6;
 
-/// Reports of applications that have ended are kept for as many.
-const KEPT: usize = 256;
-
-/// A share of the fair-share performance that is taken for no more: what an application reports may
-/// be anything, and a sum that is no number could not be saved.
-const BEYOND_REASON: f64 = 1e6;
-
-/// The books of one application.
+/// What one application got so far.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Books {
+pub(crate) struct Accounting {
     arrived_ns: u64,
-    /// Written up to here.
+    /// Recorded up to here.
     until_ns: u64,
     given_cpu_ns: u64,
     used_cpu_ns: Option<u64>,
@@ -40,7 +32,8 @@ pub(crate) struct Books {
     violations: u64,
     achieved_sum: f64,
     /// On the latest interval.
-    held_back: Option<Verdict>,
+    #[serde(alias = "held_back")]
+    pending_verdict: Option<Verdict>,
     floor: Option<f64>,
     performance: Option<Performance>,
     moves: u64,
@@ -48,7 +41,7 @@ pub(crate) struct Books {
     most_cpus: u32,
 }
 
-/// How an interval is judged.
+/// Whether the promise was kept in one interval, and by how much.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Verdict {
     promise: Promise,
@@ -64,9 +57,9 @@ enum Promise {
     Broken,
 }
 
-/// What one interval showed.
+/// What was in force and measured in one interval.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Showed {
+pub(crate) struct IntervalSample {
     pub(crate) now_ns: u64,
     pub(crate) cpus: u32,
     pub(crate) used_cpu_ns: Option<u64>,
@@ -77,7 +70,7 @@ pub(crate) struct Showed {
     pub(crate) qos: Qos,
 }
 
-impl Books {
+impl Accounting {
     pub(crate) fn open(now_ns: u64) -> Self {
         Self {
             arrived_ns: now_ns,
@@ -86,43 +79,43 @@ impl Books {
         }
     }
 
-    /// Writes up an interval.
-    pub(crate) fn write_up(&mut self, showed: Showed) {
-        self.elapsed(showed.now_ns, showed.cpus);
-        self.used_cpu_ns = showed.used_cpu_ns.or(self.used_cpu_ns);
-        match showed.activity {
-            Activity::Idle => self.held_back = None,
-            Activity::Active => self.pass_verdict(),
+    /// Records an interval.
+    pub(crate) fn record(&mut self, sample: IntervalSample) {
+        self.advance(sample.now_ns, sample.cpus);
+        self.used_cpu_ns = sample.used_cpu_ns.or(self.used_cpu_ns);
+        match sample.activity {
+            Activity::Idle => self.pending_verdict = None,
+            Activity::Active => self.count_verdict(),
         }
-        let Some(performance) = showed.performance else {
+        let Some(performance) = sample.performance else {
             return;
         };
         self.performance = Some(performance);
-        let Some(floor) = showed.floor.filter(|floor| *floor > 0.0) else {
+        let Some(floor) = sample.floor.filter(|floor| *floor > 0.0) else {
             return;
         };
         self.floor = Some(floor);
-        self.held_back = Some(Verdict {
+        self.pending_verdict = Some(Verdict {
             promise: if performance.value < floor {
                 Promise::Broken
             } else {
                 Promise::Kept
             },
-            achieved: (performance.value / floor * showed.qos.get()).min(BEYOND_REASON),
+            achieved: (performance.value / floor * sample.qos.get()).min(LARGEST_SHARE),
         });
     }
 
-    /// Enters what was held back.
-    fn pass_verdict(&mut self) {
-        if let Some(verdict) = self.held_back.take() {
+    /// Counts the pending verdict.
+    fn count_verdict(&mut self) {
+        if let Some(verdict) = self.pending_verdict.take() {
             self.judged += 1;
             self.violations += u64::from(verdict.promise == Promise::Broken);
             self.achieved_sum += verdict.achieved;
         }
     }
 
-    /// Time has passed on so many CPUs.
-    pub(crate) fn elapsed(&mut self, now_ns: u64, cpus: u32) {
+    /// Counts the time up to now on this many CPUs.
+    pub(crate) fn advance(&mut self, now_ns: u64, cpus: u32) {
         let passed_ns = now_ns.saturating_sub(self.until_ns);
         self.until_ns = self.until_ns.max(now_ns);
         self.given_cpu_ns = self
@@ -141,13 +134,13 @@ impl Books {
         self.most_cpus = self.most_cpus.max(cpus);
     }
 
-    /// As it stands if the application has ended now.
-    fn closed(mut self) -> Account {
-        self.pass_verdict();
+    /// The totals if the application ends now.
+    pub(crate) fn finished(mut self) -> Account {
+        self.count_verdict();
         self.account()
     }
 
-    /// As it stands of an application that runs on.
+    /// The totals of an application that runs on.
     pub(crate) fn account(&self) -> Account {
         Account {
             managed_ns: self.until_ns.saturating_sub(self.arrived_ns),
@@ -166,100 +159,41 @@ impl Books {
     }
 }
 
-/// Reports of applications that have ended.
-#[derive(Debug, Default)]
-pub(crate) struct Closed(VecDeque<ClosedBooks>);
-
-#[derive(Debug)]
-struct ClosedBooks {
-    uid: u32,
-    report: ReportReply,
-}
-
-impl Closed {
-    pub(crate) fn add(&mut self, app: &App) {
-        if self.0.len() == KEPT {
-            self.0.pop_front();
-        }
-        self.0.push_back(ClosedBooks {
-            uid: app.uid,
-            report: report(app),
-        });
-    }
-}
-
-fn report(app: &App) -> ReportReply {
-    ReportReply {
-        protocol: PROTOCOL,
-        app: app.id,
-        name: app.spec.name.clone(),
-        qos: app.spec.qos,
-        account: app.books.clone().closed(),
-    }
-}
-
-impl Daemon {
-    /// The report of an application, to its own user.
-    pub(crate) fn report(&mut self, peer: &Peer, asked: AppId) -> Answer {
-        let now_ns = self.parts.clock.now_ns();
-        let found = match self.apps.iter_mut().find(|app| app.id == asked) {
-            Some(app) => {
-                app.books.elapsed(now_ns, app.effective.len());
-                Some((app.uid, report(app)))
-            }
-            None => {
-                let closed = self.closed.0.iter().find(|c| c.report.app == asked);
-                closed.map(|closed| (closed.uid, closed.report.clone()))
-            }
-        };
-        match found {
-            Some((uid, report)) if self.may_look_at(peer, uid) => {
-                Ok(Served::plain(Reply::Report(Box::new(report))))
-            }
-            // Whether there is such an application is nobody else's business either.
-            _ => Err(ErrorReply::UnknownApplication {
-                message: format!("no application {asked} of user {}", peer.uid),
-                running: Vec::new(),
-            }),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use mapper_model::PerformanceSource;
 
     #[test]
-    fn neither_an_idle_interval_nor_the_one_in_which_it_became_idle_is_judged() {
-        let mut books = Books::open(0);
-        books.write_up(showed(1, 1, 9.0));
+    fn idle_intervals_and_the_one_before_them_are_not_judged() {
+        let mut accounting = Accounting::open(0);
+        accounting.record(sample(1, 1, 9.0));
         // Stopped in the middle of it.
-        books.write_up(showed(2, 1, 4.0));
+        accounting.record(sample(2, 1, 4.0));
         for now_s in 3..6 {
-            books.write_up(Showed {
+            accounting.record(IntervalSample {
                 performance: None,
                 activity: Activity::Idle,
-                ..showed(now_s, 1, 0.0)
+                ..sample(now_s, 1, 0.0)
             });
         }
-        books.write_up(showed(6, 1, 9.0));
-        let account = books.closed();
+        accounting.record(sample(6, 1, 9.0));
+        let account = accounting.finished();
         assert_eq!((account.judged_intervals, account.violations), (2, 0));
     }
 
     #[test]
-    fn what_is_told_of_one_that_runs_on_never_falls_and_of_one_that_ended_is_whole() {
-        let mut books = Books::open(0);
-        books.write_up(showed(1, 1, 7.0));
-        assert_eq!(books.account().judged_intervals, 0);
-        assert_eq!(books.clone().closed().violations, 1);
-        books.write_up(showed(2, 1, 9.0));
-        assert_eq!(books.account().violations, 1);
+    fn the_pending_verdict_counts_only_when_the_application_has_ended() {
+        let mut accounting = Accounting::open(0);
+        accounting.record(sample(1, 1, 7.0));
+        assert_eq!(accounting.account().judged_intervals, 0);
+        assert_eq!(accounting.clone().finished().violations, 1);
+        accounting.record(sample(2, 1, 9.0));
+        assert_eq!(accounting.account().violations, 1);
     }
 
-    fn showed(now_s: u64, cpus: u32, value: f64) -> Showed {
-        Showed {
+    fn sample(now_s: u64, cpus: u32, value: f64) -> IntervalSample {
+        IntervalSample {
             now_ns: now_s * 1_000_000_000,
             cpus,
             used_cpu_ns: None,
@@ -274,13 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn intervals_below_the_floor_are_violations_and_shares_are_of_the_fair_performance() {
-        let mut books = Books::open(0);
-        books.moved(4);
-        books.write_up(showed(1, 4, 10.0));
-        books.moved(2);
-        books.write_up(showed(3, 2, 7.0));
-        let account = books.closed();
+    fn an_interval_below_the_floor_is_a_violation() {
+        let mut accounting = Accounting::open(0);
+        accounting.moved(4);
+        accounting.record(sample(1, 4, 10.0));
+        accounting.moved(2);
+        accounting.record(sample(3, 2, 7.0));
+        let account = accounting.finished();
         assert_eq!((account.judged_intervals, account.violations), (2, 1));
         // Fair is 8 / 0.8 = 10: shares 1 and 0.7.
         assert!((account.achieved.unwrap() - 0.85).abs() < 1e-12);
@@ -293,24 +227,24 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_judged_before_the_promise_is_known() {
-        let mut books = Books::open(0);
-        let unknown = Showed {
+    fn an_interval_without_a_known_floor_is_not_judged() {
+        let mut accounting = Accounting::open(0);
+        let unknown = IntervalSample {
             floor: None,
-            ..showed(1, 1, 5.0)
+            ..sample(1, 1, 5.0)
         };
-        books.write_up(unknown);
-        let account = books.closed();
+        accounting.record(unknown);
+        let account = accounting.finished();
         assert_eq!(account.judged_intervals, 0);
         assert_eq!(account.achieved, None);
         assert_eq!(account.performance.unwrap().value, 5.0);
     }
 
     #[test]
-    fn time_that_runs_backwards_takes_nothing_away() {
-        let mut books = Books::open(10);
-        books.elapsed(5, 4);
-        books.elapsed(20, 1);
-        assert_eq!(books.account().given_cpu_ns, 10);
+    fn a_clock_that_goes_back_does_not_reduce_totals() {
+        let mut accounting = Accounting::open(10);
+        accounting.advance(5, 4);
+        accounting.advance(20, 1);
+        assert_eq!(accounting.account().given_cpu_ns, 10);
     }
 }

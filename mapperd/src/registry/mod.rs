@@ -1,4 +1,105 @@
 //! Which applications are managed, as plain data.
 
 pub(crate) mod accounting;
+pub(crate) mod app;
+pub(crate) mod ended;
+pub(crate) mod origin;
 pub(crate) mod page;
+pub(crate) mod pending;
+pub(crate) mod process;
+pub(crate) mod provenance;
+
+use app::{App, Lease};
+use ended::EndedReports;
+use mapper_model::{AppId, AppName};
+use pending::Pending;
+use std::collections::BTreeSet;
+
+/// The applications under management and those about to be.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    pub(crate) apps: Vec<App>,
+    /// Launches that wait for others.
+    pub(crate) pending: Vec<Pending>,
+    pub(crate) next_app: AppId,
+    /// Released applications some of whose processes could not be moved back: those stay in the group, unmanaged.
+    pub(crate) released: BTreeSet<AppId>,
+    /// Reports of applications that have ended.
+    pub(crate) ended: EndedReports,
+}
+
+impl Registry {
+    pub(crate) fn new() -> Self {
+        Self {
+            apps: Vec::new(),
+            pending: Vec::new(),
+            next_app: AppId(1),
+            released: BTreeSet::new(),
+            ended: EndedReports::default(),
+        }
+    }
+
+    pub(crate) fn get(&self, id: AppId) -> Option<&App> {
+        self.apps.iter().find(|app| app.record.id == id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: AppId) -> Option<&mut App> {
+        self.apps.iter_mut().find(|app| app.record.id == id)
+    }
+
+    /// Takes an application out.
+    pub(crate) fn remove(&mut self, id: AppId) -> Option<App> {
+        let place = self.apps.iter().position(|app| app.record.id == id)?;
+        Some(self.apps.remove(place))
+    }
+
+    /// A number that no application has had.
+    pub(crate) fn new_id(&mut self) -> AppId {
+        let id = self.next_app;
+        self.next_app = AppId(id.0 + 1);
+        id
+    }
+
+    /// Applications whose launcher is gone, or that never had one.
+    pub(crate) fn without_lease(&self) -> Vec<AppId> {
+        let ended = |app: &&App| app.lease == Lease::Ended;
+        let apps = self.apps.iter().filter(ended);
+        apps.map(|app| app.record.id).collect()
+    }
+
+    /// Whether a process is about to be admitted.
+    pub(crate) fn is_pending(&self, pid: u32) -> bool {
+        self.pending
+            .iter()
+            .any(|pending| pending.launch.request.pid == pid)
+    }
+
+    /// How many applications count against a user's quota, with the launches that wait.
+    pub(crate) fn count_of(&self, uid: u32) -> usize {
+        let apps = self.apps.iter();
+        let pending = self.pending.iter();
+        apps.filter(|app| app.record.requested_by() == uid).count()
+            + pending
+                .filter(|pending| pending.launch.peer.uid == uid)
+                .count()
+    }
+
+    /// The name, with a number added if it is taken.
+    pub(crate) fn unique_name(&self, wanted: AppName) -> AppName {
+        let taken = |name: &AppName| self.apps.iter().any(|app| app.record.spec.name == *name);
+        if !taken(&wanted) {
+            return wanted;
+        }
+        let mut number = 2u64;
+        loop {
+            let suffix = format!("-{number}");
+            // A name has 64 characters at most, all of one byte each.
+            let stem = &wanted.as_str()[..wanted.as_str().len().min(64 - suffix.len())];
+            let name = AppName::from_lossy(&format!("{stem}{suffix}"));
+            if !taken(&name) {
+                return name;
+            }
+            number += 1;
+        }
+    }
+}

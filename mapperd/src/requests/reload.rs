@@ -4,167 +4,130 @@
 //! as it is. What can change without touching applications is taken over at once, and the next
 //! decision goes by it: the interval, the policies and their settings, reserved CPUs. What is learned
 //! of applications stays; a policy that cannot read what another one remembered starts anew.
-//! Everything else is told as waiting for a restart, which applications outlive.
+//! Everything else is reported as waiting for a restart, which applications survive.
 
 use crate::config::interval::Interval;
-use crate::config::settings::{Audience, Settings};
-use crate::daemon::Daemon;
-use crate::machine::profile;
-use crate::machine::selection::EnforcerChoice;
-use crate::socket::message::{Answer, Peer, Served};
-use crate::telemetry::service;
+use crate::config::peer::Peer;
+use crate::config::settings::Settings;
+use crate::config::types::{Audience, EnforcerChoice};
+use crate::decider::Decider;
+use crate::machine::{Machine, profile};
+use crate::requests::effect::Effect;
+use crate::requests::permit::{is_privileged, not_permitted};
+use crate::telemetry::Telemetry;
 use anyhow::{Context, ensure};
 use mapper_control::schema::ReloadReply;
-use mapper_control::{ErrorReply, PROTOCOL, Reply};
+use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::counters::Choice as CounterChoice;
 use mapper_host::cpus::UsableCpus;
-use mapper_model::{CpuSet, Trigger};
+use mapper_model::CpuSet;
 use mapper_pipeline::{Controller, OverheadBudget, PipelineConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-impl Daemon {
-    /// A client asks for it.
-    pub(crate) fn reload_for(&mut self, peer: &Peer) -> Answer {
-        if !Self::is_privileged(peer) {
-            return Err(ErrorReply::NotPermitted {
-                message: format!(
-                    "the configuration is read again for root{} alone, not for user {}",
-                    match self.parts.settings.audience {
-                        Audience::Everybody => "",
-                        Audience::Owner => " and the daemon's user",
-                    },
-                    peer.uid
-                ),
-            });
-        }
-        self.reload()
-            .map(|reply| Served::plain(Reply::Reload(reply)))
-            .map_err(|error| ErrorReply::InvalidParameter {
-                message: format!("{error:#}"),
-            })
+/// Whether a client may have the configuration read again.
+pub(crate) fn check(peer: &Peer, settings: &Settings) -> Result<(), ErrorReply> {
+    if is_privileged(peer) {
+        return Ok(());
     }
+    Err(not_permitted(format!(
+        "the configuration is read again for root{} alone, not for user {}",
+        match settings.audience {
+            Audience::Everybody => "",
+            Audience::Owner => " and the daemon's user",
+        },
+        peer.uid
+    )))
+}
 
-    /// A signal asks for it: there is nobody to answer but the log.
-    pub(crate) fn reload_for_signal(&mut self) {
-        // What there is to say has been logged.
-        let _ = self.reload();
+/// What has changed, and what has to follow.
+pub(crate) struct Reloaded {
+    pub(crate) reply: ReloadReply,
+    pub(crate) effect: Effect,
+}
+
+/// Reads the configuration again and takes over what can change at once.
+pub(crate) fn reload(
+    settings: &mut Settings,
+    machine: &mut Machine,
+    decider: &mut Decider,
+    telemetry: &mut Telemetry,
+) -> anyhow::Result<Reloaded> {
+    let result = try_reload(settings, machine, decider, telemetry);
+    match &result {
+        Ok(Reloaded { reply, .. }) => {
+            for change in &reply.changed {
+                tracing::info!("configuration: {change}");
+            }
+            for change in &reply.needs_restart {
+                tracing::warn!("configuration, after a restart: {change}");
+            }
+        }
+        Err(error) => tracing::error!("configuration kept as it was: {error:#}"),
     }
+    result
+}
 
-    fn reload(&mut self) -> anyhow::Result<ReloadReply> {
-        service::reloading();
-        let result = self.try_reload();
-        match &result {
-            Ok(reply) => {
-                for change in &reply.changed {
-                    tracing::info!("configuration: {change}");
-                }
-                for change in &reply.needs_restart {
-                    tracing::warn!("configuration, after a restart: {change}");
-                }
-                service::reloaded("configuration read again");
-            }
-            Err(error) => {
-                tracing::error!("configuration kept as it was: {error:#}");
-                service::reloaded("a configuration with an error was not taken over");
-            }
-        }
-        result
+fn try_reload(
+    settings: &mut Settings,
+    machine: &mut Machine,
+    decider: &mut Decider,
+    telemetry: &mut Telemetry,
+) -> anyhow::Result<Reloaded> {
+    let mut new = settings.gather_again()?;
+    new.reserve_is_here()?;
+    new.pipeline.machine = profile::thresholds(
+        &new.machine_profile,
+        &new.pipeline.machine,
+        decider.topology(),
+    )?;
+    let changes = Changes::between(settings, &new);
+    let usable_cpus = UsableCpus::system(new.reserve.clone());
+    let limit = machine.enforcer.limit()?;
+    let usable = usable_cpus.read(&limit, &machine.enforcer.exclusive())?;
+    ensure!(
+        !usable.cpus.is_empty(),
+        "reserve {} would leave no CPU to give out",
+        new.reserve
+    );
+    if settings.pipeline != new.pipeline {
+        decider.controller = successor(&decider.controller, &new.pipeline)?;
+        telemetry.end_recording("it holds the decisions of one configuration");
     }
-
-    fn try_reload(&mut self) -> anyhow::Result<ReloadReply> {
-        let mut new = self.parts.settings.gather_again()?;
-        new.reserve_is_here()?;
-        let topology = self.parts.controller.topology();
-        new.pipeline.machine =
-            profile::thresholds(&new.machine_profile, &new.pipeline.machine, topology)?;
-        let old = &self.parts.settings;
-        let mut changes = Changes::default();
-        changes.now("interval", &old.interval, &new.interval);
-        changes.now(
-            "overhead_budget",
-            &old.overhead_budget,
-            &new.overhead_budget,
-        );
-        changes.now("reserve", &old.reserve, &new.reserve);
-        if old.access != new.access {
-            changes.now.push("[[access]]".to_owned());
-        }
-        if old.programs != new.programs {
-            changes.now.push("[[program]]".to_owned());
-        }
-        let (were, are) = (&old.metrics, &new.metrics);
-        changes.later("metrics.socket", &were.socket, &are.socket);
-        changes.later("metrics.tcp", &were.tcp, &are.tcp);
-        compare_policies(&mut changes, &old.pipeline, &new.pipeline);
-        changes.later("socket", &old.socket, &new.socket);
-        changes.later("enforcer", &old.enforcer, &new.enforcer);
-        changes.later("cgroup_root", &old.cgroup_root, &new.cgroup_root);
-        changes.later("counters", &old.counters, &new.counters);
-        changes.later("record", &old.record, &new.record);
-        changes.later("state_dir", &old.state_dir, &new.state_dir);
-
-        let usable_cpus = UsableCpus::system(new.reserve.clone());
-        let usable = usable_cpus.read(
-            &self.parts.enforcer.limit()?,
-            &self.parts.enforcer.exclusive(),
-        )?;
-        ensure!(
-            !usable.cpus.is_empty(),
-            "reserve {} would leave no CPU to give out",
-            new.reserve
-        );
-        if old.pipeline != new.pipeline {
-            self.parts.controller = self.successor(&new.pipeline)?;
-            if self.parts.recorder.take().is_some() {
-                tracing::warn!("recording ended: it holds the decisions of one configuration");
-            }
-        }
-        let pace_changed =
-            old.interval != new.interval || old.overhead_budget != new.overhead_budget;
-        self.parts.usable_cpus = usable_cpus;
-        let Settings {
-            interval,
-            overhead_budget,
-            reserve,
-            pipeline,
-            access,
-            programs,
-            ..
-        } = new;
-        let settings = &mut self.parts.settings;
-        (settings.interval, settings.overhead_budget) = (interval, overhead_budget);
-        settings.reserve = reserve;
-        (settings.pipeline, settings.access) = (pipeline, access);
-        settings.programs = programs;
-        if pace_changed {
-            self.pacing.set(interval.nanoseconds(), overhead_budget);
-            self.told_interval_ns = None;
-        }
-        if !self.apps.is_empty() {
-            self.decide(Trigger::Membership);
-            if pace_changed {
-                self.restart_interval();
-            }
-        }
-        Ok(ReloadReply {
+    machine.usable_cpus = usable_cpus;
+    let pace_changed =
+        settings.interval != new.interval || settings.overhead_budget != new.overhead_budget;
+    settings.interval = new.interval;
+    settings.overhead_budget = new.overhead_budget;
+    settings.reserve = new.reserve;
+    settings.pipeline = new.pipeline;
+    settings.access = new.access;
+    settings.programs = new.programs;
+    let effect = if pace_changed {
+        decider.set_pace(settings.interval, settings.overhead_budget);
+        Effect::NewPace
+    } else {
+        Effect::Decide
+    };
+    Ok(Reloaded {
+        reply: ReloadReply {
             protocol: PROTOCOL,
             changed: changes.now,
             needs_restart: changes.later,
-        })
-    }
+        },
+        effect,
+    })
+}
 
-    /// A controller with other settings that remembers what the present one knows.
-    fn successor(&self, config: &PipelineConfig) -> anyhow::Result<Controller> {
-        let present = &self.parts.controller;
-        let mut next = Controller::new(config.clone(), present.topology().clone())
-            .context("configuration names no policy")?;
-        if let Err(error) = next.restore(present.save()) {
-            tracing::info!("the allocation policy starts anew: {error}");
-            next.restore_without_policy(present.save())?;
-        }
-        Ok(next)
+/// A controller with other settings that remembers what the present one knows.
+fn successor(present: &Controller, config: &PipelineConfig) -> anyhow::Result<Controller> {
+    let mut next = Controller::new(config.clone(), present.topology().clone())
+        .context("configuration names no policy")?;
+    if let Err(error) = next.restore(present.save()) {
+        tracing::info!("the allocation policy starts anew: {error}");
+        next.restore_without_policy(present.save())?;
     }
+    Ok(next)
 }
 
 fn compare_policies(changes: &mut Changes, old: &PipelineConfig, new: &PipelineConfig) {
@@ -190,6 +153,34 @@ struct Changes {
 }
 
 impl Changes {
+    fn between(old: &Settings, new: &Settings) -> Self {
+        let mut changes = Self::default();
+        changes.now("interval", &old.interval, &new.interval);
+        changes.now(
+            "overhead_budget",
+            &old.overhead_budget,
+            &new.overhead_budget,
+        );
+        changes.now("reserve", &old.reserve, &new.reserve);
+        if old.access != new.access {
+            changes.now.push("[[access]]".to_owned());
+        }
+        if old.programs != new.programs {
+            changes.now.push("[[program]]".to_owned());
+        }
+        let (were, are) = (&old.metrics, &new.metrics);
+        changes.later("metrics.socket", &were.socket, &are.socket);
+        changes.later("metrics.tcp", &were.tcp, &are.tcp);
+        compare_policies(&mut changes, &old.pipeline, &new.pipeline);
+        changes.later("socket", &old.socket, &new.socket);
+        changes.later("enforcer", &old.enforcer, &new.enforcer);
+        changes.later("cgroup_root", &old.cgroup_root, &new.cgroup_root);
+        changes.later("counters", &old.counters, &new.counters);
+        changes.later("record", &old.record, &new.record);
+        changes.later("state_dir", &old.state_dir, &new.state_dir);
+        changes
+    }
+
     fn now<T: PartialEq + InWords>(&mut self, key: &str, old: &T, new: &T) {
         Self::compare(&mut self.now, key, old, new);
     }

@@ -14,66 +14,14 @@
 //! What a rule sets is afterwards held against what the user may ask for at all (ADR 16), since the path
 //! and the build id are what the user's launcher says they are.
 
+use crate::config::peer::Peer;
 use crate::config::program_rules::{ProgramRule, ProgramRules};
-use crate::socket::message::Peer;
+use crate::registry::provenance::{Provenance, StartedFile};
 use mapper_control::schema::{
-    BY_DEFAULT, LaunchRequest, LinkedOpenMp, OpenSetting, Partition, Program, RuntimeChoice,
-    Settled, TeamsAsked,
+    BY_DEFAULT, LaunchRequest, LinkedOpenMp, OpenSetting, Partition, RuntimeChoice, Settled,
+    TeamsAsked,
 };
 use mapper_model::TeamMode;
-use serde::{Deserialize, Serialize};
-
-/// What is kept of how a launch was settled, to be told later.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Provenance {
-    /// Who decided the team mode.
-    pub(crate) teams_by: String,
-    /// The mode that was decided, where the program cannot have it.
-    pub(crate) unserved: Option<TeamMode>,
-    /// The file that was started, if the launcher could look at it: what is told of it to people.
-    pub(crate) program: Option<StartedFile>,
-}
-
-/// What is kept of a [`Program`].
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct StartedFile {
-    /// The path, cut where it gets too long to be read.
-    path: String,
-    #[serde(default)]
-    openmp: LinkedOpenMp,
-}
-
-/// Characters of a path that are kept of each application: a thousand of them are saved again and again.
-const PATH_KEPT: usize = 256;
-
-impl From<&Program> for StartedFile {
-    fn from(program: &Program) -> Self {
-        let mut path: String = program.path.chars().take(PATH_KEPT).collect();
-        if path.len() < program.path.len() {
-            path.push('…');
-        }
-        Self {
-            path,
-            openmp: program.openmp,
-        }
-    }
-}
-
-impl Provenance {
-    /// Why teams are fixed although something else was decided.
-    pub(crate) fn unserved_because(&self) -> Option<String> {
-        let linked = self.program.as_ref()?.openmp;
-        let teams = self.unserved?;
-        let why = linked.serves(teams).err()?;
-        Some(format!("teams are not {teams}: {why}"))
-    }
-
-    /// Why the shim cannot reach the program, if so.
-    pub(crate) fn unreachable_because(&self) -> Option<String> {
-        let program = self.program.as_ref()?;
-        program.openmp.unreachable_because(&program.path)
-    }
-}
 
 /// The runtime interface of a launch; without it teams are fixed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,7 +122,7 @@ pub(crate) fn settle(
 mod tests {
     use super::*;
     use crate::config::program_rules::testing::{peer, rules};
-    use mapper_control::schema::{Schedule, Threads};
+    use mapper_control::schema::{Program, Schedule, Threads};
     use mapper_model::{AppName, AppSpec, Qos};
 
     fn request(asked: TeamsAsked, teams: TeamMode, openmp: LinkedOpenMp) -> LaunchRequest {
@@ -350,26 +298,6 @@ mod tests {
             &mut unknown,
         );
         assert_eq!(unknown.spec.qos.get(), 0.5);
-    }
-
-    #[test]
-    fn of_a_path_no_more_is_kept_than_people_read() {
-        let mut long = request(
-            TeamsAsked::Open,
-            TeamMode::Fixed,
-            LinkedOpenMp::StaticLibgomp,
-        );
-        long.program.as_mut().unwrap().path = "/\u{e4}".repeat(2000);
-        let none = ProgramRules::default();
-        let kept = settle(&none, &none, &peer(), &mut long).1.program.unwrap();
-        assert_eq!(kept.path.chars().count(), PATH_KEPT + 1);
-        assert!(kept.path.ends_with('…'));
-        let of_before = serde_json::to_value(Program {
-            path: "/p".into(),
-            ..Program::default()
-        });
-        let read: StartedFile = serde_json::from_value(of_before.unwrap()).unwrap();
-        assert_eq!(read.path, "/p");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What reaches the task that owns the state.
 
+use crate::config::peer::Peer;
 use mapper_control::schema::LaunchReply;
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_model::AppId;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// Messages that may wait. A sender that finds the queue full waits in turn.
@@ -37,15 +37,6 @@ pub(crate) enum Message {
         /// The application.
         app: AppId,
     },
-}
-
-/// The process at the other end of a connection, as the kernel names it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Peer {
-    pub(crate) pid: u32,
-    pub(crate) uid: u32,
-    /// Its groups when it connected.
-    pub(crate) groups: Arc<[u32]>,
 }
 
 /// What a client is answered.

@@ -6,7 +6,7 @@
 //! when its holder dies, however that happens. A socket that answers although nobody holds the lock
 //! is somebody else's and is left alone too.
 
-use crate::config::settings::Audience;
+use crate::config::types::Audience;
 use crate::store::trusted_directory;
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat};

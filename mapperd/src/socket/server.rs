@@ -7,7 +7,8 @@
 //! A connection on which a program was launched is that application's lease: when it closes, for
 //! whatever reason, the owner of the state is told.
 
-use crate::socket::message::{Answer, Message, Peer, Sender, Served};
+use crate::config::peer::Peer;
+use crate::socket::message::{Answer, Message, Sender, Served};
 use crate::socket::quota::{Asked, Place, Quotas};
 use mapper_control::codec::{FrameDecoder, MAX_REQUEST_BYTES, Outgoing, Progress};
 use mapper_control::{Call, ErrorReply, Expects, Reply, Request, RequestError};

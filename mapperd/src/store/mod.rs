@@ -1,7 +1,65 @@
 //! What outlives the daemon.
+//!
+//! One thread writes the saved state ([`saver`]), since a slow disk must not delay decisions.
 
+pub(crate) mod directory;
 pub(crate) mod kept_pages;
 pub(crate) mod saved;
 pub(crate) mod saver;
 pub(crate) mod takeover;
 pub(crate) mod trusted_directory;
+pub(crate) mod version1;
+
+use crate::decider::Decider;
+use crate::machine::Machine;
+use crate::registry::Registry;
+use crate::registry::app::App;
+use saved::{Ending, Saved, SavedApp};
+use saver::{Flushed, Saver};
+use std::time::Duration;
+
+/// Where state is saved.
+#[derive(Debug)]
+pub(crate) struct Store {
+    /// `None` if nothing outlives the daemon.
+    pub(crate) saver: Option<Saver>,
+}
+
+impl Store {
+    /// Has what the next daemon needs saved, without waiting for the disk.
+    pub(crate) fn save(
+        &self,
+        ending: Ending,
+        registry: &Registry,
+        machine: &Machine,
+        decider: &Decider,
+    ) {
+        let Some(saver) = &self.saver else {
+            return;
+        };
+        let mut saved = Saved::new(ending, registry.next_app, decider.decisions);
+        match serde_json::to_value(decider.controller.save()) {
+            Ok(state) => saved.controller = state,
+            Err(error) => tracing::debug!("what was learned is not saved: {error}"),
+        }
+        let enforcer = &machine.enforcer;
+        let left_over = enforcer.left_over();
+        saved.unfinished = enforcer.remember_unfinished();
+        saved.released.clone_from(&registry.released);
+        saved.released.retain(|app| left_over.contains(app));
+        let token = |app: &App| Some(app.page.as_ref()?.writer.token().to_string());
+        let apps = registry.apps.iter().map(|app| SavedApp {
+            record: app.record.clone(),
+            processes: enforcer.remember(app.record.id),
+            token: token(app),
+        });
+        saved.apps = apps.collect();
+        saver.submit(saved);
+    }
+
+    /// Waits until the state is written, for as long as `patience`.
+    pub(crate) fn flush(&self, patience: Duration) -> Flushed {
+        let saver = self.saver.as_ref();
+        saver.map_or(Flushed::Nowhere, |saver| saver.flush(patience))
+    }
+}

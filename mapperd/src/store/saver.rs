@@ -9,18 +9,19 @@
 //! A daemon that is killed loses what waits and what is being written; the file is then that of the save
 //! before, whole.
 
-use crate::store::saved::{Saved, StateDir, Stored};
+use crate::store::directory::{StateDir, Stored};
+use crate::store::saved::Saved;
 use anyhow::Context;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Where state is put.
-pub(crate) trait Store: Send + 'static {
+pub(crate) trait StateWriter: Send + 'static {
     /// Puts a new state in the place of the old one.
     fn store(&self, saved: &Saved) -> anyhow::Result<Stored>;
 }
 
-impl Store for StateDir {
+impl StateWriter for StateDir {
     fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
         Self::store(self, saved)
     }
@@ -116,7 +117,7 @@ impl Mailbox {
 
 impl Saver {
     /// Starts the thread.
-    pub(crate) fn start(store: impl Store) -> anyhow::Result<Self> {
+    pub(crate) fn start(store: impl StateWriter) -> anyhow::Result<Self> {
         let mailbox = Arc::new(Mailbox::default());
         let reader = Arc::clone(&mailbox);
         std::thread::Builder::new()
@@ -167,7 +168,7 @@ impl Drop for Saver {
 
 /// What the thread does. That state cannot be written, or not the whole of it, is said once, until it can be
 /// again.
-fn write_all(mailbox: &Mailbox, store: &impl Store) {
+fn write_all(mailbox: &Mailbox, store: &impl StateWriter) {
     let mut told = None;
     let mut written = Written::Yes;
     while let Some(saved) = mailbox.next(written) {
@@ -219,7 +220,7 @@ mod tests {
         go: Mutex<mpsc::Receiver<()>>,
     }
 
-    impl Store for Gated {
+    impl StateWriter for Gated {
         fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
             self.begun.send(saved.decisions)?;
             self.go.lock().unwrap().recv()?;
@@ -269,7 +270,7 @@ mod tests {
     fn what_cannot_be_written_keeps_nobody_waiting_and_is_not_told_as_written() {
         /// Full for odd states.
         struct Full;
-        impl Store for Full {
+        impl StateWriter for Full {
             fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
                 anyhow::ensure!(saved.decisions.is_multiple_of(2), "no space left on device");
                 Ok(Stored::WithoutHistory)

@@ -15,24 +15,28 @@
 //!
 //! Nobody's lease is held after that: an application ends when the last of its processes does.
 
-use crate::daemon::{App, Daemon, Lease};
-use crate::machine::watch::Watches;
-use crate::registry::accounting::Books;
-use crate::registry::page::{self, Page};
-use crate::requests::settling::Provenance;
+use crate::decider::Decider;
+use crate::machine::Machine;
+use crate::machine::enforce::bind_memory;
+use crate::machine::process::descriptor;
+use crate::registry::Registry;
+use crate::registry::accounting::Accounting;
+use crate::registry::app::{App, AppRecord, Lease, Standing};
+use crate::registry::origin::Origin;
+use crate::registry::page;
+use crate::registry::process::Process;
+use crate::registry::provenance::Provenance;
+use crate::store::directory::{Found, StateDir};
 use crate::store::kept_pages::{self, KeptPages};
-use crate::store::saved::{Ending, Found, Process, Saved, SavedApp, StateDir};
-use crate::store::saver::Flushed;
+use crate::store::saved::{Ending, Saved, SavedApp};
+use crate::telemetry::Telemetry;
 use anyhow::Context;
 use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_host::chain;
 use mapper_host::enforce::{EnforcerKind, Former};
-use mapper_host::procfs::ProcFs;
 use mapper_model::{AppId, AppName, AppSpec, CpuSet};
 use mapper_pipeline::Controller;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 /// What an earlier daemon left.
 #[derive(Debug)]
@@ -85,245 +89,161 @@ impl Legacy {
     }
 }
 
-impl Daemon {
-    /// Takes over every application that still runs. To be called before anything else happens.
-    pub(crate) fn take_over(&mut self, legacy: Legacy) {
-        let Legacy { saved, mut pages } = legacy;
-        let left_over = self.parts.enforcer.left_over();
-        let highest = left_over.iter().map(|app| app.0 + 1).max().unwrap_or(1);
-        self.next_app = AppId(highest.max(self.next_app.0));
-        let mut known = Vec::new();
-        let mut ending = Ending::Running;
-        if let Some(saved) = saved {
-            self.next_app = AppId(self.next_app.0.max(saved.next_app.0));
-            self.decisions = saved.decisions;
-            ending = saved.ending;
-            known = saved.apps;
-            self.parts.enforcer.take_up(&saved.unfinished);
-            self.released = saved.released;
-            self.released.retain(|app| left_over.contains(app));
+/// Takes over every application that still runs.
+pub(crate) fn take_over(
+    legacy: Legacy,
+    registry: &mut Registry,
+    machine: &mut Machine,
+    decider: &mut Decider,
+    telemetry: &mut Telemetry,
+) {
+    let Legacy { saved, mut pages } = legacy;
+    let left_over = machine.enforcer.left_over();
+    let highest = left_over.iter().map(|app| app.0 + 1).max().unwrap_or(1);
+    registry.next_app = AppId(highest.max(registry.next_app.0));
+    let mut known = Vec::new();
+    let mut ending = Ending::Running;
+    if let Some(saved) = saved {
+        registry.next_app = AppId(registry.next_app.0.max(saved.next_app.0));
+        decider.decisions = saved.decisions;
+        ending = saved.ending;
+        known = saved.apps;
+        machine.enforcer.take_up(&saved.unfinished);
+        registry.released = saved.released;
+        registry.released.retain(|app| left_over.contains(app));
+    }
+    for app in left_over {
+        let saved = known.iter().any(|saved| saved.record.id == app);
+        if !saved && !registry.released.contains(&app) {
+            known.push(recovered(app, machine));
         }
-        for app in left_over {
-            if !known.iter().any(|saved| saved.id == app) && !self.released.contains(&app) {
-                known.push(self.unknown(app));
+    }
+    known.sort_by_key(|saved| saved.record.id);
+    for saved in known {
+        let id = saved.record.id;
+        match take_over_one(saved, ending, &mut pages, machine) {
+            Ok(mut app) => {
+                publish(&mut app, machine, decider);
+                let planned = app.record.planned.as_ref();
+                let cpus = planned.map_or_else(CpuSet::new, |planned| planned.cpus.clone());
+                registry.apps.push(app);
+                bind_memory(id, &cpus, registry, machine, decider, telemetry);
+            }
+            Err(error) if error.is_gone() => {
+                tracing::info!(app = id.0, "has ended meanwhile");
+                kept_pages::forget(id);
+            }
+            Err(error) => {
+                tracing::warn!(app = id.0, "not taken over: {}", chain(&error));
+                kept_pages::forget(id);
             }
         }
-        known.sort_by_key(|saved| saved.id);
-        for saved in known {
-            let id = saved.id;
-            match self.take_over_one(saved, ending, &mut pages) {
-                Ok(()) => {}
-                Err(error) if error.is_gone() => {
-                    tracing::info!(app = id.0, "has ended meanwhile");
-                    kept_pages::forget(id);
-                }
-                Err(error) => {
-                    tracing::warn!(app = id.0, "not taken over: {}", chain(&error));
-                    kept_pages::forget(id);
-                }
-            }
-        }
-        pages.drop_rest();
-        if self.has_work() {
-            self.membership_changed();
-        } else if let Err(error) = self.parts.enforcer.refresh() {
-            // There is no decision that would look at what is left.
-            tracing::warn!("processes not looked at: {}", chain(&error));
-        }
     }
+    pages.drop_rest();
+}
 
-    fn take_over_one(
-        &mut self,
-        saved: SavedApp,
-        ending: Ending,
-        pages: &mut KeptPages,
-    ) -> Result<(), mapper_host::HostError> {
-        let id = saved.id;
-        let given = saved
-            .planned
-            .as_ref()
-            .map_or_else(CpuSet::new, |planned| planned.cpus.clone());
-        let launcher = self.lives(saved.launcher).then_some(saved.launcher.pid);
-        let enforcer = &mut self.parts.enforcer;
-        enforcer.take_over(&Former {
-            app: id,
-            cpus: given.clone(),
-            launcher,
-            set_by_others: saved.set_by_others.clone(),
-            processes: saved.processes,
-        })?;
-        if saved.partition == Partition::Isolated
-            && let Err(error) = enforcer.isolate(id)
-        {
-            tracing::warn!(app = id.0, "not isolated again: {}", chain(&error));
-        }
-        // A stop gave all CPUs back; threads' masks have to be set again in any case.
-        let again = ending == Ending::Stopping || enforcer.kind() == EnforcerKind::Affinity;
-        if again
-            && !given.is_empty()
-            && let Err(error) = enforcer.apply(id, &given)
-        {
-            tracing::warn!(app = id.0, "not confined again: {}", chain(&error));
-        }
-        let effective = enforcer.effective(id).unwrap_or_default();
-        let mut watches = Watches::default();
-        if let Some(events) = enforcer.watch(id) {
-            watches.group(id, events, self.parts.sender.clone());
-        }
-        if let Some(process) = self.descriptor_of(saved.first_process) {
-            watches.process(id, process, self.parts.sender.clone());
-        }
-        let page = saved
-            .token
-            .and_then(|token| token.parse().ok())
-            .and_then(|token| pages.take(id, launcher, token));
-        tracing::info!(
-            app = id.0,
-            name = %saved.spec.name,
-            cpus = %effective,
-            page = if page.is_some() { "found" } else { "none" },
-            "taken over"
-        );
-        if let Some(page) = &page {
-            kept_pages::keep(id, page.writer.as_fd());
-        }
-        self.apps.push(App {
-            id,
-            spec: saved.spec,
-            command: saved.command,
-            provenance: saved.provenance,
-            memory: saved.memory,
-            partition: saved.partition,
-            adopted: saved.adopted,
-            uid: saved.uid,
-            first_process: saved.first_process,
-            launcher: saved.launcher,
-            page,
-            planned: saved.planned,
-            effective,
-            set_by_others: saved.set_by_others,
-            limited: None,
-            told_mismatch: None,
-            own_mask: saved.own_mask,
-            books: saved.books,
-            used: None,
-            lease: Lease::Ended,
-            _watches: watches,
-        });
-        self.bind_memory(id, &given);
-        self.tell_page(id);
-        Ok(())
+fn take_over_one(
+    saved: SavedApp,
+    ending: Ending,
+    pages: &mut KeptPages,
+    machine: &mut Machine,
+) -> Result<App, mapper_host::HostError> {
+    let SavedApp {
+        record,
+        processes,
+        token,
+    } = saved;
+    let id = record.id;
+    let planned = record.planned.as_ref();
+    let cpus = planned.map_or_else(CpuSet::new, |planned| planned.cpus.clone());
+    let launcher = record.origin.launcher();
+    let launcher = launcher.filter(|launcher| machine.is_alive(*launcher));
+    let launcher = launcher.map(|launcher| launcher.pid);
+    let enforcer = &mut machine.enforcer;
+    enforcer.take_over(&Former {
+        app: id,
+        cpus: cpus.clone(),
+        launcher,
+        set_by_others: record.standing.set_by_operator().cloned(),
+        processes,
+    })?;
+    if record.partition == Partition::Isolated
+        && let Err(error) = enforcer.isolate(id)
+    {
+        tracing::warn!(app = id.0, "not isolated again: {}", chain(&error));
     }
-
-    /// After a stop the page tells of all CPUs: it is put right.
-    fn tell_page(&mut self, id: AppId) {
-        let most = self.usable.len();
-        let topology = self.parts.controller.topology();
-        if let Some(app) = self.apps.iter_mut().find(|app| app.id == id)
-            && let Some(Page { writer, .. }) = &mut app.page
-        {
-            writer.publish(&page::allocation(&app.effective, &app.spec, topology, most));
-        }
+    // A stop gave all CPUs back; threads' masks have to be set again in any case.
+    let again = ending == Ending::Stopping || enforcer.kind() == EnforcerKind::Affinity;
+    if again
+        && !cpus.is_empty()
+        && let Err(error) = enforcer.apply(id, &cpus)
+    {
+        tracing::warn!(app = id.0, "not confined again: {}", chain(&error));
     }
-
-    /// A group that nothing is saved of.
-    fn unknown(&mut self, id: AppId) -> SavedApp {
-        let first = self.parts.enforcer.first_process(id).unwrap_or_default();
-        let uid = self.parts.proc.uids(first).map_or(0, |uids| uids.real);
-        tracing::warn!(
-            app = id.0,
-            "runs, but nothing is known of it: taken over with the default promise"
-        );
-        SavedApp {
-            id,
-            spec: AppSpec::named(AppName::from_lossy(&format!("recovered-{id}"))),
-            command: String::new(),
-            provenance: Provenance::default(),
-            memory: MemoryPolicy::Keep,
-            partition: Partition::Member,
-            adopted: None,
-            uid,
-            first_process: self.process(first),
-            launcher: Process::default(),
-            planned: None,
-            processes: serde_json::Value::Null,
-            set_by_others: None,
-            token: None,
-            own_mask: None,
-            books: Books::open(self.parts.clock.now_ns()),
-        }
+    let effective = enforcer.effective(id).unwrap_or_default();
+    let watches = machine.watch(id, descriptor_of(record.first_process, machine));
+    let page = token
+        .and_then(|token| token.parse().ok())
+        .and_then(|token| pages.take(id, launcher, token));
+    tracing::info!(
+        app = id.0,
+        name = %record.spec.name,
+        cpus = %effective,
+        page = if page.is_some() { "found" } else { "none" },
+        "taken over"
+    );
+    if let Some(page) = &page {
+        kept_pages::keep(id, page.writer.as_fd());
     }
+    let mut app = App::new(record, Lease::Ended, watches);
+    app.page = page;
+    app.effective = effective;
+    Ok(app)
+}
 
-    /// A process as it can be known again later.
-    pub(crate) fn process(&self, pid: u32) -> Process {
-        Process {
-            pid,
-            started_ticks: started_ticks(&self.parts.proc, pid).unwrap_or_default(),
-        }
-    }
-
-    fn lives(&self, process: Process) -> bool {
-        started_ticks(&self.parts.proc, process.pid) == Some(process.started_ticks)
-    }
-
-    fn descriptor_of(&self, process: Process) -> Option<OwnedFd> {
-        let pid = Pid::from_raw(i32::try_from(process.pid).ok()?)?;
-        let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-        // Looked at after it was opened: it is this process for good.
-        self.lives(process).then_some(descriptor)
-    }
-
-    /// Has written down what the next daemon needs, without waiting for the disk.
-    pub(crate) fn save(&self, ending: Ending) {
-        let Some(saver) = &self.parts.saver else {
-            return;
-        };
-        let mut saved = Saved::new(ending, self.next_app, self.decisions);
-        match serde_json::to_value(self.parts.controller.save()) {
-            Ok(state) => saved.controller = state,
-            Err(error) => tracing::debug!("what was learned is not saved: {error}"),
-        }
-        let enforcer = &self.parts.enforcer;
-        let left_over = enforcer.left_over();
-        saved.unfinished = enforcer.remember_unfinished();
-        saved.released.clone_from(&self.released);
-        saved.released.retain(|app| left_over.contains(app));
-        saved.apps = self
-            .apps
-            .iter()
-            .map(|app| SavedApp {
-                id: app.id,
-                spec: app.spec.clone(),
-                command: app.command.clone(),
-                provenance: app.provenance.clone(),
-                memory: app.memory,
-                partition: app.partition,
-                adopted: app.adopted.clone(),
-                uid: app.uid,
-                first_process: app.first_process,
-                launcher: app.launcher,
-                planned: app.planned.clone(),
-                processes: enforcer.remember(app.id),
-                set_by_others: app.set_by_others.clone(),
-                own_mask: app.own_mask.clone(),
-                books: app.books.clone(),
-                token: app
-                    .page
-                    .as_ref()
-                    .map(|page| page.writer.token().to_string()),
-            })
-            .collect();
-        saver.submit(saved);
-    }
-
-    /// Waits until the state is written, for as long as `patience`.
-    pub(crate) fn saved_within(&self, patience: Duration) -> Flushed {
-        let saver = self.parts.saver.as_ref();
-        saver.map_or(Flushed::Nowhere, |saver| saver.flush(patience))
+/// After a stop the page says all CPUs: it is corrected.
+fn publish(app: &mut App, machine: &Machine, decider: &Decider) {
+    if let Some(page) = &mut app.page {
+        let most = machine.usable.len();
+        let spec = &app.record.spec;
+        let allocation = page::allocation(&app.effective, spec, decider.topology(), most);
+        page.writer.publish(&allocation);
     }
 }
 
-fn started_ticks(proc: &ProcFs, pid: u32) -> Option<u64> {
-    let stat = proc.stat(pid).ok()?;
-    (pid != 0 && !stat.is_zombie()).then_some(stat.started_ticks)
+/// A group that nothing is saved of.
+fn recovered(id: AppId, machine: &mut Machine) -> SavedApp {
+    let first = machine.enforcer.first_process(id).unwrap_or_default();
+    let uid = machine.proc.uids(first).map_or(0, |uids| uids.real);
+    tracing::warn!(
+        app = id.0,
+        "runs, but nothing is known of it: taken over with the default promise"
+    );
+    let record = AppRecord {
+        id,
+        spec: AppSpec::named(AppName::from_lossy(&format!("recovered-{id}"))),
+        command: String::new(),
+        provenance: Provenance::default(),
+        memory: MemoryPolicy::Keep,
+        partition: Partition::Member,
+        origin: Origin::Recovered,
+        uid,
+        first_process: machine.process(first),
+        standing: Standing::Pending,
+        planned: None,
+        own_mask: None,
+        accounting: Accounting::open(machine.clock.now_ns()),
+    };
+    SavedApp {
+        record,
+        processes: serde_json::Value::Null,
+        token: None,
+    }
+}
+
+/// A descriptor of a process that was saved, if it still runs.
+fn descriptor_of(process: Process, machine: &Machine) -> Option<OwnedFd> {
+    let found = descriptor(process.pid).ok()?;
+    // Checked after it was opened: it is this process for good.
+    machine.is_alive(process).then_some(found)
 }

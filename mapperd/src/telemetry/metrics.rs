@@ -4,92 +4,46 @@
 //! counted twice. Names follow the conventions of Prometheus: base units, `_total` for what only
 //! grows. An application is told by its id and name; names of ended ones do not linger.
 
-use crate::daemon::{App, Daemon};
+use crate::decider::Decider;
+use crate::machine::Machine;
+use crate::registry::Registry;
+use crate::registry::app::App;
+use crate::telemetry::Telemetry;
+use crate::telemetry::tally::Tally;
 use mapper_control::schema::AdoptTarget;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
-use std::collections::BTreeMap;
+use prometheus_client::registry::Unit;
 use std::fmt;
-use std::time::Duration;
 
-/// What the daemon counts of its own doing.
-#[derive(Debug)]
-pub(crate) struct Tally {
-    decision_s: Histogram,
-    errors: BTreeMap<&'static str, u64>,
-    launches: u64,
-    refused: u64,
-    adoptions: u64,
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        // From 50 µs to 0.1 s: what a decision takes on a small and on a large machine.
-        let buckets = [
-            50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 100e-3,
-        ];
-        Self {
-            decision_s: Histogram::new(buckets),
-            errors: BTreeMap::new(),
-            launches: 0,
-            refused: 0,
-            adoptions: 0,
-        }
+/// All metrics, as text.
+pub(crate) fn metrics(
+    registry: &mut Registry,
+    machine: &Machine,
+    decider: &Decider,
+    telemetry: &Telemetry,
+) -> String {
+    let now_ns = machine.clock.now_ns();
+    for app in &mut registry.apps {
+        app.record.accounting.advance(now_ns, app.effective.len());
     }
-}
-
-impl Tally {
-    /// A decision took so long.
-    pub(crate) fn decided(&self, took: Duration) {
-        self.decision_s.observe(took.as_secs_f64());
+    let tally = &telemetry.tally;
+    let mut metrics = prometheus_client::registry::Registry::with_prefix("mapper");
+    metrics.register_with_unit(
+        "decision",
+        "Time it took to observe, decide and enforce",
+        Unit::Seconds,
+        tally.decision_s.clone(),
+    );
+    let snapshot = Snapshot::of(registry, machine, decider, tally);
+    metrics.register_collector(Box::new(snapshot));
+    let mut text = String::new();
+    if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &metrics) {
+        tracing::warn!("metrics: {error}");
     }
-
-    /// Something failed that should not.
-    pub(crate) fn error(&mut self, what: &'static str) {
-        *self.errors.entry(what).or_default() += 1;
-    }
-
-    /// An application was launched.
-    pub(crate) const fn launched(&mut self) {
-        self.launches += 1;
-    }
-
-    /// Something that ran was adopted.
-    pub(crate) const fn adopted(&mut self) {
-        self.adoptions += 1;
-    }
-
-    /// A launch or an adoption was refused.
-    pub(crate) const fn refused(&mut self) {
-        self.refused += 1;
-    }
-}
-
-impl Daemon {
-    /// All metrics, as text.
-    pub(crate) fn metrics(&mut self) -> String {
-        let now_ns = self.parts.clock.now_ns();
-        for app in &mut self.apps {
-            app.books.elapsed(now_ns, app.effective.len());
-        }
-        let mut registry = Registry::with_prefix("mapper");
-        registry.register_with_unit(
-            "decision",
-            "Time it took to observe, decide and enforce",
-            Unit::Seconds,
-            self.tally.decision_s.clone(),
-        );
-        registry.register_collector(Box::new(Snapshot::of(self)));
-        let mut text = String::new();
-        if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &registry) {
-            tracing::warn!("metrics: {error}");
-        }
-        text
-    }
+    text
 }
 
 /// Everything at one moment.
@@ -126,6 +80,34 @@ struct AppNumbers {
     used_s: Option<f64>,
 }
 
+impl AppNumbers {
+    fn of(app: &App) -> Self {
+        let record = &app.record;
+        let account = record.accounting.account();
+        let performance = account.performance.as_ref();
+        Self {
+            labels: AppLabels {
+                app: record.id.0,
+                name: record.spec.name.to_string(),
+                uid: record.uid,
+            },
+            origin: origin(app),
+            source: performance.map_or_else(String::new, |p| p.unit.clone()),
+            cpus: app.effective.len().into(),
+            fair_cpus: record.planned.as_ref().map_or(0, |p| p.share.fair.into()),
+            performance: performance.map(|p| p.value),
+            floor: account.floor,
+            achieved: account.achieved,
+            qos: record.spec.qos.get(),
+            judged: account.judged_intervals,
+            violations: account.violations,
+            moves: account.moves,
+            given_s: account.given_cpu_ns as f64 * 1e-9,
+            used_s: account.used_cpu_ns.map(|ns| ns as f64 * 1e-9),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AppLabels {
     app: u64,
@@ -156,7 +138,8 @@ struct OriginLabels {
 
 /// How an application came under management.
 fn origin(app: &App) -> &'static str {
-    match app.adopted.as_ref().map(|adopted| &adopted.target) {
+    let adoption = app.record.origin.adoption();
+    match adoption.map(|adoption| &adoption.target) {
         None => "launched",
         Some(AdoptTarget::Pid(_)) => "adopted_pid",
         Some(AdoptTarget::Cgroup(_)) => "adopted_cgroup",
@@ -191,51 +174,21 @@ impl ProcessNumbers {
 }
 
 impl Snapshot {
-    fn of(daemon: &Daemon) -> Self {
-        let mut free = daemon.usable.clone();
-        for app in &daemon.apps {
+    fn of(registry: &Registry, machine: &Machine, decider: &Decider, tally: &Tally) -> Self {
+        let mut free = machine.usable.clone();
+        for app in &registry.apps {
             free.remove_all(&app.effective);
         }
-        let tally = &daemon.tally;
         Self {
-            usable: daemon.usable.len().into(),
+            usable: machine.usable.len().into(),
             free: free.len().into(),
-            decisions: daemon.decisions,
-            interval_s: daemon.pacing.interval_ns() as f64 * 1e-9,
+            decisions: decider.decisions,
+            interval_s: decider.pacing.interval_ns() as f64 * 1e-9,
             launches: tally.launches,
             refused: tally.refused,
             adoptions: tally.adoptions,
             errors: tally.errors.iter().map(|(kind, n)| (*kind, *n)).collect(),
-            apps: daemon
-                .apps
-                .iter()
-                .map(|app| {
-                    let account = app.books.account();
-                    AppNumbers {
-                        labels: AppLabels {
-                            app: app.id.0,
-                            name: app.spec.name.to_string(),
-                            uid: app.uid,
-                        },
-                        origin: origin(app),
-                        source: account
-                            .performance
-                            .as_ref()
-                            .map_or_else(String::new, |p| p.unit.clone()),
-                        cpus: app.effective.len().into(),
-                        fair_cpus: app.planned.as_ref().map_or(0, |p| p.share.fair.into()),
-                        performance: account.performance.as_ref().map(|p| p.value),
-                        floor: account.floor,
-                        achieved: account.achieved,
-                        qos: app.spec.qos.get(),
-                        judged: account.judged_intervals,
-                        violations: account.violations,
-                        moves: account.moves,
-                        given_s: account.given_cpu_ns as f64 * 1e-9,
-                        used_s: account.used_cpu_ns.map(|ns| ns as f64 * 1e-9),
-                    }
-                })
-                .collect(),
+            apps: registry.apps.iter().map(AppNumbers::of).collect(),
             process: ProcessNumbers::now(),
         }
     }

@@ -6,3 +6,24 @@ pub(crate) mod metrics_server;
 pub(crate) mod record;
 pub(crate) mod service;
 pub(crate) mod status;
+pub(crate) mod tally;
+
+use record::Recorder;
+use tally::Tally;
+
+/// Counts and recordings of the daemon.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    pub(crate) tally: Tally,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) started_ns: u64,
+}
+
+impl Telemetry {
+    /// Ends the recording, if there is one; its thread writes what it was given.
+    pub(crate) fn end_recording(&mut self, why: &str) {
+        if self.recorder.take().is_some() {
+            tracing::warn!("recording ended: {why}");
+        }
+    }
+}

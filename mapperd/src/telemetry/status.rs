@@ -1,256 +1,149 @@
 //! Answers to questions about what the daemon does.
 
-use crate::daemon::{App, Daemon};
-use crate::machine::limited;
-use crate::socket::message::{Answer, Peer, Served};
+use crate::config::peer::Peer;
+use crate::config::settings::Settings;
+use crate::decider::Decider;
+use crate::machine::{Machine, limited};
+use crate::registry::Registry;
+use crate::registry::app::App;
+use crate::requests::permit::may_see;
+use crate::telemetry::Telemetry;
 use mapper_abi::{ReportFlags, RuntimeReport, Runtimes};
 use mapper_control::schema::{
-    AppStatus, CurveEntry, DaemonStatus, DecisionEntry, ExplainReply, Partition, PartitionStatus,
-    PoliciesReply, PolicyEntry, PolicyKind, RuntimeState, RuntimeStatus, Selection, SocketLayout,
-    Status, StretchedInterval, ToldReason, TopologyStatus,
+    AppStatus, DaemonStatus, Partition, PartitionStatus, RuntimeState, RuntimeStatus, Selection,
+    SocketLayout, Status, StretchedInterval, ToldReason, TopologyStatus,
 };
-use mapper_control::{ErrorReply, PROTOCOL, Reply};
+use mapper_control::{PROTOCOL, Reply};
 use mapper_host::enforce::Standing;
 use mapper_model::{CpuSet, Reason, Topology};
-use mapper_pipeline as pipeline;
 
-impl Daemon {
-    pub(crate) fn status(&self, peer: &Peer) -> Status {
-        let topology = self.parts.controller.topology();
-        let config = self.parts.controller.config();
-        let mut free = self.usable.clone();
-        for app in &self.apps {
-            free.remove_all(&app.effective);
-        }
-        Status {
-            protocol: PROTOCOL,
-            daemon: DaemonStatus {
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                pid: std::process::id(),
-                uptime_ns: self.parts.clock.now_ns().saturating_sub(self.started_ns),
-                interval_ns: self.parts.settings.interval.nanoseconds(),
-                stretched: self.stretched(),
-                decisions: self.decisions,
-                allocation: config.allocation.clone(),
-                mapping: config.mapping.clone(),
-                enforcer: self.parts.enforcer_selection.clone(),
-                counters: self.parts.counters_selection.clone(),
-                isolation: Some(self.isolation()),
-            },
-            topology: TopologyStatus {
-                cpus: topology.cpus().len(),
-                cores: count(topology.cores()),
-                sockets: count(topology.sockets()),
-                nodes: u32::try_from(topology.nodes().len()).unwrap_or(u32::MAX),
-                usable: self.usable.clone(),
-                free,
-                source: self.parts.topology_source.describe(),
-                layout: layout(topology),
-            },
-            apps: self
-                .apps
-                .iter()
-                .map(|app| match self.may_look_at(peer, app.uid) {
-                    true => self.app_status(app),
-                    false => outline(app),
-                })
-                .collect(),
-        }
+/// The state of the daemon, the machine and the applications, as far as a user may see it.
+pub(crate) fn status(
+    peer: &Peer,
+    settings: &Settings,
+    registry: &Registry,
+    machine: &Machine,
+    decider: &Decider,
+    telemetry: &Telemetry,
+) -> Reply {
+    let topology = decider.topology();
+    let config = decider.controller.config();
+    let mut free = machine.usable.clone();
+    for app in &registry.apps {
+        free.remove_all(&app.effective);
     }
+    let apps = registry.apps.iter();
+    let apps = apps.map(|app| match may_see(peer, settings, app.record.uid) {
+        true => app_status(app, machine, decider),
+        false => outline(app),
+    });
+    Reply::Status(Box::new(Status {
+        protocol: PROTOCOL,
+        daemon: DaemonStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ns: machine.clock.now_ns().saturating_sub(telemetry.started_ns),
+            interval_ns: settings.interval.nanoseconds(),
+            stretched: stretched(decider),
+            decisions: decider.decisions,
+            allocation: config.allocation.clone(),
+            mapping: config.mapping.clone(),
+            enforcer: machine.enforcer_selection.clone(),
+            counters: machine.counters_selection.clone(),
+            isolation: Some(isolation(machine)),
+        },
+        topology: TopologyStatus {
+            cpus: topology.cpus().len(),
+            cores: count(topology.cores()),
+            sockets: count(topology.sockets()),
+            nodes: u32::try_from(topology.nodes().len()).unwrap_or(u32::MAX),
+            usable: machine.usable.clone(),
+            free,
+            source: machine.topology_source.describe(),
+            layout: layout(topology),
+        },
+        apps: apps.collect(),
+    }))
+}
 
-    /// The interval, if it is longer than set.
-    fn stretched(&self) -> Option<StretchedInterval> {
-        let stretched = self.pacing.stretched()?;
-        Some(StretchedInterval {
-            interval_ns: stretched.interval_ns,
-            asked_ns: stretched.asked_ns,
-            pass_ns: stretched.pass_ns,
-        })
-    }
+/// The interval, if it is longer than set.
+pub(crate) fn stretched(decider: &Decider) -> Option<StretchedInterval> {
+    let stretched = decider.pacing.stretched()?;
+    Some(StretchedInterval {
+        interval_ns: stretched.interval_ns,
+        asked_ns: stretched.asked_ns,
+        pass_ns: stretched.pass_ns,
+    })
+}
 
-    fn app_status(&self, app: &App) -> AppStatus {
-        let profile = self.parts.controller.profile(app.id);
-        let share = app.planned.as_ref().map(|planned| &planned.share);
-        let reasons = share.map_or(&[][..], |share| &share.explanation.reasons);
-        AppStatus {
-            id: app.id,
-            name: app.spec.name.clone(),
-            pid: app.first_process.pid,
-            uid: app.uid,
-            command: app.command.clone(),
-            state: match (&app.set_by_others, share) {
-                (Some(_), _) => "set by others".to_owned(),
-                (None, None) if app.limited.is_some() => "limited".to_owned(),
-                (None, Some(share)) => share.state.clone(),
-                (None, None) => String::new(),
-            },
-            cpus: app.effective.clone(),
-            cpu_count: app.effective.len(),
-            fair_cpus: share.map_or(0, |share| share.fair),
-            qos: app.spec.qos,
-            weight: app.spec.weight,
-            min_cpus: app.spec.cpus.min(),
-            max_cpus: app.spec.cpus.max(),
-            floor: share.and_then(|share| share.floor),
-            performance: profile.and_then(|p| p.performance).map(Into::into),
-            memory_traffic: profile.and_then(|p| p.memory),
-            bottleneck: profile.map(|p| p.bottleneck).unwrap_or_default(),
-            teams: app.spec.teams,
-            teams_by: app.provenance.teams_by.clone(),
-            runtime: runtime_status(app),
-            memory: app.memory,
-            partition: self.partition_status(app),
-            adopted: app.adopted.as_ref().map(|adopted| adopted.target.clone()),
-            reasons: told(reasons),
-            sentence: match (&app.set_by_others, &app.planned) {
-                (Some(cpus), _) => format!(
-                    "somebody else set its CPUs to {cpus}; it is left there until all CPUs are \
-                     written to its cpuset.cpus"
-                ),
-                (None, Some(planned)) => planned.sentence.clone(),
-                (None, None) => app
-                    .limited
-                    .as_ref()
-                    .map_or_else(String::new, limited::sentence),
-            },
-        }
-    }
-
-    /// Whether applications can be isolated.
-    fn isolation(&self) -> Selection {
-        match self.parts.enforcer.may_isolate() {
-            Ok(()) => Selection {
-                name: "remote partitions".to_owned(),
-                not_better: Vec::new(),
-            },
-            Err(error) => Selection {
-                name: "none".to_owned(),
-                not_better: vec![mapper_host::chain(&error)],
-            },
-        }
-    }
-
-    /// What has become of an isolation that was asked for, or that an earlier daemon left.
-    fn partition_status(&self, app: &App) -> Option<PartitionStatus> {
-        match self.parts.enforcer.standing(app.id) {
-            Standing::Member if app.partition.is_member() => None,
-            Standing::Member => Some(PartitionStatus::default()),
-            Standing::Isolated => Some(PartitionStatus {
-                in_force: Partition::Isolated,
-                why_not: None,
-            }),
-            Standing::NotIsolated(why) => Some(PartitionStatus {
-                in_force: Partition::Member,
-                why_not: Some(why),
-            }),
-        }
-    }
-
-    pub(crate) fn explain(&self, peer: &Peer, asked: &str) -> Answer {
-        let app = self.find_visible(peer, asked)?;
-        let Some(explained) = self.parts.controller.explain(app.id) else {
-            return Err(self.unknown_application(peer, asked));
-        };
-        let now_ns = self.parts.clock.now_ns();
-        Ok(Served::plain(Reply::Explain(Box::new(ExplainReply {
-            protocol: PROTOCOL,
-            id: app.id,
-            name: app.spec.name.clone(),
-            cpus: app.effective.clone(),
-            cpu_count: app.effective.len(),
-            fair_cpus: explained.fair,
-            performance: explained.performance.map(Into::into),
-            floor: explained.floor,
-            slack: explained.slack,
-            spare_cpus: explained.spare,
-            norm_eff: explained.norm_eff,
-            phase: explained.region_phase,
-            spun: explained.spun,
-            teams: app.spec.teams,
-            teams_by: app.provenance.teams_by.clone(),
-            runtime: runtime_status(app),
-            stretched: self.stretched(),
-            partition: self.partition_status(app),
-            curve: explained
-                .curve
-                .iter()
-                .map(|point| CurveEntry {
-                    cpus: point.cpus,
-                    performance: point.perf,
-                    deviation: point.variance.max(0.0).sqrt(),
-                    samples: point.samples,
-                })
-                .collect(),
-            decisions: explained
-                .decisions
-                .into_iter()
-                .map(|decision| DecisionEntry {
-                    tick: decision.tick,
-                    age_ns: now_ns.saturating_sub(decision.now_ns),
-                    before: decision.explanation.before,
-                    after: decision.explanation.after,
-                    cpus: decision.cpus,
-                    reasons: told(&decision.explanation.reasons),
-                    sentence: decision.sentence,
-                })
-                .collect(),
-        }))))
-    }
-
-    /// The application of that name, or else of that number, among those that a user may look into.
-    pub(crate) fn find_visible(&self, peer: &Peer, asked: &str) -> Result<&App, ErrorReply> {
-        let seen = |app: &&App| self.may_look_at(peer, app.uid) || own_adoption(peer, app);
-        self.apps
-            .iter()
-            .filter(seen)
-            .find(|app| app.spec.name.as_str() == asked)
-            .or_else(|| {
-                let id = asked.parse::<u64>().ok()?;
-                self.apps.iter().filter(seen).find(|app| app.id.0 == id)
-            })
-            .ok_or_else(|| self.unknown_application(peer, asked))
-    }
-
-    fn unknown_application(&self, peer: &Peer, asked: &str) -> ErrorReply {
-        let asked: String = asked.chars().take(80).collect();
-        ErrorReply::UnknownApplication {
-            message: format!("no application {asked:?}"),
-            running: self
-                .apps
-                .iter()
-                .filter(|app| self.may_look_at(peer, app.uid))
-                .map(|app| app.spec.name.clone())
-                .collect(),
-        }
-    }
-
-    pub(crate) fn policies(&self) -> PoliciesReply {
-        let config = self.parts.controller.config();
-        let policies = pipeline::policies().into_iter().map(|policy| {
-            let (kind, used) = match policy.kind {
-                pipeline::PolicyKind::Allocation => (PolicyKind::Allocation, &config.allocation),
-                pipeline::PolicyKind::Mapping => (PolicyKind::Mapping, &config.mapping),
-            };
-            PolicyEntry {
-                name: policy.name.to_owned(),
-                kind,
-                summary: policy.summary.to_owned(),
-                source: policy.source.to_owned(),
-                in_use: policy.name == *used,
-            }
-        });
-        PoliciesReply {
-            protocol: PROTOCOL,
-            policies: policies.collect(),
-        }
+fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
+    let record = &app.record;
+    let profile = decider.controller.profile(record.id);
+    let share = record.planned.as_ref().map(|planned| &planned.share);
+    let operator = record.standing.set_by_operator();
+    AppStatus {
+        command: record.command.clone(),
+        state: match (operator, share) {
+            (Some(_), _) => "set by others".to_owned(),
+            (None, None) if app.limited.is_some() => "limited".to_owned(),
+            (None, Some(share)) => share.state.clone(),
+            (None, None) => String::new(),
+        },
+        floor: share.and_then(|share| share.floor),
+        performance: profile.and_then(|p| p.performance).map(Into::into),
+        memory_traffic: profile.and_then(|p| p.memory),
+        bottleneck: profile.map(|p| p.bottleneck).unwrap_or_default(),
+        teams_by: record.provenance.teams_by.clone(),
+        runtime: runtime_status(app),
+        partition: partition_status(app, machine),
+        adopted: record
+            .origin
+            .adoption()
+            .map(|adoption| adoption.target.clone()),
+        reasons: share.map_or_else(Vec::new, |share| told_reasons(&share.explanation.reasons)),
+        sentence: match (operator, &record.planned) {
+            (Some(cpus), _) => format!(
+                "somebody else set its CPUs to {cpus}; it is left there until all CPUs are \
+                 written to its cpuset.cpus"
+            ),
+            (None, Some(planned)) => planned.sentence.clone(),
+            (None, None) => app
+                .limited
+                .as_ref()
+                .map_or_else(String::new, limited::sentence),
+        },
+        ..outline(app)
     }
 }
 
-/// Whether a user had it adopted himself: he may name it, whoever its processes run as.
-fn own_adoption(peer: &Peer, app: &App) -> bool {
-    app.adopted
-        .as_ref()
-        .is_some_and(|adopted| adopted.by == peer.uid)
+/// Whether applications can be isolated.
+fn isolation(machine: &Machine) -> Selection {
+    match machine.enforcer.may_isolate() {
+        Ok(()) => Selection {
+            name: "remote partitions".to_owned(),
+            not_better: Vec::new(),
+        },
+        Err(error) => Selection {
+            name: "none".to_owned(),
+            not_better: vec![mapper_host::chain(&error)],
+        },
+    }
+}
+
+/// What has become of an isolation that was asked for, or that an earlier daemon left.
+pub(crate) fn partition_status(app: &App, machine: &Machine) -> Option<PartitionStatus> {
+    match machine.enforcer.standing(app.record.id) {
+        Standing::Member if app.record.partition.is_member() => None,
+        Standing::Member => Some(PartitionStatus::default()),
+        Standing::Isolated => Some(PartitionStatus {
+            in_force: Partition::Isolated,
+            why_not: None,
+        }),
+        Standing::NotIsolated(why) => Some(PartitionStatus {
+            in_force: Partition::Member,
+            why_not: Some(why),
+        }),
+    }
 }
 
 /// Where the hardware threads are: sockets, cut by nodes where a socket has several.
@@ -277,31 +170,32 @@ fn layout(topology: &Topology) -> Vec<SocketLayout> {
     layout
 }
 
-/// What is told of another user's application: what anybody can see of it without mapper, and what
-/// it takes from others.
+/// What any user may see of an application: what is visible without mapper, and what it takes from others.
 fn outline(app: &App) -> AppStatus {
+    let record = &app.record;
+    let planned = record.planned.as_ref();
     AppStatus {
-        id: app.id,
-        name: app.spec.name.clone(),
-        pid: app.first_process.pid,
-        uid: app.uid,
+        id: record.id,
+        name: record.spec.name.clone(),
+        pid: record.first_process.pid,
+        uid: record.uid,
         command: String::new(),
         state: "another user's".to_owned(),
         cpus: app.effective.clone(),
         cpu_count: app.effective.len(),
-        fair_cpus: app.planned.as_ref().map_or(0, |planned| planned.share.fair),
-        qos: app.spec.qos,
-        weight: app.spec.weight,
-        min_cpus: app.spec.cpus.min(),
-        max_cpus: app.spec.cpus.max(),
+        fair_cpus: planned.map_or(0, |planned| planned.share.fair),
+        qos: record.spec.qos,
+        weight: record.spec.weight,
+        min_cpus: record.spec.cpus.min(),
+        max_cpus: record.spec.cpus.max(),
         floor: None,
         performance: None,
         memory_traffic: None,
         bottleneck: mapper_model::Bottleneck::default(),
-        teams: app.spec.teams,
+        teams: record.spec.teams,
         teams_by: String::new(),
         runtime: RuntimeStatus::default(),
-        memory: app.memory,
+        memory: record.memory,
         partition: None,
         adopted: None,
         reasons: Vec::new(),
@@ -310,7 +204,7 @@ fn outline(app: &App) -> AppStatus {
 }
 
 /// What the page says of the runtime, as far as it can be told.
-fn runtime_status(app: &App) -> RuntimeStatus {
+pub(crate) fn runtime_status(app: &App) -> RuntimeStatus {
     let Some(page) = &app.page else {
         return RuntimeStatus::default();
     };
@@ -322,8 +216,8 @@ fn runtime_status(app: &App) -> RuntimeStatus {
         }
     }
     let mut notes = Vec::new();
-    notes.extend(app.provenance.unserved_because());
-    let unreachable = app.provenance.unreachable_because();
+    notes.extend(app.record.provenance.unserved_because());
+    let unreachable = app.record.provenance.unreachable_because();
     notes.extend(report_notes(&report));
     // What it starts may be reached even where it itself is not.
     let state = match unreachable {
@@ -385,7 +279,7 @@ fn report_notes(report: &RuntimeReport) -> Vec<String> {
     notes
 }
 
-fn told(reasons: &[Reason]) -> Vec<ToldReason> {
+pub(crate) fn told_reasons(reasons: &[Reason]) -> Vec<ToldReason> {
     reasons.iter().cloned().map(ToldReason::from).collect()
 }
 

@@ -1,0 +1,12 @@
+//! Who is at the other end of a connection.
+
+use std::sync::Arc;
+
+/// The process at the other end of a connection, as the kernel names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Peer {
+    pub(crate) pid: u32,
+    pub(crate) uid: u32,
+    /// Its groups when it connected.
+    pub(crate) groups: Arc<[u32]>,
+}

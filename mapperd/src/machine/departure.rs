@@ -1,0 +1,49 @@
+//! An application leaves: what it had before is put back.
+
+use crate::decider::Decider;
+use crate::machine::Machine;
+use crate::registry::Registry;
+use crate::registry::origin::Origin;
+use crate::store::kept_pages;
+use crate::telemetry::Telemetry;
+use mapper_host::chain;
+use mapper_host::enforce::Departure;
+use mapper_model::AppId;
+
+/// Ends the management of an application, whether or not it still runs. Takes no decision. Returns what
+/// could not be put back.
+pub(crate) fn let_go(
+    app: AppId,
+    why: Departure,
+    registry: &mut Registry,
+    machine: &mut Machine,
+    decider: &Decider,
+    telemetry: &mut Telemetry,
+) -> Option<String> {
+    let mut gone = registry.remove(app)?;
+    let now_ns = machine.clock.now_ns();
+    gone.record.accounting.advance(now_ns, gone.effective.len());
+    registry.ended.add(&gone);
+    let own_mask = gone.record.own_mask.take();
+    let cpus = own_mask.unwrap_or_else(|| machine.unmanaged_cpus(decider.topology()));
+    let released = machine.enforcer.release(app, &cpus, why);
+    let trouble = released.err().map(|error| chain(&error));
+    if !matches!(gone.record.origin, Origin::Launched { .. })
+        && machine.enforcer.left_over().contains(&app)
+    {
+        registry.released.insert(app);
+    }
+    let name = &gone.record.spec.name;
+    if let Some(trouble) = &trouble {
+        telemetry.tally.error("release");
+        tracing::warn!(app = app.0, %name, "release: {trouble}");
+    }
+    for source in &mut machine.counters {
+        source.forget(app);
+    }
+    if gone.page.is_some() {
+        kept_pages::forget(app);
+    }
+    tracing::info!(app = app.0, %name, "ended");
+    trouble
+}

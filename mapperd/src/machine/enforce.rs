@@ -1,0 +1,138 @@
+//! Putting a plan in force.
+
+use crate::decider::Decider;
+use crate::machine::Machine;
+use crate::registry::Registry;
+use crate::registry::app::{App, Standing};
+use crate::registry::page;
+use crate::telemetry::Telemetry;
+use mapper_host::chain;
+use mapper_model::{Action, AppId, CpuSet, NodeId, Plan, PlannedApp};
+
+/// Puts a plan in force: first every change of CPUs in the plan's order, then memory, since the kernel
+/// takes its time to move it.
+pub(crate) fn enforce(
+    plan: &Plan,
+    registry: &mut Registry,
+    machine: &mut Machine,
+    decider: &Decider,
+    telemetry: &mut Telemetry,
+) {
+    for action in &plan.actions {
+        set_cpus(action, machine, telemetry);
+    }
+    for action in &plan.actions {
+        bind_memory(
+            action.app(),
+            action.to(),
+            registry,
+            machine,
+            decider,
+            telemetry,
+        );
+    }
+    for planned in &plan.apps {
+        let Some(app) = registry.get_mut(planned.app) else {
+            continue;
+        };
+        let mut actions = plan.actions.iter();
+        if actions.any(|action| action.app() == planned.app) {
+            read_back(app, planned, machine);
+        }
+        publish(app, planned, machine, decider);
+        app.record.planned = Some(planned.clone());
+        app.record.standing = Standing::Managed;
+        log_mismatch(app);
+    }
+}
+
+fn set_cpus(action: &Action, machine: &mut Machine, telemetry: &mut Telemetry) {
+    let app = action.app();
+    match machine.enforcer.apply(app, action.to()) {
+        Ok(()) => {}
+        // It has just ended; its end will be noticed.
+        Err(error) if error.is_gone() => {}
+        Err(error) => {
+            telemetry.tally.error("enforce");
+            let failed = match action {
+                Action::Shrink { .. } => "not shrunk",
+                Action::Set { .. } => "not confined",
+            };
+            tracing::warn!(app = app.0, "{failed}: {}", chain(&error));
+        }
+    }
+}
+
+/// Reads what is in force after a change.
+fn read_back(app: &mut App, planned: &PlannedApp, machine: &mut Machine) {
+    let record = &mut app.record;
+    record.accounting.moved(planned.cpus.len());
+    match machine.enforcer.effective(record.id) {
+        Ok(effective) => app.effective = effective,
+        Err(error) => tracing::warn!(app = record.id.0, "{}", chain(&error)),
+    }
+    tracing::info!(app = record.id.0, name = %record.spec.name, cpus = %planned.cpus, "{}", planned.sentence);
+}
+
+/// Publishes the CPUs on the application's page, if they have changed.
+fn publish(app: &mut App, planned: &PlannedApp, machine: &Machine, decider: &Decider) {
+    let before = app.record.planned.as_ref();
+    if before.is_some_and(|before| before.cpus == planned.cpus) {
+        return;
+    }
+    if let Some(page) = &mut app.page {
+        let most = machine.usable.len();
+        let topology = decider.topology();
+        let allocation = page::allocation(&planned.cpus, &app.record.spec, topology, most);
+        page.writer.publish(&allocation);
+    }
+}
+
+/// Has memory follow an application's CPUs, if it is to. Only after all have moved: the kernel moves the
+/// memory with it, which takes its time.
+pub(crate) fn bind_memory(
+    app: AppId,
+    cpus: &CpuSet,
+    registry: &Registry,
+    machine: &mut Machine,
+    decider: &Decider,
+    telemetry: &mut Telemetry,
+) {
+    let known = registry.get(app);
+    if cpus.is_empty() || !known.is_some_and(|app| app.record.memory.follows_cpus()) {
+        return;
+    }
+    let nodes: Vec<NodeId> = decider
+        .topology()
+        .nodes()
+        .iter()
+        .filter(|node| !node.cpus.is_disjoint(cpus))
+        .map(|node| node.id)
+        .collect();
+    match machine.enforcer.bind_memory(app, &nodes) {
+        Ok(()) => {}
+        Err(error) if error.is_gone() => {}
+        Err(error) => {
+            telemetry.tally.error("memory");
+            tracing::warn!(app = app.0, "memory not bound: {}", chain(&error));
+        }
+    }
+}
+
+/// Logs once when other CPUs are in force than were planned.
+fn log_mismatch(app: &mut App) {
+    let record = &app.record;
+    let planned = record.planned.as_ref().map(|planned| &planned.cpus);
+    if planned == Some(&app.effective) {
+        app.reported_mismatch = None;
+    } else if app.reported_mismatch.as_ref() != Some(&app.effective) {
+        tracing::warn!(
+            app = record.id.0,
+            name = %record.spec.name,
+            planned = %planned.map(ToString::to_string).unwrap_or_default(),
+            in_force = %app.effective,
+            "other CPUs are in force than planned; decisions continue from what is in force"
+        );
+        app.reported_mismatch = Some(app.effective.clone());
+    }
+}

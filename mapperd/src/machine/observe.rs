@@ -1,0 +1,142 @@
+//! Reading everything that a decision is taken from.
+
+use crate::machine::Machine;
+use crate::registry::Registry;
+use crate::registry::app::{App, CpuTimeSample, Standing};
+use crate::registry::page;
+use mapper_host::counters::Subject;
+use mapper_host::procfs::ProcFs;
+use mapper_model::{Activity, AppObservation, CpuSet, Observation, Reading, ThreadId, Trigger};
+
+/// Threads of an application whose state is read, at most.
+const THREADS_READ: usize = 64;
+
+/// What decision `tick` is taken from.
+pub(crate) fn observe(
+    tick: u64,
+    trigger: Trigger,
+    registry: &mut Registry,
+    machine: &mut Machine,
+) -> Observation {
+    let now_ns = machine.clock.now_ns();
+    let usable = less_housekeeping(registry, machine, left_by_operator(registry, machine));
+    let apps_count = u32::try_from(registry.apps.len()).unwrap_or(u32::MAX);
+    let setting = Setting {
+        now_ns,
+        usable: &usable,
+        equal_share: usable.len() / apps_count.max(1),
+    };
+    let apps = registry
+        .apps
+        .iter_mut()
+        .filter(|app| app.record.standing.set_by_operator().is_none() && app.limited.is_none())
+        .map(|app| observe_one(app, &setting, machine))
+        .collect();
+    Observation {
+        tick,
+        now_ns,
+        trigger,
+        usable,
+        apps,
+    }
+}
+
+/// What is the same for all applications.
+struct Setting<'a> {
+    now_ns: u64,
+    usable: &'a CpuSet,
+    equal_share: u32,
+}
+
+fn observe_one(app: &mut App, setting: &Setting<'_>, machine: &mut Machine) -> AppObservation {
+    let now_ns = setting.now_ns;
+    let id = app.record.id;
+    // A newcomer has nothing in force that was decided for it.
+    if app.record.standing != Standing::Pending
+        && let Ok(effective) = machine.enforcer.effective(id)
+    {
+        app.effective = effective;
+    }
+    let tasks = machine.enforcer.tasks(id);
+    let group = machine.enforcer.group(id);
+    let subject = Subject {
+        app: id,
+        tasks: &tasks,
+        cpus: &app.effective,
+        group: group.as_deref(),
+        page: app.page.as_ref().map(|page| &page.reader),
+        group_cpu_time_ns: machine.enforcer.cpu_time_ns(id),
+        now_ns,
+    };
+    let mut reading = Reading::default();
+    for source in &mut machine.counters {
+        source.read(&subject, &mut reading);
+    }
+    // On one CPU, CPU time does not show whether others wait for it; and an application that used none
+    // was idle or was not scheduled.
+    let used = CpuTimeSample {
+        at_ns: now_ns,
+        cpu_time_ns: reading.cpu_time_ns,
+    };
+    let before = app.used.replace(used);
+    let activity = before.map_or(Activity::Active, |before| used.since(before));
+    let single = app.effective.len() == 1 && reading.threads.is_empty();
+    if single || activity == Activity::Idle {
+        reading.runnable_threads = Some(runnable(&machine.proc, &tasks.threads));
+    }
+    let page = app.page.as_ref();
+    let wish = page.and_then(|page| page.reader.own_report(now_ns).cpus);
+    let mut spec = app.record.spec.clone();
+    spec.cpus = page::narrowed(spec.cpus, wish, setting.equal_share);
+    AppObservation {
+        app: id,
+        spec,
+        effective: app.effective.clone(),
+        allowed: app.record.own_mask.clone(),
+        reading,
+    }
+}
+
+/// How many of these threads, or of the first of many, run or wait for a CPU.
+fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> u32 {
+    let runs = |thread: &&ThreadId| proc.stat(thread.0).is_ok_and(|stat| stat.state == 'R');
+    let read = threads.iter().take(THREADS_READ);
+    read.filter(runs).map(|_| 1).sum()
+}
+
+/// The CPUs that can be given out beside those of applications that the operator placed, and of those that
+/// are limited; all CPUs, if they hold everything.
+pub(crate) fn left_by_operator(registry: &Registry, machine: &Machine) -> CpuSet {
+    let mut left = machine.usable.clone();
+    for app in &registry.apps {
+        if app.record.standing.set_by_operator().is_some() {
+            left.remove_all(&app.effective);
+        }
+        if let Some(limited) = &app.limited {
+            left.remove_all(&limited.given);
+        }
+    }
+    if left.is_empty() {
+        machine.usable.clone()
+    } else {
+        left
+    }
+}
+
+/// What is left of these CPUs for plans. If every application is to have its CPUs to itself, one CPU of the
+/// machine is kept for everything else: the kernel isolates CPUs only where one is left.
+fn less_housekeeping(registry: &Registry, machine: &Machine, mut cpus: CpuSet) -> CpuSet {
+    let all_isolated = !registry.apps.is_empty()
+        && registry
+            .apps
+            .iter()
+            .all(|app| !app.record.partition.is_member());
+    if all_isolated
+        && cpus.len() > 1
+        && machine.online.is_subset(&cpus)
+        && let Some(first) = cpus.first_cpu()
+    {
+        cpus.remove(first);
+    }
+    cpus
+}

@@ -1,0 +1,35 @@
+//! Descriptors of processes, which stay with the process when its pid is used again.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::OwnedFd;
+
+/// Why a process cannot be watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum OpenProcessError {
+    #[error("pid {0}: no such process")]
+    NoProcess(u32),
+    #[error("pid {pid}: pidfd_open: {error}")]
+    Failed { pid: u32, error: Errno },
+}
+
+/// A descriptor of a process.
+pub(crate) fn descriptor(pid: u32) -> Result<OwnedFd, OpenProcessError> {
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let raw = raw.ok_or(OpenProcessError::NoProcess(pid))?;
+    pidfd_open(raw, PidfdFlags::empty()).map_err(|error| match error {
+        Errno::SRCH | Errno::INVAL => OpenProcessError::NoProcess(pid),
+        error => OpenProcessError::Failed { pid, error },
+    })
+}
+
+/// Whether the process of a descriptor has ended.
+pub(crate) fn has_ended(process: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(process, PollFlags::IN)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut watched, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}

@@ -1,0 +1,68 @@
+//! Noticing that the machine was suspended.
+//!
+//! Monotonic time stands still while the machine is suspended, and so does everything that is measured.
+//! Still, caches are cold and clocks have changed: the interval in which the machine slept is no sample.
+//! Changes of the wall clock are not noticed, since it is not used.
+
+use mapper_host::clock::Clock;
+use std::time::Duration;
+
+/// The shortest suspension that makes an interval not count.
+const SLEPT: Duration = Duration::from_millis(100);
+
+/// How long the machine had been suspended since boot when that was last read.
+///
+/// It is the difference of two clocks, one of which stands still meanwhile (`CLOCK_BOOTTIME` and
+/// `CLOCK_MONOTONIC`): the only jump that either of them makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sleep {
+    suspended_ns: u64,
+}
+
+impl Sleep {
+    /// As of now.
+    pub(crate) fn until_now(clock: &dyn Clock) -> Self {
+        Self {
+            suspended_ns: clock.suspended_ns(),
+        }
+    }
+
+    /// Whether the machine was suspended since the last call.
+    pub(crate) fn has_slept(&mut self, clock: &dyn Clock) -> bool {
+        let before = std::mem::replace(self, Self::until_now(clock));
+        let slept_ns = self.suspended_ns.saturating_sub(before.suspended_ns);
+        let slept = Duration::from_nanos(slept_ns);
+        if slept < SLEPT {
+            return false;
+        }
+        tracing::info!("the machine was suspended for {slept:.1?}");
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_host::clock::ManualClock;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    #[test]
+    fn only_the_interval_with_a_suspension_does_not_count() {
+        let clock = ManualClock::default();
+        // A suspension before the daemon started is in no interval.
+        clock.sleep(3600 * SECOND_NS);
+        let mut sleep = Sleep::until_now(&clock);
+        let mut passed = |slept_ns| {
+            clock.advance(SECOND_NS);
+            clock.sleep(slept_ns);
+            sleep.has_slept(&clock)
+        };
+        assert!(!passed(0));
+        assert!(passed(5 * SECOND_NS));
+        assert!(!passed(0));
+        // The two clocks are read one after the other, so that they differ by a little at any time.
+        assert!(!passed(1_000_000));
+        assert!(passed(SECOND_NS));
+    }
+}

@@ -1,0 +1,127 @@
+//! An application under management.
+
+use crate::machine::limited::Limited;
+use crate::machine::watch::Watches;
+use crate::registry::accounting::Accounting;
+use crate::registry::origin::Origin;
+use crate::registry::page::Page;
+use crate::registry::process::Process;
+use crate::registry::provenance::Provenance;
+use mapper_control::schema::{MemoryPolicy, Partition};
+use mapper_model::{Activity, AppId, AppSpec, CpuSet, PlannedApp};
+use serde::{Deserialize, Serialize};
+
+/// What is known of an application and outlives the daemon.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct AppRecord {
+    pub(crate) id: AppId,
+    pub(crate) spec: AppSpec,
+    pub(crate) command: String,
+    /// How the terms of its launch came about.
+    pub(crate) provenance: Provenance,
+    /// What is done with its memory when its CPUs change.
+    pub(crate) memory: MemoryPolicy,
+    /// Whether it is to have its CPUs to itself.
+    pub(crate) partition: Partition,
+    pub(crate) origin: Origin,
+    pub(crate) uid: u32,
+    pub(crate) first_process: Process,
+    pub(crate) standing: Standing,
+    /// The last plan for it.
+    pub(crate) planned: Option<PlannedApp>,
+    /// The CPUs that its owner had confined it to before it was managed, if fewer than all.
+    pub(crate) own_mask: Option<CpuSet>,
+    pub(crate) accounting: Accounting,
+}
+
+/// Who decides which CPUs an application has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Standing {
+    /// No decision has placed it yet.
+    Pending,
+    /// Decisions place it.
+    Managed,
+    /// The operator set these CPUs; decisions leave it there.
+    LeftToOperator(CpuSet),
+}
+
+impl Standing {
+    /// The CPUs that the operator set.
+    pub(crate) const fn set_by_operator(&self) -> Option<&CpuSet> {
+        match self {
+            Self::LeftToOperator(cpus) => Some(cpus),
+            Self::Pending | Self::Managed => None,
+        }
+    }
+}
+
+impl AppRecord {
+    /// The user whose quota it counts against; its processes may be another user's.
+    pub(crate) const fn requested_by(&self) -> u32 {
+        match &self.origin {
+            Origin::Adopted(adoption) => adoption.by,
+            Origin::Launched { .. } | Origin::Recovered => self.uid,
+        }
+    }
+}
+
+/// An application under management.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) record: AppRecord,
+    pub(crate) page: Option<Page>,
+    /// The CPUs in force when last read; empty before the first placement.
+    pub(crate) effective: CpuSet,
+    /// The limit around it that keeps it off CPUs that are given out.
+    pub(crate) limited: Option<Limited>,
+    /// What was found in force instead of what was planned, when it was last logged.
+    pub(crate) reported_mismatch: Option<CpuSet>,
+    /// The CPU time it had used when it was last observed.
+    pub(crate) used: Option<CpuTimeSample>,
+    pub(crate) lease: Lease,
+    pub(crate) _watches: Watches,
+}
+
+impl App {
+    /// One that has not been observed or placed yet.
+    pub(crate) const fn new(record: AppRecord, lease: Lease, watches: Watches) -> Self {
+        Self {
+            record,
+            page: None,
+            effective: CpuSet::new(),
+            limited: None,
+            reported_mismatch: None,
+            used: None,
+            lease,
+            _watches: watches,
+        }
+    }
+}
+
+/// Whether the launcher of an application is still connected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lease {
+    Held,
+    Ended,
+}
+
+/// The CPU time that an application had used at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuTimeSample {
+    pub(crate) at_ns: u64,
+    pub(crate) cpu_time_ns: Option<u64>,
+}
+
+impl CpuTimeSample {
+    /// Whether the application seems to have done anything since `before`.
+    pub(crate) fn since(self, before: Self) -> Activity {
+        let used_ns = self
+            .cpu_time_ns
+            .zip(before.cpu_time_ns)
+            .and_then(|(now, then)| now.checked_sub(then));
+        used_ns.map_or(Activity::Active, |used_ns| {
+            Activity::of(used_ns, self.at_ns.saturating_sub(before.at_ns), None)
+        })
+    }
+}

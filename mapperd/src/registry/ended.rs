@@ -1,0 +1,51 @@
+//! Reports of applications, kept for a while after they end.
+
+use crate::registry::app::App;
+use mapper_control::PROTOCOL;
+use mapper_control::schema::ReportReply;
+use mapper_model::AppId;
+use std::collections::VecDeque;
+
+/// How many reports of ended applications are kept.
+const KEPT: usize = 256;
+
+/// Reports of the applications that ended last.
+#[derive(Debug, Default)]
+pub(crate) struct EndedReports(VecDeque<OwnedReport>);
+
+/// A report, and the user it is for.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedReport {
+    pub(crate) uid: u32,
+    pub(crate) report: ReportReply,
+}
+
+impl OwnedReport {
+    /// The report of an application as if it ended now.
+    pub(crate) fn of(app: &App) -> Self {
+        let record = &app.record;
+        Self {
+            uid: record.uid,
+            report: ReportReply {
+                protocol: PROTOCOL,
+                app: record.id,
+                name: record.spec.name.clone(),
+                qos: record.spec.qos,
+                account: record.accounting.clone().finished(),
+            },
+        }
+    }
+}
+
+impl EndedReports {
+    pub(crate) fn add(&mut self, app: &App) {
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back(OwnedReport::of(app));
+    }
+
+    pub(crate) fn find(&self, app: AppId) -> Option<&OwnedReport> {
+        self.0.iter().find(|ended| ended.report.app == app)
+    }
+}

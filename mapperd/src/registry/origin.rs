@@ -1,0 +1,44 @@
+//! How an application came under management.
+
+use crate::registry::process::Process;
+use mapper_control::schema::AdoptTarget;
+use serde::{Deserialize, Serialize};
+
+/// How an application came under management.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Origin {
+    /// A launcher started it.
+    Launched { launcher: Process },
+    /// It ran already.
+    Adopted(Adoption),
+    /// It was found by its group alone: how it came is not known.
+    Recovered,
+}
+
+impl Origin {
+    /// The launcher, if there is one.
+    pub(crate) const fn launcher(&self) -> Option<Process> {
+        match self {
+            Self::Launched { launcher } => Some(*launcher),
+            Self::Adopted(_) | Self::Recovered => None,
+        }
+    }
+
+    /// The adoption, if it is one.
+    pub(crate) const fn adoption(&self) -> Option<&Adoption> {
+        match self {
+            Self::Adopted(adoption) => Some(adoption),
+            Self::Launched { .. } | Self::Recovered => None,
+        }
+    }
+}
+
+/// How an application was adopted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Adoption {
+    /// What it was.
+    pub(crate) target: AdoptTarget,
+    /// The user who requested the adoption, and may release it.
+    pub(crate) by: u32,
+}

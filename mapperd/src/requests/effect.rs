@@ -1,0 +1,43 @@
+//! What has to follow a request.
+
+use crate::socket::message::{Answer, Served};
+use mapper_control::{ErrorReply, Reply};
+
+/// What the loop has to do after a request, before it answers the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Effect {
+    None,
+    /// An application came or left: decide, save, and begin a new interval.
+    Membership,
+    /// The configuration changed: decide by the new one.
+    Decide,
+    /// The same, and the interval has another length.
+    NewPace,
+}
+
+/// An answer, and what has to follow.
+#[derive(Debug)]
+pub(crate) struct Handled {
+    pub(crate) answer: Answer,
+    pub(crate) effect: Effect,
+}
+
+impl Handled {
+    /// A reply after which there is something to do.
+    pub(crate) const fn reply(reply: Reply, effect: Effect) -> Self {
+        Self {
+            answer: Ok(Served::plain(reply)),
+            effect,
+        }
+    }
+}
+
+/// A reply or a refusal that changed nothing.
+impl From<Result<Reply, ErrorReply>> for Handled {
+    fn from(answer: Result<Reply, ErrorReply>) -> Self {
+        Self {
+            answer: answer.map(Served::plain),
+            effect: Effect::None,
+        }
+    }
+}

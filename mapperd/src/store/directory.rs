@@ -1,0 +1,375 @@
+//! The directory in which the saved state is kept.
+//!
+//! The state is written anew after each decision that changed something, and now and then between; the new
+//! file takes the place of the old one in one step, so that there is a whole file at any time.
+//!
+//! A file that cannot be read is not deleted but set aside as `state.json.damaged`, so that the cause can be
+//! found. The daemon logs that and continues from `state.json.previous`, the state before, which is kept for
+//! that: it lacks what came with the last change, and what has ended since is found to have ended. If that
+//! cannot be read either, the daemon starts without.
+
+use crate::store::saved::{Saved, VERSION, boot};
+use crate::store::trusted_directory;
+use crate::store::version1::SavedV1;
+use anyhow::{Context, bail};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+const FILE: &str = "state.json";
+const NEW: &str = "state.json.new";
+const PREVIOUS: &str = "state.json.previous";
+const DAMAGED: &str = "state.json.damaged";
+
+/// The longest file that is written and read: more than a thousand applications with all that can be learned
+/// about them should take.
+const LONGEST: u64 = 64 << 20;
+
+/// What was found at the start.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// There is nothing to go on from.
+    Nothing,
+    /// This was left by an earlier daemon.
+    State(Box<Saved>),
+    /// There was something that could not be read.
+    Damaged {
+        /// What is wrong with it.
+        why: anyhow::Error,
+        /// The state before, if that can be read.
+        before: Option<Box<Saved>>,
+    },
+}
+
+/// The place where state is kept.
+#[derive(Debug)]
+pub(crate) struct StateDir {
+    path: PathBuf,
+    dir: OwnedFd,
+}
+
+impl StateDir {
+    /// Opens the directory, which is made if it does not exist.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt;
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .recursive(true)
+            .create(path)
+            .with_context(|| format!("create state directory {}", path.display()))?;
+        // Whoever can write there could have this daemon go on from anything.
+        trusted_directory::check(path, "--state-dir")?;
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty())
+            .with_context(|| format!("open state directory {}", path.display()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            dir,
+        })
+    }
+
+    /// Where the file is, for messages.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.path.join(FILE)
+    }
+
+    /// Reads what an earlier daemon of this boot left.
+    pub(crate) fn load(&self) -> Found {
+        match self.read(FILE) {
+            Ok(None) => Found::Nothing,
+            Ok(Some(saved)) if saved.boot != boot() => {
+                tracing::info!("state of an earlier boot ignored");
+                Found::Nothing
+            }
+            Ok(Some(saved)) => Found::State(Box::new(saved)),
+            Err(why) => {
+                let dir = self.dir.as_fd();
+                if let Err(error) = rustix::fs::renameat(dir, FILE, dir, DAMAGED) {
+                    tracing::warn!("{} not set aside: {error}", self.file().display());
+                }
+                let before = self.read(PREVIOUS).ok().flatten();
+                Found::Damaged {
+                    why,
+                    before: before.filter(|saved| saved.boot == boot()).map(Box::new),
+                }
+            }
+        }
+    }
+
+    fn read(&self, name: &str) -> anyhow::Result<Option<Saved>> {
+        #[derive(Deserialize)]
+        struct VersionOnly {
+            version: u32,
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = match rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error).context("open"),
+        };
+        let mut text = String::new();
+        file.take(LONGEST + 1)
+            .read_to_string(&mut text)
+            .context("read")?;
+        if text.len() as u64 > LONGEST {
+            bail!("longer than {LONGEST} bytes");
+        }
+        let VersionOnly { version } = serde_json::from_str(&text)?;
+        match version {
+            1 => Ok(Some(serde_json::from_str::<SavedV1>(&text)?.into())),
+            VERSION => Ok(Some(serde_json::from_str(&text)?)),
+            _ => bail!("it has version {version}, this mapperd reads versions 1 to {VERSION}"),
+        }
+    }
+
+    /// Puts a new state in the place of the old one.
+    pub(crate) fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
+        let (text, stored) = text_within(saved, LONGEST)?;
+        let dir = self.dir.as_fd();
+        // One that was left behind by a daemon that was killed halfway, or put there by somebody.
+        let _ = rustix::fs::unlinkat(dir, NEW, AtFlags::empty());
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let named = || format!("write {}", self.path.join(NEW).display());
+        let file =
+            rustix::fs::openat(dir, NEW, flags, Mode::RUSR | Mode::WUSR).with_context(named)?;
+        File::from(file).write_all(&text).with_context(named)?;
+        self.keep_previous();
+        rustix::fs::renameat(dir, NEW, dir, FILE)
+            .with_context(|| format!("replace {}", self.file().display()))?;
+        Ok(stored)
+    }
+}
+
+impl StateDir {
+    /// Gives the present file a second name, under which it stays when it is replaced. Where that cannot be
+    /// had (a file system without links), the new state is worth more than the old one.
+    fn keep_previous(&self) {
+        let dir = self.dir.as_fd();
+        let _ = rustix::fs::unlinkat(dir, PREVIOUS, AtFlags::empty());
+        match rustix::fs::linkat(dir, FILE, dir, PREVIOUS, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => tracing::debug!("the state before is not kept: {error}"),
+        }
+    }
+}
+
+/// How much of a state was stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stored {
+    Whole,
+    /// With it the file would have been too long to be read again.
+    WithoutHistory,
+}
+
+/// The file's text, in `longest` bytes: what the controller remembers is left out if it has to be, since promises
+/// and processes matter more.
+fn text_within(saved: &Saved, longest: u64) -> anyhow::Result<(Vec<u8>, Stored)> {
+    let text = |saved: &Saved| serde_json::to_vec(saved).context("write state as JSON");
+    let fits = |text: &Vec<u8>| text.len() as u64 <= longest;
+    let whole = text(saved)?;
+    if fits(&whole) {
+        return Ok((whole, Stored::Whole));
+    }
+    let mut less = saved.clone();
+    less.controller = serde_json::Value::Null;
+    let short = text(&less)?;
+    if !fits(&short) {
+        bail!(
+            "it takes {} bytes, and at most {longest} are read again",
+            short.len()
+        );
+    }
+    Ok((short, Stored::WithoutHistory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::accounting::Accounting;
+    use crate::registry::app::{AppRecord, Standing};
+    use crate::registry::origin::Origin;
+    use crate::registry::process::Process;
+    use crate::registry::provenance::Provenance;
+    use crate::store::saved::{Ending, SavedApp};
+    use mapper_control::schema::{AdoptTarget, MemoryPolicy, Partition};
+    use mapper_model::{AppId, AppName, AppSpec};
+
+    fn saved() -> Saved {
+        let mut saved = Saved::new(Ending::Running, AppId(8), 17);
+        let record = AppRecord {
+            id: AppId(7),
+            spec: AppSpec::named(AppName::new("fft").unwrap()),
+            command: "fft 3".into(),
+            provenance: Provenance::default(),
+            memory: MemoryPolicy::Keep,
+            partition: Partition::Member,
+            origin: Origin::Recovered,
+            uid: 1000,
+            first_process: Process {
+                pid: 11,
+                started_ticks: 4,
+            },
+            standing: Standing::Pending,
+            planned: None,
+            own_mask: None,
+            accounting: Accounting::default(),
+        };
+        saved.apps.push(SavedApp {
+            record,
+            processes: serde_json::Value::Null,
+            token: Some("00000000000000ab".into()),
+        });
+        saved
+    }
+
+    #[test]
+    fn what_is_stored_is_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&dir.path().join("made")).unwrap();
+        assert!(matches!(state.load(), Found::Nothing));
+        for _ in 0..2 {
+            state.store(&saved()).unwrap();
+        }
+        assert!(matches!(state.load(), Found::State(found) if *found == saved()));
+        let left: std::collections::BTreeSet<String> = std::fs::read_dir(dir.path().join("made"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(left, [FILE, PREVIOUS].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn what_would_be_too_long_to_be_read_is_written_without_the_controllers_history() {
+        let mut long = saved();
+        long.controller = "x".repeat(1000).into();
+        let size = serde_json::to_vec(&long).unwrap().len() as u64;
+        let (whole, stored) = text_within(&long, size).unwrap();
+        assert_eq!((whole.len() as u64, stored), (size, Stored::Whole));
+        let (less, stored) = text_within(&long, size - 1).unwrap();
+        assert_eq!(stored, Stored::WithoutHistory);
+        let read: Saved = serde_json::from_slice(&less).unwrap();
+        assert_eq!(read.apps, long.apps);
+        assert!(read.controller.is_null());
+        let error = text_within(&long, less.len() as u64 - 1).unwrap_err();
+        assert!(error.to_string().contains("are read again"), "{error}");
+    }
+
+    #[test]
+    fn state_of_another_boot_is_ignored() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let mut old = saved();
+        old.boot = "another".into();
+        state.store(&old).unwrap();
+        assert!(matches!(state.load(), Found::Nothing));
+    }
+
+    #[test]
+    fn a_damaged_file_is_set_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        state.store(&saved()).unwrap();
+        let whole = std::fs::read(state.file()).unwrap();
+        for (text, says) in [
+            (&whole[..whole.len() / 2], "EOF"),
+            (b"\xff\xfe", "read"),
+            (b"{\"version\":99}", "version 99"),
+            (b"", "EOF"),
+        ] {
+            std::fs::write(state.file(), text).unwrap();
+            let Found::Damaged { why, before: None } = state.load() else {
+                panic!("{text:?} was read");
+            };
+            assert!(format!("{why:#}").contains(says), "{why:#}");
+            assert!(!state.file().exists());
+            assert_eq!(std::fs::read(dir.path().join(DAMAGED)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn what_was_stored_before_a_damaged_file_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let mut before = saved();
+        for decisions in 1..4 {
+            before.decisions = decisions;
+            state.store(&before).unwrap();
+        }
+        let good = before.clone();
+        before.decisions = 4;
+        state.store(&before).unwrap();
+        std::fs::write(state.file(), "{").unwrap();
+        let Found::Damaged { before, .. } = state.load() else {
+            panic!("garbage was read");
+        };
+        assert_eq!(before.as_deref(), Some(&good));
+        // Not a state of another boot.
+        let mut old = good;
+        old.boot = "another".into();
+        for _ in 0..2 {
+            state.store(&old).unwrap();
+        }
+        std::fs::write(state.file(), "{").unwrap();
+        assert!(matches!(state.load(), Found::Damaged { before: None, .. }));
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_file_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::write(&elsewhere, "precious").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, dir.path().join(NEW)).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, state.file()).unwrap();
+        assert!(matches!(state.load(), Found::Damaged { .. }));
+        state.store(&saved()).unwrap();
+        assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_state_of_version_1_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let old = include_str!("../../tests/fixtures/state-v1.json");
+        std::fs::write(state.file(), old.replace("THIS-BOOT", &boot())).unwrap();
+        let Found::State(saved) = state.load() else {
+            panic!("not read");
+        };
+        assert_eq!((saved.next_app, saved.decisions), (AppId(4), 22));
+        assert!(!saved.controller.is_null());
+        let [launched, adopted, recovered] = &saved.apps[..] else {
+            panic!("{:?}", saved.apps);
+        };
+        let launcher = Process {
+            pid: 13200,
+            started_ticks: 128165,
+        };
+        assert_eq!(launched.record.origin, Origin::Launched { launcher });
+        assert_eq!(launched.record.standing, Standing::Managed);
+        assert_eq!(launched.record.spec.qos.get(), 0.8);
+        assert_eq!(
+            launched.record.planned.as_ref().unwrap().cpus.to_string(),
+            "0"
+        );
+        assert_eq!(
+            launched.record.accounting.account().used_cpu_ns,
+            Some(1_345_381)
+        );
+        assert_eq!(launched.processes["members"]["13203"], 128166);
+        let adoption = adopted.record.origin.adoption().unwrap();
+        assert_eq!(adoption.target, AdoptTarget::Pid(13201));
+        assert_eq!(adopted.record.own_mask, Some("0-1".parse().unwrap()));
+        assert_eq!(recovered.record.origin, Origin::Recovered);
+        let operator = Standing::LeftToOperator("1".parse().unwrap());
+        assert_eq!(recovered.record.standing, operator);
+        assert_eq!(recovered.token.as_deref(), Some("00000000000000ab"));
+        // What is written again has the new version.
+        state.store(&saved).unwrap();
+        assert!(matches!(state.load(), Found::State(again) if again == saved));
+    }
+}

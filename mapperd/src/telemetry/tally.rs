@@ -1,0 +1,58 @@
+//! Counts of what the daemon does.
+
+use prometheus_client::metrics::histogram::Histogram;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What the daemon counts of its own doing.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) decision_s: Histogram,
+    pub(crate) errors: BTreeMap<&'static str, u64>,
+    pub(crate) launches: u64,
+    pub(crate) refused: u64,
+    pub(crate) adoptions: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        // From 50 µs to 0.1 s: what a decision takes on a small and on a large machine.
+        let buckets = [
+            50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 100e-3,
+        ];
+        Self {
+            decision_s: Histogram::new(buckets),
+            errors: BTreeMap::new(),
+            launches: 0,
+            refused: 0,
+            adoptions: 0,
+        }
+    }
+}
+
+impl Tally {
+    /// A decision took so long.
+    pub(crate) fn decided(&self, took: Duration) {
+        self.decision_s.observe(took.as_secs_f64());
+    }
+
+    /// Something failed that should not.
+    pub(crate) fn error(&mut self, what: &'static str) {
+        *self.errors.entry(what).or_default() += 1;
+    }
+
+    /// An application was launched.
+    pub(crate) const fn launched(&mut self) {
+        self.launches += 1;
+    }
+
+    /// Something that ran was adopted.
+    pub(crate) const fn adopted(&mut self) {
+        self.adoptions += 1;
+    }
+
+    /// A launch or an adoption was refused.
+    pub(crate) const fn refused(&mut self) {
+        self.refused += 1;
+    }
+}

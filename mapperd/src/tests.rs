@@ -1,0 +1,117 @@
+//! The daemon on a fake machine: what decisions and requests do together.
+
+use crate::config::access::{Access, AccessRule};
+use crate::fake::{FakeMachine, root, user};
+use crate::machine::observe::left_by_operator;
+use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
+use mapper_model::{CpuSet, Trigger};
+
+fn left(machine: &FakeMachine) -> CpuSet {
+    left_by_operator(&machine.daemon.registry, &machine.daemon.machine)
+}
+
+fn set(cpus: &str, writer: Writer) -> ForeignSet {
+    ForeignSet {
+        cpus: cpus.parse().unwrap(),
+        writer,
+    }
+}
+
+#[test]
+fn what_the_operator_sets_stays_and_is_taken_from_the_others() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let placed = machine.adopt(&root(), "/jobs/1").unwrap();
+    let other = machine.adopt(&root(), "/jobs/2").unwrap();
+    let foreign = set("0-5", Writer::Operator);
+    machine.seen.borrow_mut().foreign.insert(placed, foreign);
+    machine.daemon.decide(Trigger::Interval);
+    assert_eq!(left(&machine).to_string(), "6-7");
+    let seen = machine.seen.borrow();
+    assert_eq!(seen.sets[&other].to_string(), "6-7");
+    assert_eq!(seen.released, []);
+}
+
+#[test]
+fn an_ordinary_user_who_sets_the_cpus_of_his_group_takes_none_from_others() {
+    let user = user();
+    let mut machine = FakeMachine::with_processes_of(user.uid);
+    let greedy = machine.adopt(&user, "/jobs/1").unwrap();
+    let other = machine.adopt(&root(), "/jobs/2").unwrap();
+    // Also if root had it adopted.
+    let too = machine.adopt(&root(), "/jobs/3").unwrap();
+    for app in [greedy, too] {
+        let foreign = set("0-6", Writer::User(user.uid));
+        machine.seen.borrow_mut().foreign.insert(app, foreign);
+    }
+    machine.daemon.decide(Trigger::Interval);
+    assert_eq!(left(&machine), CpuSet::first(8));
+    let seen = machine.seen.borrow();
+    let released = [greedy, too].map(|app| (app, Departure::ToItsOwner));
+    assert_eq!(seen.released, released);
+    assert_eq!(seen.sets[&other], CpuSet::first(8));
+    let left: Vec<_> = machine
+        .daemon
+        .registry
+        .apps
+        .iter()
+        .map(|app| app.record.id)
+        .collect();
+    assert_eq!(left, [other]);
+}
+
+#[test]
+fn a_group_in_which_too_many_are_made_is_released_with_what_it_had() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let app = machine.adopt(&root(), "/jobs/1").unwrap();
+    machine.seen.borrow_mut().groups.insert(app, 4711);
+    machine.daemon.decide(Trigger::Interval);
+    let seen = machine.seen.borrow();
+    assert_eq!(seen.released, [(app, Departure::ForGood)]);
+}
+
+#[test]
+fn intervals_go_on_until_what_was_released_has_got_everything_back() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let app = machine.adopt(&root(), "/jobs/1").unwrap();
+    let timer = |machine: &FakeMachine| machine.daemon.timing.next_interval.is_some();
+    assert!(timer(&machine));
+    machine.seen.borrow_mut().unfinished = Unfinished::Restoring;
+    machine.daemon.forget(app);
+    machine.daemon.membership_changed();
+    for _ in 0..3 {
+        assert!(timer(&machine));
+        machine.daemon.interval_passed();
+    }
+    machine.seen.borrow_mut().unfinished = Unfinished::Nothing;
+    machine.daemon.interval_passed();
+    assert!(!timer(&machine));
+}
+
+#[test]
+fn a_decision_that_lets_the_last_application_go_stops_the_timer() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let app = machine.adopt(&root(), "/jobs/1").unwrap();
+    machine.seen.borrow_mut().groups.insert(app, 4711);
+    machine.daemon.interval_passed();
+    assert!(machine.daemon.timing.next_interval.is_none());
+}
+
+#[test]
+fn applications_count_to_who_asked_for_them_whoever_their_processes_run_as() {
+    let one = AccessRule {
+        max_applications: 1,
+        ..AccessRule::default()
+    };
+    let user = user();
+    // What root has managed of the user's is no matter of the user's.
+    let mut machine = FakeMachine::with_processes_of(user.uid);
+    machine.daemon.config.access = Access::resolve(std::slice::from_ref(&one)).unwrap();
+    machine.adopt(&root(), "/jobs/1").unwrap();
+    machine.adopt(&user, "/jobs/2").unwrap();
+    // What the user has managed is, also if somebody else runs in it.
+    let mut machine = FakeMachine::with_processes_of(user.uid + 1);
+    machine.daemon.config.access = Access::resolve(&[one]).unwrap();
+    machine.adopt(&user, "/jobs/1").unwrap();
+    let told = machine.adopt(&user, "/jobs/2").unwrap_err().to_string();
+    assert!(told.contains("one application more than 1"), "{told}");
+}
