@@ -210,7 +210,9 @@ impl Daemon {
                 Handled::from(Ok(Reply::Exited {}))
             }
             Request::Launch(_) | Request::GetInfo | Request::GetInterfaceDescription(_) => {
-                Handled::from(Err(internal("call reached the wrong place".to_owned())))
+                Handled::from(Err(internal(
+                    "the call was routed to the wrong handler".to_owned(),
+                )))
             }
         }
     }
@@ -338,7 +340,7 @@ impl Daemon {
         self.forget(app);
         self.membership_changed();
         Err(internal(
-            "it ended, or could not be confined; see the daemon's log".to_owned(),
+            "it ended or could not be confined; see the daemon's log".to_owned(),
         ))
     }
 
@@ -363,7 +365,7 @@ impl Daemon {
         });
         service::reloaded(match reply {
             Ok(_) => "configuration read again",
-            Err(_) => "a configuration with an error was not taken over",
+            Err(_) => "the configuration has an error and was not applied",
         });
         reply
     }
@@ -476,7 +478,7 @@ impl Daemon {
         self.save(Ending::Stopping);
         if self.store.flush(LAST_SAVE) == Flushed::Late {
             tracing::warn!(
-                "state not saved within {} s; the next daemon goes on from what was saved before",
+                "state not saved within {} s; the next daemon continues from the previous state",
                 LAST_SAVE.as_secs()
             );
         }
@@ -504,7 +506,7 @@ impl Daemon {
         }
         tracing::info!(
             applications = self.registry.apps.len(),
-            "stopped; applications that run have all CPUs"
+            "stopped; running applications have all CPUs"
         );
     }
 }

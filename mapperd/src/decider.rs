@@ -60,7 +60,7 @@ impl Decider {
                 self.logged_interval_ns = None;
                 tracing::info!(
                     interval_ns = self.pacing.interval_ns(),
-                    "decisions every {} as set: a pass is within the budget again",
+                    "decisions every {} as configured: a pass is within the budget again",
                     settings.interval
                 );
             }

@@ -113,5 +113,5 @@ fn applications_count_to_who_asked_for_them_whoever_their_processes_run_as() {
     machine.daemon.config.access = Access::resolve(&[one]).unwrap();
     machine.adopt(&user, "/jobs/1").unwrap();
     let told = machine.adopt(&user, "/jobs/2").unwrap_err().to_string();
-    assert!(told.contains("one application more than 1"), "{told}");
+    assert!(told.contains("applications beyond 1"), "{told}");
 }

@@ -134,7 +134,7 @@ fn a_user_daemon_listens_below_the_runtime_directory() {
         [
             "topology from hwloc",
             "enforcer: thread affinity",
-            "why not better",
+            "not available",
             "ready",
         ]
         .iter()
@@ -234,7 +234,7 @@ fn a_check_names_what_it_read_and_how_a_file_is_named() {
     let checked = run(&["--check-config", "--config", config]);
     let said = String::from_utf8(checked.stdout.clone()).unwrap();
     assert!(
-        said.contains("mapper.toml: the settings are right"),
+        said.contains("mapper.toml: the settings are valid"),
         "{said}"
     );
     fails(

@@ -194,7 +194,7 @@ fn programs_outlive_a_daemon_that_is_killed_and_a_new_one_can_start() {
     assert!(
         daemon
             .log()
-            .contains("removed the socket of a daemon that is gone")
+            .contains("removed the socket of a daemon that has ended")
     );
     drop(b);
 }
@@ -229,7 +229,7 @@ fn a_process_that_is_not_the_callers_child_is_refused() {
     client.launch(request.clone()).unwrap();
     let error = daemon.client().launch(request).unwrap_err();
     assert!(
-        matches!(&error.kind, ClientErrorKind::Daemon(ErrorReply::NotPermitted { message }) if message.contains("managed already")),
+        matches!(&error.kind, ClientErrorKind::Daemon(ErrorReply::NotPermitted { message }) if message.contains("already managed")),
         "{error}"
     );
 }

@@ -83,7 +83,7 @@ fn a_file_with_an_error_changes_nothing_and_is_named_with_line_and_key() {
     assert!(daemon.client().reload().is_err());
     daemon.signal(Signal::HUP);
     eventually("the log says so", || {
-        daemon.log().contains("configuration kept as it was")
+        daemon.log().contains("configuration unchanged")
     });
     assert_eq!(running.program.cpus(), all_cpus());
 }

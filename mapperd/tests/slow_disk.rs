@@ -84,7 +84,7 @@ fn while_the_disk_is_stuck_programs_are_launched_decisions_taken_and_a_stop_ends
     assert!(started.elapsed() >= Duration::from_secs(3) && started.elapsed() < PATIENCE);
     let log = daemon.log();
     assert!(log.contains("state not saved within 3 s"), "{log}");
-    assert!(log.contains("applications that run have all CPUs"), "{log}");
+    assert!(log.contains("running applications have all CPUs"), "{log}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn nothing_is_adopted_before_what_it_had_is_written_down() {
     let request = AdoptRequest::of(AdoptTarget::Pid(stranger.child.id()));
     let refused = daemon.client().adopt(request.clone()).unwrap_err();
     assert!(
-        refused.to_string().contains("could not be written down"),
+        refused.to_string().contains("could not be saved"),
         "{refused}"
     );
     assert!(daemon.status().apps.is_empty());

@@ -138,7 +138,7 @@ fn what_ended_between_two_daemons_is_forgotten() {
     daemon.start_again();
     assert!(daemon.status().apps.is_empty());
     assert!(
-        daemon.log().contains("has ended meanwhile"),
+        daemon.log().contains("has ended in the meantime"),
         "{}",
         daemon.log()
     );

@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::config::interval::Interval;
-use crate::config::types::EnforcerChoice;
+use crate::config::types::{Audience, EnforcerChoice};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use mapper_host::counters::Choice as CounterChoice;
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     /// What is measured: auto, hardware or software [default: auto]
     #[arg(long, value_name = "KIND")]
     pub(crate) counters: Option<CounterChoice>,
-    /// CPUs that are never given out, such as 0-1 [default: none]
+    /// CPUs that are never assigned, such as 0-1 [default: none]
     #[arg(long, value_name = "CPUS")]
     pub(crate) reserve: Option<CpuSet>,
     /// Write every observation and plan to this file, one JSON line each
@@ -78,6 +78,17 @@ pub(crate) struct Args {
     /// What to do instead of managing applications
     #[command(subcommand)]
     pub(crate) task: Option<Task>,
+}
+
+impl Args {
+    /// Whom the daemon serves.
+    pub(crate) const fn audience(&self) -> Audience {
+        if self.user {
+            Audience::Owner
+        } else {
+            Audience::Everybody
+        }
+    }
 }
 
 /// What there is to do besides managing applications.

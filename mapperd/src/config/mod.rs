@@ -6,6 +6,7 @@ pub(crate) mod access;
 pub(crate) mod args;
 pub(crate) mod file;
 pub(crate) mod interval;
+pub(crate) mod parse;
 pub(crate) mod peer;
 pub(crate) mod program_rules;
 pub(crate) mod ranges;

@@ -78,7 +78,7 @@ impl TryFrom<String> for Pattern {
         }
         if text.contains('[') {
             return Err(format!(
-                "pattern {text:?}: `[` stands for nothing here; use ? for one character, * for some"
+                "pattern {text:?}: `[` is not supported; use ? for one character, * for some"
             ));
         }
         Ok(Self(text))
@@ -158,7 +158,7 @@ pub(crate) enum RuleError {
     #[error("program {0}")]
     UnknownName(#[from] UnknownName),
     #[error(
-        "program rule {number}: says nothing; give teams, threads, schedule, qos, runtime or isolated"
+        "program rule {number}: sets nothing; give teams, threads, schedule, qos, runtime or isolated"
     )]
     Empty { number: usize },
     #[error(
@@ -311,7 +311,7 @@ mod tests {
     fn a_rule_that_cannot_be_followed_is_named_with_its_own_line() {
         let fine = "[[program]]\nqos = 0.5\n";
         for (bad, says) in [
-            ("name = \"a\"", "line 4: program rule 2: says nothing"),
+            ("name = \"a\"", "line 4: program rule 2: sets nothing"),
             (
                 "users = [\"no-such-user\"]\nqos = 0.5",
                 "line 4: program rule 2: user",
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn a_rule_that_cannot_be_meant_is_named_with_its_mend() {
         for (text, says) in [
-            ("name = \"a\"", &["program rule 1", "says nothing"][..]),
+            ("name = \"a\"", &["program rule 1", "sets nothing"][..]),
             (
                 "teams = \"virtual\"\nruntime = \"off\"",
                 &["program rule 1", "leave one of them out"],

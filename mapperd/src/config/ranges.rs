@@ -218,7 +218,7 @@ fn machine(file: &ConfigFile) -> [Option<Outside>; 9] {
             machine.sharing_medium_per_cycle <= machine.sharing_high_per_cycle,
             &["machine", "sharing_medium_per_cycle"],
             machine.sharing_medium_per_cycle,
-            "medium is above high; give at most sharing_high_per_cycle",
+            "it is above sharing_high_per_cycle; give at most sharing_high_per_cycle",
         ),
         Outside::unless(
             above_zero(machine.ipc_high),
@@ -280,7 +280,7 @@ fn grant(rule: &AccessRule) -> [Option<Outside>; 5] {
             share(rule.max_qos),
             &["max_qos"],
             rule.max_qos,
-            "give a share above 0 and up to 1; launch = false lets nobody launch",
+            "give a share above 0 and up to 1; launch = false forbids launching",
         ),
         Outside::unless(
             (0.01..=100.0).contains(&rule.max_weight),

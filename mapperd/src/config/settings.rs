@@ -5,7 +5,7 @@ use crate::config::args::Args;
 use crate::config::file::{ConfigFile, MetricsConfig, Parsed};
 use crate::config::interval::Interval;
 use crate::config::program_rules::ProgramRules;
-use crate::config::types::{Audience, EnforcerChoice, Place};
+use crate::config::types::{Audience, EnforcerChoice, ProfilePlace};
 use anyhow::{Context, bail};
 use mapper_control::socket_path::{SYSTEM_SOCKET, Surroundings};
 use mapper_host::counters::Choice as CounterChoice;
@@ -35,7 +35,7 @@ pub(crate) struct Settings {
     pub(crate) state_dir: Option<PathBuf>,
     pub(crate) pipeline: PipelineConfig,
     /// Where measured thresholds are.
-    pub(crate) machine_profile: Place,
+    pub(crate) machine_profile: ProfilePlace,
     /// Who may do what.
     pub(crate) access: Access,
     /// What is settled for programs whose users leave it open.
@@ -81,9 +81,9 @@ impl Settings {
     /// What `--check-config` says of settings that could be read.
     pub(crate) fn checked(&self) -> String {
         match &self.read_from {
-            Some(path) => format!("{}: the settings are right\n", path.display()),
+            Some(path) => format!("{}: the settings are valid\n", path.display()),
             None => format!(
-                "no configuration file: {} is not there, and none was named with --config; the settings are right\n",
+                "no configuration file: {} is not there, and none was named with --config; the settings are valid\n",
                 usual_path(&self.sources).map_or_else(
                     || "the usual one".to_owned(),
                     |path| path.display().to_string()
@@ -123,11 +123,7 @@ impl Settings {
             map: file.map,
             machine: file.machine,
         };
-        let audience = if args.user {
-            Audience::Owner
-        } else {
-            Audience::Everybody
-        };
+        let audience = args.audience();
         let socket = match args.socket.or(file.socket) {
             Some(socket) => socket,
             None => default_socket(audience)?,
@@ -157,7 +153,7 @@ impl Settings {
                 .or(file.state_dir)
                 .or_else(|| default_state_dir(audience)),
             pipeline,
-            machine_profile: Place::of(&sources),
+            machine_profile: ProfilePlace::find(args.machine_profile, audience),
             access: Access::resolve(&file.access)?,
             programs: ProgramRules::resolve(origin, &file.program)?,
             shipped_programs: ProgramRules::shipped()

@@ -1,6 +1,5 @@
 //! Settings that are a choice among a few.
 
-use crate::config::args::Args;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -58,7 +57,7 @@ const NAME: &str = "machine.toml";
 
 /// Where the profile is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum ProfilePlace {
     /// Named by the operator: it has to be there and right.
     Named(PathBuf),
     /// Where it is put when nothing is said.
@@ -67,20 +66,21 @@ pub(crate) enum Place {
     Nowhere,
 }
 
-impl Place {
-    /// The place that the command line and the environment name.
-    pub(crate) fn of(args: &Args) -> Self {
-        if let Some(path) = &args.machine_profile {
-            return Self::Named(path.clone());
+impl ProfilePlace {
+    /// The place that was `named`, else the one that the environment says.
+    pub(crate) fn find(named: Option<PathBuf>, audience: Audience) -> Self {
+        if let Some(path) = named {
+            return Self::Named(path);
         }
         let from = |variable| std::env::var_os(variable).filter(|value| !value.is_empty());
-        let folder = if args.user {
-            from("XDG_STATE_HOME")
+        let folder = match audience {
+            Audience::Owner => from("XDG_STATE_HOME")
                 .map(PathBuf::from)
                 .or_else(|| Some(Path::new(&from("HOME")?).join(".local/state")))
-                .map(|folder| folder.join("mapper"))
-        } else {
-            Some(from("STATE_DIRECTORY").map_or("/var/lib/mapper".into(), PathBuf::from))
+                .map(|folder| folder.join("mapper")),
+            Audience::Everybody => {
+                Some(from("STATE_DIRECTORY").map_or("/var/lib/mapper".into(), PathBuf::from))
+            }
         };
         folder.map_or(Self::Nowhere, |folder| Self::Usual(folder.join(NAME)))
     }

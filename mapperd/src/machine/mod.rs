@@ -38,7 +38,7 @@ pub(crate) struct Machine {
     pub(crate) proc: ProcFs,
     /// Where watches report that processes have ended.
     pub(crate) sender: Sender,
-    /// CPUs that may be given out, as of the last decision.
+    /// CPUs that may be assigned, as of the last decision.
     pub(crate) usable: CpuSet,
     /// CPUs that are online, as of the last decision.
     pub(crate) online: CpuSet,
@@ -76,7 +76,7 @@ impl Machine {
         let excluded: Vec<String> = excluded
             .map(|(why, cpus)| format!("; {why}: {cpus}"))
             .collect();
-        tracing::info!("CPUs to give out: {}{}", usable.cpus, excluded.concat());
+        tracing::info!("assignable CPUs: {}{}", usable.cpus, excluded.concat());
         self.usable = usable.cpus;
         self.online = usable.online;
         Ok(())

@@ -7,7 +7,7 @@
 
 use crate::config::args::Args;
 use crate::config::settings::Settings;
-use crate::config::types::Place;
+use crate::config::types::ProfilePlace;
 use crate::machine::selection;
 use anyhow::{Context, bail};
 use mapper_host::calibrate::{self, Calibration, FORMAT, Fingerprint};
@@ -25,19 +25,19 @@ const LONGEST: u64 = 4 << 20;
 /// # Errors
 /// When a profile that was named cannot be read or is another machine's.
 pub(crate) fn thresholds(
-    place: &Place,
+    place: &ProfilePlace,
     configured: &MachineProfile,
     topology: &Topology,
 ) -> anyhow::Result<MachineProfile> {
-    let this = || Fingerprint::of_this_machine(topology).context("which machine this is");
+    let this = || Fingerprint::of_this_machine(topology).context("identify this machine");
     match place {
-        Place::Nowhere => Ok(configured.clone()),
-        Place::Named(path) => {
+        ProfilePlace::Nowhere => Ok(configured.clone()),
+        ProfilePlace::Named(path) => {
             let found = read(path)?;
             refuse_others(path, &found, &this()?)?;
             Ok(found.applied_to(configured))
         }
-        Place::Usual(path) => {
+        ProfilePlace::Usual(path) => {
             if !path.try_exists().unwrap_or(false) {
                 return Ok(configured.clone());
             }
@@ -47,11 +47,11 @@ pub(crate) fn thresholds(
             });
             match found {
                 Ok(found) => {
-                    tracing::info!(path = %path.display(), "thresholds as measured on this machine");
+                    tracing::info!(path = %path.display(), "using the thresholds measured on this machine");
                     Ok(found.applied_to(configured))
                 }
                 Err(error) => {
-                    tracing::warn!("{error:#}; going on with the default thresholds");
+                    tracing::warn!("{error:#}; using the default thresholds");
                     Ok(configured.clone())
                 }
             }
@@ -78,7 +78,7 @@ fn read(path: &Path) -> anyhow::Result<Calibration> {
         .with_context(|| format!("read the machine profile {}", path.display()))?;
     parse(&text).with_context(|| {
         format!(
-            "machine profile {}: not used; measure anew with `mapperd calibrate`",
+            "machine profile {}: not used; measure again with `mapperd calibrate`",
             path.display()
         )
     })
@@ -90,7 +90,7 @@ fn parse(text: &str) -> anyhow::Result<Calibration> {
         bail!("format {}, and this mapperd knows {FORMAT}", found.format);
     }
     if let Some((key, value)) = found.machine.first_wrong() {
-        bail!("{key} = {value}: has to be a number above 0");
+        bail!("{key} = {value}: must be a number above 0");
     }
     Ok(found)
 }
@@ -98,11 +98,11 @@ fn parse(text: &str) -> anyhow::Result<Calibration> {
 /// Measures this machine and writes the profile; tells on standard error how far it is, and on standard output
 /// what came of it.
 pub(crate) fn calibrate(args: &Args, out: Option<&Path>) -> anyhow::Result<()> {
-    let place = Place::of(args);
+    let place = ProfilePlace::find(args.machine_profile.clone(), args.audience());
     let path = match (out, &place) {
         (Some(path), _) => path,
-        (None, Place::Named(path) | Place::Usual(path)) => path,
-        (None, Place::Nowhere) => {
+        (None, ProfilePlace::Named(path) | ProfilePlace::Usual(path)) => path,
+        (None, ProfilePlace::Nowhere) => {
             bail!("no place for the profile: set HOME, or name one with --out")
         }
     };
@@ -136,7 +136,7 @@ fn warn_of_other_work(cpus: u32) {
     let load: Option<f64> = text.split(' ').next().and_then(|word| word.parse().ok());
     if let Some(load) = load.filter(|load| *load > 0.1 * f64::from(cpus)) {
         eprintln!(
-            "mapperd: other programs are running (load {load}); what they take is missing in the figures: \
+            "mapperd: other programs are running (load {load}); the results will be too low; \
              calibrate when the machine is idle"
         );
     }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn what_was_measured_is_used_at_the_next_start() {
         let (_folder, path) = file(&profile());
-        for place in [Place::Named(path.clone()), Place::Usual(path)] {
+        for place in [ProfilePlace::Named(path.clone()), ProfilePlace::Usual(path)] {
             let used = thresholds(&place, &MachineProfile::default(), &topology()).unwrap();
             assert_eq!(used.ipc_high, 1.75);
             assert_eq!(used.clock_hz, MachineProfile::default().clock_hz);
@@ -274,7 +274,8 @@ mod tests {
     fn the_profile_of_another_machine_is_refused_by_name_and_left_alone_at_its_usual_place() {
         let (_folder, path) = file(&other());
         let default = MachineProfile::default();
-        let error = thresholds(&Place::Named(path.clone()), &default, &topology()).unwrap_err();
+        let error =
+            thresholds(&ProfilePlace::Named(path.clone()), &default, &topology()).unwrap_err();
         let error = format!("{error:#}");
         for part in [
             "machine.toml",
@@ -284,7 +285,7 @@ mod tests {
         ] {
             assert!(error.contains(part), "{part}: {error}");
         }
-        let used = thresholds(&Place::Usual(path), &default, &topology()).unwrap();
+        let used = thresholds(&ProfilePlace::Usual(path), &default, &topology()).unwrap();
         assert_eq!(used, default);
     }
 
@@ -295,13 +296,14 @@ mod tests {
             ..MachineProfile::default()
         };
         let nowhere = PathBuf::from("/no/such/machine.toml");
-        for place in [Place::Nowhere, Place::Usual(nowhere.clone())] {
+        for place in [ProfilePlace::Nowhere, ProfilePlace::Usual(nowhere.clone())] {
             assert_eq!(
                 thresholds(&place, &configured, &topology()).unwrap(),
                 configured
             );
         }
-        let error = thresholds(&Place::Named(nowhere), &configured, &topology()).unwrap_err();
+        let error =
+            thresholds(&ProfilePlace::Named(nowhere), &configured, &topology()).unwrap_err();
         assert!(format!("{error:#}").contains("/no/such/machine.toml"));
     }
 

@@ -62,7 +62,7 @@ pub(crate) fn counters(choice: Choice) -> anyhow::Result<FoundCounters> {
 
 pub(crate) fn enforcer(settings: &Settings) -> anyhow::Result<FoundEnforcer> {
     let groups = match settings.enforcer {
-        EnforcerChoice::Affinity => Err("control groups: not asked for".to_owned()),
+        EnforcerChoice::Affinity => Err("control groups: not requested".to_owned()),
         choice => match open_groups(settings) {
             Ok(groups) => Ok(groups),
             Err(error) if choice == EnforcerChoice::Cgroup => {
@@ -104,6 +104,6 @@ fn open_groups(settings: &Settings) -> Result<CgroupEnforcer, HostError> {
 fn log(what: &str, selection: &Selection) {
     tracing::info!("{what}: {}", selection.name);
     for better in &selection.not_better {
-        tracing::info!("{what}, why not better: {better}");
+        tracing::info!("{what}: not available: {better}");
     }
 }

@@ -57,7 +57,7 @@ fn check_cpus(
     let usable = match machine.read_usable() {
         Ok(usable) => usable,
         Err(error) => {
-            tracing::warn!("usable CPUs as before: {error:#}");
+            tracing::warn!("usable CPUs not read, keeping the last known: {error:#}");
             return Surroundings::AsBefore;
         }
     };
@@ -69,7 +69,7 @@ fn check_cpus(
         return Surroundings::AsBefore;
     }
     tracing::info!(
-        "CPUs to give out: {} (before: {})",
+        "assignable CPUs: {} (before: {})",
         usable.cpus,
         machine.usable
     );
@@ -83,11 +83,14 @@ fn read_topology_again(machine: &Machine, decider: &mut Decider, telemetry: &mut
         Ok(topology) if topology != *decider.topology() => {
             tracing::info!(cpus = %topology.cpus(), "topology read again");
             decider.controller.set_topology(topology);
-            telemetry.end_recording("it holds the decisions for one topology");
+            telemetry.end_recording("a recording is for one topology");
         }
         // hwloc does not know them either: they cannot be placed, and are not given out.
         Ok(_) => {}
-        Err(error) => tracing::warn!("topology as before: {}", mapper_host::chain(&error)),
+        Err(error) => tracing::warn!(
+            "topology not read, keeping the last known: {}",
+            mapper_host::chain(&error)
+        ),
     }
 }
 
@@ -151,7 +154,7 @@ fn check_set(app: &mut App, machine: &mut Machine) -> SetCheck {
                 %name,
                 %cpus,
                 user,
-                "released: the user who owns its group has set its CPUs, which are still given to others"
+                "released: the user who owns its group has set its CPUs, which are still assigned to others"
             );
             return SetCheck::Leaves(Departure::ToItsOwner);
         }
@@ -170,7 +173,7 @@ fn check_set(app: &mut App, machine: &mut Machine) -> SetCheck {
                 app = id.0,
                 %name,
                 cpus = %set,
-                "the operator set its CPUs, which are left so; write all CPUs to its cpuset.cpus to return it"
+                "the operator set its CPUs, which are left unchanged; write all CPUs to its cpuset.cpus to return it"
             );
         }
     }

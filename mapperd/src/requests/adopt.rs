@@ -63,7 +63,7 @@ pub(crate) fn prepare(
     check_memory(peer, request.memory, settings, machine.enforcer.kind())?;
     if request.memory == MemoryPolicy::Interleave {
         return Err(invalid(
-            "mem interleave: a program that runs has to set such a policy itself; give local or keep, \
+            "mem interleave: not possible for a program that already runs; give local or keep, \
              or start it with mapper-launch --mem interleave"
                 .to_owned(),
         ));
@@ -151,7 +151,7 @@ pub(crate) fn bring_in(
     let adoptee = &prepared.adoptee;
     if let Some((why, mend)) = unsaved(saved) {
         return Err(internal(format!(
-            "nothing was changed: what {} has now could not be put back after a crash, since {why}; {mend}",
+            "not adopted: the current CPUs of {} could not be restored after a crash, since {why}; {fix}",
             adoptee.target
         )));
     }
@@ -215,7 +215,7 @@ fn check_process(
 ) -> Result<OwnedFd, ErrorReply> {
     if pid <= 2 || pid == std::process::id() {
         return Err(not_permitted(format!(
-            "process {pid} is the system's or the daemon itself; give a program's"
+            "process {pid} is a system process or the daemon itself; give the pid of a program"
         )));
     }
     let process = process::descriptor(pid)?;
@@ -233,7 +233,7 @@ fn check_process(
     for app in registry.apps.iter().map(|app| app.record.id) {
         if machine.enforcer.tasks(app).processes.contains(&pid) {
             return Err(not_permitted(format!(
-                "process {pid} is managed already, as part of application {app}; release that one first"
+                "process {pid} is already managed, as part of application {app}; release that first"
             )));
         }
     }
@@ -245,7 +245,7 @@ fn check_process(
     };
     if first.parent == 2 {
         return Err(not_permitted(format!(
-            "process {pid} is a thread of the kernel; give a program's"
+            "process {pid} is a kernel thread; give the pid of a program"
         )));
     }
     if !is_privileged(peer) {
@@ -293,19 +293,19 @@ fn unsaved(flushed: Flushed) -> Option<(String, &'static str)> {
         Flushed::Done => return None,
         Flushed::Late => (
             format!(
-                "it could not be written down within {} ms",
+                "they could not be saved within {} ms",
                 SAVED_FIRST.as_millis()
             ),
-            "look after the disk of the state directory, then try again",
+            "check the disk of the state directory, then retry",
         ),
         Flushed::Failed => (
-            "it could not be written down".to_owned(),
-            "look in the daemon's log for the reason, see that the state directory has room and can be \
-             written to, then try again",
+            "they could not be saved".to_owned(),
+            "see the daemon's log for the reason, check that the state directory is writable and has space, \
+             then retry",
         ),
         Flushed::Nowhere => (
-            "the daemon has no state directory to write it to".to_owned(),
-            "have mapperd started with --state-dir, or with state_dir in mapper.toml",
+            "the daemon has no state directory".to_owned(),
+            "start mapperd with --state-dir, or set state_dir in mapper.toml",
         ),
     };
     Some((why, mend))
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(unsaved(Flushed::Done), None);
         for (flushed, says) in [
             (Flushed::Late, "within 200 ms"),
-            (Flushed::Failed, "could not be written"),
+            (Flushed::Failed, "could not be saved"),
             (Flushed::Nowhere, "no state directory"),
         ] {
             let (why, _) = unsaved(flushed).unwrap();

@@ -98,7 +98,7 @@ fn check_process(
     }
     let mut apps = registry.apps.iter();
     if apps.any(|app| app.record.first_process.pid == pid) || registry.is_pending(pid) {
-        return Err(not_permitted(format!("process {pid} is managed already")));
+        return Err(not_permitted(format!("process {pid} is already managed")));
     }
     Ok(process)
 }
@@ -128,7 +128,7 @@ fn check_partition(
             tracing::info!(
                 pid = request.pid,
                 uid = peer.uid,
-                "not isolated, as a rule says: {error}"
+                "not isolated as the rule requests: {error}"
             );
             Ok(Partition::Member)
         }

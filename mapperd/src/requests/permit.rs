@@ -121,7 +121,7 @@ pub(crate) fn check_cpus(asked: CpuRange, machine: &Machine) -> Result<(), Error
         return Ok(());
     }
     Err(invalid(format!(
-        "min-cpus {least}: only {most} CPUs ({cpus}) can be given out here; ask for 1 to {most}"
+        "min-cpus {least}: only {most} CPUs ({cpus}) can be assigned here; request 1 to {most}"
     )))
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn check_isolation(peer: &Peer, settings: &Settings) -> Result<(), Er
         return Ok(());
     }
     Err(not_permitted(format!(
-        "user {} may not have CPUs isolated; leave --isolated out, or have the administrator allow it \
+        "user {} may not isolate CPUs; leave --isolated out, or have the administrator allow it \
          under [[access]] (isolated = true)",
         peer.uid
     )))
@@ -148,7 +148,7 @@ fn has_room(applications: usize) -> Result<(), ErrorReply> {
         return Ok(());
     }
     Err(ErrorReply::Unavailable {
-        message: format!("{APPLICATIONS} applications are managed already"),
+        message: format!("{APPLICATIONS} applications are already managed"),
     })
 }
 
@@ -160,8 +160,7 @@ fn too_much(
     most: &dyn Display,
 ) -> Result<(), ErrorReply> {
     Err(not_permitted(format!(
-        "{what} {asked} is more than user {} may ask for, {most}; ask for less, or have the \
-             administrator raise it under [[access]]",
+        "{what} {asked} exceeds the limit of user {}, which is {most}; request less, or have the administrator raise it under [[access]]",
         peer.uid
     )))
 }
@@ -176,7 +175,7 @@ fn one_more(grant: &AccessRule, peer: &Peer, running: usize) -> Result<(), Error
     }
     if running >= grant.max_applications as usize {
         let most = &grant.max_applications;
-        return too_much(peer, "one application more than", &running, most);
+        return too_much(peer, "applications beyond", &running, most);
     }
     Ok(())
 }
@@ -219,7 +218,7 @@ fn memory_within(grant: &AccessRule, peer: &Peer, memory: MemoryPolicy) -> Resul
         return Ok(());
     }
     Err(not_permitted(format!(
-        "mem {memory}: user {} may not have memory moved, as others wait while the kernel moves it; leave \
+        "mem {memory}: user {} may not move memory, since other applications wait while the kernel moves it; leave \
              --mem out, or have the administrator set mem = \"any\" under [[access]]",
         peer.uid
     )))
@@ -276,7 +275,7 @@ mod tests {
             (0, spec(0.95, 1.0, 1, None), "qos 0.95"),
             (0, spec(0.9, 1.5, 1, None), "weight 1.5"),
             (0, spec(0.9, 1.0, 3, None), "min-cpus 3"),
-            (3, spec(0.9, 1.0, 1, None), "one application more than 3"),
+            (3, spec(0.9, 1.0, 1, None), "applications beyond 3"),
         ] {
             let text = refusal(&grant, running, spec);
             assert!(text.contains(says) && text.contains("user 1000"), "{text}");

@@ -31,7 +31,7 @@ pub(crate) fn check(peer: &Peer, settings: &Settings) -> Result<(), ErrorReply> 
         return Ok(());
     }
     Err(not_permitted(format!(
-        "the configuration is read again for root{} alone, not for user {}",
+        "only root{} may reload the configuration, not user {}",
         match settings.audience {
             Audience::Everybody => "",
             Audience::Owner => " and the daemon's user",
@@ -63,7 +63,7 @@ pub(crate) fn reload(
                 tracing::warn!("configuration, after a restart: {change}");
             }
         }
-        Err(error) => tracing::error!("configuration kept as it was: {error:#}"),
+        Err(error) => tracing::error!("configuration unchanged: {error:#}"),
     }
     result
 }
@@ -92,7 +92,7 @@ fn try_reload(
     );
     if settings.pipeline != new.pipeline {
         decider.controller = successor(&decider.controller, &new.pipeline)?;
-        telemetry.end_recording("it holds the decisions of one configuration");
+        telemetry.end_recording("a recording is for one configuration");
     }
     machine.usable_cpus = usable_cpus;
     let pace_changed =
@@ -124,7 +124,7 @@ fn successor(present: &Controller, config: &PipelineConfig) -> anyhow::Result<Co
     let mut next = Controller::new(config.clone(), present.topology().clone())
         .context("configuration names no policy")?;
     if let Err(error) = next.restore(present.save()) {
-        tracing::info!("the allocation policy starts anew: {error}");
+        tracing::info!("the allocation policy starts without its history: {error}");
         next.restore_without_policy(present.save())?;
     }
     Ok(next)

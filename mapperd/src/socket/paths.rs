@@ -155,7 +155,7 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
     let kind = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).with_context(|| format!("look at {}", path.display())),
+        Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
     };
     if !kind.is_socket() {
         bail!(
@@ -170,12 +170,16 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
         }
         .into()),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            tracing::info!(socket = %path.display(), "removed the socket of a daemon that is gone");
+            tracing::info!(socket = %path.display(), "removed the socket of a daemon that has ended");
             fs::remove_file(path).with_context(|| format!("remove stale socket {}", path.display()))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error)
-            .with_context(|| format!("find out whether somebody listens on {}", path.display())),
+        Err(error) => Err(error).with_context(|| {
+            format!(
+                "check whether another process listens on {}",
+                path.display()
+            )
+        }),
     }
 }
 

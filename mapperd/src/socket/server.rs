@@ -115,7 +115,7 @@ impl Connection {
                 Ok(Ok(0)) => return Ended::ByClient,
                 Ok(Ok(length)) => length,
                 Ok(Err(error)) => return Ended::Broken(error.to_string()),
-                Err(_elapsed) => return Ended::Broken("the client says nothing".to_owned()),
+                Err(_elapsed) => return Ended::Broken("the client sends nothing".to_owned()),
             };
             let mut arrived = &buffer[..length];
             loop {

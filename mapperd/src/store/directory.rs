@@ -82,7 +82,7 @@ impl StateDir {
         match self.read(FILE) {
             Ok(None) => Found::Nothing,
             Ok(Some(saved)) if saved.boot != boot() => {
-                tracing::info!("state of an earlier boot ignored");
+                tracing::info!("the saved state is of an earlier boot and was ignored");
                 Found::Nothing
             }
             Ok(Some(saved)) => Found::State(Box::new(saved)),
@@ -179,10 +179,7 @@ fn text_within(saved: &Saved, longest: u64) -> anyhow::Result<(Vec<u8>, Stored)>
     less.controller = serde_json::Value::Null;
     let short = text(&less)?;
     if !fits(&short) {
-        bail!(
-            "it takes {} bytes, and at most {longest} are read again",
-            short.len()
-        );
+        bail!("it takes {} bytes, the limit is {longest}", short.len());
     }
     Ok((short, Stored::WithoutHistory))
 }
@@ -256,7 +253,7 @@ mod tests {
         assert_eq!(read.apps, long.apps);
         assert!(read.controller.is_null());
         let error = text_within(&long, less.len() as u64 - 1).unwrap_err();
-        assert!(error.to_string().contains("are read again"), "{error}");
+        assert!(error.to_string().contains("the limit is"), "{error}");
     }
 
     #[test]

@@ -46,7 +46,9 @@ impl KeptPages {
         if let Some(kept) = self.0.remove(&app) {
             match Page::adopt(kept, token) {
                 Ok(page) => return Some(page),
-                Err(error) => tracing::warn!(app = app.0, "page kept for it: {error}"),
+                Err(error) => {
+                    tracing::warn!(app = app.0, "page kept by the service manager: {error}")
+                }
             }
         }
         open_in(launcher?, token)

@@ -179,14 +179,14 @@ fn write_all(mailbox: &Mailbox, store: &impl StateWriter) {
                 if told == Some(Trouble::NotSaved) {
                     tracing::debug!("state not saved: {error:#}");
                 } else {
-                    tracing::warn!("state not saved, a restart would start anew: {error:#}");
+                    tracing::warn!("state not saved, it would be lost in a restart: {error:#}");
                 }
                 Some(Trouble::NotSaved)
             }
         };
         if trouble == Some(Trouble::NoHistory) && told != trouble {
             tracing::warn!(
-                "saved state would be too long to be read again: saved without what was learned of applications"
+                "the state would be too long to be read again: saved without what was learned about applications"
             );
         }
         told = trouble;

@@ -55,8 +55,8 @@ impl Legacy {
                     "saved state set aside as {}.damaged, {}: {why:#}",
                     dir.map(StateDir::file).unwrap_or_default().display(),
                     match before {
-                        Some(_) => "going on from the one before, without what changed last",
-                        None => "what it knew is lost",
+                        Some(_) => "continuing from the previous one, without the last changes",
+                        None => "its contents are lost",
                     }
                 );
                 before.map(|before| *before)
@@ -78,13 +78,13 @@ impl Legacy {
             .context("read what was learned")
             .and_then(|state: mapper_pipeline::ControllerState| {
                 if let Err(error) = controller.restore(state.clone()) {
-                    tracing::info!("the allocation policy starts anew: {error}");
+                    tracing::info!("the allocation policy starts without its history: {error}");
                     controller.restore_without_policy(state)?;
                 }
                 Ok(())
             });
         if let Err(error) = learned {
-            tracing::warn!("what was learned of applications is lost: {error:#}");
+            tracing::warn!("what was learned about applications is lost: {error:#}");
         }
     }
 }
@@ -130,7 +130,7 @@ pub(crate) fn take_over(
                 bind_memory(id, &cpus, registry, machine, decider, telemetry);
             }
             Err(error) if error.is_gone() => {
-                tracing::info!(app = id.0, "has ended meanwhile");
+                tracing::info!(app = id.0, "has ended in the meantime");
                 kept_pages::forget(id);
             }
             Err(error) => {
@@ -217,7 +217,7 @@ fn recovered(id: AppId, machine: &mut Machine) -> SavedApp {
     let uid = machine.proc.uids(first).map_or(0, |uids| uids.real);
     tracing::warn!(
         app = id.0,
-        "runs, but nothing is known of it: taken over with the default promise"
+        "runs, but is not in the saved state: taken over with the default promise"
     );
     let record = AppRecord {
         id,

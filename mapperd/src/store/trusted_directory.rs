@@ -29,7 +29,7 @@ pub(crate) enum Untrusted {
         flag: &'static str,
     },
     #[error(
-        "{} has mode {mode:o}, so that others can replace what is in it; run `chmod go-w {}`, or name \
+        "{} has mode {mode:o}, so that other users can replace what is in it; run `chmod go-w {}`, or name \
          another {flag}", path.display(), path.display()
     )]
     Writable {
@@ -37,7 +37,7 @@ pub(crate) enum Untrusted {
         mode: u32,
         flag: &'static str,
     },
-    #[error("look at directory {}: {error}; name another {flag}", path.display())]
+    #[error("read directory {}: {error}; name another {flag}", path.display())]
     Unreadable {
         path: PathBuf,
         error: std::io::Error,

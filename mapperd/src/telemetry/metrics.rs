@@ -239,13 +239,13 @@ impl Collector for Snapshot {
         let gauge = |value: u64| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
         to.one(
             "cpus_usable",
-            "CPUs that may be given out",
+            "CPUs that may be assigned",
             None,
             &gauge(self.usable),
         )?;
         to.one(
             "cpus_free",
-            "CPUs that nobody holds",
+            "CPUs that no application holds",
             None,
             &gauge(self.free),
         )?;

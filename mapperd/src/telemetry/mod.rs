@@ -23,7 +23,7 @@ impl Telemetry {
     /// Ends the recording, if there is one; its thread writes what it was given.
     pub(crate) fn end_recording(&mut self, why: &str) {
         if self.recorder.take().is_some() {
-            tracing::warn!("recording ended: {why}");
+            tracing::warn!("recording stopped: {why}");
         }
     }
 }

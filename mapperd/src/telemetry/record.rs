@@ -77,7 +77,7 @@ impl Recorder {
             Err(TrySendError::Full(_)) => {
                 tracing::warn!(
                     file = %self.path.display(),
-                    "recording given up: the disk is {WAITING} decisions behind; record to a faster one"
+                    "recording stopped: the disk is {WAITING} decisions behind; record to a faster one"
                 );
                 self.thread = None;
             }
@@ -114,7 +114,7 @@ fn write_all(arriving: &Receiver<Decision>, sink: &mut impl Write, path: &Path) 
             .map_err(io::Error::from)
             .and_then(|line| append(sink, &line));
         if let Err(error) = written {
-            tracing::warn!(file = %path.display(), "recording given up: {error}");
+            tracing::warn!(file = %path.display(), "recording stopped: {error}");
             return;
         }
     }

@@ -103,7 +103,7 @@ fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
         reasons: share.map_or_else(Vec::new, |share| told_reasons(&share.explanation.reasons)),
         sentence: match (operator, &record.planned) {
             (Some(cpus), _) => format!(
-                "somebody else set its CPUs to {cpus}; it is left there until all CPUs are \
+                "the operator set its CPUs to {cpus}; it is left there until all CPUs are \
                  written to its cpuset.cpus"
             ),
             (None, Some(planned)) => planned.sentence.clone(),
@@ -241,11 +241,11 @@ fn report_notes(report: &RuntimeReport) -> Vec<String> {
     let flags = [
         (
             ReportFlags::WAITS_SPIN,
-            "its barriers may spin for long, so that it suffers when it is shrunk",
+            "its barriers may spin for long, so that it slows down when it is shrunk",
         ),
         (
             ReportFlags::SLOTS_EXHAUSTED,
-            "it has more threads than slots, so that some share one",
+            "it has more threads than slots, so some threads share one",
         ),
         (
             ReportFlags::OBSERVED,
@@ -258,7 +258,7 @@ fn report_notes(report: &RuntimeReport) -> Vec<String> {
         ),
         (
             ReportFlags::STORAGE_SHARED,
-            "threads of its virtual teams share thread-local storage where they take turns, as it cannot tell",
+            "threads of its virtual teams share thread-local storage where they alternate on one kernel thread",
         ),
     ];
     for (flag, note) in flags {
@@ -272,8 +272,7 @@ fn report_notes(report: &RuntimeReport) -> Vec<String> {
     match report.preemptions {
         0 => {}
         times => notes.push(format!(
-            "regions preempted: {times}, where a thread waited for others without OpenMP, or computed \
-             for long"
+            "regions preempted: {times}; a thread waited for others without OpenMP, or computed for long"
         )),
     }
     notes
