@@ -1,7 +1,7 @@
 //! One pass: everything the daemon does in an interval. Start reading here.
 //!
 //! 1. *Refresh*: which processes and threads belong to each application.
-//! 2. *Surroundings*: CPUs, sets and limits that somebody else has changed ([`machine::surroundings`](surroundings)).
+//! 2. *Surroundings*: CPUs, sets and limits that others have changed ([`machine::surroundings`](surroundings)).
 //! 3. *Observe*: counters, pages, CPUs in force ([`machine::observe`](observe)). A counter reading becomes a
 //!    rate in the controller's first step (`mapper_characterise`).
 //! 4. *Decide*: [`Controller::step`](mapper_pipeline::Controller::step), a pure function of what was

@@ -136,7 +136,7 @@ fn run(settings: Settings) -> anyhow::Result<()> {
 }
 
 async fn serve(mut settings: Settings) -> anyhow::Result<()> {
-    // Before anybody can find this daemon: until then SIGHUP would end it.
+    // Before any client can find this daemon: until then SIGHUP would end it.
     let signals = service::Signals::listen()?;
     // The socket comes next: whether this daemon may run at all is decided there.
     let socket = paths::listen(&settings.socket, settings.audience)?;

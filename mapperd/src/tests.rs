@@ -18,7 +18,7 @@ fn set(cpus: &str, writer: Writer) -> ForeignSet {
 }
 
 #[test]
-fn what_the_operator_sets_stays_and_is_taken_from_the_others() {
+fn a_set_of_the_operator_stays_and_is_taken_from_the_others() {
     let mut machine = FakeMachine::with_processes_of(0);
     let placed = machine.adopt(&root(), "/jobs/1").unwrap();
     let other = machine.adopt(&root(), "/jobs/2").unwrap();
@@ -32,7 +32,7 @@ fn what_the_operator_sets_stays_and_is_taken_from_the_others() {
 }
 
 #[test]
-fn an_ordinary_user_who_sets_the_cpus_of_his_group_takes_none_from_others() {
+fn a_user_who_sets_the_cpus_of_an_own_group_takes_none_from_others() {
     let user = user();
     let mut machine = FakeMachine::with_processes_of(user.uid);
     let greedy = machine.adopt(&user, "/jobs/1").unwrap();
@@ -70,7 +70,7 @@ fn a_group_in_which_too_many_are_made_is_released_with_what_it_had() {
 }
 
 #[test]
-fn intervals_go_on_until_what_was_released_has_got_everything_back() {
+fn intervals_continue_until_released_applications_are_restored() {
     let mut machine = FakeMachine::with_processes_of(0);
     let app = machine.adopt(&root(), "/jobs/1").unwrap();
     let timer = |machine: &FakeMachine| machine.daemon.timing.next_interval.is_some();
@@ -97,7 +97,7 @@ fn a_decision_that_lets_the_last_application_go_stops_the_timer() {
 }
 
 #[test]
-fn applications_count_to_who_asked_for_them_whoever_their_processes_run_as() {
+fn applications_count_against_the_user_who_requested_them() {
     let one = AccessRule {
         max_applications: 1,
         ..AccessRule::default()
@@ -108,7 +108,7 @@ fn applications_count_to_who_asked_for_them_whoever_their_processes_run_as() {
     machine.daemon.config.access = Access::resolve(std::slice::from_ref(&one)).unwrap();
     machine.adopt(&root(), "/jobs/1").unwrap();
     machine.adopt(&user, "/jobs/2").unwrap();
-    // What the user has managed is, also if somebody else runs in it.
+    // What the user has managed is, also if another user runs in it.
     let mut machine = FakeMachine::with_processes_of(user.uid + 1);
     machine.daemon.config.access = Access::resolve(&[one]).unwrap();
     machine.adopt(&user, "/jobs/1").unwrap();

@@ -60,7 +60,7 @@ fn refusal(daemon: &Daemon, request: AdoptRequest) -> String {
 fn an_adopted_program_shares_with_launched_ones_and_is_released_as_it_was() {
     let daemon = Daemon::start();
     let stranger = Stranger::start();
-    // Somebody has put its child where he wanted it.
+    // The operator has confined its child.
     masks::set(ThreadId(stranger.child), &first_cpu()).unwrap();
     let reply = daemon
         .client()
@@ -92,7 +92,7 @@ fn an_adopted_program_shares_with_launched_ones_and_is_released_as_it_was() {
 }
 
 #[test]
-fn what_a_managed_program_has_just_started_is_managed_already() {
+fn a_child_of_a_managed_program_is_already_managed() {
     let daemon = Daemon::start_with(&["--interval", "10s"]);
     let mut parent = Program::waiting("sleep 60 & echo $!; exec sleep 60");
     let request = AdoptRequest::of(AdoptTarget::Pid(parent.child.id()));
@@ -148,14 +148,14 @@ fn its_end_is_seen_without_a_launcher() {
     let mut stranger = Stranger::start();
     daemon.client().adopt(stranger.request()).unwrap();
     stranger.program.kill();
-    // Its child goes on, and belongs to it.
+    // Its child continues, and belongs to it.
     assert_eq!(daemon.status().apps.len(), 1);
     drop(stranger);
     eventually("the end is seen", || daemon.status().apps.is_empty());
 }
 
 #[test]
-fn what_cannot_be_adopted_or_released_is_told_with_what_would_mend_it() {
+fn a_refused_adoption_or_release_names_the_fix() {
     let daemon = Daemon::start();
     let stranger = Stranger::start();
     let of = |target| AdoptRequest::of(target);
@@ -181,7 +181,7 @@ fn what_cannot_be_adopted_or_released_is_told_with_what_would_mend_it() {
         let text = refusal(&daemon, request);
         assert!(text.contains("already managed"), "{text}");
     }
-    // Below it somebody is managed already, but not itself.
+    // A child of it is already managed, but not itself.
     let text = refusal(&daemon, of(AdoptTarget::Pid(stranger.child)));
     assert!(text.contains("already managed"), "{text}");
     let launched = daemon.client().release("launched").unwrap_err();
@@ -213,7 +213,7 @@ fn bounds_on_cpus_hold_for_adopted_programs() {
 }
 
 #[test]
-fn what_it_has_now_is_written_down_or_it_is_not_adopted() {
+fn an_adoption_needs_the_current_state_saved() {
     let daemon = Daemon::start();
     let stranger = Stranger::start();
     masks::set(ThreadId(stranger.child), &first_cpu()).unwrap();

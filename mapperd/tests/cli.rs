@@ -55,7 +55,7 @@ fn a_bad_flag_value_is_named_with_what_is_accepted() {
 }
 
 #[test]
-fn a_second_daemon_on_the_same_socket_is_told_of_the_first() {
+fn a_second_daemon_on_the_same_socket_names_the_first() {
     let first = Daemon::start();
     let socket = first.socket();
     let pid = format!("pid {}", first.child.id());

@@ -1,6 +1,6 @@
 //! Clients that mean harm, or are out of their mind.
 //!
-//! Whatever they send, the daemon must go on deciding, must answer others, must not grow, and must not
+//! Whatever they send, the daemon must continue deciding, must answer others, must not grow, and must not
 //! touch an application that is not theirs. Messages are random bytes, damaged calls, and calls with
 //! random values in every field; pages are random bytes and random words at the places that count.
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Messages sent in one run.
 const MESSAGES: usize = 100_000;
-/// Messages sent on one connection at most: the rest go on others.
+/// Messages sent on one connection at most: the rest use others.
 const ON_ONE_CONNECTION: usize = 500;
 /// Pages written in one run.
 const PAGES: usize = 2_000;

@@ -109,7 +109,7 @@ fn what_a_program_starts_is_confined_like_itself() {
 }
 
 #[test]
-fn a_mask_that_a_program_inherits_counts_in_what_it_is_told() {
+fn an_inherited_mask_counts_in_the_reported_cpus() {
     let daemon = Daemon::start();
     let first = all_cpus().iter().next().unwrap();
     let mut program = Program::waiting("exec sleep 60");
@@ -235,7 +235,7 @@ fn a_process_that_is_not_the_callers_child_is_refused() {
 }
 
 #[test]
-fn an_end_reported_by_somebody_else_does_nothing() {
+fn an_end_reported_by_another_client_does_nothing() {
     let daemon = Daemon::start();
     let running = launch(&daemon, "mine");
     let app = running.launched.reply.app;
@@ -344,7 +344,7 @@ fn what_was_recorded_is_decided_again_the_same() {
 }
 
 #[test]
-fn memory_that_cannot_be_bound_is_refused_with_what_would_mend_it() {
+fn memory_that_cannot_be_bound_is_refused_with_the_fix() {
     let daemon = Daemon::start();
     let program = Program::sleeping();
     for (memory, says) in [
@@ -387,7 +387,7 @@ fn a_program_that_sleeps_is_idle_and_wants_and_breaks_nothing() {
 }
 
 #[test]
-fn more_cpus_than_can_ever_be_given_out_are_refused_with_what_can_be() {
+fn a_minimum_above_the_machine_is_refused_with_the_maximum() {
     let daemon = Daemon::start();
     let program = Program::sleeping();
     let mut request = program.request("greedy");
@@ -399,7 +399,7 @@ fn more_cpus_than_can_ever_be_given_out_are_refused_with_what_can_be() {
 }
 
 #[test]
-fn who_has_less_than_its_own_lower_limit_is_told_why() {
+fn an_application_below_its_own_minimum_is_shown_why() {
     let daemon = Daemon::start();
     let most = all_cpus().len();
     let running = ["one", "other"].map(|name| {
@@ -428,7 +428,7 @@ fn who_has_less_than_its_own_lower_limit_is_told_why() {
 }
 
 #[test]
-fn programs_that_their_owner_confined_stay_there_whoever_comes_and_goes() {
+fn programs_confined_by_their_owner_stay_confined() {
     let daemon = Daemon::start_with(&["--interval", "20ms"]);
     let cpus: Vec<CpuSet> = all_cpus()
         .iter()
@@ -448,7 +448,7 @@ fn programs_that_their_owner_confined_stay_there_whoever_comes_and_goes() {
         program.go();
         (program, client)
     };
-    // Against the order in which CPUs are given out.
+    // Against the order in which CPUs are assigned.
     let above = confined("above", high);
     let below = confined("below", low);
     let mut guest = launch(&daemon, "guest");

@@ -26,7 +26,7 @@ fn value(text: &str, start: &str) -> Option<f64> {
 }
 
 #[test]
-fn every_application_is_told_with_what_it_has_and_got() {
+fn every_application_is_in_the_metrics() {
     let dir = tempfile::tempdir().unwrap();
     let (config, socket) = (dir.path().join("c.toml"), dir.path().join("m"));
     std::fs::write(

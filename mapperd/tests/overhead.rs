@@ -10,7 +10,7 @@ use rustix::process::Signal;
 const MS: u64 = 1_000_000;
 
 #[test]
-fn an_interval_that_costs_more_than_its_budget_is_stretched_and_everybody_is_told() {
+fn an_interval_over_its_budget_is_stretched_and_reported() {
     // A thousandth of 20 ms are 20 µs: no pass is as short.
     let daemon = Daemon::start_with(&["--interval", "20ms", "--overhead-budget", "0.001"]);
     let _running = launch(&daemon, "fft");

@@ -16,7 +16,7 @@ fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// A program that says what it is told to by libmapper.
+/// A program that reports what its commands say through libmapper.
 fn speaking(daemon: &Daemon) -> Launched<'_> {
     let mut compiler = Command::new("gcc");
     let include = workspace().join("crates/client-c/include");
@@ -33,7 +33,7 @@ fn app(daemon: &Daemon) -> AppStatus {
     daemon.status().apps.pop().unwrap()
 }
 
-/// Waits until the daemon has looked at its applications anew.
+/// Waits until the daemon has observed its applications again.
 fn some_intervals(daemon: &Daemon) {
     let before = daemon.status().daemon.decisions;
     eventually("it decides", || {

@@ -1,7 +1,7 @@
-//! Rules about programs, in a daemon that runs: they settle what a launch leaves open, are told, and
+//! Rules about programs, in a daemon that runs: they set what a launch leaves open, are reported, and
 //! are read again.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot go on shall panic
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot continue shall panic
 
 mod private_daemon;
 
@@ -11,7 +11,7 @@ use mapper_control::schema::{
 use mapper_model::TeamMode;
 use private_daemon::{Daemon, Program};
 
-/// Launches a program whose file is said to be this one; returns what was settled and is told of it.
+/// Launches a program whose file is said to be this one; returns what was settled and reported.
 fn settled(daemon: &Daemon, asked: TeamsAsked, openmp: LinkedOpenMp) -> (Settled, String) {
     let mut program = Program::sleeping();
     let mut request = program.request("fft");

@@ -27,7 +27,7 @@ const PLAIN: Case = Case {
     environment: &[],
 };
 
-/// Four threads on one CPU, so that real teams and virtual ones can be told apart.
+/// Four threads on one CPU, so that real teams and virtual ones can be distinguished.
 const VIRTUAL: &[&str] = &["--teams", "virtual", "--threads", "4", "--max-cpus", "1"];
 
 /// What one region was.
@@ -219,7 +219,7 @@ fn a_program_that_sizes_its_teams_itself_is_left_to_it_and_it_is_explained() {
 }
 
 #[test]
-fn a_program_of_clangs_that_asks_for_virtual_teams_is_told_that_it_has_fixed_ones() {
+fn a_clang_program_with_virtual_teams_is_informed_that_teams_are_fixed() {
     let daemon = Daemon::start();
     let case = Case {
         compiler: "clang",

@@ -88,7 +88,7 @@ fn while_the_disk_is_stuck_programs_are_launched_decisions_taken_and_a_stop_ends
 }
 
 #[test]
-fn nothing_is_adopted_before_what_it_had_is_written_down() {
+fn nothing_is_adopted_before_its_state_is_saved() {
     let daemon = daemon_with_gate();
     let gate = daemon.dir.path().join("stuck");
     let mut stranger = Program::sleeping();

@@ -1,4 +1,4 @@
-//! A daemon ends, in whatever way, and the next one goes on with what it finds.
+//! A daemon ends, in whatever way, and the next one continues with what it finds.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

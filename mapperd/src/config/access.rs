@@ -1,7 +1,7 @@
 //! Who may launch what, and who may look at what.
 //!
 //! The problem: many users share a machine and its daemon, and what one is given another has not.
-//! A promise of 100 %, a weight of 100 or a minimum of all CPUs would take from everybody else. So
+//! A promise of 100 %, a weight of 100 or a minimum of all CPUs would take from all other users. So
 //! each request is held against a *grant*: what this user may ask for. Grants stand in the
 //! configuration as rules (`[[access]]`); the first that names the user, or a group the user is in,
 //! decides, else the default grant. Root and the user who runs the daemon may do everything.
@@ -15,13 +15,13 @@ use nix::unistd::{Group, User};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A rule: whom it is for, and what they may do.
+/// A rule: which users it applies to, and what they may do.
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct AccessRule {
     /// Users it is for, by name or number.
     pub(crate) users: Vec<String>,
-    /// Groups whose members it is for, by name or number. Without users and groups it is for everybody.
+    /// Groups whose members it is for, by name or number. Without users and groups it is for every user.
     pub(crate) groups: Vec<String>,
     /// Whether they may launch programs at all.
     pub(crate) launch: bool,
@@ -41,15 +41,15 @@ pub(crate) struct AccessRule {
     pub(crate) max_applications: u32,
     /// What they may have done with memory: "keep" it where it is, or "any" (`--mem local`, `--mem interleave`).
     pub(crate) mem: MemoryGrant,
-    /// Whether an application of theirs may have its CPUs to itself, which keeps everybody else off them.
+    /// Whether an application of theirs may have its CPUs to itself, which keeps every other program off them.
     pub(crate) isolated: bool,
     /// Whose applications they may look into: their "own", or "all".
     pub(crate) see: See,
 }
 
-/// What a user may have done with memory. While the kernel moves memory of one group, whoever writes CPUs to
-/// another or moves a process waits for it (before Linux 6.18, in `cpuset_write_resmask` and
-/// `cpuset_post_attach`): decisions and launches of everybody.
+/// What a user may have done with memory. While the kernel moves memory of one group, every writer of CPUs to
+/// another group and every move of a process waits for it (before Linux 6.18, in `cpuset_write_resmask` and
+/// `cpuset_post_attach`): decisions and launches of all users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MemoryGrant {
@@ -64,7 +64,7 @@ pub(crate) enum MemoryGrant {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum See {
-    /// The user's own. Of others' the name and the CPUs are told.
+    /// The user's own. Of others' the name and the CPUs are shown.
     #[default]
     Own,
     /// Everybody's.
@@ -109,7 +109,7 @@ struct Resolved {
     rule: AccessRule,
 }
 
-/// For whom a rule is: users and groups by number.
+/// The users a rule applies to: users and groups by number.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Whom {
     uids: Vec<u32>,
@@ -148,7 +148,7 @@ impl Whom {
         })
     }
 
-    /// Whether the rule is for this user. One that names nobody is for everybody.
+    /// Whether the rule is for this user. One that names no user applies to every user.
     pub(crate) fn includes(&self, peer: &Peer) -> bool {
         (self.uids.is_empty() && self.gids.is_empty())
             || self.uids.contains(&peer.uid)

@@ -81,7 +81,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Whom the daemon serves.
+    /// Which users the daemon serves.
     pub(crate) const fn audience(&self) -> Audience {
         if self.user {
             Audience::Owner

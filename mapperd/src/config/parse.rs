@@ -46,7 +46,7 @@ impl ConfigFile {
     /// The JSON schema of the file, as `deploy/mapper.schema.json` holds it.
     pub(crate) fn schema() -> anyhow::Result<String> {
         let mut schema = schemars::schema_for!(Self);
-        // The defaults are told in one place, the commented file.
+        // The defaults are documented in one place, the commented file.
         without_default(&mut schema);
         Ok(serde_json::to_string_pretty(&schema).context("write the schema")? + "\n")
     }

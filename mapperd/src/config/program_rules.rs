@@ -17,7 +17,7 @@ use std::fmt;
 /// The list that mapper is delivered with.
 const SHIPPED: &str = include_str!("validated.toml");
 
-/// A rule: which programs of whom it is for, and what it settles where the user gave no flag.
+/// A rule: which programs of which users it is for, and what it sets where the user gave no flag.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ProgramRule {
@@ -32,7 +32,7 @@ pub(crate) struct ProgramRule {
     pub(crate) build_id: Option<BuildId>,
     /// Users whose launches it is for, by name or number.
     pub(crate) users: Vec<String>,
-    /// Groups for whose members it is, by name or number. Without users and groups it is for everybody.
+    /// Groups for whose members it is, by name or number. Without users and groups it is for every user.
     pub(crate) groups: Vec<String>,
     /// The team mode: "fixed", "virtual" or "follow".
     #[schemars(with = "Option<String>")]
@@ -179,7 +179,7 @@ pub(crate) enum RuleError {
 /// A list of rules with names looked up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct ProgramRules {
-    /// Where they stand, as it is told to people.
+    /// Where they stand, as users see it.
     origin: String,
     rules: Vec<(Whom, ProgramRule)>,
 }
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_cannot_be_meant_is_named_with_its_mend() {
+    fn an_invalid_rule_is_named_with_its_fix() {
         for (text, says) in [
             ("name = \"a\"", &["program rule 1", "sets nothing"][..]),
             (

@@ -1,7 +1,7 @@
 //! Values of the configuration that can be read but not worked with.
 //!
 //! TOML and the types of the keys let through what means nothing: a weight that is no number, a step of no
-//! CPUs, a threshold that cannot be reached. Each is refused with its line, its key and its mend when the
+//! CPUs, a threshold that cannot be reached. Each is refused with its line, its key and a fix when the
 //! file is read, since later it could only be bent in silence, or would switch a limit off: no comparison
 //! with NaN holds.
 
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_that_cannot_be_meant_is_named_with_its_rule() {
+    fn an_invalid_grant_is_named_with_its_rule() {
         for bad in [
             "max_weight = nan",
             "max_weight = inf",

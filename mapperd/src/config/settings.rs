@@ -1,4 +1,4 @@
-//! What the daemon is told: command line, then configuration file, then defaults.
+//! The settings of the daemon: command line, then configuration file, then defaults.
 
 use crate::config::access::Access;
 use crate::config::args::Args;
@@ -19,7 +19,7 @@ const SYSTEM_CONFIG: &str = "/etc/mapper/mapper.toml";
 /// A user's, below `XDG_CONFIG_HOME`.
 const USER_CONFIG: &str = "mapper/mapper.toml";
 
-/// Everything the daemon is told.
+/// All settings of the daemon.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) audience: Audience,
@@ -56,7 +56,7 @@ impl Settings {
         Self::gather(self.sources.clone())
     }
 
-    /// The CPUs that are never given out: all of the settings that a measurement of the machine needs.
+    /// The CPUs that are never assigned: all of the settings that a measurement of the machine needs.
     pub(crate) fn reserve(args: &Args) -> anyhow::Result<CpuSet> {
         let file = match config_path(args) {
             Some(path) => ConfigFile::read(&path)?,
@@ -197,7 +197,7 @@ fn config_path(args: &Args) -> Option<PathBuf> {
     if let Some(path) = &args.config {
         return Some(path.clone());
     }
-    // One that cannot be looked at is there, and reading it tells what is wrong.
+    // One that cannot be inspected exists, and reading it shows what is wrong.
     usual_path(args).filter(|path| path.try_exists().unwrap_or(true))
 }
 

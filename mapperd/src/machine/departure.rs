@@ -1,4 +1,4 @@
-//! An application leaves: what it had before is put back.
+//! An application leaves: what it had before is restored.
 
 use crate::decider::Decider;
 use crate::machine::Machine;
@@ -11,7 +11,7 @@ use mapper_host::enforce::Departure;
 use mapper_model::AppId;
 
 /// Ends the management of an application, whether or not it still runs. Takes no decision. Returns what
-/// could not be put back.
+/// could not be restored.
 pub(crate) fn let_go(
     app: AppId,
     why: Departure,

@@ -285,7 +285,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_is_given_what_a_limit_keeps_him_off_and_nobody_is_given_nothing(
+        fn every_application_gets_cpus_within_its_limit(
             limits in proptest::collection::vec(proptest::collection::vec(0u32..16, 1..16), 1..8),
             held in proptest::collection::vec(0u32..16, 0..16),
         ) {

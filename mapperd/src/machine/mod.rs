@@ -52,7 +52,7 @@ impl Machine {
         Ok(self.usable_cpus.read(&limit, &self.enforcer.exclusive())?)
     }
 
-    /// Reads which CPUs may be given out for the first time.
+    /// Reads for the first time which CPUs may be assigned.
     ///
     /// # Errors
     /// When there are none, or they cannot be read.
@@ -120,7 +120,7 @@ impl Machine {
         (pid != 0 && !stat.is_zombie()).then_some(stat.started_ticks)
     }
 
-    /// The CPUs that these threads may use, if their masks leave out any that are given out.
+    /// The CPUs that these threads may use, if their masks leave out any that may be assigned.
     pub(crate) fn own_mask(&self, threads: &[ThreadId]) -> Option<CpuSet> {
         // Groups have sets of their own, of which the kernel leaves what masks allow.
         if self.enforcer.kind() != EnforcerKind::Affinity {

@@ -104,7 +104,7 @@ fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> u32 {
     read.filter(runs).map(|_| 1).sum()
 }
 
-/// The CPUs that can be given out beside those of applications that the operator placed, and of those that
+/// The CPUs that can be assigned beside those of applications that the operator placed, and of those that
 /// are limited; all CPUs, if they hold everything.
 pub(crate) fn left_by_operator(registry: &Registry, machine: &Machine) -> CpuSet {
     let mut left = machine.usable.clone();

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_profile_is_told_with_what_is_wrong() {
+    fn a_damaged_profile_is_refused_with_the_cause() {
         let good = written(&profile()).unwrap();
         for (text, says) in [
             (good.replace("1.75", "-1.75"), "ipc_high = -1.75"),

@@ -1,7 +1,7 @@
 //! What changes around the applications: CPUs that come and go, sets that others write, sleep.
 //!
 //! All of it is checked before each decision. CPUs that go offline, or that a container or slice around the
-//! daemon loses, are no longer given out; those that come back are. CPUs that the topology does not know
+//! daemon loses, are no longer assigned; those that come back are. CPUs that the topology does not know
 //! yet cause it to be read again.
 //!
 //! *CPU sets that the operator writes.* An operator may write an application's `cpuset.cpus` on purpose. The
@@ -85,7 +85,7 @@ fn read_topology_again(machine: &Machine, decider: &mut Decider, telemetry: &mut
             decider.controller.set_topology(topology);
             telemetry.end_recording("a recording is for one topology");
         }
-        // hwloc does not know them either: they cannot be placed, and are not given out.
+        // hwloc does not know them either: they cannot be placed, and are not assigned.
         Ok(_) => {}
         Err(error) => tracing::warn!(
             "topology not read, keeping the last known: {}",

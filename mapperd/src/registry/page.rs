@@ -1,4 +1,4 @@
-//! What an application is told through its page.
+//! What an application reads on its page.
 
 use mapper_abi::{
     Allocation, CpuMask, CpuWish, PageReader, PageWriter, TeamMode as PageTeamMode, Token,
@@ -80,7 +80,7 @@ mod tests {
     use mapper_model::topology::Shape;
 
     #[test]
-    fn what_a_program_declares_narrows_its_range_and_claims_nothing() {
+    fn a_declared_range_only_narrows_the_range_of_the_launch() {
         let wish = |least, most| {
             let count = |cpus| std::num::NonZeroU32::new(cpus).unwrap();
             Some(CpuWish::new(count(least), count(most)))

@@ -4,14 +4,14 @@ use mapper_control::schema::{LinkedOpenMp, Program};
 use mapper_model::TeamMode;
 use serde::{Deserialize, Serialize};
 
-/// What is kept of how a launch was settled, to be told later.
+/// How the terms of a launch came about, for status and explain.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Provenance {
     /// Who decided the team mode.
     pub(crate) teams_by: String,
     /// The mode that was decided, where the program cannot have it.
     pub(crate) unserved: Option<TeamMode>,
-    /// The file that was started, if the launcher could look at it: what is told of it to people.
+    /// The file that was started, if the launcher could read it.
     pub(crate) program: Option<StartedFile>,
 }
 

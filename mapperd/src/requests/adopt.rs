@@ -1,7 +1,7 @@
 //! What runs already comes under management.
 //!
 //! The administrator may adopt anything; a user may adopt processes all of which are the user's own, and
-//! control groups that were delegated to the user: never what acts for somebody else. Promise, weight and
+//! control groups that were delegated to the user: never what acts for another user. Promise, weight and
 //! number are checked against the same grants as a launch. A descriptor of the process (pidfd) that was
 //! opened before the checks and lives after them makes sure that the pid has not passed to another.
 //!
@@ -287,7 +287,7 @@ fn name_of(target: &AdoptTarget, proc: &ProcFs) -> AppName {
     AppName::from_lossy(&name)
 }
 
-/// Why what an application has now is not written down, and what would mend it; `None` if it is.
+/// Why the state before an adoption is not saved, and the fix; `None` if it is.
 fn unsaved(flushed: Flushed) -> Option<(String, &'static str)> {
     let (why, mend) = match flushed {
         Flushed::Done => return None,
@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_written_down_is_not_adopted() {
+    fn an_adoption_is_refused_if_the_state_is_not_saved() {
         assert_eq!(unsaved(Flushed::Done), None);
         for (flushed, says) in [
             (Flushed::Late, "within 200 ms"),
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_may_have_so_many_processes_moved_at_once_and_not_one_more() {
+    fn the_size_of_an_adopted_tree_is_limited() {
         assert!(may_move(7, LARGEST_TREE).is_ok());
         let told = may_move(7, LARGEST_TREE + 1).unwrap_err().to_string();
         assert!(

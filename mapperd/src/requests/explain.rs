@@ -79,7 +79,7 @@ pub(crate) fn find_visible<'a>(
 ) -> Result<&'a App, ErrorReply> {
     let visible = |app: &&App| {
         let adoption = app.record.origin.adoption();
-        // A user may name what that user adopted, whoever its processes run as.
+        // A user may name what that user adopted, whatever user its processes run as.
         may_see(peer, settings, app.record.uid)
             || adoption.is_some_and(|adoption| adoption.by == peer.uid)
     };

@@ -36,7 +36,7 @@ use mapper_model::{AppId, CpuSet, ThreadId};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Ancestors of a launcher that are looked at, at most.
+/// The most ancestors of a launcher that are checked.
 const ANCESTORS: usize = 64;
 
 /// Whether this client may have this process managed, and as what. Identity comes first: rules are matched
@@ -89,7 +89,7 @@ fn check_process(
         )));
     }
     let uids = machine.proc.uids(pid).map_err(|_| no_process(pid))?;
-    // Root may launch for others; everybody else for themselves.
+    // Root may launch for others; other users for themselves only.
     if peer.uid != 0 && (uids.real != peer.uid || uids.effective != peer.uid) {
         return Err(not_permitted(format!(
             "process {pid} belongs to user {}, not to the caller, user {}",

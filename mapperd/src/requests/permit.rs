@@ -230,7 +230,7 @@ mod tests {
     use mapper_model::{AppName, Weight};
 
     #[test]
-    fn so_many_are_managed_at_a_time_and_not_one_more() {
+    fn the_number_of_applications_is_limited() {
         assert!(has_room(APPLICATIONS - 1).is_ok());
         let told = has_room(APPLICATIONS).unwrap_err();
         assert!(matches!(told, ErrorReply::Unavailable { .. }), "{told}");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_a_grant_is_refused_with_the_limit() {
+    fn a_request_beyond_a_grant_is_refused_with_the_limit() {
         let grant = AccessRule {
             max_qos: 0.9,
             max_weight: 1.0,
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_that_the_user_left_open_is_lowered_to_what_he_may_have() {
+    fn an_open_promise_is_lowered_to_the_users_limit() {
         let grant = AccessRule {
             max_qos: 0.5,
             ..AccessRule::default()
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_cpus_for_those_alone_whom_a_rule_lets() {
+    fn memory_follows_cpus_only_with_a_grant() {
         let (user, granted) = (peer(1000, &[]), AccessRule::default());
         assert!(memory_within(&granted, &user, MemoryPolicy::Keep).is_ok());
         let any = AccessRule {
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_on_cpus_holds_whatever_was_asked_for() {
+    fn a_grants_maximum_of_cpus_always_holds() {
         let grant = AccessRule {
             max_cpus: Some(3),
             ..AccessRule::default()

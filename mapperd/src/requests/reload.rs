@@ -196,7 +196,7 @@ impl Changes {
     }
 }
 
-/// A setting as it is told to people, which is as it is written in the file.
+/// A setting as users see it, which is as it is written in the file.
 trait InWords {
     fn in_words(&self) -> String;
 }

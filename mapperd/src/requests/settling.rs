@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_runtime_interface_is_off_that_is_told_and_not_the_mode_that_was_decided() {
+    fn a_runtime_interface_that_is_off_is_the_reported_reason() {
         let text = |more: &str| format!("[[program]]\nname = \"fft\"\n{more}\n");
         let virtual_ = text("teams = \"virtual\"");
         let off = text("runtime = \"off\"");

@@ -27,7 +27,7 @@ pub(crate) enum Message {
         /// The application.
         app: AppId,
     },
-    /// Somebody wants the metrics.
+    /// A scraper asks for the metrics.
     Scrape {
         /// Where they go.
         reply: oneshot::Sender<String>,

@@ -2,9 +2,9 @@
 //!
 //! The problem: a daemon that died leaves its socket file behind, which must not keep the next one
 //! from starting; but a daemon that lives must not lose its socket to another. A lock on a file
-//! beside the socket decides: whoever holds it may replace the socket. The kernel gives the lock up
+//! beside the socket decides: its holder may replace the socket. The kernel gives the lock up
 //! when its holder dies, however that happens. A socket that answers although nobody holds the lock
-//! is somebody else's and is left alone too.
+//! is another program's and is left alone too.
 
 use crate::config::types::Audience;
 use crate::store::trusted_directory;
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_daemon_is_told_who_is_there() {
+    fn a_second_daemon_is_refused_with_the_pid_of_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let _first = listen(&path, Audience::Owner).unwrap();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_somebody_else_is_left_alone() {
+    fn a_socket_of_another_program_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let _other = UnixListener::bind(&path).unwrap();

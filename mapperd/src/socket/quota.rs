@@ -17,10 +17,10 @@ const CONNECTIONS: usize = 256;
 /// Calls that a user may make in a row.
 const BURST: f64 = 200.0;
 
-/// Calls per second that a user may go on making.
+/// Calls per second that a user may make continuously.
 const CALLS_PER_S: f64 = 100.0;
 
-/// What an adoption counts for: all others wait while what it has is written down, 200 ms at
+/// What an adoption counts for: all others wait while the state is saved, 200 ms at
 /// most, so that one user's take at most half of their time.
 const ADOPTION: f64 = 40.0;
 
@@ -35,7 +35,7 @@ pub(crate) enum Asked {
 /// Users remembered before those without connections are looked through.
 const REMEMBERED: usize = 1024;
 
-/// The books about all users.
+/// What all users have used of their quotas.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quotas(Arc<Mutex<HashMap<u32, Used>>>);
 
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_has_so_many_connections_and_others_have_theirs() {
+    fn connections_are_limited_per_user() {
         let (quotas, now) = (Quotas::default(), Instant::now());
         let mut held: Vec<_> = (0..CONNECTIONS)
             .map(|_| quotas.connect(1000, now).unwrap())
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_free_and_what_goes_on_waits() {
+    fn a_burst_is_free_and_further_calls_wait() {
         let (quotas, start) = (Quotas::default(), Instant::now());
         let place = quotas.connect(1000, start).unwrap();
         for _ in 0..BURST as u32 {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn users_that_are_gone_are_forgotten() {
+    fn users_without_connections_are_forgotten() {
         let (quotas, now) = (Quotas::default(), Instant::now());
         for uid in 0..10 * REMEMBERED as u32 {
             drop(quotas.connect(uid, now));

@@ -5,7 +5,7 @@
 //! cannot understand ends the connection; nothing a client sends ends the daemon.
 //!
 //! A connection on which a program was launched is that application's lease: when it closes, for
-//! whatever reason, the owner of the state is told.
+//! whatever reason, the daemon is notified.
 
 use crate::config::peer::Peer;
 use crate::socket::message::{Answer, Message, Sender, Served};
@@ -104,7 +104,7 @@ impl Connection {
         let mut decoder = FrameDecoder::new(MAX_REQUEST_BYTES);
         let mut buffer = [0u8; 4096];
         loop {
-            // A lease is silent by nature; anybody else is expected to say something.
+            // A lease is silent by nature; any other connection is expected to send something.
             let reading = self.read(&mut buffer);
             let read = if self.leases.is_empty() {
                 tokio::time::timeout(SILENCE, reading).await

@@ -32,7 +32,7 @@ const LONGEST: u64 = 64 << 20;
 /// What was found at the start.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// There is nothing to go on from.
+    /// There is no state to continue from.
     Nothing,
     /// This was left by an earlier daemon.
     State(Box<Saved>),
@@ -61,7 +61,7 @@ impl StateDir {
             .recursive(true)
             .create(path)
             .with_context(|| format!("create state directory {}", path.display()))?;
-        // Whoever can write there could have this daemon go on from anything.
+        // A user who can write there could make this daemon continue from any state.
         trusted_directory::check(path, "--state-dir")?;
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty())
@@ -130,7 +130,7 @@ impl StateDir {
     pub(crate) fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
         let (text, stored) = text_within(saved, LONGEST)?;
         let dir = self.dir.as_fd();
-        // One that was left behind by a daemon that was killed halfway, or put there by somebody.
+        // One that was left behind by a daemon that was killed halfway, or put there by another program.
         let _ = rustix::fs::unlinkat(dir, NEW, AtFlags::empty());
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_found_again() {
+    fn a_stored_state_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(&dir.path().join("made")).unwrap();
         assert!(matches!(state.load(), Found::Nothing));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_too_long_to_be_read_is_written_without_the_controllers_history() {
+    fn a_state_that_is_too_long_is_written_without_history() {
         let mut long = saved();
         long.controller = "x".repeat(1000).into();
         let size = serde_json::to_vec(&long).unwrap().len() as u64;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_before_a_damaged_file_is_found() {
+    fn the_state_before_a_damaged_file_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(dir.path()).unwrap();
         let mut before = saved();

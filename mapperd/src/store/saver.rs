@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_disk_is_stuck_nobody_waits_and_of_what_comes_only_the_last_is_written() {
+    fn a_stuck_disk_blocks_no_caller_and_only_the_last_state_is_written() {
         let ((begun, begins), (go, gate)) = (mpsc::channel(), mpsc::channel());
         let go_on = Mutex::new(gate);
         let saver = Saver::start(Gated { begun, go: go_on }).unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_keeps_nobody_waiting_and_is_not_told_as_written() {
+    fn a_failed_write_blocks_no_caller_and_is_reported() {
         /// Full for odd states.
         struct Full;
         impl StateWriter for Full {

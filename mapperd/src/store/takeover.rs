@@ -2,7 +2,7 @@
 //!
 //! After a crash, applications are confined as they were. After an orderly stop they have all CPUs.
 //! Either way they run on, in their groups, and their launchers do not mind: a launcher needs the
-//! daemon only to get a place. So the next daemon goes on with what it finds:
+//! daemon only to get a place. So the next daemon continues with what it finds:
 //!
 //! - the *enforcer* says which applications run (by the groups there are, or by following the
 //!   processes that were saved),

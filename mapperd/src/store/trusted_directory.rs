@@ -1,17 +1,17 @@
 //! Whether nobody else can put something in the place of what the daemon keeps in a directory.
 //!
 //! The problem: a user's daemon keeps its socket and its state below `XDG_RUNTIME_DIR`. Where that is a
-//! directory that everybody may write to (`/tmp`), somebody else can have made `mapper` in it first, and
+//! directory that every user may write to (`/tmp`), another user can have made `mapper` in it first, and
 //! would then own the place: read and replace the state, and answer on the socket in the daemon's name. So
 //! the directory and the one above have to be the user's own or root's, and writable for nobody else,
 //! unless the sticky bit keeps others from renaming what they do not own. A symbolic link counts by
-//! who made it, since whoever did can point it elsewhere.
+//! who made it, since its owner can point it elsewhere.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Write permission for the group and for everybody.
+/// Write permission for the group and for others.
 const OTHERS_WRITE: u32 = 0o022;
 /// Only owners may rename and remove.
 const STICKY: u32 = 0o1000;
@@ -127,7 +127,7 @@ mod tests {
         let found = fs::metadata(place.path()).unwrap();
         let owner = found.uid();
         assert!(judge(place.path(), &found, owner, "--socket").is_ok());
-        // Seen by somebody else, unless it is root who made it.
+        // Seen by another user, unless root made it.
         let error = judge(place.path(), &found, owner + 1, "--socket");
         assert_eq!(error.is_ok(), owner == 0, "{error:?}");
     }

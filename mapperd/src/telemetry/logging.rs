@@ -30,7 +30,7 @@ pub(crate) fn start() {
 }
 
 /// Whether standard error is connected to the journal: the variable names device and inode, which
-/// differ when somebody has redirected it.
+/// differ when it was redirected.
 fn stderr_is_journal() -> bool {
     let Ok(named) = std::env::var("JOURNAL_STREAM") else {
         return false;

@@ -1,8 +1,8 @@
 //! Numbers for a monitoring system, in the format of Prometheus.
 //!
-//! They are put together when somebody asks, from the same state as everything else: nothing is
+//! They are put together for each scrape, from the same state as everything else: nothing is
 //! counted twice. Names follow the conventions of Prometheus: base units, `_total` for what only
-//! grows. An application is told by its id and name; names of ended ones do not linger.
+//! grows. An application is identified by its id and name; names of ended ones do not linger.
 
 use crate::decider::Decider;
 use crate::machine::Machine;

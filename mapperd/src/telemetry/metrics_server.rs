@@ -121,7 +121,7 @@ async fn answer(
         stream.write_all(response.as_bytes()).await.ok()?;
         stream.shutdown().await.ok()
     };
-    // Whoever is too slow, or hangs up, gets nothing.
+    // A scraper that is too slow or hangs up gets nothing.
     let _ = tokio::time::timeout(PATIENCE, served).await;
 }
 

@@ -1,6 +1,6 @@
 //! Writing down every observation and the plan that followed, beside the task that decides.
 //!
-//! The format is that of [`mapper_pipeline::record`], so that the decisions can be looked at and
+//! The format is that of [`mapper_pipeline::record`], so that the decisions can be read and
 //! taken again. A disk may take seconds for a line, and decisions must not wait for it: a thread of its own
 //! makes the text and writes it. What waits for it is bounded. A recording with holes could not be taken
 //! again, so one that the disk does not keep up with, or that cannot be written, is given up with a
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_disk_is_stuck_nobody_waits_and_every_decision_is_written_in_the_end() {
+    fn a_stuck_disk_blocks_no_caller_and_every_decision_is_written() {
         let (open, text, mut recorder) = gated();
         let started = Instant::now();
         for tick in 0..100 {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_given_up_and_keeps_nobody_waiting() {
+    fn a_recording_that_fails_stops_and_blocks_no_caller() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -203,7 +203,7 @@ fn outline(app: &App) -> AppStatus {
     }
 }
 
-/// What the page says of the runtime, as far as it can be told.
+/// What the page says of the runtime, as far as it is known.
 pub(crate) fn runtime_status(app: &App) -> RuntimeStatus {
     let Some(page) = &app.page else {
         return RuntimeStatus::default();
@@ -292,7 +292,7 @@ mod tests {
     use mapper_abi::TeamsOff;
 
     #[test]
-    fn how_a_runtime_is_heard_that_cannot_be_come_before_is_told() {
+    fn an_observed_runtime_is_reported_as_such() {
         let report = RuntimeReport {
             runtimes: Runtimes::LIBOMP,
             flags: ReportFlags::OBSERVED | ReportFlags::WAIT_MEASURED,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_where_threads_share_storage() {
+    fn shared_thread_storage_is_reported() {
         let report = RuntimeReport {
             flags: ReportFlags::STORAGE_SHARED,
             ..RuntimeReport::default()
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_for_good_is_told() {
+    fn features_that_ended_are_reported() {
         let report = RuntimeReport {
             flags: ReportFlags::PARKING_ENDED | ReportFlags::WAIT_MEASURED,
             teams_off: Some(TeamsOff::Stalled),

@@ -30,7 +30,7 @@ pub(crate) fn built() -> &'static Path {
     })
 }
 
-/// A command without the OpenMP settings of whoever runs the tests.
+/// A command without the OpenMP settings of the user who runs the tests.
 fn clean(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {

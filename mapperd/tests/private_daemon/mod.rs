@@ -68,7 +68,7 @@ impl Daemon {
             child: Self::spawn(command, dir.path(), flags),
             dir,
         };
-        // The kernel lets clients connect before the daemon has looked at what an earlier one left.
+        // The kernel lets clients connect before the daemon has read what an earlier one left.
         eventually("the daemon answers", || {
             let client = daemon.try_client();
             client.is_ok_and(|mut client| client.status().is_ok())
