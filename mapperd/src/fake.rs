@@ -54,6 +54,7 @@ pub(crate) struct Seen {
     pub(crate) sets: BTreeMap<AppId, CpuSet>,
     pub(crate) foreign: BTreeMap<AppId, ForeignSet>,
     pub(crate) groups: BTreeMap<AppId, u64>,
+    pub(crate) limits: BTreeMap<AppId, CpuSet>,
     pub(crate) released: Vec<(AppId, Departure)>,
     pub(crate) unfinished: Unfinished,
 }
@@ -93,6 +94,10 @@ impl Confine for FakeEnforcer {
         let seen = self.0.borrow();
         let foreign = seen.foreign.get(&app).map(|set| set.cpus.clone());
         Ok(foreign.unwrap_or_else(|| seen.sets[&app].clone()))
+    }
+
+    fn limit_of(&self, app: AppId) -> Result<Option<CpuSet>, HostError> {
+        Ok(self.0.borrow().limits.get(&app).cloned())
     }
 
     fn set_by_others(&mut self, app: AppId) -> Option<ForeignSet> {
@@ -237,6 +242,7 @@ impl FakeMachine {
             sets: BTreeMap::new(),
             foreign: BTreeMap::new(),
             groups: BTreeMap::new(),
+            limits: BTreeMap::new(),
             released: Vec::new(),
             unfinished: Unfinished::Nothing,
         }));

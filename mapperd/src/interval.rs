@@ -13,10 +13,10 @@
 
 use crate::config::settings::Settings;
 use crate::decider::Decider;
+use crate::machine::Machine;
 use crate::machine::enforce::enforce;
 use crate::machine::observe::observe;
 use crate::machine::surroundings::{self, Surroundings};
-use crate::machine::{Machine, limited};
 use crate::registry::Registry;
 use crate::registry::accounting::IntervalSample;
 use crate::store::Store;
@@ -65,7 +65,6 @@ pub(crate) fn pass(
         recorder.write(&observation, &plan);
     }
     account(&observation, &floors, registry, decider);
-    limited::shrink(registry, machine);
     if may_be_enforced(&plan, &observation, decider, telemetry) {
         enforce(&plan, registry, machine, decider, telemetry);
         // Arrivals and departures are saved when all that belongs to them is done.
@@ -73,7 +72,6 @@ pub(crate) fn pass(
             store.save(Ending::Running, registry, machine, decider);
         }
     }
-    limited::place(registry, machine);
     telemetry.tally.decided(started.elapsed());
     let times = Times {
         observe_ns: nanoseconds(observed),

@@ -115,3 +115,33 @@ fn applications_count_against_the_user_who_requested_them() {
     let told = machine.adopt(&user, "/jobs/2").unwrap_err().to_string();
     assert!(told.contains("applications beyond 1"), "{told}");
 }
+
+#[test]
+fn an_application_is_placed_within_the_limit_around_it() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let confined = machine.adopt(&root(), "/jobs/1").unwrap();
+    let other = machine.adopt(&root(), "/jobs/2").unwrap();
+    let limit = |machine: &mut FakeMachine, cpus: &str| {
+        let cpus = cpus.parse().unwrap();
+        machine.seen.borrow_mut().limits.insert(confined, cpus);
+        machine.daemon.decide(Trigger::Interval);
+    };
+    limit(&mut machine, "6-7");
+    for app in [confined, other] {
+        let cpus = machine.seen.borrow().sets[&app].clone();
+        let within: CpuSet = "6-7".parse().unwrap();
+        assert!(!cpus.is_empty());
+        assert_eq!(cpus.is_subset(&within), app == confined, "{cpus}");
+    }
+    let planned = |machine: &FakeMachine| {
+        let app = machine.daemon.registry.get(confined).unwrap();
+        app.record.planned.is_some()
+    };
+    assert!(planned(&machine));
+    // A limit without an assignable CPU leaves it where it is, outside of decisions.
+    limit(&mut machine, "64");
+    assert!(!planned(&machine));
+    machine.seen.borrow_mut().limits.clear();
+    machine.daemon.decide(Trigger::Interval);
+    assert!(planned(&machine));
+}

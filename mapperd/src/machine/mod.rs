@@ -2,7 +2,6 @@
 
 pub(crate) mod departure;
 pub(crate) mod enforce;
-pub(crate) mod limited;
 pub(crate) mod observe;
 pub(crate) mod process;
 pub(crate) mod profile;

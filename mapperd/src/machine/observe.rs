@@ -29,7 +29,7 @@ pub(crate) fn observe(
     let apps = registry
         .apps
         .iter_mut()
-        .filter(|app| app.record.standing.set_by_operator().is_none() && app.limited.is_none())
+        .filter(|app| app.takes_part())
         .map(|app| observe_one(app, &setting, machine))
         .collect();
     Observation {
@@ -92,7 +92,7 @@ fn observe_one(app: &mut App, setting: &Setting<'_>, machine: &mut Machine) -> A
         app: id,
         spec,
         effective: app.effective.clone(),
-        allowed: app.record.own_mask.clone(),
+        allowed: app.allowed(),
         reading,
     }
 }
@@ -104,16 +104,13 @@ fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> u32 {
     read.filter(runs).map(|_| 1).sum()
 }
 
-/// The CPUs that can be assigned beside those of applications that the operator placed, and of those that
-/// are limited; all CPUs, if they hold everything.
+/// The CPUs that can be assigned beside those of applications that the operator placed; all CPUs, if these
+/// hold everything.
 pub(crate) fn left_by_operator(registry: &Registry, machine: &Machine) -> CpuSet {
     let mut left = machine.usable.clone();
     for app in &registry.apps {
         if app.record.standing.set_by_operator().is_some() {
             left.remove_all(&app.effective);
-        }
-        if let Some(limited) = &app.limited {
-            left.remove_all(&limited.given);
         }
     }
     if left.is_empty() {

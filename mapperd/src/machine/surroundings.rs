@@ -11,15 +11,18 @@
 //! ordinary user who owns an adopted group may write to it, too, but takes nothing from others by that: the
 //! group is released as the user set it. So is one in which more groups are made than can be checked.
 //!
-//! *Limits around one application* are another module's ([`limited`](crate::machine::limited)).
+//! *Limits around one application.* What was adopted in its place (a unit, a group) stays within what the
+//! groups around it leave it, and that may change at any time: `systemctl set-property user-1000.slice
+//! AllowedCPUs=0-3`. Decisions place the application within its limit. One whose limit leaves no
+//! assignable CPU is left where it is until that changes.
 
 use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::machine::departure::let_go;
-use crate::machine::limited;
 use crate::registry::Registry;
 use crate::registry::app::{App, Standing};
 use crate::telemetry::Telemetry;
+use mapper_host::chain;
 use mapper_host::enforce::{Departure, ForeignSet, Writer};
 use mapper_model::CpuSet;
 
@@ -41,7 +44,7 @@ pub(crate) fn check(
 ) -> Surroundings {
     let cpus = check_cpus(machine, decider, telemetry);
     let sets = check_sets(registry, machine, decider, telemetry);
-    let limits = limited::check(registry, machine);
+    let limits = check_limits(registry, machine);
     let sleep = match machine.sleep.has_slept(machine.clock.as_ref()) {
         true => Surroundings::Changed,
         false => Surroundings::AsBefore,
@@ -89,7 +92,7 @@ fn read_topology_again(machine: &Machine, decider: &mut Decider, telemetry: &mut
         Ok(_) => {}
         Err(error) => tracing::warn!(
             "topology not read, keeping the last known: {}",
-            mapper_host::chain(&error)
+            chain(&error)
         ),
     }
 }
@@ -140,7 +143,7 @@ fn check_set(app: &mut App, machine: &mut Machine) -> SetCheck {
         return SetCheck::Leaves(Departure::ForGood);
     }
     // A newcomer's set is about to be written.
-    if record.standing == Standing::Pending && app.limited.is_none() {
+    if record.standing == Standing::Pending {
         return SetCheck::AsBefore;
     }
     let found = machine.enforcer.set_by_others(id);
@@ -190,4 +193,84 @@ fn check_set(app: &mut App, machine: &mut Machine) -> SetCheck {
         }
     };
     SetCheck::Changed
+}
+
+fn check_limits(registry: &mut Registry, machine: &mut Machine) -> Surroundings {
+    let mut surroundings = Surroundings::AsBefore;
+    for app in &mut registry.apps {
+        let limit = limit_of(app, machine);
+        if app.limit == limit {
+            continue;
+        }
+        surroundings = Surroundings::Changed;
+        log_limit(app, limit.as_ref());
+        let took_part = app.takes_part();
+        app.limit = limit;
+        let operator = app.record.standing.set_by_operator().is_some();
+        if !operator && (!app.takes_part() || !took_part) {
+            // It leaves the decisions, or comes back to them as a newcomer.
+            app.record.planned = None;
+            app.record.standing = Standing::Pending;
+            let effective = machine.enforcer.effective(app.record.id);
+            app.effective = match app.takes_part() {
+                true => CpuSet::new(),
+                false => effective.unwrap_or_default(),
+            };
+        }
+        write_within_limit(app, machine);
+    }
+    surroundings
+}
+
+/// The assignable CPUs that the limit around an application leaves it, if not all.
+fn limit_of(app: &App, machine: &Machine) -> Option<CpuSet> {
+    let record = &app.record;
+    record.origin.adoption()?;
+    if record.standing.set_by_operator().is_some() {
+        return None;
+    }
+    match machine.enforcer.limit_of(record.id) {
+        Ok(limit) => limit
+            .filter(|limit| !machine.usable.is_subset(limit))
+            .map(|limit| limit.intersection(&machine.usable)),
+        Err(error) => {
+            // It has just ended, or the limit stays as it was last read.
+            tracing::debug!(app = record.id.0, "limit not read: {}", chain(&error));
+            app.limit.clone()
+        }
+    }
+}
+
+/// The kernel cuts the set that is written by the limit; once the limit is gone, all of the set would be in
+/// force again. So what is left of it is written.
+fn write_within_limit(app: &App, machine: &mut Machine) {
+    let id = app.record.id;
+    let Some(limit) = &app.limit else {
+        return;
+    };
+    if app.record.standing == Standing::Pending || app.effective.is_subset(limit) {
+        return;
+    }
+    let within = app.effective.intersection(limit);
+    if within.is_empty() {
+        return;
+    }
+    match machine.enforcer.apply(id, &within) {
+        Ok(()) => {}
+        Err(error) if error.is_gone() => {}
+        Err(error) => tracing::warn!(app = id.0, "not confined: {}", chain(&error)),
+    }
+}
+
+fn log_limit(app: &App, limit: Option<&CpuSet>) {
+    let (id, name) = (app.record.id.0, &app.record.spec.name);
+    match limit {
+        Some(cpus) if cpus.is_empty() => tracing::warn!(
+            app = id,
+            %name,
+            "a limit around it allows none of the assignable CPUs; it is left where it is"
+        ),
+        Some(cpus) => tracing::warn!(app = id, %name, "a limit around it allows only CPUs {cpus}"),
+        None => tracing::info!(app = id, %name, "no limit around it applies any more"),
+    }
 }

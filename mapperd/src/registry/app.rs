@@ -1,6 +1,5 @@
 //! An application under management.
 
-use crate::machine::limited::Limited;
 use crate::machine::watch::Watches;
 use crate::registry::accounting::Accounting;
 use crate::registry::origin::Origin;
@@ -73,8 +72,8 @@ pub(crate) struct App {
     pub(crate) page: Option<Page>,
     /// The CPUs in force when last read; empty before the first placement.
     pub(crate) effective: CpuSet,
-    /// The limit around it that keeps it off CPUs that are given out.
-    pub(crate) limited: Option<Limited>,
+    /// The assignable CPUs that a limit around it (its unit's, its slice's) leaves it, if not all.
+    pub(crate) limit: Option<CpuSet>,
     /// What was found in force instead of what was planned, when it was last logged.
     pub(crate) reported_mismatch: Option<CpuSet>,
     /// The CPU time it had used when it was last observed.
@@ -84,13 +83,27 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// The CPUs that it may use, if not all: those of its own mask and of the limit around it.
+    pub(crate) fn allowed(&self) -> Option<CpuSet> {
+        match (&self.record.own_mask, &self.limit) {
+            (Some(mask), Some(limit)) => Some(mask.intersection(limit)),
+            (mask, limit) => mask.as_ref().or(limit.as_ref()).cloned(),
+        }
+    }
+
+    /// Whether decisions place it. Not if the operator did, nor if no CPU is left to choose from.
+    pub(crate) fn takes_part(&self) -> bool {
+        self.record.standing.set_by_operator().is_none()
+            && self.limit.as_ref().is_none_or(|limit| !limit.is_empty())
+    }
+
     /// One that has not been observed or placed yet.
     pub(crate) const fn new(record: AppRecord, lease: Lease, watches: Watches) -> Self {
         Self {
             record,
             page: None,
             effective: CpuSet::new(),
-            limited: None,
+            limit: None,
             reported_mismatch: None,
             used: None,
             lease,

@@ -3,7 +3,7 @@
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
 use crate::decider::Decider;
-use crate::machine::{Machine, limited};
+use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::registry::app::App;
 use crate::requests::permit::may_see;
@@ -85,7 +85,7 @@ fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
         command: record.command.clone(),
         state: match (operator, share) {
             (Some(_), _) => "set by others".to_owned(),
-            (None, None) if app.limited.is_some() => "limited".to_owned(),
+            (None, _) if app.limit.is_some() => "limited".to_owned(),
             (None, Some(share)) => share.state.clone(),
             (None, None) => String::new(),
         },
@@ -107,10 +107,11 @@ fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
                  written to its cpuset.cpus"
             ),
             (None, Some(planned)) => planned.sentence.clone(),
-            (None, None) => app
-                .limited
-                .as_ref()
-                .map_or_else(String::new, limited::sentence),
+            (None, None) if app.limit.is_some() => {
+                "a limit around it allows none of the assignable CPUs; it is left where it is"
+                    .to_owned()
+            }
+            (None, None) => String::new(),
         },
         ..outline(app)
     }
