@@ -1,8 +1,8 @@
-//! Values of the configuration that can be read but not worked with.
+//! Ranges of the configuration's values.
 //!
 //! TOML and the types of the keys let through what means nothing: a weight that is no number, a step of no
 //! CPUs, a threshold that cannot be reached. Each is refused with its line, its key and a fix when the
-//! file is read, since later it could only be bent in silence, or would switch a limit off: no comparison
+//! file is read, since later it could only be changed silently, or would switch a limit off: no comparison
 //! with NaN holds.
 
 use crate::config::access::AccessRule;
@@ -10,250 +10,163 @@ use crate::config::file::ConfigFile;
 use std::fmt;
 use std::path::Path;
 
-const SHARE: &str = "give a share above 0 and up to 1";
-const ABOVE_ZERO: &str = "give a number above 0";
-const AT_LEAST_ONE: &str = "give at least 1, or leave it out";
-
 /// A value outside its range.
 #[derive(Debug)]
 pub(crate) struct Outside {
     pub(crate) key: &'static [&'static str],
     value: String,
-    mend: &'static str,
-}
-
-impl Outside {
-    fn unless(
-        fine: bool,
-        key: &'static [&'static str],
-        value: impl fmt::Display,
-        mend: &'static str,
-    ) -> Option<Self> {
-        (!fine).then(|| Self {
-            key,
-            value: value.to_string(),
-            mend,
-        })
-    }
-
-    /// For a key that may be left out.
-    fn unless_given<T: fmt::Display + Copy>(
-        value: Option<T>,
-        fine: impl Fn(T) -> bool,
-        key: &'static [&'static str],
-        mend: &'static str,
-    ) -> Option<Self> {
-        value.and_then(|value| Self::unless(fine(value), key, value, mend))
-    }
-
-    /// A path that stands in the file: where the daemon was started must not matter.
-    fn unless_absolute(path: Option<&Path>, key: &'static [&'static str]) -> Option<Self> {
-        let path = path?;
-        let shown = format!("{:?}", path.display().to_string());
-        let mend = "give an absolute path, one that begins with /";
-        Self::unless(path.is_absolute(), key, shown, mend)
-    }
+    fix: &'static str,
 }
 
 impl fmt::Display for Outside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {}: {}", self.key.join("."), self.value, self.mend)
+        write!(f, "{} = {}: {}", self.key.join("."), self.value, self.fix)
     }
 }
 
-/// The first value of the file that nothing can work with.
+/// Which numbers a key takes.
+struct Range {
+    contains: fn(f64) -> bool,
+    fix: &'static str,
+}
+
+impl Range {
+    const fn new(contains: fn(f64) -> bool, fix: &'static str) -> Self {
+        Self { contains, fix }
+    }
+}
+
+/// A number, or none where the key was left out.
+trait Number: Copy {
+    fn number(self) -> Option<f64>;
+}
+
+impl Number for f64 {
+    fn number(self) -> Option<f64> {
+        Some(self)
+    }
+}
+
+impl Number for u32 {
+    fn number(self) -> Option<f64> {
+        Some(self.into())
+    }
+}
+
+impl<T: Number> Number for Option<T> {
+    fn number(self) -> Option<f64> {
+        self.and_then(Number::number)
+    }
+}
+
+/// The first key of a table whose value is outside its range.
+macro_rules! first_outside {
+    ($table:expr; $($first:ident $(. $rest:ident)*: $range:expr,)*) => {{
+        let keys = [$((
+            &[stringify!($first) $(, stringify!($rest))*] as &'static [&'static str],
+            $table.$first$(.$rest)*.number(),
+            $range,
+        )),*];
+        keys.into_iter().find_map(|(key, value, range): (_, Option<f64>, Range)| {
+            let value = value.filter(|value| !(range.contains)(*value))?.to_string();
+            Some(Outside { key, value, fix: range.fix })
+        })
+    }};
+}
+
+const SHARE: Range = Range::new(
+    |value| value > 0.0 && value <= 1.0,
+    "give a share above 0 and up to 1",
+);
+const SHARE_OR_NONE: Range = Range::new(
+    |value| (0.0..=1.0).contains(&value),
+    "give a share from 0 to 1",
+);
+const POSITIVE: Range = Range::new(
+    |value| value.is_finite() && value > 0.0,
+    "give a number above 0",
+);
+const AT_LEAST_ONE: Range = Range::new(|value| value >= 1.0, "give at least 1, or leave it out");
+
+/// The first value of the file that is outside its range.
 pub(crate) fn first_outside(file: &ConfigFile) -> Option<Outside> {
-    paths(file)
-        .into_iter()
-        .chain(judging(file))
-        .chain(sharing(file))
-        .chain(memory(file))
-        .chain(machine(file))
-        .flatten()
-        .next()
+    relative_path(file)
+        .or_else(|| number_outside(file))
+        .or_else(|| pair_outside(file))
 }
 
-fn share(value: f64) -> bool {
-    value > 0.0 && value <= 1.0
+/// A path in the file has to be absolute: where the daemon was started must not matter.
+fn relative_path(file: &ConfigFile) -> Option<Outside> {
+    let paths: [(&'static [&'static str], Option<&Path>); 5] = [
+        (&["socket"], file.socket.as_deref()),
+        (&["state_dir"], file.state_dir.as_deref()),
+        (&["record"], file.record.as_deref()),
+        (&["cgroup_root"], file.cgroup_root.as_deref()),
+        (&["metrics", "socket"], file.metrics.socket.as_deref()),
+    ];
+    paths.into_iter().find_map(|(key, path)| {
+        let path = path.filter(|path| !path.is_absolute())?;
+        Some(Outside {
+            key,
+            value: format!("{:?}", path.display().to_string()),
+            fix: "give an absolute path, one that begins with /",
+        })
+    })
 }
 
-fn above_zero(value: f64) -> bool {
-    value.is_finite() && value > 0.0
-}
-
-fn paths(file: &ConfigFile) -> [Option<Outside>; 5] {
-    [
-        Outside::unless_absolute(file.socket.as_deref(), &["socket"]),
-        Outside::unless_absolute(file.state_dir.as_deref(), &["state_dir"]),
-        Outside::unless_absolute(file.record.as_deref(), &["record"]),
-        Outside::unless_absolute(file.cgroup_root.as_deref(), &["cgroup_root"]),
-        Outside::unless_absolute(file.metrics.socket.as_deref(), &["metrics", "socket"]),
-    ]
-}
-
-fn judging(file: &ConfigFile) -> [Option<Outside>; 2] {
-    let monitor = &file.monitor;
-    [
-        Outside::unless(
-            share(monitor.fading),
-            &["monitor", "fading"],
-            monitor.fading,
-            SHARE,
-        ),
-        Outside::unless(
-            share(monitor.phase_threshold),
-            &["monitor", "phase_threshold"],
-            monitor.phase_threshold,
-            SHARE,
-        ),
-    ]
-}
-
-fn sharing(file: &ConfigFile) -> [Option<Outside>; 7] {
-    let (allocate, map) = (&file.allocate, &file.map);
-    [
-        Outside::unless(
-            (0.0..=1.0).contains(&allocate.threshold),
-            &["allocate", "threshold"],
-            allocate.threshold,
-            "give a share from 0 to 1, such as 0.05",
-        ),
-        Outside::unless(
-            (0.0..1.0).contains(&allocate.tolerance),
-            &["allocate", "tolerance"],
-            allocate.tolerance,
+fn number_outside(file: &ConfigFile) -> Option<Outside> {
+    first_outside! { file;
+        monitor.fading: SHARE,
+        monitor.phase_threshold: SHARE,
+        allocate.threshold: Range::new(SHARE_OR_NONE.contains, "give a share from 0 to 1, such as 0.05"),
+        allocate.tolerance: Range::new(
+            |value| (0.0..1.0).contains(&value),
             "give a share from 0 to below 1, such as 0.05",
         ),
-        Outside::unless(
-            allocate.min_cpus >= 1,
-            &["allocate", "min_cpus"],
-            allocate.min_cpus,
-            "give at least 1",
-        ),
-        Outside::unless_given(
-            allocate.step,
-            |cpus| cpus >= 1,
-            &["allocate", "step"],
-            AT_LEAST_ONE,
-        ),
-        Outside::unless_given(
-            allocate.migration_budget,
-            |cpus| cpus >= 1,
-            &["allocate", "migration_budget"],
-            AT_LEAST_ONE,
-        ),
-        Outside::unless_given(
-            allocate.reexplore_every,
-            |intervals| intervals >= 1,
-            &["allocate", "reexplore_every"],
-            AT_LEAST_ONE,
-        ),
-        Outside::unless(
-            map.swap_threshold.is_finite() && map.swap_threshold > 1.0,
-            &["map", "swap_threshold"],
-            map.swap_threshold,
+        allocate.min_cpus: Range::new(AT_LEAST_ONE.contains, "give at least 1"),
+        allocate.step: AT_LEAST_ONE,
+        allocate.migration_budget: AT_LEAST_ONE,
+        allocate.reexplore_every: AT_LEAST_ONE,
+        map.swap_threshold: Range::new(
+            |value| value.is_finite() && value > 1.0,
             "give a number above 1",
         ),
-    ]
-}
-
-fn memory(file: &ConfigFile) -> [Option<Outside>; 5] {
-    let memory = &file.allocate.memory;
-    [
-        Outside::unless_given(
-            memory.service_cycles,
-            above_zero,
-            &["allocate", "memory", "service_cycles"],
-            ABOVE_ZERO,
-        ),
-        Outside::unless_given(
-            memory.link_cycles,
-            above_zero,
-            &["allocate", "memory", "link_cycles"],
-            ABOVE_ZERO,
-        ),
-        Outside::unless_given(
-            memory.node_gb_per_s,
-            above_zero,
-            &["allocate", "memory", "node_gb_per_s"],
-            ABOVE_ZERO,
-        ),
-        Outside::unless_given(
-            memory.local_share,
-            |share| (0.0..=1.0).contains(&share),
-            &["allocate", "memory", "local_share"],
-            "give a share from 0 to 1",
-        ),
-        Outside::unless(
-            (0.0..=1.0).contains(&memory.local_reserve),
-            &["allocate", "memory", "local_reserve"],
-            memory.local_reserve,
-            "give a share from 0 to 1",
-        ),
-    ]
-}
-
-fn machine(file: &ConfigFile) -> [Option<Outside>; 9] {
-    let machine = &file.machine;
-    [
-        Outside::unless(
-            above_zero(machine.clock_hz),
-            &["machine", "clock_hz"],
-            machine.clock_hz,
-            "give a frequency in hertz, such as 2.4e9",
-        ),
-        Outside::unless(
-            above_zero(machine.sharing_high_per_cycle),
-            &["machine", "sharing_high_per_cycle"],
-            machine.sharing_high_per_cycle,
-            ABOVE_ZERO,
-        ),
-        Outside::unless(
-            above_zero(machine.sharing_medium_per_cycle),
-            &["machine", "sharing_medium_per_cycle"],
-            machine.sharing_medium_per_cycle,
-            ABOVE_ZERO,
-        ),
-        Outside::unless(
-            machine.sharing_medium_per_cycle <= machine.sharing_high_per_cycle,
-            &["machine", "sharing_medium_per_cycle"],
-            machine.sharing_medium_per_cycle,
-            "it is above sharing_high_per_cycle; give at most sharing_high_per_cycle",
-        ),
-        Outside::unless(
-            above_zero(machine.ipc_high),
-            &["machine", "ipc_high"],
-            machine.ipc_high,
-            ABOVE_ZERO,
-        ),
-        Outside::unless(
-            above_zero(machine.spc_same_core),
-            &["machine", "spc_same_core"],
-            machine.spc_same_core,
-            ABOVE_ZERO,
-        ),
-        Outside::unless(
-            above_zero(machine.llc_misses_per_s),
-            &["machine", "llc_misses_per_s"],
-            machine.llc_misses_per_s,
-            ABOVE_ZERO,
-        ),
-        Outside::unless(
-            (1..=1000).contains(&machine.history_intervals),
-            &["machine", "history_intervals"],
-            machine.history_intervals,
+        allocate.memory.service_cycles: POSITIVE,
+        allocate.memory.link_cycles: POSITIVE,
+        allocate.memory.node_gb_per_s: POSITIVE,
+        allocate.memory.local_share: SHARE_OR_NONE,
+        allocate.memory.local_reserve: SHARE_OR_NONE,
+        machine.clock_hz: Range::new(POSITIVE.contains, "give a frequency in hertz, such as 2.4e9"),
+        machine.sharing_high_per_cycle: POSITIVE,
+        machine.sharing_medium_per_cycle: POSITIVE,
+        machine.ipc_high: POSITIVE,
+        machine.spc_same_core: POSITIVE,
+        machine.llc_misses_per_s: POSITIVE,
+        machine.history_intervals: Range::new(
+            |value| (1.0..=1000.0).contains(&value),
             "give 1 to 1000",
         ),
-        Outside::unless(
-            machine.history_threshold <= machine.history_intervals,
-            &["machine", "history_threshold"],
-            machine.history_threshold,
-            "can never be reached; give at most history_intervals",
-        ),
-    ]
+    }
 }
 
-/// A rule under `[[access]]` that cannot be meant.
+/// Values that have to fit each other.
+fn pair_outside(file: &ConfigFile) -> Option<Outside> {
+    let machine = &file.machine;
+    if machine.sharing_medium_per_cycle > machine.sharing_high_per_cycle {
+        return Some(Outside {
+            key: &["machine", "sharing_medium_per_cycle"],
+            value: machine.sharing_medium_per_cycle.to_string(),
+            fix: "it is above sharing_high_per_cycle; give at most that",
+        });
+    }
+    (machine.history_threshold > machine.history_intervals).then(|| Outside {
+        key: &["machine", "history_threshold"],
+        value: machine.history_threshold.to_string(),
+        fix: "can never be reached; give at most history_intervals",
+    })
+}
+
+/// A rule under `[[access]]` that is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("access rule {number}: {outside}")]
 pub(crate) struct BadRule {
@@ -262,46 +175,36 @@ pub(crate) struct BadRule {
     outside: Outside,
 }
 
-/// The first rule that grants what nobody can be granted.
+/// The first rule that grants what cannot be granted.
 pub(crate) fn first_bad_rule(rules: &[AccessRule]) -> Option<BadRule> {
-    rules.iter().enumerate().find_map(|(place, rule)| {
-        let outside = grant(rule).into_iter().flatten().next()?;
-        Some(BadRule {
-            number: place + 1,
-            outside,
-        })
+    rules.iter().zip(1..).find_map(|(rule, number)| {
+        let outside = grant_outside(rule)?;
+        Some(BadRule { number, outside })
     })
 }
 
-fn grant(rule: &AccessRule) -> [Option<Outside>; 5] {
-    let most = rule.max_cpus.unwrap_or(u32::MAX);
-    [
-        Outside::unless(
-            share(rule.max_qos),
-            &["max_qos"],
-            rule.max_qos,
+fn grant_outside(rule: &AccessRule) -> Option<Outside> {
+    let outside = first_outside! { rule;
+        max_qos: Range::new(
+            SHARE.contains,
             "give a share above 0 and up to 1; launch = false forbids launching",
         ),
-        Outside::unless(
-            (0.01..=100.0).contains(&rule.max_weight),
-            &["max_weight"],
-            rule.max_weight,
+        max_weight: Range::new(
+            |value| (0.01..=100.0).contains(&value),
             "give a number from 0.01 to 100; 1 is ordinary",
         ),
-        Outside::unless_given(
-            rule.max_min_cpus,
-            |cpus| cpus >= 1,
-            &["max_min_cpus"],
-            AT_LEAST_ONE,
-        ),
-        Outside::unless_given(rule.max_cpus, |cpus| cpus >= 1, &["max_cpus"], AT_LEAST_ONE),
-        Outside::unless_given(
-            rule.max_min_cpus,
-            |cpus| cpus <= most,
-            &["max_min_cpus"],
-            "is more than max_cpus; give at most that",
-        ),
-    ]
+        max_min_cpus: AT_LEAST_ONE,
+        max_cpus: AT_LEAST_ONE,
+    };
+    let most = rule.max_cpus.unwrap_or(u32::MAX);
+    outside.or_else(|| {
+        let cpus = rule.max_min_cpus.filter(|cpus| *cpus > most)?;
+        Some(Outside {
+            key: &["max_min_cpus"],
+            value: cpus.to_string(),
+            fix: "is more than max_cpus; give at most that",
+        })
+    })
 }
 
 #[cfg(test)]
@@ -342,7 +245,7 @@ mod tests {
             ),
             (
                 "[machine]\nsharing_medium_per_cycle = 0.5\n",
-                "line 2: machine.sharing_medium_per_cycle = 0.5: medium is above high",
+                "line 2: machine.sharing_medium_per_cycle = 0.5: it is above sharing_high_per_cycle",
             ),
         ] {
             let error = refused(text);

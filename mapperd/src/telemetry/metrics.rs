@@ -10,7 +10,7 @@ use crate::registry::Registry;
 use crate::registry::app::App;
 use crate::telemetry::Telemetry;
 use crate::telemetry::tally::Tally;
-use mapper_control::schema::AdoptTarget;
+use mapper_control::schema::{Account, AdoptTarget};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -66,25 +66,15 @@ struct AppNumbers {
     labels: AppLabels,
     /// `launched`, or what was adopted.
     origin: &'static str,
-    source: String,
     cpus: u64,
     fair_cpus: u64,
-    performance: Option<f64>,
-    floor: Option<f64>,
-    achieved: Option<f64>,
     qos: f64,
-    judged: u64,
-    violations: u64,
-    moves: u64,
-    given_s: f64,
-    used_s: Option<f64>,
+    account: Account,
 }
 
 impl AppNumbers {
     fn of(app: &App) -> Self {
         let record = &app.record;
-        let account = record.accounting.account();
-        let performance = account.performance.as_ref();
         Self {
             labels: AppLabels {
                 app: record.id.0,
@@ -92,18 +82,31 @@ impl AppNumbers {
                 uid: record.uid,
             },
             origin: origin(app),
-            source: performance.map_or_else(String::new, |p| p.unit.clone()),
             cpus: app.effective.len().into(),
             fair_cpus: record.planned.as_ref().map_or(0, |p| p.share.fair.into()),
-            performance: performance.map(|p| p.value),
-            floor: account.floor,
-            achieved: account.achieved,
             qos: record.spec.qos.get(),
-            judged: account.judged_intervals,
-            violations: account.violations,
-            moves: account.moves,
-            given_s: account.given_cpu_ns as f64 * 1e-9,
-            used_s: account.used_cpu_ns.map(|ns| ns as f64 * 1e-9),
+            account: record.accounting.account(),
+        }
+    }
+
+    fn with_source(&self) -> SourceLabels {
+        let AppLabels { app, name, uid } = self.labels.clone();
+        let performance = self.account.performance.as_ref();
+        SourceLabels {
+            app,
+            name,
+            uid,
+            source: performance.map_or_else(String::new, |p| p.unit.clone()),
+        }
+    }
+
+    fn with_origin(&self) -> OriginLabels {
+        let AppLabels { app, name, uid } = self.labels.clone();
+        OriginLabels {
+            app,
+            name,
+            uid,
+            origin: self.origin,
         }
     }
 }
@@ -232,165 +235,70 @@ impl Writer<'_> {
     }
 }
 
+/// Writes metrics, one a line: name, help, unit, value.
+macro_rules! metrics {
+    ($to:ident; $($name:literal, $help:literal, $unit:expr => $value:expr;)*) => {
+        $($to.one($name, $help, $unit, &$value)?;)*
+    };
+}
+
+/// Writes one metric of each application a line: name, help, unit, labels and value; `None` leaves it out.
+macro_rules! families {
+    ($to:ident, $apps:expr; $($name:literal, $help:literal, $unit:expr => |$app:ident| $labels:expr, $value:expr;)*) => {
+        $($to.family($name, $help, $unit, $apps.iter().filter_map(|$app| Some(($labels, $value))))?;)*
+    };
+}
+
 impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut to = Writer(encoder);
         let count = |value: u64| ConstCounter::new(value);
         let gauge = |value: u64| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-        to.one(
-            "cpus_usable",
-            "CPUs that may be assigned",
-            None,
-            &gauge(self.usable),
-        )?;
-        to.one(
-            "cpus_free",
-            "CPUs that no application holds",
-            None,
-            &gauge(self.free),
-        )?;
-        let apps = self.apps.len() as u64;
-        to.one(
-            "applications",
-            "Applications under management",
-            None,
-            &gauge(apps),
-        )?;
-        to.one("decisions", "Decisions taken", None, &count(self.decisions))?;
-        to.one(
-            "interval",
-            "Time between two decisions at present",
-            Some(&Unit::Seconds),
-            &ConstGauge::new(self.interval_s),
-        )?;
-        to.one(
-            "launches",
-            "Applications launched",
-            None,
-            &count(self.launches),
-        )?;
-        to.one(
-            "launches_refused",
-            "Launches and adoptions refused",
-            None,
-            &count(self.refused),
-        )?;
-        to.one(
-            "adoptions",
-            "Applications that ran already and were adopted",
-            None,
-            &count(self.adoptions),
-        )?;
-        let errors = self
-            .errors
-            .iter()
-            .map(|(kind, n)| (KindLabel { kind }, count(*n)));
-        to.family("errors", "What failed, by kind", None, errors)?;
-
-        let labels = |app: &AppNumbers| app.labels.clone();
-        let each = || self.apps.iter();
-        to.family(
-            "app_cpus",
-            "CPUs it holds",
-            None,
-            each().map(|app| (labels(app), gauge(app.cpus))),
-        )?;
-        let with_origin = |app: &AppNumbers| OriginLabels {
-            app: app.labels.app,
-            name: app.labels.name.clone(),
-            uid: app.labels.uid,
-            origin: app.origin,
-        };
-        to.family(
-            "app_info",
-            "How it came under management",
-            None,
-            each().map(|app| (with_origin(app), gauge(1))),
-        )?;
-        to.family(
-            "app_fair_cpus",
-            "CPUs of its fair share",
-            None,
-            each().map(|app| (labels(app), gauge(app.fair_cpus))),
-        )?;
-        to.family(
-            "app_promised_ratio",
-            "The promise: a share of its fair-share performance",
-            None,
-            each().map(|app| (labels(app), ConstGauge::new(app.qos))),
-        )?;
-        to.family(
-            "app_achieved_ratio",
-            "Mean share of its fair-share performance since its launch",
-            None,
-            each().filter_map(|app| Some((labels(app), ConstGauge::new(app.achieved?)))),
-        )?;
-        let with_source = |app: &AppNumbers| SourceLabels {
-            app: app.labels.app,
-            name: app.labels.name.clone(),
-            uid: app.labels.uid,
-            source: app.source.clone(),
-        };
-        to.family(
-            "app_performance",
-            "Performance in the unit of its source",
-            None,
-            each().filter_map(|app| Some((with_source(app), ConstGauge::new(app.performance?)))),
-        )?;
-        to.family(
-            "app_floor",
-            "Promised performance in the unit of its source",
-            None,
-            each().filter_map(|app| Some((with_source(app), ConstGauge::new(app.floor?)))),
-        )?;
-        to.family(
-            "app_judged_intervals",
-            "Intervals in which performance and promise were known",
-            None,
-            each().map(|app| (labels(app), count(app.judged))),
-        )?;
-        to.family(
-            "app_violations",
-            "Judged intervals with performance below the promise",
-            None,
-            each().map(|app| (labels(app), count(app.violations))),
-        )?;
-        to.family(
-            "app_moves",
-            "How often its CPUs were changed",
-            None,
-            each().map(|app| (labels(app), count(app.moves))),
-        )?;
-        to.family(
-            "app_given_cpu",
-            "Time on CPUs that it was given, summed over them",
-            Some(&Unit::Seconds),
-            each().map(|app| (labels(app), ConstCounter::new(app.given_s))),
-        )?;
-        to.family(
-            "app_used_cpu",
-            "CPU time that it used",
-            Some(&Unit::Seconds),
-            each().filter_map(|app| Some((labels(app), ConstCounter::new(app.used_s?)))),
-        )?;
-        let process = &self.process;
-        to.one(
-            "daemon_resident_memory",
-            "Memory of the daemon",
-            Some(&Unit::Bytes),
-            &gauge(process.resident_bytes),
-        )?;
-        to.one(
-            "daemon_open_descriptors",
-            "Open descriptors of the daemon",
-            None,
-            &gauge(process.open_descriptors),
-        )?;
-        to.one(
-            "daemon_cpu",
-            "CPU time of the daemon",
-            Some(&Unit::Seconds),
-            &ConstCounter::new(process.cpu_s),
-        )
+        let (process, apps) = (&self.process, self.apps.len() as u64);
+        metrics! { to;
+            "cpus_usable", "CPUs that may be assigned", None => gauge(self.usable);
+            "cpus_free", "CPUs that no application holds", None => gauge(self.free);
+            "applications", "Applications under management", None => gauge(apps);
+            "decisions", "Decisions taken", None => count(self.decisions);
+            "interval", "Time between two decisions at present", Some(&Unit::Seconds) => ConstGauge::new(self.interval_s);
+            "launches", "Applications launched", None => count(self.launches);
+            "launches_refused", "Launches and adoptions refused", None => count(self.refused);
+            "adoptions", "Applications that ran already and were adopted", None => count(self.adoptions);
+        }
+        families! { to, self.errors;
+            "errors", "What failed, by kind", None => |error| KindLabel { kind: error.0 }, count(error.1);
+        }
+        families! { to, self.apps;
+            "app_cpus", "CPUs it holds", None => |app| app.labels.clone(), gauge(app.cpus);
+            "app_info", "How it came under management", None => |app| app.with_origin(), gauge(1);
+            "app_fair_cpus", "CPUs of its fair share", None => |app| app.labels.clone(), gauge(app.fair_cpus);
+            "app_promised_ratio", "The promise: a share of its fair-share performance", None
+                => |app| app.labels.clone(), ConstGauge::new(app.qos);
+            "app_achieved_ratio", "Mean share of its fair-share performance since its launch", None
+                => |app| app.labels.clone(), ConstGauge::new(app.account.achieved?);
+            "app_performance", "Performance in the unit of its source", None
+                => |app| app.with_source(), ConstGauge::new(app.account.performance.as_ref()?.value);
+            "app_floor", "Promised performance in the unit of its source", None
+                => |app| app.with_source(), ConstGauge::new(app.account.floor?);
+            "app_judged_intervals", "Intervals in which performance and promise were known", None
+                => |app| app.labels.clone(), count(app.account.judged_intervals);
+            "app_violations", "Judged intervals with performance below the promise", None
+                => |app| app.labels.clone(), count(app.account.violations);
+            "app_moves", "How often its CPUs were changed", None => |app| app.labels.clone(), count(app.account.moves);
+            "app_given_cpu", "Time on CPUs that it was given, summed over them", Some(&Unit::Seconds)
+                => |app| app.labels.clone(), ConstCounter::new(seconds(app.account.given_cpu_ns));
+            "app_used_cpu", "CPU time that it used", Some(&Unit::Seconds)
+                => |app| app.labels.clone(), ConstCounter::new(seconds(app.account.used_cpu_ns?));
+        }
+        metrics! { to;
+            "daemon_resident_memory", "Memory of the daemon", Some(&Unit::Bytes) => gauge(process.resident_bytes);
+            "daemon_open_descriptors", "Open descriptors of the daemon", None => gauge(process.open_descriptors);
+            "daemon_cpu", "CPU time of the daemon", Some(&Unit::Seconds) => ConstCounter::new(process.cpu_s);
+        }
+        Ok(())
     }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 * 1e-9
 }
