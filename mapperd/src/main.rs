@@ -5,7 +5,7 @@
 //! or as a timer: a call on the socket ([`socket::server`]), the end of a process ([`machine::watch`]), an interval
 //! that has passed, a signal. So there is no lock and no order of locks to get wrong, and a decision
 //! always sees one consistent state. Only the saved state and a recording are written by threads of their own
-//! ([`store::saver`], [`telemetry::record`]), since a slow disk must not hold up decisions and launches.
+//! ([`store::saver`], [`telemetry::record`]), since a slow disk must not delay decisions and launches.
 //!
 //! ```text
 //!  socket ──► connection tasks ──┐
@@ -113,7 +113,7 @@ fn fail(error: &anyhow::Error, status: u8) -> ExitCode {
 }
 
 fn say(line: &str) {
-    // Nobody is left to tell if standard error is closed.
+    // There is no other place to report to if standard error is closed.
     let line = format!("mapperd: {line}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

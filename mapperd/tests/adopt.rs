@@ -160,7 +160,7 @@ fn a_refused_adoption_or_release_names_the_fix() {
     let stranger = Stranger::start();
     let of = |target| AdoptRequest::of(target);
     for (target, says) in [
-        (AdoptTarget::Pid(1), "process 1 is the system's"),
+        (AdoptTarget::Pid(1), "process 1 is a system process"),
         (AdoptTarget::Pid(daemon.child.id()), "the daemon itself"),
         (
             AdoptTarget::Pid(i32::MAX.cast_unsigned()),

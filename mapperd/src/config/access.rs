@@ -1,14 +1,13 @@
-//! Who may launch what, and who may look at what.
+//! Access rules: what each user may request and see.
 //!
-//! The problem: many users share a machine and its daemon, and what one is given another has not.
-//! A promise of 100 %, a weight of 100 or a minimum of all CPUs would take from all other users. So
-//! each request is held against a *grant*: what this user may ask for. Grants stand in the
-//! configuration as rules (`[[access]]`); the first that names the user, or a group the user is in,
-//! decides, else the default grant. Root and the user who runs the daemon may do everything.
+//! Many users share a machine and its daemon; a promise of 100 %, a weight of 100 or a minimum of all
+//! CPUs would take from all others. So each request is checked against a *grant*. Grants are rules in the
+//! configuration (`[[access]]`); the first that names the user, or one of the user's groups, applies, else
+//! the default. Root and the user who runs the daemon may do everything.
 //!
-//! Users and groups are those that the kernel tells of the connection, at the time it was made. Names
-//! in rules are looked up when the configuration is read; one that does not exist is an error, since
-//! a rule that silently fits nobody may open what it was to close.
+//! Users and groups are those that the kernel reports for the connection. Names in rules are looked up when
+//! the configuration is read; an unknown name is an error, since a rule that silently applies to no user may
+//! permit what it was meant to forbid.
 
 use crate::config::peer::Peer;
 use nix::unistd::{Group, User};
@@ -47,7 +46,7 @@ pub(crate) struct AccessRule {
     pub(crate) see: See,
 }
 
-/// What a user may have done with memory. While the kernel moves memory of one group, every writer of CPUs to
+/// What a user may request for memory. While the kernel moves memory of one group, every writer of CPUs to
 /// another group and every move of a process waits for it (before Linux 6.18, in `cpuset_write_resmask` and
 /// `cpuset_post_attach`): decisions and launches of all users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
@@ -67,7 +66,7 @@ pub(crate) enum See {
     /// The user's own. Of others' the name and the CPUs are shown.
     #[default]
     Own,
-    /// Everybody's.
+    /// Those of every user.
     All,
 }
 
@@ -156,7 +155,7 @@ impl Whom {
     }
 }
 
-/// A rule that cannot be followed.
+/// A rule that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rule {number}: {what} {name:?} does not exist; give the name or number of one that does")]
 pub(crate) struct UnknownName {

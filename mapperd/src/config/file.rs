@@ -1,11 +1,7 @@
-//! The configuration file: what may stand in it, and what is wrong with one.
+//! The keys of the configuration file.
 //!
-//! One TOML file. Whatever is not given there has a default; `deploy/mapper.toml` lists every key
-//! with its default and its meaning, and `deploy/mapper.schema.json` is the same as a JSON schema,
-//! for editors. Both are held to this code by tests.
-//!
-//! A file is taken as a whole or not at all, so that a typing error in one line cannot leave a
-//! daemon with half of what the operator meant. The error names the file, the line and the key.
+//! Keys that are left out have defaults; `deploy/mapper.toml` lists every key with its default and meaning,
+//! and `deploy/mapper.schema.json` is the JSON schema for editors. Tests compare both with this code.
 
 use crate::config::access::AccessRule;
 use crate::config::interval::Interval;

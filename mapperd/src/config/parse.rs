@@ -1,7 +1,7 @@
 //! Reading the configuration file: its text becomes values that were checked.
 //!
-//! A file is taken as a whole or not at all, so that a typing error in one line cannot leave a
-//! daemon with half of what the operator meant. The error names the file, the line and the key.
+//! A file is accepted as a whole or not at all, so that an error in one line cannot leave a daemon with half
+//! of what the operator meant. The error names the file, the line and the key.
 
 use crate::config::access::Access;
 use crate::config::file::ConfigFile;
@@ -20,7 +20,7 @@ impl ConfigFile {
         Self::parse(text).with_context(|| format!("configuration {}", path.display()))
     }
 
-    /// Takes a text apart and looks at every value in it.
+    /// Parses a text and checks every value in it.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let file: Self = toml::from_str(text)?;
         match ranges::first_outside(&file) {

@@ -32,7 +32,7 @@ pub(crate) struct ProgramRule {
     pub(crate) build_id: Option<BuildId>,
     /// Users whose launches it is for, by name or number.
     pub(crate) users: Vec<String>,
-    /// Groups for whose members it is, by name or number. Without users and groups it is for every user.
+    /// Groups whose members it is for, by name or number. Without users and groups it is for every user.
     pub(crate) groups: Vec<String>,
     /// The team mode: "fixed", "virtual" or "follow".
     #[schemars(with = "Option<String>")]

@@ -108,6 +108,7 @@ impl Settings {
     /// `origin` is where the file was, for people.
     pub(crate) fn merge(args: Args, file: ConfigFile, origin: &str) -> anyhow::Result<Self> {
         let sources = args.clone();
+        let audience = args.audience();
         let defaults = PipelineConfig::default();
         let pipeline = PipelineConfig {
             allocation: args
@@ -123,7 +124,6 @@ impl Settings {
             map: file.map,
             machine: file.machine,
         };
-        let audience = args.audience();
         let socket = match args.socket.or(file.socket) {
             Some(socket) => socket,
             None => default_socket(audience)?,

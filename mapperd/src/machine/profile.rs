@@ -1,9 +1,9 @@
 //! The machine profile on disk: what `mapperd calibrate` measured, for every later start.
 //!
-//! A profile is good for the machine it was measured on and for no other. The one at its usual place may have come
-//! with a disk or an image: there, another machine's is left alone, which is said, and the defaults are used. One
-//! that was named by `--machine-profile` has to be right, or the daemon does not start. What an operator has set in
-//! `[machine]` comes before what was measured.
+//! A profile is valid only for the machine it was measured on. One at the usual path may have come with a
+//! disk or an image: if it is another machine's, that is logged and the defaults are used. One that was named
+//! by `--machine-profile` has to be valid, or the daemon does not start. What an operator has set in
+//! `[machine]` overrides what was measured.
 
 use crate::config::args::Args;
 use crate::config::settings::Settings;
@@ -95,8 +95,8 @@ fn parse(text: &str) -> anyhow::Result<Calibration> {
     Ok(found)
 }
 
-/// Measures this machine and writes the profile; tells on standard error how far it is, and on standard output
-/// what came of it.
+/// Measures this machine and writes the profile; reports progress on standard error, and the result on
+/// standard output.
 pub(crate) fn calibrate(args: &Args, out: Option<&Path>) -> anyhow::Result<()> {
     let place = ProfilePlace::find(args.machine_profile.clone(), args.audience());
     let path = match (out, &place) {

@@ -1,4 +1,4 @@
-//! Choosing what this machine offers, and saying why not better.
+//! Choosing topology, counters and enforcer, and saying why better ones are not available.
 
 use crate::config::settings::Settings;
 use crate::config::types::EnforcerChoice;

@@ -1,9 +1,8 @@
 //! Noticing at once that an application ends.
 //!
-//! Two things tell: a descriptor of the first process (pidfd), which becomes readable when that
-//! process ends, and the `cgroup.events` file of the application's group, which reports when the
-//! last process has left. Either only says that something happened; whether the application has
-//! ended is asked of the enforcer.
+//! Two events show it: a descriptor of the first process (pidfd) becomes readable when that process ends,
+//! and the `cgroup.events` file of the group changes when the last process has left. Both only say that
+//! something happened; whether the application has ended is up to the enforcer.
 
 use crate::socket::message::{Message, Sender};
 use mapper_model::AppId;
@@ -25,7 +24,7 @@ impl Drop for Watches {
 }
 
 impl Watches {
-    /// Watches a process; tells once.
+    /// Watches a process; reports once.
     pub(crate) fn process(&mut self, app: AppId, pidfd: OwnedFd, sender: Sender) {
         let task = tokio::spawn(async move {
             let Some(pidfd) = watched(pidfd, Interest::READABLE) else {
@@ -38,7 +37,7 @@ impl Watches {
         self.0.push(task.abort_handle());
     }
 
-    /// Watches a group; tells each time processes come into it or have all left it.
+    /// Watches a group; reports each time processes come into it or have all left it.
     pub(crate) fn group(&mut self, app: AppId, events: OwnedFd, sender: Sender) {
         let task = tokio::spawn(async move {
             let Some(events) = watched(events, Interest::PRIORITY) else {

@@ -149,7 +149,7 @@ pub(crate) fn bring_in(
     machine: &mut Machine,
 ) -> Result<(), ErrorReply> {
     let adoptee = &prepared.adoptee;
-    if let Some((why, mend)) = unsaved(saved) {
+    if let Some((why, fix)) = unsaved(saved) {
         return Err(internal(format!(
             "not adopted: the current CPUs of {} could not be restored after a crash, since {why}; {fix}",
             adoptee.target
@@ -289,7 +289,7 @@ fn name_of(target: &AdoptTarget, proc: &ProcFs) -> AppName {
 
 /// Why the state before an adoption is not saved, and the fix; `None` if it is.
 fn unsaved(flushed: Flushed) -> Option<(String, &'static str)> {
-    let (why, mend) = match flushed {
+    let (why, fix) = match flushed {
         Flushed::Done => return None,
         Flushed::Late => (
             format!(
@@ -308,7 +308,7 @@ fn unsaved(flushed: Flushed) -> Option<(String, &'static str)> {
             "start mapperd with --state-dir, or set state_dir in mapper.toml",
         ),
     };
-    Some((why, mend))
+    Some((why, fix))
 }
 
 /// Whether an ordinary user may have a tree of so many processes moved.

@@ -1,10 +1,9 @@
 //! Reading the configuration again while applications run.
 //!
-//! Everything is read and checked before anything is changed: a file with an error leaves the daemon
-//! as it is. What can change without touching applications is taken over at once, and the next
-//! decision goes by it: the interval, the policies and their settings, reserved CPUs. What is learned
-//! of applications stays; a policy that cannot read what another one remembered starts anew.
-//! Everything else is reported as waiting for a restart, which applications survive.
+//! Everything is read and checked before anything is changed: a file with an error changes nothing. What can
+//! change without touching applications applies to the next decision: the interval, the policies and their
+//! settings, reserved CPUs. What was learned about applications stays; a policy that cannot read another
+//! policy's history starts without. Everything else is reported as waiting for a restart.
 
 use crate::config::interval::Interval;
 use crate::config::peer::Peer;

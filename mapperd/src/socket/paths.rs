@@ -1,10 +1,9 @@
-//! The socket: where it is, who may connect, and that there is only one daemon behind it.
+//! The path of the socket, and the guarantee that one daemon listens on it.
 //!
-//! The problem: a daemon that died leaves its socket file behind, which must not keep the next one
-//! from starting; but a daemon that lives must not lose its socket to another. A lock on a file
-//! beside the socket decides: its holder may replace the socket. The kernel gives the lock up
-//! when its holder dies, however that happens. A socket that answers although nobody holds the lock
-//! is another program's and is left alone too.
+//! A daemon that died leaves its socket file behind, which must not keep the next one from starting; but a
+//! running daemon must not lose its socket. A lock on a file beside the socket decides: its holder may
+//! replace the socket. The kernel releases the lock when its holder ends. A socket that answers although
+//! no process holds the lock belongs to another program and is left alone.
 
 use crate::config::types::Audience;
 use crate::store::trusted_directory;

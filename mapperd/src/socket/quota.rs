@@ -1,11 +1,11 @@
-//! Bounds on what one user may ask of the socket.
+//! Quotas of each user on the socket.
 //!
-//! The problem: connections and decisions are limited as a whole, and one user must not be able to
-//! use them up for all others, by mistake (a script that launches in a loop) or on purpose. So each
-//! user has a number of connections, and a rate of calls: who calls faster is made to wait, not
-//! refused, so that a burst of honest launches is only slower. Root is not bounded but by the totals.
+//! Connections and decisions are limited as a whole, and one user must not be able to use them up for all
+//! others, by mistake (a script that launches in a loop) or on purpose. So each user has a number of
+//! connections and a rate of calls. Faster calls are delayed, not refused, so that an ordinary burst of
+//! launches is only slower. Root is bounded only by the totals.
 //!
-//! Memory is bounded by the connections: a user without any is forgotten, once the calls are paid off.
+//! Memory is bounded by the connections: a user without any is forgotten when the delay has passed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! The control socket: one task for each connection.
 //!
-//! A connection task cuts bytes into calls, hands them to the task that owns the state and writes
-//! the answers back, one at a time. It holds at most one unfinished message of bounded size. What it
-//! cannot understand ends the connection; nothing a client sends ends the daemon.
+//! A connection task splits bytes into calls, passes them to the daemon and writes the answers back, one at
+//! a time. It holds at most one unfinished message of bounded size. Input that is no call ends the
+//! connection; nothing a client sends ends the daemon.
 //!
 //! A connection on which a program was launched is that application's lease: when it closes, for
 //! whatever reason, the daemon is notified.

@@ -1,10 +1,9 @@
-//! Getting an application's page again after a restart.
+//! Finding an application's page again after a restart.
 //!
-//! The page is memory without a name. The application keeps it mapped and its launcher keeps it
-//! open, but the daemon that made it is gone. Two ways lead back to it. A service manager keeps
-//! descriptors for its service (`FileDescriptorStoreMax=`) and hands them to the next daemon. Without
-//! one, the daemon of a user may look at what that user's launcher has open. Whichever way a page
-//! comes, it must have the token that was saved.
+//! The page is memory without a name. The application has it mapped and its launcher has it open, but the
+//! daemon that created it has ended. A service manager keeps descriptors for its service
+//! (`FileDescriptorStoreMax=`) and passes them to the next daemon. Without one, a user's daemon may search
+//! the open descriptors of that user's launcher. In both cases the page must have the saved token.
 
 use crate::registry::page::Page;
 use mapper_abi::Token;

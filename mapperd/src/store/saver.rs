@@ -1,13 +1,11 @@
-//! Writing the saved state down, beside the task that decides.
+//! The thread that writes the saved state.
 //!
-//! A disk may take seconds for a small file (one that discards slowly, a full journal). The task that
-//! decides must not wait for it: launches wait for that task. So it hands over what is to be saved,
-//! and a thread of its own makes the text and writes it. The thread has a mailbox of one: what is handed
-//! over while it writes takes the place of what waits there already, since only the newest state is worth
-//! anything. There is a single writer, so an older state never replaces a newer one.
+//! A disk may take seconds for a small file, and decisions and launches must not wait for it. So states are
+//! passed to a thread of their own through a mailbox of one: a new state replaces one that still waits,
+//! since only the newest matters. There is a single writer, so an older state never replaces a newer one.
 //!
-//! A daemon that is killed loses what waits and what is being written; the file is then that of the save
-//! before, whole.
+//! A daemon that is killed loses what waits and what is being written; the file then holds the state before,
+//! whole.
 
 use crate::store::directory::{StateDir, Stored};
 use crate::store::saved::Saved;

@@ -1,19 +1,16 @@
-//! Taking over what an earlier daemon managed, and leaving it to the next one.
+//! Taking over the applications of an earlier daemon.
 //!
-//! After a crash, applications are confined as they were. After an orderly stop they have all CPUs.
-//! Either way they run on, in their groups, and their launchers do not mind: a launcher needs the
-//! daemon only to get a place. So the next daemon continues with what it finds:
+//! After a crash, applications are confined as they were; after an orderly stop they have all CPUs. Either
+//! way they and their launchers keep running, and the next daemon continues with what it finds:
 //!
-//! - the *enforcer* says which applications run (by the groups there are, or by following the
-//!   processes that were saved),
-//! - the *saved state* says what they were promised and what was learned of them,
-//! - the *page* of each comes back as [`page_keeping`](crate::store::kept_pages) tells.
+//! - the *enforcer* says which applications run (by their groups, or by following the saved processes),
+//! - the *saved state* says what they were promised and what was learned about them,
+//! - the *page* of each is found again ([`kept_pages`]).
 //!
-//! A group in which processes were left that were released stays unmanaged.
-//! Any other that nothing is saved of is managed all the same, with the default promise: left alone, it
-//! would run on CPUs that are given to others.
+//! A group with processes that were released stays unmanaged. Any other group that is not in the saved
+//! state is managed with the default promise: unmanaged, it would run on CPUs assigned to others.
 //!
-//! Nobody's lease is held after that: an application ends when the last of its processes does.
+//! There are no leases after that: an application ends when its last process does.
 
 use crate::decider::Decider;
 use crate::machine::Machine;

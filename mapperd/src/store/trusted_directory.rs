@@ -1,11 +1,10 @@
-//! Whether nobody else can put something in the place of what the daemon keeps in a directory.
+//! Whether other users could replace what the daemon keeps in a directory.
 //!
-//! The problem: a user's daemon keeps its socket and its state below `XDG_RUNTIME_DIR`. Where that is a
-//! directory that every user may write to (`/tmp`), another user can have made `mapper` in it first, and
-//! would then own the place: read and replace the state, and answer on the socket in the daemon's name. So
-//! the directory and the one above have to be the user's own or root's, and writable for nobody else,
-//! unless the sticky bit keeps others from renaming what they do not own. A symbolic link counts by
-//! who made it, since its owner can point it elsewhere.
+//! A user's daemon keeps its socket and state below `XDG_RUNTIME_DIR`. In a directory that every user may
+//! write to (`/tmp`), another user could have created `mapper` first, and could then replace the state and
+//! answer on the socket in the daemon's name. So the directory and its parent have to belong to the user or
+//! to root, and others must not be able to write there, unless the sticky bit keeps them from renaming what
+//! they do not own. A symbolic link counts by its owner, who can redirect it.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

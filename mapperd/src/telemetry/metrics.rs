@@ -1,8 +1,7 @@
-//! Numbers for a monitoring system, in the format of Prometheus.
+//! Metrics in the format of Prometheus.
 //!
-//! They are put together for each scrape, from the same state as everything else: nothing is
-//! counted twice. Names follow the conventions of Prometheus: base units, `_total` for what only
-//! grows. An application is identified by its id and name; names of ended ones do not linger.
+//! They are read from the daemon's state for each scrape. Names follow the conventions of Prometheus: base
+//! units, `_total` for counters. Applications are identified by id and name; ended ones are not reported.
 
 use crate::decider::Decider;
 use crate::machine::Machine;

@@ -1,7 +1,7 @@
 //! Serving metrics over HTTP, on a Unix socket or on the loopback device.
 //!
 //! Just enough of HTTP/1.1 for a scraper: one `GET /metrics`, one answer, and the connection is closed.
-//! A request is read up to a bounded length within a bounded time, and few are served at once.
+//! Requests are bounded in length and time, and few are served at once.
 
 use crate::socket::message::{Message, Sender};
 use anyhow::{Context, bail};

@@ -1,10 +1,9 @@
-//! Writing down every observation and the plan that followed, beside the task that decides.
+//! Recording every observation with the plan that followed.
 //!
-//! The format is that of [`mapper_pipeline::record`], so that the decisions can be read and
-//! taken again. A disk may take seconds for a line, and decisions must not wait for it: a thread of its own
-//! makes the text and writes it. What waits for it is bounded. A recording with holes could not be taken
-//! again, so one that the disk does not keep up with, or that cannot be written, is given up with a
-//! warning: it must not stop the daemon.
+//! The format is that of [`mapper_pipeline::record`], so that decisions can be inspected and replayed. A
+//! disk may take seconds for a line, and decisions must not wait for it: a thread of its own writes, and
+//! what waits for it is bounded. A recording with gaps could not be replayed, so one that the disk does not
+//! keep up with, or that cannot be written, is stopped with a warning.
 
 use anyhow::Context;
 use mapper_model::{Observation, Plan};

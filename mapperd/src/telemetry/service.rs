@@ -1,23 +1,23 @@
-//! Talking to the service manager: ready, status, watchdog, stop.
+//! The service manager: ready, status, watchdog, and the signals that ask for a stop or a reload.
 //!
-//! Outside a service the notifications go nowhere, and nobody minds.
+//! Outside a service the notifications have no effect.
 
 use anyhow::Context;
 use sd_notify::NotifyState;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Says that the daemon takes calls.
+/// Reports that the daemon accepts calls.
 pub(crate) fn ready(status: &str) {
     notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Says in a few words what the daemon does.
+/// Reports in a few words what the daemon does.
 pub(crate) fn status(text: &str) {
     notify(&[NotifyState::Status(text)]);
 }
 
-/// Says that the daemon is about to stop.
+/// Reports that the daemon is about to stop.
 pub(crate) fn stopping() {
     notify(&[NotifyState::Stopping]);
 }
@@ -55,7 +55,7 @@ impl Watchdog {
     }
 }
 
-/// Says that the configuration is being read.
+/// Reports that the configuration is being read.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),
@@ -63,7 +63,7 @@ pub(crate) fn reloading() {
     }
 }
 
-/// Says that reading the configuration is over.
+/// Reports that the configuration was read.
 pub(crate) fn reloaded(status: &str) {
     ready(status);
 }
