@@ -42,7 +42,7 @@ use crate::telemetry::{Telemetry, metrics, status};
 use mapper_control::schema::{AdoptReply, AdoptRequest, ExitedRequest, LaunchRequest, ReloadReply};
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_host::chain;
-use mapper_host::enforce::{Departure, EnforcerKind, Unfinished};
+use mapper_host::enforce::{Departure, MembersKept, Unfinished};
 use mapper_model::{AppId, Trigger};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -278,7 +278,7 @@ impl Daemon {
         self.membership_changed();
         // Without groups nothing but the file tells the next daemon which processes are managed. A disk
         // that is slower than this is not waited for.
-        if self.machine.enforcer.kind() == EnforcerKind::Affinity {
+        if self.machine.enforcer.capabilities().members == MembersKept::BySavedState {
             self.store.flush(adopt::SAVED_FIRST);
         }
         let mut lost = Effect::None;
@@ -388,9 +388,9 @@ impl Daemon {
         // An application that ended, or was released by the decision, stops the timer if it was the last.
         // What the pass took affects the next interval.
         self.timing.next_interval = self.has_work().then(|| now + self.interval());
-        let save_every = match self.machine.enforcer.kind() {
-            EnforcerKind::Cgroup => SAVE_EVERY,
-            EnforcerKind::Affinity => SAVE_EVERY_WITHOUT_GROUPS,
+        let save_every = match self.machine.enforcer.capabilities().members {
+            MembersKept::ByKernel => SAVE_EVERY,
+            MembersKept::BySavedState => SAVE_EVERY_WITHOUT_GROUPS,
         };
         let last = self.timing.last_saved;
         if last.is_none_or(|last| now - last >= save_every) {

@@ -17,7 +17,7 @@ use mapper_host::chain;
 use mapper_host::clock::Clock;
 use mapper_host::counters::CounterSource;
 use mapper_host::cpus::{Usable, UsableCpus};
-use mapper_host::enforce::{Enforcer, EnforcerKind, masks};
+use mapper_host::enforce::{Enforcer, ThreadMasks, masks};
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::TopologySource;
 use mapper_model::{AppId, CpuSet, ThreadId, Topology};
@@ -122,7 +122,7 @@ impl Machine {
     /// The CPUs that these threads may use, if their masks leave out any that may be assigned.
     pub(crate) fn own_mask(&self, threads: &[ThreadId]) -> Option<CpuSet> {
         // Groups have sets of their own, of which the kernel leaves what masks allow.
-        if self.enforcer.kind() != EnforcerKind::Affinity {
+        if self.enforcer.capabilities().masks == ThreadMasks::Intersected {
             return None;
         }
         let mut mask = CpuSet::new();

@@ -60,7 +60,12 @@ pub(crate) fn prepare(
     machine: &mut Machine,
 ) -> Result<Prepared, ErrorReply> {
     check_caller(peer, settings, registry)?;
-    check_memory(peer, request.memory, settings, machine.enforcer.kind())?;
+    check_memory(
+        peer,
+        request.memory,
+        settings,
+        machine.enforcer.capabilities().memory,
+    )?;
     if request.memory == MemoryPolicy::Interleave {
         return Err(invalid(
             "mem interleave: not possible for a program that already runs; give local or keep, \

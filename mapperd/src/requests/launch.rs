@@ -57,7 +57,12 @@ pub(crate) fn check(
         &mut request,
     );
     check_spec(&peer, settings, &request.open, &mut request.spec)?;
-    check_memory(&peer, request.memory, settings, machine.enforcer.kind())?;
+    check_memory(
+        &peer,
+        request.memory,
+        settings,
+        machine.enforcer.capabilities().memory,
+    )?;
     check_cpus(request.spec.cpus, machine)?;
     request.partition = check_partition(&peer, &request, settings, machine)?;
     // What was read belongs to the process of the descriptor only if that still lives.

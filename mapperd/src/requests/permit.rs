@@ -14,7 +14,7 @@ use crate::registry::Registry;
 use mapper_control::ErrorReply;
 use mapper_control::schema::{MemoryPolicy, OpenSetting};
 use mapper_host::cpus::Usable;
-use mapper_host::enforce::EnforcerKind;
+use mapper_host::enforce::MemoryBinding;
 use mapper_model::{AppSpec, CpuRange, Qos};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -93,13 +93,13 @@ pub(crate) fn check_memory(
     peer: &Peer,
     memory: MemoryPolicy,
     settings: &Settings,
-    enforcer: EnforcerKind,
+    binding: MemoryBinding,
 ) -> Result<(), ErrorReply> {
-    match (memory, enforcer) {
+    match (memory, binding) {
         (MemoryPolicy::Unknown, _) => Err(invalid(format!(
             "mem {memory}: give local, interleave or keep"
         ))),
-        (MemoryPolicy::Local | MemoryPolicy::Interleave, EnforcerKind::Affinity) => {
+        (MemoryPolicy::Local | MemoryPolicy::Interleave, MemoryBinding::Unavailable) => {
             Err(invalid(format!(
                 "mem {memory}: this daemon confines by thread affinity and cannot bind memory; start it with \
                  --enforcer cgroup, or the program without --mem"

@@ -30,7 +30,7 @@ use crate::telemetry::Telemetry;
 use anyhow::Context;
 use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_host::chain;
-use mapper_host::enforce::{EnforcerKind, Former};
+use mapper_host::enforce::{Former, MembersKept};
 use mapper_model::{AppId, AppName, AppSpec, CpuSet};
 use mapper_pipeline::Controller;
 use std::os::fd::{AsFd, OwnedFd};
@@ -170,7 +170,8 @@ fn take_over_one(
         tracing::warn!(app = id.0, "not isolated again: {}", chain(&error));
     }
     // A stop gave all CPUs back; threads' masks have to be set again in any case.
-    let again = ending == Ending::Stopping || enforcer.kind() == EnforcerKind::Affinity;
+    let again =
+        ending == Ending::Stopping || enforcer.capabilities().members == MembersKept::BySavedState;
     if again
         && !cpus.is_empty()
         && let Err(error) = enforcer.apply(id, &cpus)
