@@ -55,48 +55,46 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("libmapper_omp supports x86_64 Linux only: its entry stubs are written in assembly");
 
-mod core;
 mod degree;
 mod gomp;
 mod kmpc;
 mod ompt;
 mod region;
-mod virtual_team;
 mod waiting;
 
-use self::core::features::{Features, TeamsWanted};
-use self::core::thread_state::ThreadState;
 use degree::spare;
+use mapper_shim_core::features::{Features, TeamsWanted};
+use mapper_shim_core::thread_state::ThreadState;
 use waiting::libgomp_spin;
 
 /// What the core calls of the features.
 static FEATURES: Features = Features {
-    attached: virtual_team::attached,
+    attached: mapper_virtual_team::attached,
     mode_is_known,
-    thread_ends: virtual_team::thread_ends,
+    thread_ends: mapper_virtual_team::thread_ends,
     forked,
     allocation_applied: spare::forget,
-    clock_ticked: virtual_team::clock_ticked,
+    clock_ticked: mapper_virtual_team::clock_ticked,
     waited: libgomp_spin::waited,
     wait_passed: libgomp_spin::passed,
     libgomp_found: libgomp_spin::meet,
-    team_function_looked_up: virtual_team::looked_up,
-    teams: virtual_team::SERVICE,
+    team_function_looked_up: mapper_virtual_team::looked_up,
+    teams: mapper_virtual_team::SERVICE,
 };
 
-self::core::features::define_features!(FEATURES);
+mapper_shim_core::features::define_features!(FEATURES);
 
 fn mode_is_known(teams: TeamsWanted) {
-    if core::environment::wants_adaptive_loops() {
-        core::shared_loop::turn_on();
+    if mapper_shim_core::environment::wants_adaptive_loops() {
+        mapper_shim_core::shared_loop::turn_on();
     }
     if teams == TeamsWanted::Logical {
-        virtual_team::want();
+        mapper_virtual_team::want();
     }
 }
 
 fn forked(thread: &ThreadState) {
     // The team lies where the thread that began the region had it, who is not here; nor are its fellows.
     let _ = thread.take_part();
-    virtual_team::forked(thread);
+    mapper_virtual_team::forked(thread);
 }

@@ -14,9 +14,9 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::core::elf;
-use crate::core::shield::shielded;
 use crate::degree::Degree;
+use mapper_shim_core::elf;
+use mapper_shim_core::shield::shielded;
 
 /// Most regions that are remembered; a power of two.
 const ROOM: usize = 1024;

@@ -10,10 +10,10 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::core::attachment;
-use crate::core::clock;
 use crate::degree::Activity;
 use crate::degree::region_table;
+use mapper_shim_core::attachment;
+use mapper_shim_core::clock;
 
 /// Time between two looks.
 const PERIOD_NS: u64 = 1_000_000_000;

@@ -1,7 +1,7 @@
 //! Barriers of constructs that can be cancelled, as gcc emits them: it has them say whether that has happened.
 
-use crate::core::pass_on::pass_on;
-use crate::core::waits;
+use mapper_shim_core::pass_on::pass_on;
+use mapper_shim_core::waits;
 
 pass_on! {
     GOMP_barrier_cancel() -> bool: |thread, real| waits::at_barrier(thread, real);

@@ -15,19 +15,19 @@ use core::cell::Cell;
 use core::ffi::{c_long, c_uint, c_void};
 use core::ptr::NonNull;
 
-use crate::core::caller;
-use crate::core::construct::{Body, Division, Form, Loop, Outlined, Schedule, Start};
-use crate::core::features::{Begun, Request, features};
-use crate::core::logical;
-use crate::core::membership::Part;
-use crate::core::nested::OpenNested;
-use crate::core::pass_on::real;
-use crate::core::runtime::{self, Family, Runtime};
-use crate::core::symbols::Symbol;
-use crate::core::thread_state::{self, note_caller, thread_block};
-use crate::core::waits;
 use crate::gomp::regions::runtime_of;
 use crate::region::{self, OpenRegion};
+use mapper_shim_core::caller;
+use mapper_shim_core::construct::{Body, Division, Form, Loop, Outlined, Schedule, Start};
+use mapper_shim_core::features::{Begun, Request, features};
+use mapper_shim_core::logical;
+use mapper_shim_core::membership::Part;
+use mapper_shim_core::nested::OpenNested;
+use mapper_shim_core::pass_on::real;
+use mapper_shim_core::runtime::{self, Family, Runtime};
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state::{self, note_caller, thread_block};
+use mapper_shim_core::waits;
 
 /// A region that has begun and not ended yet.
 pub(crate) struct OpenLegacy {

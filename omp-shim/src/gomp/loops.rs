@@ -7,21 +7,21 @@
 //!
 //! Ordered loops are not touched, nor is the generic `GOMP_loop_start` but for virtual teams.
 
-use crate::core::logical;
 use core::ffi::{c_long, c_ulonglong, c_void};
+use mapper_shim_core::logical;
 
-use crate::core::adaptive_schedule;
-use crate::core::caller;
-use crate::core::chunks::{self, Bounds};
-use crate::core::construct::{Division, Loop, Schedule, unsigned};
-use crate::core::pass_on::member_for;
-use crate::core::pass_on::real;
-use crate::core::progress;
-use crate::core::runtime::{self, Runtime};
-use crate::core::shared_loop::{SharedLoop, Span};
-use crate::core::symbols::Symbol;
-use crate::core::thread_state::{self, ThreadState, note_caller};
 use crate::waiting::parking::{self, Dispensed};
+use mapper_shim_core::adaptive_schedule;
+use mapper_shim_core::caller;
+use mapper_shim_core::chunks::{self, Bounds};
+use mapper_shim_core::construct::{Division, Loop, Schedule, unsigned};
+use mapper_shim_core::pass_on::member_for;
+use mapper_shim_core::pass_on::real;
+use mapper_shim_core::progress;
+use mapper_shim_core::runtime::{self, Runtime};
+use mapper_shim_core::shared_loop::{SharedLoop, Span};
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state::{self, ThreadState, note_caller};
 
 #[inline(always)]
 fn runtime_of_caller(thread: &ThreadState, symbol: Symbol) -> &'static Runtime {

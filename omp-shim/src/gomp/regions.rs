@@ -7,26 +7,26 @@
 //!
 //! *Combined loops* (`GOMP_parallel_loop_dynamic` and others) start the threads inside the loop, which
 //! then call only `GOMP_loop_*_next` and never say what the loop's increment is. The threads start
-//! through a small function that notes it, and which crew they are part of ([`crate::core::crew`]).
+//! through a small function that notes it, and which crew they are part of ([`mapper_shim_core::crew`]).
 
 use core::ffi::{c_long, c_uint, c_void};
 
-use crate::core::adaptive_schedule;
-use crate::core::caller;
-use crate::core::construct::{Body, Division, Form, Loop, Outlined, Schedule, Start};
-use crate::core::crew::{Beginning, Crew};
-use crate::core::features::{Begun, Request, features};
-use crate::core::logical::{self, Life};
-use crate::core::membership;
-use crate::core::nested;
-use crate::core::pass_on::real;
-use crate::core::runtime::{self, Family, Runtime};
-use crate::core::shared_loop::{self, Span};
-use crate::core::symbols::Symbol;
-use crate::core::thread_state::{self, ThreadState};
 use crate::region::crew_place::{Place, Similar};
 use crate::region::{self, OpenRegion};
 use crate::waiting::parking::{self, Dispensed};
+use mapper_shim_core::adaptive_schedule;
+use mapper_shim_core::caller;
+use mapper_shim_core::construct::{Body, Division, Form, Loop, Outlined, Schedule, Start};
+use mapper_shim_core::crew::{Beginning, Crew};
+use mapper_shim_core::features::{Begun, Request, features};
+use mapper_shim_core::logical::{self, Life};
+use mapper_shim_core::membership;
+use mapper_shim_core::nested;
+use mapper_shim_core::pass_on::real;
+use mapper_shim_core::runtime::{self, Family, Runtime};
+use mapper_shim_core::shared_loop::{self, Span};
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state::{self, ThreadState};
 
 /// Where a region runs.
 #[inline(always)]

@@ -7,11 +7,11 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::core::pass_on::real;
-use crate::core::symbols::Symbol;
-use crate::core::thread_state;
-use crate::core::waits;
 use crate::kmpc::location::runtime_of;
+use mapper_shim_core::pass_on::real;
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state;
+use mapper_shim_core::waits;
 
 /// What the two that begin a reduction return where each thread adds its own values, and none waits.
 const BY_ATOMICS: c_int = 2;

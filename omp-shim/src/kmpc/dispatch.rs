@@ -5,15 +5,15 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::core::adaptive_schedule;
-use crate::core::pass_on::real;
-use crate::core::progress;
-use crate::core::runtime::{Family, Runtime};
-use crate::core::shared_loop::Span;
-use crate::core::symbols::Symbol;
-use crate::core::thread_state;
 use crate::kmpc::location::runtime_of;
 use crate::waiting::parking;
+use mapper_shim_core::adaptive_schedule;
+use mapper_shim_core::pass_on::real;
+use mapper_shim_core::progress;
+use mapper_shim_core::runtime::{Family, Runtime};
+use mapper_shim_core::shared_loop::Span;
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state;
 
 /// Bits of a schedule that say whether chunks must come in ascending order.
 const MODIFIERS: c_int = 1 << 29 | 1 << 30;

@@ -11,12 +11,12 @@
 //! module. For programs that gcc compiled libomp calls some of these functions itself, with a location
 //! of its own; what they do is counted a level above, and their sections not at all.
 
-use crate::core::caller;
 use core::ffi::c_void;
+use mapper_shim_core::caller;
 
-use crate::core::runtime::{self, Runtime};
-use crate::core::symbols::Symbol;
-use crate::core::thread_state::ThreadState;
+use mapper_shim_core::runtime::{self, Runtime};
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state::ThreadState;
 
 /// Where a call is meant to go.
 #[inline(always)]

@@ -16,23 +16,23 @@
 //! same moment, and costs every region a second call. It serves copies whose calls do not come by:
 //! [`crate::ompt::tool`].)
 
-use crate::core::caller;
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, offset_of, size_of};
+use mapper_shim_core::caller;
 
-use crate::core::attachment;
-use crate::core::construct::Start;
-use crate::core::crew::{Beginning, Crew};
-use crate::core::membership::Outer;
-use crate::core::pass_on::real;
-use crate::core::pass_on::{jump_on, real_of_caller};
-use crate::core::runtime::{self, Family, Runtime};
-use crate::core::shared_loop::{self, Hall};
-use crate::core::symbols::Symbol;
-use crate::core::thread_state::{self, ThreadState};
 use crate::kmpc::location::runtime_of;
 use crate::region::crew_place::{Place, Ready};
 use crate::region::{self, OpenRegion, Routine};
+use mapper_shim_core::attachment;
+use mapper_shim_core::construct::Start;
+use mapper_shim_core::crew::{Beginning, Crew};
+use mapper_shim_core::membership::Outer;
+use mapper_shim_core::pass_on::real;
+use mapper_shim_core::pass_on::{jump_on, real_of_caller};
+use mapper_shim_core::runtime::{self, Family, Runtime};
+use mapper_shim_core::shared_loop::{self, Hall};
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state::{self, ThreadState};
 
 /// Where [`fork_begin`] leaves what the region needs, in the frame of `__kmpc_fork_call`.
 #[repr(C, align(16))]

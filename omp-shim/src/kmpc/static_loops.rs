@@ -23,11 +23,11 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::core::crew::Crew;
-use crate::core::pass_on::real;
-use crate::core::symbols::Symbol;
-use crate::core::thread_state;
 use crate::kmpc::location::runtime_of;
+use mapper_shim_core::crew::Crew;
+use mapper_shim_core::pass_on::real;
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state;
 
 /// `schedule(static)` without a chunk size.
 const STATIC: c_int = 34;

@@ -22,17 +22,17 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use mapper_abi::Runtimes;
 
-use crate::core::attachment;
-use crate::core::elf::Module;
-use crate::core::progress;
-use crate::core::thread_state::{self, ThreadState};
-use crate::core::waits;
 use crate::degree::region_table;
 use crate::ompt::abi::{
     AnyFunction, Data, Event, PARALLEL_LEAGUE, SCOPE_BEGIN, SCOPE_END, TASK_INITIAL, is_barrier,
     is_loop,
 };
 use crate::ompt::tool::{Copy, copy};
+use mapper_shim_core::attachment;
+use mapper_shim_core::elf::Module;
+use mapper_shim_core::progress;
+use mapper_shim_core::thread_state::{self, ThreadState};
+use mapper_shim_core::waits;
 
 /// Where the shim itself lies.
 static OWN_START: AtomicUsize = AtomicUsize::new(0);

@@ -12,7 +12,7 @@
 //! Where there is no such slot, the copy is linked into the program or a library (which calls it directly), or
 //! was built so that it prefers its own functions; then the slots of those that call it decide.
 
-use crate::core::elf::{self, Module};
+use mapper_shim_core::elf::{self, Module};
 
 /// How the regions of a copy are heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

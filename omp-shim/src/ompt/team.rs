@@ -10,7 +10,7 @@
 //! did not; it gets what it would with `OMP_DYNAMIC=true`, which is what `--teams follow` asks of programs. Calls
 //! of `omp_set_dynamic`, by which a program refuses that, have no effect to be seen; so a module that could make
 //! one ends the sizing of the copy that it would reach. Either that was looked up by a handle counts as called
-//! ([`crate::core::by_handle`]).
+//! ([`mapper_shim_core::by_handle`]).
 //!
 //! *Invariants.* The program never sees the lowered setting: each thread of the region puts its own copy of it
 //! back before the program's code runs, and the thread that began the region does when that has ended. Only a team
@@ -19,20 +19,20 @@
 //! a limit of the program's), the setting stays as low as it is, no region is larger than it says, and teams are
 //! left alone from then on.
 
-use crate::core::scope;
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use mapper_shim_core::scope;
 
 use mapper_abi::TeamsOff;
 
-use crate::core::attachment;
-use crate::core::elf::{self, Module};
-use crate::core::environment;
-use crate::core::looked_up;
-use crate::core::shield::shielded;
 use crate::ompt::abi::Data;
 use crate::region::team_size::{self, Request, Verdict};
+use mapper_shim_core::attachment;
+use mapper_shim_core::elf::{self, Module};
+use mapper_shim_core::environment;
+use mapper_shim_core::looked_up;
+use mapper_shim_core::shield::shielded;
 
 /// Threads of the smallest team that a region is given.
 const LEAST: u32 = 2;

@@ -16,17 +16,13 @@
 //! *Invariants.* Callbacks of OMPT do not say which copy they come from; so each copy has callbacks of its own,
 //! and there is room for [`ROOM`] in the life of a process. No panic leaves the exported function.
 
-use crate::core::scope;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use mapper_shim_core::scope;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crate::core::attachment;
-use crate::core::elf::{self, Module};
-use crate::core::environment;
-use crate::core::shield::shielded;
 use crate::ompt::abi::{
     AnyFunction, Data, Event, GetParallelInfo, GetTaskInfo, GetThreadData, Lookup, SET_IMPOSSIBLE,
     SetCallback, StartResult, StartTool,
@@ -34,6 +30,10 @@ use crate::ompt::abi::{
 use crate::ompt::events;
 use crate::ompt::reach::{self, Reach};
 use crate::ompt::team::Sizing;
+use mapper_shim_core::attachment;
+use mapper_shim_core::elf::{self, Module};
+use mapper_shim_core::environment;
+use mapper_shim_core::shield::shielded;
 
 /// Most copies that are heard in one process.
 pub(crate) const ROOM: usize = 4;

@@ -20,8 +20,8 @@ use core::ffi::c_void;
 use core::mem::{MaybeUninit, align_of, offset_of, size_of};
 use core::ptr::null;
 
-use crate::core::crew::Crew;
 use crate::degree::region_table;
+use mapper_shim_core::crew::Crew;
 
 /// Crews that a thread keeps; a power of two.
 const KEPT: usize = 4;
@@ -285,15 +285,25 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::crew::Beginning;
-    use crate::core::runtime::{Family, Runtime};
     use core::ffi::c_void;
     use core::ptr::without_provenance_mut;
+    use mapper_shim_core::crew::Beginning;
+    use mapper_shim_core::runtime::{Family, Runtime};
+
+    std::thread_local! {
+        static NOWHERE: &'static Runtime = Box::leak(Box::new(Runtime::empty()));
+    }
 
     fn crew(function: usize, data: usize) -> Crew {
         let data: *mut c_void = without_provenance_mut(data);
         let body = Beginning::Body;
-        Crew::new(function, data, Runtime::nowhere(), Family::Gomp, body)
+        Crew::new(
+            function,
+            data,
+            NOWHERE.with(|nowhere| *nowhere),
+            Family::Gomp,
+            body,
+        )
     }
 
     #[test]

@@ -19,18 +19,18 @@ use core::sync::atomic::Ordering;
 use mapper_abi::layout::ThreadSlot;
 use mapper_abi::{SlotClaim, SlotSharing};
 
-use crate::core::attachment;
-use crate::core::construct::Start;
-use crate::core::exactness;
-use crate::core::logical::{self, Preemptions};
-use crate::core::progress;
-use crate::core::runtime::{Family, Runtime};
-use crate::core::thread_state::{LoopState, ThreadState};
-use crate::core::waits;
 use crate::degree::Sizes;
 use crate::degree::region_table;
 use crate::degree::spare;
 use crate::region::crew_place::Known;
+use mapper_shim_core::attachment;
+use mapper_shim_core::construct::Start;
+use mapper_shim_core::exactness;
+use mapper_shim_core::logical::{self, Preemptions};
+use mapper_shim_core::progress;
+use mapper_shim_core::runtime::{Family, Runtime};
+use mapper_shim_core::thread_state::{LoopState, ThreadState};
+use mapper_shim_core::waits;
 use team_size::{Request, Verdict};
 
 /// What the end of a region needs to know.

@@ -5,13 +5,13 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::core::exactness;
-use crate::core::features::features;
-use crate::core::pass_on::real;
-use crate::core::pass_on::{pass_on, runtime_of_caller};
-use crate::core::runtime::{Family, Runtime};
-use crate::core::symbols::Symbol;
-use crate::core::thread_state::{self, ThreadState, note_caller};
+use mapper_shim_core::exactness;
+use mapper_shim_core::features::features;
+use mapper_shim_core::pass_on::real;
+use mapper_shim_core::pass_on::{pass_on, runtime_of_caller};
+use mapper_shim_core::runtime::{Family, Runtime};
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state::{self, ThreadState, note_caller};
 
 /// The depth of regions that the calling thread is in, in whichever interface the runtime has.
 fn level(runtime: &Runtime) -> u32 {

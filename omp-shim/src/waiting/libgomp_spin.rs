@@ -5,8 +5,8 @@
 //! each other longer than that, they sleep and are woken, and nobody has used their CPUs meanwhile.
 //!
 //! *Approach.* While there is a CPU for each thread, threads spin up to [`MOST_PATIENCE`] times as long, at most as
-//! long as libgomp does by itself. How long is learnt from the waits that are measured anyway ([`crate::core::waits`]),
-//! as for the carriers of virtual teams ([`crate::core::patience`]): one that is longer than all of it makes it a quarter
+//! long as libgomp does by itself. How long is learnt from the waits that are measured anyway ([`mapper_shim_core::waits`]),
+//! as for the carriers of virtual teams ([`mapper_shim_core::patience`]): one that is longer than all of it makes it a quarter
 //! as long, one that spinning brought to its end doubles it. So threads whose CPUs are wanted by what mapper does not
 //! manage soon wait as the launcher chose. What is changed are libgomp's own counts ([`crate::waiting::spin_counts`]).
 //!
@@ -23,17 +23,11 @@
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::core::attachment;
-use crate::core::environment;
-use crate::core::logical;
-use crate::core::patience::Patience;
 use crate::waiting::spin_counts::SpinCounts;
-
-/// How many times as long a thread spins that keeps no other from running. With the launcher's count,
-/// which is 10 µs, a millisecond: most waits that are longer are serial phases.
-pub(crate) const MOST_PATIENCE: u32 = 100;
-/// Turns after which no thread is patient any longer: what libgomp spins in a program that is alone.
-pub(crate) const MOST_TURNS: u32 = 300_000;
+use mapper_shim_core::attachment;
+use mapper_shim_core::environment;
+use mapper_shim_core::logical;
+use mapper_shim_core::patience::{MOST_PATIENCE, MOST_TURNS, Patience};
 
 /// How long the launcher's turns take.
 const SHORT_NS: u64 = 10_000;
@@ -51,7 +45,7 @@ static CPUS: AtomicU32 = AtomicU32::new(0);
 /// At the last look there was a CPU for each thread.
 static FITS: AtomicBool = AtomicBool::new(false);
 /// What was learnt of spinning.
-static PATIENCE: Patience = Patience::new();
+static PATIENCE: Patience = Patience::full();
 
 /// Turns of a wait that is so many times as long.
 fn turns_of(turns: u32, times: u32) -> u32 {
@@ -158,7 +152,7 @@ mod tests {
     use super::*;
 
     fn after(waits_ns: impl IntoIterator<Item = u64>) -> u32 {
-        let patience = Patience::new();
+        let patience = Patience::full();
         waits_ns.into_iter().for_each(|ns| learn(&patience, ns));
         patience.times().min(MOST_PATIENCE)
     }

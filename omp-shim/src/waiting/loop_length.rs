@@ -15,7 +15,7 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use crate::core::environment;
+use mapper_shim_core::environment;
 
 /// Loops that are shorter are not worth parking.
 const SHORT_US: u32 = 500;

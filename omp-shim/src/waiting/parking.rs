@@ -30,13 +30,13 @@ use core::time::Duration;
 
 use mapper_abi::doorbell::{self, WaitEnd};
 
-use crate::core::attachment;
-use crate::core::clock;
-use crate::core::crew::{Beginning, Crew};
-use crate::core::runtime::{Family, Runtime};
-use crate::core::thread_state::ThreadState;
-use crate::core::waits;
 use crate::waiting::loop_length::{self, Excess, LoopLength};
+use mapper_shim_core::attachment;
+use mapper_shim_core::clock;
+use mapper_shim_core::crew::{Beginning, Crew};
+use mapper_shim_core::runtime::{Family, Runtime};
+use mapper_shim_core::thread_state::ThreadState;
+use mapper_shim_core::waits;
 
 /// Longest sleep without a chunk.
 const PATIENCE: Duration = Duration::from_millis(200);

@@ -18,7 +18,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::core::elf;
+use mapper_shim_core::elf;
 
 /// The count for programs with more threads than CPUs, unless `OMP_WAIT_POLICY` is set.
 const THROTTLED: u64 = 100;

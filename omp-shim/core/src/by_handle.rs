@@ -1,0 +1,261 @@
+//! Functions of a runtime that the program looks up by a handle of its library.
+//!
+//! *Problem.* A program that calls `dlsym(handle, "omp_set_num_threads")`, as Python's `ctypes` and with it
+//! threadpoolctl do, gets the runtime's own function. The call by its address does not pass the shim. A team
+//! size set so would not be kept where the shim decides on sizes, and a member of a virtual team that asks the
+//! runtime for its number is told about a thread without a team.
+//!
+//! *Approach.* The shim stands in for `dlsym`, to learn that such a function has been looked up, and to do
+//! what keeps results right from there on:
+//!
+//! - *settings*: virtual teams compare what they know with what the runtime says, before every region and in every
+//!   member (`virtual_team::control_variables`); `omp_set_num_threads` and `omp_set_dynamic` count as called, so
+//!   that `follow` leaves the sizes alone;
+//! - *critical sections without a name, and atomics*: the shim's own function is the answer, as virtual teams
+//!   have locks of their own for these;
+//! - *what else is a team's business*: no more virtual teams from the next region on. Who looks it up
+//!   within a virtual region gets the shim's own function.
+//!
+//! The shim's own function finds the runtime by its caller. So it is the answer only where whoever looks it up is
+//! served by the runtime in which it was found.
+//!
+//! *Invariants.* `dlsym` is called before anything is set up (sanitizers look for what they replace), by threads
+//! that hold locks, and for handles whose meaning depends on who calls. So the stand-in jumps on to the
+//! next `dlsym` with the arguments and the return address as they were, unless the answer is the shim's own; for the
+//! special handles and for names that are not OpenMP's nothing is done before but to look at them, nor anything
+//! called. The program's own lookup comes last, so that `dlerror` tells about that one. `dlvsym` is not stood in for: it is
+//! the one function by which the next `dlsym` is found without calling what a sanitizer may be about to replace.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr::null_mut;
+
+use crate::caller;
+use crate::elf::{self, Module};
+use crate::features::features;
+use crate::logical;
+use crate::looked_up::{self, Uses};
+use crate::lookup::{look_up, next};
+use crate::runtime::{self, Family};
+use crate::shield::shielded;
+use crate::symbols::Symbol;
+use crate::thread_state;
+
+/// How a lookup goes on.
+#[repr(C)]
+struct Course {
+    /// With a jump to this one; null where there is an answer.
+    next: *mut c_void,
+    /// The answer.
+    answer: *mut c_void,
+}
+
+/// Whether a name begins as those of OpenMP's runtimes do.
+///
+/// # Safety
+/// It is a C string.
+unsafe fn is_openmp(name: *const c_char) -> bool {
+    let begins = |prefix: &[u8]| {
+        prefix.iter().enumerate().all(|(place, byte)| {
+            // SAFETY: all before were equal to bytes of the prefix, so the string has not ended.
+            let letter = unsafe { name.add(place).read() };
+            letter.cast_unsigned() == *byte
+        })
+    };
+    [&b"omp_"[..], b"GOMP_", b"__kmpc_", b"GOACC_"]
+        .into_iter()
+        .any(begins)
+}
+
+/// Looks at what is looked up.
+unsafe extern "C" fn before(handle: *mut c_void, name: *const c_char, caller: usize) -> Course {
+    let go_on = |next| Course {
+        next,
+        answer: null_mut(),
+    };
+    let next = next();
+    let is_special = handle == libc::RTLD_DEFAULT || handle == libc::RTLD_NEXT;
+    // SAFETY: the program passes a C string, and the C library would read it as well.
+    if is_special || name.is_null() || !unsafe { is_openmp(name) } {
+        return go_on(next);
+    }
+    // SAFETY: likewise.
+    let name = unsafe { CStr::from_ptr(name) };
+    // SAFETY: the handle is what the program would have the C library look at.
+    match shielded(|| unsafe { examine(handle, name, caller) }) {
+        Some(answer) => Course {
+            next: null_mut(),
+            answer,
+        },
+        None => go_on(next),
+    }
+}
+
+/// Learns from a lookup; returns what is to be answered, if that is not the real function.
+///
+/// # Safety
+/// As for `dlsym`, with a handle that means the same for all callers.
+unsafe fn examine(handle: *mut c_void, name: &CStr, caller: usize) -> Option<*mut c_void> {
+    let text = name.to_str().ok()?;
+    let uses = Uses::of(text);
+    if uses.is_empty() {
+        return None;
+    }
+    // SAFETY: as the caller promises.
+    let function = unsafe { look_up(handle, name) };
+    let module = elf::module_containing(function as usize)?;
+    // SAFETY: likewise.
+    if module.is_this() || !unsafe { is_runtime(handle, &module) } {
+        return None;
+    }
+    let symbol = Symbol::ALL
+        .iter()
+        .copied()
+        .find(|symbol| uses.contains(Uses::TEAM) && symbol.name() == name);
+    let answer = symbol.and_then(|symbol| instead_of(symbol, function, caller));
+    let is_served = answer.is_some() && symbol.is_some_and(is_of_shims_locks);
+    if !is_served {
+        looked_up::note(uses);
+        if uses.contains(Uses::TEAM) {
+            (features().team_function_looked_up)();
+        }
+    }
+    answer
+}
+
+/// Whether `module`, where something was found by the handle, is an OpenMP runtime.
+///
+/// # Safety
+/// As for [`look_up`].
+unsafe fn is_runtime(handle: *mut c_void, module: &Module) -> bool {
+    [Family::Gomp, Family::Kmpc].into_iter().any(|family| {
+        // SAFETY: as the caller promises.
+        let mark = unsafe { look_up(handle, family.mark().name()) };
+        module.contains(mark as usize)
+    })
+}
+
+/// Said of a member that looked up the function by a handle, and would get a wrong answer from it.
+const BY_HANDLE_WITHIN: &str = "is looked up by a handle of its library within the parallel region of a virtual team, by a module that does not use that library itself";
+
+/// What takes or gives back a lock that is the shim's where virtual teams are wanted.
+fn is_of_shims_locks(symbol: Symbol) -> bool {
+    matches!(
+        symbol,
+        Symbol::GOMP_critical_start
+            | Symbol::GOMP_critical_end
+            | Symbol::GOMP_atomic_start
+            | Symbol::GOMP_atomic_end
+    )
+}
+
+/// The shim's function instead of the runtime's `function` for who asks from `caller`, where that one would be wrong
+/// at once.
+fn instead_of(symbol: Symbol, function: *mut c_void, caller: usize) -> Option<*mut c_void> {
+    let thread = thread_state::current();
+    let concerns_member =
+        thread.member.get().is_some() && logical::is_function_of_teams(symbol, function);
+    if !concerns_member && !is_of_shims_locks(symbol) {
+        return None;
+    }
+    let is_callers = caller::of_caller(thread, caller)
+        .is_some_and(|runtime| runtime.function(symbol) == function);
+    // SAFETY: the handle is a special one that means the same for all libraries that are preloaded.
+    let own = unsafe { look_up(libc::RTLD_DEFAULT, symbol.name()) };
+    let is_own = || elf::module_containing(own as usize).is_some_and(|module| module.is_this());
+    if is_callers && is_own() {
+        return Some(own);
+    }
+    if concerns_member {
+        runtime::refuse(symbol, BY_HANDLE_WITHIN);
+    }
+    None
+}
+
+/// Learns what is looked up, and jumps on to the next function of that name, which looks at its return address to
+/// know who calls.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    core::arch::naked_asm!(
+        "push rdi",
+        "push rsi",
+        "mov rdx, qword ptr [rsp + 16]",
+        "sub rsp, 8",
+        "call {before}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "test rax, rax",
+        "jz 2f",
+        "jmp rax",
+        "2:",
+        "mov rax, rdx",
+        "ret",
+        before = sym before,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_told_from_what_is_a_teams_business_and_from_what_is_the_same_for_all() {
+        for (name, uses) in [
+            ("omp_set_num_threads", Uses::NUM_THREADS),
+            ("omp_set_num_threads_", Uses::NUM_THREADS),
+            ("omp_set_num_threads_8_", Uses::NUM_THREADS),
+            ("omp_set_dynamic_8_", Uses::DYNAMIC),
+            ("omp_set_schedule", Uses::SETTING),
+            ("omp_set_max_active_levels_", Uses::SETTING),
+            ("__kmpc_push_num_threads", Uses::NUM_THREADS | Uses::TEAM),
+            ("omp_get_thread_num", Uses::TEAM),
+            ("omp_set_lock_", Uses::TEAM),
+            ("GOMP_barrier", Uses::TEAM),
+            ("GOMP_taskwait", Uses::TEAM),
+            ("omp_pause_resource_all", Uses::TEAM),
+            ("__kmpc_fork_call", Uses::TEAM),
+            // What threadpoolctl asks for besides.
+            ("omp_get_max_threads", Uses::empty()),
+            ("omp_get_wtime", Uses::empty()),
+            ("omp_unset_lock", Uses::empty()),
+            ("omp_something_new", Uses::empty()),
+        ] {
+            assert_eq!(Uses::of(name), uses, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_are_openmps_by_how_they_begin() {
+        for (name, expected) in [
+            (c"omp_get_level", true),
+            (c"GOMP_barrier", true),
+            (c"__kmpc_barrier", true),
+            (c"ompt_start_tool", false),
+            (c"omp", false),
+            (c"GOM", false),
+            (c"", false),
+            (c"malloc", false),
+        ] {
+            // SAFETY: it is a C string.
+            assert_eq!(unsafe { is_openmp(name.as_ptr()) }, expected, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_looked_up_in_libraries_that_are_no_runtimes_is_of_no_consequence() {
+        // SAFETY: null names the program, and the names are C strings.
+        unsafe {
+            let program = libc::dlopen(core::ptr::null(), libc::RTLD_LAZY);
+            assert!(!libc::dlsym(program, c"malloc".as_ptr()).is_null());
+            assert!(libc::dlsym(program, c"omp_get_wtime".as_ptr()).is_null());
+            assert!(!libc::dlerror().is_null(), "the error is the program's");
+            let _ = libc::dlsym(program, c"omp_set_num_threads".as_ptr());
+        }
+        assert!(!looked_up::may_set() && !looked_up::concerns_teams());
+        assert_eq!(looked_up::exactness(), None);
+    }
+}

@@ -1,0 +1,317 @@
+//! The threads of one parallel region, as they know of each other.
+//!
+//! *Problem.* Levers that act within a region need to know which threads work on the same loop: a
+//! thread that has no CPU may sleep while others do its share of a loop, and must be told when they
+//! are done. The runtimes do not say which team a thread belongs to.
+//!
+//! *Approach.* The thread that begins a region puts a [`Crew`] into its own frame or storage (see
+//! [`crew_place`](crate::region::crew_place)) and has every thread start through a small function that notes
+//! where it lies. There it stays until the region ends, when all threads have returned.
+//!
+//! *Loops are numbered.* All threads of a team meet the same loops in the same order, each at its own
+//! pace, so that "loop 3 of this region" means the same to all. Numbers are given to loops that are
+//! dispensed in chunks, when a thread begins them.
+//!
+//! *Invariants.* A thread's crew is `None` outside regions and in regions that were not begun through
+//! the shim. Inside nested regions a thread's rank is 0 and no loop is counted: only outermost teams
+//! are acted upon.
+
+use core::ffi::c_void;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use mapper_abi::doorbell;
+
+use crate::attachment;
+use crate::runtime::{Family, Runtime};
+use crate::shared_loop::Hall;
+use crate::thread_state::ThreadState;
+
+/// What the threads of a region share.
+#[repr(C, align(16))]
+pub struct Crew {
+    /// The outlined function, and what it is called with: a pointer in gcc's interface, the number of
+    /// arguments in clang's.
+    pub(super) function: usize,
+    pub(super) data: *mut c_void,
+    /// Where the region runs.
+    pub runtime: &'static Runtime,
+    /// Which interface it came through.
+    pub family: Family,
+    /// Number of the loop that the threads are in from the start: 1 where the region is a loop,
+    /// else 0.
+    pub(super) first_loop: u32,
+    /// What the increment of that loop is, minus one.
+    pub(super) stride_less_one: i64,
+    /// How many CPUs there were when the region began; 0 when that was not decided.
+    cpu_count: u32,
+    /// Whether a region of this function has had tasks: `NO_TASKS` or one of the other two.
+    tasks: AtomicU8,
+    /// Where its loops are dispensed in growing chunks, if they are.
+    pub hall: Option<&'static Hall>,
+    /// The last loop of which a thread has found that there is no more of it.
+    exhausted: AtomicU32,
+    /// How many of them are parked.
+    parked: AtomicU32,
+}
+
+/// Values of `tasks`: none so far; there are, and whoever waits is about to be told; they have been told.
+const NO_TASKS: u8 = 0;
+const TASKS_COME: u8 = 1;
+const TASKS_KNOWN: u8 = 2;
+
+/// A loop that the threads begin in.
+#[derive(Clone, Copy, Debug)]
+pub enum Beginning {
+    /// None: the region has a body, in which there may be loops.
+    Body,
+    /// The region is a loop with this increment, whose chunks the runtime dispenses.
+    Loop(i64),
+    /// The region is a loop with this increment, of which each thread has its own part.
+    StaticLoop(i64),
+}
+
+impl Drop for Crew {
+    /// The region has ended.
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(hall) = self.hall {
+            hall.release();
+        }
+    }
+}
+
+impl Crew {
+    /// The outlined function.
+    #[inline(always)]
+    pub const fn function(&self) -> usize {
+        self.function
+    }
+
+    /// Whether both are of regions that begin in the same way.
+    #[inline(always)]
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.data == other.data && self.differs_in_data_only(other)
+    }
+
+    #[inline(always)]
+    fn differs_in_data_only(&self, other: &Self) -> bool {
+        self.function == other.function
+            && core::ptr::eq(self.runtime, other.runtime)
+            && self.family == other.family
+            && self.first_loop == other.first_loop
+            && self.stride_less_one == other.stride_less_one
+            && self.cpu_count == other.cpu_count
+            && self.hall.is_none()
+            && other.hall.is_none()
+    }
+
+    /// Whether `there` is a crew of regions with that outlined function.
+    ///
+    /// # Safety
+    /// `there` is a place for a crew that nobody else writes, all zero or with a crew in it.
+    #[inline(always)]
+    pub unsafe fn holds(there: *const Self, function: usize) -> bool {
+        // SAFETY: the function is a number, which zero is, too.
+        function != 0 && unsafe { (&raw const (*there).function).read() } == function
+    }
+
+    /// Whether `there` is a crew like this one, of which no loop is exhausted yet.
+    ///
+    /// # Safety
+    /// As for [`holds`](Self::holds).
+    #[inline(always)]
+    pub unsafe fn is_ready(there: *const Self, crew: &Self) -> bool {
+        // SAFETY: the caller vouches for it. With the function of a region, a crew is there.
+        unsafe {
+            Self::holds(there, crew.function)
+                && (*there).is_like(crew)
+                && (*there).exhausted.load(Ordering::Relaxed) == 0
+        }
+    }
+
+    /// Whether `there` is a crew that differs from this one in its data at most, and in what its threads have
+    /// done.
+    ///
+    /// # Safety
+    /// As for [`holds`](Self::holds).
+    #[inline(always)]
+    pub unsafe fn is_similar(there: *const Self, crew: &Self) -> bool {
+        // SAFETY: as for `is_ready`.
+        unsafe { Self::holds(there, crew.function) && (*there).differs_in_data_only(crew) }
+    }
+
+    /// Makes it the crew of a region that is about to start, writing only what differs: what is not
+    /// written stays in the caches of the other threads. A function that has had tasks will have them again.
+    #[inline(always)]
+    pub fn rewrite(&mut self, crew: Self) {
+        if self.differs_in_data_only(&crew) {
+            self.take_data(crew.data);
+        } else {
+            *self = crew;
+        }
+    }
+
+    /// Makes it the crew of a region like the one before, with other data.
+    #[inline(always)]
+    pub fn take_data(&mut self, data: *mut c_void) {
+        if self.data != data {
+            self.data = data;
+        }
+        if *self.exhausted.get_mut() != 0 {
+            *self.exhausted.get_mut() = 0;
+        }
+    }
+
+    /// Where the outlined function lies in it.
+    pub const FUNCTION_OFFSET: usize = offset_of!(Self, function);
+    /// Where the data or the number of arguments lie in it.
+    pub const DATA_OFFSET: usize = offset_of!(Self, data);
+
+    /// The crew of a region that is about to start.
+    #[inline(always)]
+    pub fn new(
+        function: usize,
+        data: *mut c_void,
+        runtime: &'static Runtime,
+        family: Family,
+        beginning: Beginning,
+    ) -> Self {
+        let mut crew = Self::without_hall(function, data, runtime, family, beginning);
+        crew.hall = Hall::claim();
+        crew
+    }
+
+    /// The same, whose loops are dispensed by the runtime.
+    #[inline(always)]
+    pub fn without_hall(
+        function: usize,
+        data: *mut c_void,
+        runtime: &'static Runtime,
+        family: Family,
+        beginning: Beginning,
+    ) -> Self {
+        let (first_loop, stride_less_one) = match beginning {
+            Beginning::Body => (0, 0),
+            Beginning::Loop(increment) => (1, increment.wrapping_sub(1)),
+            Beginning::StaticLoop(increment) => (0, increment.wrapping_sub(1)),
+        };
+        Self {
+            function,
+            data,
+            runtime,
+            family,
+            first_loop,
+            stride_less_one,
+            cpu_count: 0,
+            tasks: AtomicU8::new(NO_TASKS),
+            hall: None,
+            exhausted: AtomicU32::new(0),
+            parked: AtomicU32::new(0),
+        }
+    }
+
+    /// The same, for a region whose static loops may be divided among fewer threads than it has.
+    #[inline(always)]
+    pub fn on_cpus(mut self, cpu_count: u32) -> Self {
+        self.cpu_count = cpu_count;
+        self
+    }
+
+    /// How many threads had CPUs when the region began; the same for the whole region. `u32::MAX` when
+    /// that is not known.
+    #[inline(always)]
+    pub const fn active(&self) -> u32 {
+        self.cpu_count.wrapping_sub(1).saturating_add(1)
+    }
+
+    /// Whether it is known how many CPUs there were, so that there may be more threads.
+    #[inline(always)]
+    pub const fn may_exceed_cpus(&self) -> bool {
+        self.cpu_count != 0
+    }
+
+    /// Whether the calling thread is in an outermost region, so that what it meets is the crew's. Not
+    /// every region nested in one is seen to begin: a false `if` clause makes libomp's invisible.
+    #[inline]
+    pub fn is_outermost(&self) -> bool {
+        self.runtime.level(self.family) == 1
+    }
+
+    /// Whether the region may have tasks, which its threads carry out while they wait for one another.
+    pub fn has_tasks(&self) -> bool {
+        self.tasks.load(Ordering::Relaxed) != NO_TASKS
+    }
+
+    /// A thread of the region is about to make a task; `tell` those that wait, who may be the ones to carry it
+    /// out. Where two threads are the first at once both tell: no task is made before somebody has.
+    #[inline]
+    pub fn note_task(&self, tell: impl FnOnce()) {
+        if self.tasks.load(Ordering::Acquire) != TASKS_KNOWN {
+            self.tasks.store(TASKS_COME, Ordering::Relaxed);
+            tell();
+            self.tasks.store(TASKS_KNOWN, Ordering::Release);
+        }
+    }
+
+    /// Whether a thread has found that loop or a later one exhausted.
+    pub fn is_exhausted(&self, number: u32) -> bool {
+        self.exhausted.load(Ordering::SeqCst) >= number
+    }
+
+    /// Notes that a thread found the loop exhausted. Returns whether it is the first to say so while
+    /// others are parked.
+    #[inline]
+    pub fn exhaust(&self, number: u32) -> bool {
+        if self.exhausted.load(Ordering::Relaxed) >= number {
+            return false;
+        }
+        // Sequentially consistent with `park`: either the thread that parks sees the loop exhausted
+        // or it is seen here.
+        self.exhausted.fetch_max(number, Ordering::SeqCst);
+        self.parked.load(Ordering::SeqCst) != 0
+    }
+
+    /// Counts a thread that is about to look whether it may sleep.
+    pub fn park(&self) {
+        self.parked.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Counts it off again.
+    pub fn unpark(&self) {
+        self.parked.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl ThreadState {
+    /// The crew that the thread is part of.
+    #[inline(always)]
+    pub fn crew(&self) -> Option<&Crew> {
+        // SAFETY: only `enter_crew` sets it, and `leave_crew` takes it back before the region ends,
+        // up to which the crew lives in the frame or the storage of the thread that began
+        // the region.
+        self.crew
+            .get()
+            .map(|crew| unsafe { crew.cast::<Crew>().as_ref() })
+    }
+
+    /// To be called when the runtime had no chunk for the thread: its part of the loop is over.
+    #[inline]
+    pub fn loop_over(&self) {
+        let Some(crew) = self.crew().filter(|crew| crew.is_outermost()) else {
+            return;
+        };
+        // Loops that are not seen to begin (ordered ones, doacross) are left alone.
+        self.rank.set(0);
+        if crew.exhaust(self.loops_begun.get()) {
+            ring();
+        }
+    }
+}
+
+#[cold]
+fn ring() {
+    if let Some(bell) = attachment::bell() {
+        doorbell::ring(bell);
+    }
+}

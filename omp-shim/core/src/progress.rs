@@ -1,0 +1,157 @@
+//! Counting what a thread has completed.
+//!
+//! *Unit.* Iterations of loops that the runtime dispenses in chunks, and parallel regions.
+//!
+//! *Approach.* The runtime says which chunk comes next, never that one is done; but a thread that
+//! asks for its next chunk has done the one before. So each thread remembers the size of its current
+//! chunk and counts it at its next call. The time is noted when a loop or a region ends, not at every
+//! chunk: a look at the clock costs as much as a small chunk, and the daemon sees the counters grow.
+//! The clock ticks only every few milliseconds; where many regions end between two ticks, most of
+//! them do not look at it.
+//!
+//! *Invariants.* A chunk costs one addition in the thread's own cache line, no look at the clock, no
+//! division unless the loop's increment is not one.
+
+use core::sync::atomic::Ordering;
+
+use mapper_abi::SlotClaim;
+use mapper_abi::layout::ThreadSlot;
+
+use crate::attachment;
+use crate::clock;
+use crate::features::features;
+use crate::thread_state::ThreadState;
+
+/// The thread came back for more: the chunk it had is done.
+#[inline(always)]
+pub fn chunk_done(thread: &ThreadState) {
+    let done = thread.pending.get();
+    if done != 0
+        && let Some(claim) = attachment::slot(thread)
+    {
+        claim.add(&claim.slot.iterations, done);
+    }
+}
+
+/// There was no more: the thread's share of the loop is done.
+#[inline]
+pub fn loop_done(thread: &ThreadState) {
+    thread.pending.set(0);
+    thread.stride_less_one.set(0);
+    thread.loop_over();
+    if let Some(slot) = thread.slot.get() {
+        slot.last_progress_ns
+            .store(clock::coarse_now_ns(), Ordering::Relaxed);
+    }
+}
+
+/// The thread has done so many iterations of a loop, and is done with the loop.
+pub fn iterations_done(thread: &ThreadState, iterations: u64) {
+    if let Some(claim) = attachment::slot(thread) {
+        claim.add(&claim.slot.iterations, iterations);
+        claim
+            .slot
+            .last_progress_ns
+            .store(clock::coarse_now_ns(), Ordering::Relaxed);
+    }
+}
+
+/// Whether [`region_done`] will only count.
+#[inline(always)]
+pub fn skips_stamp(thread: &ThreadState) -> bool {
+    thread.regions_to_stamp.get() != 0
+}
+
+/// A region that the thread began is done.
+#[inline(always)]
+pub fn region_done(thread: &ThreadState, claim: SlotClaim<'_>) {
+    claim.add(&claim.slot.regions, 1);
+    match thread.regions_to_stamp.get().checked_sub(1) {
+        Some(fewer) => thread.regions_to_stamp.set(fewer),
+        None => stamp_region(thread, claim.slot),
+    }
+}
+
+/// Notes the time, and decides after how many regions to do so again: after the next one, if the
+/// clock has ticked since the last time; else, regions being much shorter than a tick, twice as many
+/// as now.
+#[inline(never)]
+fn stamp_region(thread: &ThreadState, slot: &ThreadSlot) {
+    let now_ns = clock::coarse_now_ns();
+    // Not in one step: that would wait until all that was written before has reached the cache.
+    let ticked = slot.last_progress_ns.load(Ordering::Relaxed) != now_ns;
+    if ticked {
+        slot.last_progress_ns.store(now_ns, Ordering::Relaxed);
+        (features().clock_ticked)(thread, now_ns);
+    }
+    let skipped = if ticked {
+        0
+    } else {
+        (2 * thread.regions_skipped.get() + 1).min(MAX_SKIPPED)
+    };
+    thread.regions_skipped.set(skipped);
+    thread.regions_to_stamp.set(skipped);
+}
+
+/// Most regions that end without a look at the clock in between.
+const MAX_SKIPPED: u8 = 15;
+
+/// The iterations in a chunk from `first` up to, and without, `end`, both in units of the loop
+/// variable.
+#[inline(always)]
+pub fn chunk_size(first: i64, end: i64, stride_less_one: i64) -> u64 {
+    let distance = end.wrapping_sub(first);
+    if stride_less_one == 0 {
+        return distance as u64;
+    }
+    divide_by_stride(distance, stride_less_one.wrapping_add(1))
+}
+
+/// Rounds up in magnitude; nothing for an increment of zero, which no loop has.
+#[cold]
+fn divide_by_stride(distance: i64, stride: i64) -> u64 {
+    let steps = distance.checked_div(stride).unwrap_or(0);
+    let rest = distance.checked_rem(stride).unwrap_or(0);
+    steps.unsigned_abs().wrapping_add(u64::from(rest != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_has_as_many_iterations_as_the_loop_makes() {
+        for (first, end, stride) in [
+            (0, 10, 1),
+            (0, 10, 3),
+            (10, 0, -1),
+            (10, 0, -3),
+            (-5, 7, 4),
+            (3, 3, 2),
+            (0, 1, 100),
+        ] {
+            let mut iterations = 0;
+            let mut variable: i64 = first;
+            while if stride > 0 {
+                variable < end
+            } else {
+                variable > end
+            } {
+                iterations += 1;
+                variable += stride;
+            }
+            assert_eq!(
+                chunk_size(first, end, stride - 1),
+                iterations,
+                "{first} {end} {stride}"
+            );
+        }
+    }
+
+    #[test]
+    fn impossible_loops_do_no_harm() {
+        assert_eq!(chunk_size(0, 5, -1), 0);
+        chunk_size(i64::MIN, 0, -2);
+        chunk_size(0, i64::MIN, -2);
+    }
+}

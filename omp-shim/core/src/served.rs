@@ -1,0 +1,240 @@
+//! What functions that a module imports say about teams of logical threads.
+
+use mapper_abi::TeamsOff;
+
+/// Functions of libgomp that are served for logical threads, as far as they are not loops.
+const SERVED: [&str; 34] = [
+    "GOMP_parallel",
+    "GOMP_parallel_sections",
+    "GOMP_parallel_loop_static",
+    "GOMP_parallel_loop_dynamic",
+    "GOMP_parallel_loop_guided",
+    "GOMP_parallel_loop_runtime",
+    "GOMP_parallel_loop_nonmonotonic_dynamic",
+    "GOMP_parallel_loop_nonmonotonic_guided",
+    "GOMP_parallel_loop_nonmonotonic_runtime",
+    "GOMP_parallel_loop_maybe_nonmonotonic_runtime",
+    // As gcc before 4.9 began and ended regions.
+    "GOMP_parallel_start",
+    "GOMP_parallel_sections_start",
+    "GOMP_parallel_loop_static_start",
+    "GOMP_parallel_loop_dynamic_start",
+    "GOMP_parallel_loop_guided_start",
+    "GOMP_parallel_loop_runtime_start",
+    "GOMP_parallel_end",
+    "GOMP_barrier",
+    "GOMP_single_start",
+    "GOMP_single_copy_start",
+    "GOMP_single_copy_end",
+    "GOMP_sections_start",
+    "GOMP_sections2_start",
+    "GOMP_sections_next",
+    "GOMP_sections_end",
+    "GOMP_sections_end_nowait",
+    // With memory for `scan` and the like. Reductions over tasks need other functions besides.
+    "GOMP_loop_start",
+    "GOMP_loop_ull_start",
+    "GOMP_loop_end",
+    "GOMP_loop_end_nowait",
+    // What concerns no team.
+    "GOMP_alloc",
+    "GOMP_free",
+    "GOMP_warning",
+    "GOMP_error",
+];
+
+/// Schedules whose loops are served.
+const SCHEDULES: [&str; 8] = [
+    "static",
+    "dynamic",
+    "guided",
+    "runtime",
+    "nonmonotonic_dynamic",
+    "nonmonotonic_guided",
+    "nonmonotonic_runtime",
+    "maybe_nonmonotonic_runtime",
+];
+
+/// Whether the function of this name is one that virtual teams do not serve.
+pub fn is_unserved(name: &str) -> bool {
+    obstacle(name.as_bytes()).is_some()
+}
+
+/// What importing a function of this name says.
+pub fn obstacle(name: &[u8]) -> Option<TeamsOff> {
+    let name = core::str::from_utf8(name).ok()?;
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    if begins(&["GOMP_", "GOACC_", "omp_fulfill_event"]) {
+        return if is_served(name) {
+            None
+        } else {
+            Some(construct(name))
+        };
+    }
+    // It ends the runtime's threads, so that their threadprivate data start anew; members live on.
+    // The default device is a setting that members are not given. What is told of affinity is the runtime's word
+    // for its own threads and teams.
+    if begins(&[
+        "omp_pause_resource",
+        "omp_set_default_device",
+        "omp_capture_affinity",
+        "omp_display_affinity",
+    ]) {
+        return Some(TeamsOff::Unserved);
+    }
+    // The last are hooks that the runtime of every sanitizer asks for: so it is known where it is linked
+    // statically, too, and the program imports none of its functions.
+    if begins(&[
+        "__asan_",
+        "__hwasan_",
+        "__msan_",
+        "__tsan_",
+        "__sanitizer_symbolize_",
+    ]) {
+        return Some(TeamsOff::Sanitizer);
+    }
+    let thread_bound = [
+        "pthread_mutexattr_setprotocol",
+        "pthread_mutexattr_setrobust",
+        "__rseq_abi",
+        "__rseq_offset",
+        "rseq_register_current_thread",
+        "rseq_offset",
+    ];
+    thread_bound
+        .contains(&name)
+        .then_some(TeamsOff::ThreadBound)
+}
+
+fn is_served(name: &str) -> bool {
+    if SERVED.contains(&name)
+        || name.starts_with("GOMP_critical_")
+        || name.starts_with("GOMP_atomic_")
+    {
+        return true;
+    }
+    let Some(rest) = name.strip_prefix("GOMP_loop_") else {
+        return false;
+    };
+    let rest = rest.strip_prefix("ull_").unwrap_or(rest);
+    ["_start", "_next"]
+        .iter()
+        .filter_map(|suffix| rest.strip_suffix(suffix))
+        .any(|schedule| SCHEDULES.contains(&schedule))
+}
+
+/// The construct behind a function that is not served.
+fn construct(name: &str) -> TeamsOff {
+    let has = |part: &str| name.contains(part);
+    if has("doacross") || has("ordered") {
+        TeamsOff::Ordered
+    } else if has("reduction") || has("scope") {
+        TeamsOff::TaskReduction
+    } else if has("task") || has("fulfill") {
+        TeamsOff::Tasks
+    } else if has("cancel") {
+        TeamsOff::Cancellation
+    } else if ["teams", "target", "GOACC", "GOMP_PLUGIN", "GOMP_offload"]
+        .into_iter()
+        .any(has)
+    {
+        TeamsOff::Offloading
+    } else {
+        TeamsOff::Unserved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Option<TeamsOff> {
+        obstacle(name.as_bytes())
+    }
+
+    #[test]
+    fn what_is_dispensed_to_logical_threads_is_admitted() {
+        for name in [
+            "GOMP_parallel",
+            "GOMP_barrier",
+            "GOMP_loop_dynamic_next",
+            "GOMP_loop_ull_maybe_nonmonotonic_runtime_start",
+            "GOMP_critical_name_start",
+            "GOMP_sections_end_nowait",
+            "GOMP_parallel_loop_runtime_start",
+            "GOMP_parallel_end",
+            "GOMP_loop_ull_start",
+            "omp_get_thread_num",
+            "malloc",
+            // libomp has its own threads cancelled so.
+            "pthread_setcanceltype",
+            // Libraries offer this to whoever runs them under a sanitizer.
+            "__sanitizer_start_switch_fiber",
+        ] {
+            assert_eq!(of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_rest_is_refused_by_what_it_is() {
+        for (name, off) in [
+            ("GOMP_task", TeamsOff::Tasks),
+            ("GOMP_taskloop_ull", TeamsOff::Tasks),
+            ("GOMP_ordered_start", TeamsOff::Ordered),
+            ("GOMP_loop_ordered_static_next", TeamsOff::Ordered),
+            ("GOMP_loop_ull_doacross_runtime_start", TeamsOff::Ordered),
+            ("GOMP_barrier_cancel", TeamsOff::Cancellation),
+            ("GOMP_teams4", TeamsOff::Offloading),
+            ("GOMP_target_ext", TeamsOff::Offloading),
+            ("GOMP_parallel_reductions", TeamsOff::TaskReduction),
+            ("GOMP_taskgroup_reduction_register", TeamsOff::TaskReduction),
+            ("GOMP_something_new", TeamsOff::Unserved),
+            ("omp_pause_resource_all_", TeamsOff::Unserved),
+            ("omp_set_default_device", TeamsOff::Unserved),
+            ("omp_capture_affinity_", TeamsOff::Unserved),
+            ("__tsan_init", TeamsOff::Sanitizer),
+            ("__sanitizer_symbolize_code", TeamsOff::Sanitizer),
+            ("pthread_mutexattr_setprotocol", TeamsOff::ThreadBound),
+        ] {
+            assert_eq!(of(name), Some(off), "{name}");
+        }
+    }
+
+    /// The functions for gcc's code that the libgomp of this machine has.
+    fn entry_points() -> Vec<String> {
+        let run = |command: &mut std::process::Command| {
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        };
+        let mut gcc = std::process::Command::new("gcc");
+        let path = run(gcc.arg("-print-file-name=libgomp.so.1"));
+        let mut readelf = std::process::Command::new("readelf");
+        let symbols = run(readelf.args(["--dyn-syms", "--wide", path.trim()]));
+        let names = symbols.lines().filter_map(|line| {
+            let columns: Vec<_> = line.split_whitespace().collect();
+            let name = columns.get(7)?.split('@').next()?;
+            let is_function = columns.get(3) == Some(&"FUNC") && columns.get(6) != Some(&"UND");
+            (is_function && name.starts_with("GOMP_")).then(|| name.to_owned())
+        });
+        names.collect()
+    }
+
+    #[test]
+    fn of_every_function_of_the_installed_runtime_it_is_known_what_it_is_for() {
+        let names = entry_points();
+        assert!(names.len() > 100, "{names:?}");
+        for name in names {
+            assert_ne!(of(&name), Some(TeamsOff::Unserved), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_admitted_and_concerns_teams_is_exported_by_the_shim() {
+        let elsewhere = ["GOMP_alloc", "GOMP_free", "GOMP_warning", "GOMP_error"];
+        for name in entry_points() {
+            if of(&name).is_none() && !elsewhere.contains(&name.as_str()) {
+                let own = crate::symbols::Symbol::INTERPOSED.contains(&name.as_str());
+                assert!(own, "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Which programs may have virtual teams at all.
+//!
+//! *Problem.* Some constructs are not dispensed to logical threads: ordered and doacross loops, tasks,
+//! cancellation, teams and target regions, reductions over tasks. And some programs do things to
+//! threads that do not go with a change of the thread underneath: locks that the kernel hands to the
+//! owner's OS thread, per-CPU data by restartable sequences, sanitizers, and what the kernel keeps for each thread
+//! ([`kernel_state`]).
+//!
+//! *Approach.* What a module can call is in its relocations: it calls a function of the runtime only
+//! if it imports it, or looks it up ([`mapper_shim_core::by_handle`]). All loaded modules are looked through before the first region, and again after
+//! every `dlopen`. One that imports what is not served refuses virtual teams to the whole process,
+//! for good: the page says why.
+//!
+//! *Other threads.* A load may go on while the pool's owner looks, and the library be there a moment
+//! later. The owner's own loads, and those of members of its last region, are done when it looks.
+//! Where anybody else has loaded libraries, the count of modules is compared before each region.
+//!
+//! *Invariants.* `is_granted` costs two loads unless a library was loaded since. What is not known to
+//! be served is refused.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use mapper_shim_core::caller;
+use mapper_shim_core::logical;
+
+use mapper_abi::TeamsOff;
+
+use super::storage::{self};
+use super::{kernel, kernel_state, preserved, thread_pointer};
+use mapper_shim_core::attachment;
+use mapper_shim_core::elf;
+use mapper_shim_core::environment;
+use mapper_shim_core::exactness;
+use mapper_shim_core::looked_up;
+use mapper_shim_core::served;
+use mapper_shim_core::shield::shielded;
+use mapper_shim_core::thread_state;
+
+/// What is known.
+static VERDICT: AtomicU32 = AtomicU32::new(UNKNOWN);
+const UNKNOWN: u32 = 0;
+const GRANTED: u32 = 1;
+const REFUSED: u32 = 2;
+
+/// A library may have been loaded since the last look.
+static MODULES_CHANGED: AtomicBool = AtomicBool::new(false);
+
+/// Which thread loads libraries, members of virtual teams aside: the address of its state. Or one of
+/// the constants.
+static LOADER: AtomicUsize = AtomicUsize::new(NOBODY);
+const NOBODY: usize = 0;
+const SEVERAL: usize = 1;
+
+/// How many modules had been loaded at the last look.
+static MODULES_SEEN: AtomicU64 = AtomicU64::new(0);
+
+/// Whether regions of this process may be virtual. For the owner of the pool, between regions.
+#[inline(always)]
+pub(super) fn is_granted() -> bool {
+    let settled = VERDICT.load(Ordering::Relaxed);
+    if settled == GRANTED && !MODULES_CHANGED.load(Ordering::Relaxed) {
+        return true;
+    }
+    settled != REFUSED && examine()
+}
+
+#[cold]
+fn examine() -> bool {
+    MODULES_CHANGED.swap(false, Ordering::SeqCst);
+    // After that: whoever begins to load from here on says so again.
+    let loader = LOADER.load(Ordering::SeqCst);
+    if loader != NOBODY && loader != this_thread() {
+        MODULES_CHANGED.store(true, Ordering::Relaxed);
+    }
+    // Before the look: what is added during it is looked at once more.
+    let modules = elf::modules_added();
+    let is_known = modules == MODULES_SEEN.load(Ordering::Relaxed) && !looked_up::concerns_teams();
+    if is_known && VERDICT.load(Ordering::Relaxed) == GRANTED {
+        return true;
+    }
+    MODULES_SEEN.store(modules, Ordering::Relaxed);
+    let off = match shielded(|| Some(obstacle())) {
+        Some(None) => {
+            storage::examine();
+            let before =
+                VERDICT.compare_exchange(UNKNOWN, GRANTED, Ordering::AcqRel, Ordering::Acquire);
+            return before != Err(REFUSED);
+        }
+        Some(Some(off)) => off,
+        None => TeamsOff::Unserved,
+    };
+    VERDICT.store(REFUSED, Ordering::Relaxed);
+    logical::refuse();
+    attachment::report_teams_off(off);
+    attachment::report_storage(false);
+    // At once: this region may be the program's only one.
+    exactness::report_real_team(thread_state::current());
+    false
+}
+
+/// What speaks against virtual teams.
+fn obstacle() -> Option<TeamsOff> {
+    thread_pointer::prepare();
+    if kernel::has_shadow_stack() || !kernel::register_memory_barrier() {
+        return Some(TeamsOff::Platform);
+    }
+    if looked_up::concerns_teams() {
+        return Some(TeamsOff::ByHandle);
+    }
+    let is_list = environment::text(c"OMP_NUM_THREADS").is_some_and(|text| text.contains(','));
+    if is_list {
+        return Some(TeamsOff::NestedSizes);
+    }
+    let binds = |name| {
+        environment::text(name).is_some_and(|text| !text.trim().eq_ignore_ascii_case("false"))
+    };
+    if binds(c"OMP_PROC_BIND") || binds(c"OMP_PLACES") || binds(c"GOMP_CPU_AFFINITY") {
+        return Some(TeamsOff::Binding);
+    }
+    // A module that brings its own area for restartable sequences, or the library that looks the C library's up by
+    // name, does not import it.
+    let own_rseq = [
+        c"__rseq_abi",
+        c"rseq_register_current_thread",
+        c"rseq_offset",
+    ];
+    if elf::count_defining(&own_rseq) > 0 {
+        return Some(TeamsOff::ThreadBound);
+    }
+    elf::find_importer(|module| {
+        let mut found = None;
+        let mut imports = kernel_state::Imports::default();
+        module.each_import(|name| {
+            preserved::note_import(name);
+            imports.note(name);
+            found = found.or_else(|| served::obstacle(name.to_bytes()));
+        });
+        let sets_state = imports.may_set_within_regions();
+        found.or_else(|| sets_state.then_some(TeamsOff::KernelState))
+    })
+}
+
+/// A function has been looked up that virtual teams cannot come before; looked at before the next region.
+pub(crate) fn note_lookup() {
+    MODULES_CHANGED.store(true, Ordering::SeqCst);
+}
+
+/// What stands for the calling thread.
+fn this_thread() -> usize {
+    core::ptr::from_ref(thread_state::current()) as usize
+}
+
+/// The real `dlopen`, once looked up.
+static REAL_DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Notes that the calling thread is about to load a library.
+fn note_load() {
+    // A member's load has ended when the region has.
+    if thread_state::current().member.get().is_none() {
+        let this = this_thread();
+        let before = LOADER.compare_exchange(NOBODY, this, Ordering::SeqCst, Ordering::Relaxed);
+        if before.is_err_and(|loader| loader != this) {
+            LOADER.store(SEVERAL, Ordering::SeqCst);
+        }
+    }
+    MODULES_CHANGED.store(true, Ordering::SeqCst);
+    caller::library_comes();
+}
+
+/// Notes what `dlopen` with these arguments is about to do; returns the real function.
+unsafe extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
+    if !path.is_null() && flags & libc::RTLD_NOLOAD == 0 {
+        note_load();
+    }
+    let real = REAL_DLOPEN.load(Ordering::Relaxed);
+    if !real.is_null() {
+        return real;
+    }
+    // SAFETY: the handle is a special one, the name a C string.
+    let real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlopen".as_ptr()) };
+    REAL_DLOPEN.store(real, Ordering::Relaxed);
+    real
+}
+
+/// Notes that modules may be loaded, and jumps on to the real function, which looks at its return
+/// address to know whose search path to use.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
+    core::arch::naked_asm!(
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {before}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "jmp rax",
+        before = sym before_dlopen,
+    )
+}

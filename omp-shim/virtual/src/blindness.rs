@@ -1,0 +1,214 @@
+//! Which modules cannot tell under which thread pointer they run.
+//!
+//! *Problem.* Members of a virtual team may share thread-local storage (see `storage`) only if no code of the
+//! program has anything there that it uses before and behind a construct of OpenMP's: a `thread_local` or
+//! threadprivate variable, an address that a function returned, an identity that the C library derives from
+//! the thread.
+//!
+//! *Approach.* A list of what is known to be harmless; everything else is taken to see. A module has
+//! thread-local variables of its own, or of others, only if it says so in a program header or in a relocation.
+//! What else it can do to threads it does by functions that it imports: each of those listed here has done
+//! with thread-local storage when it returns, and calls nothing of the program's. (`errno` is the
+//! exception, which the shim has an eye on itself. `__ctype_b_loc` and its like return places that hold the same in
+//! every thread as long as none sets a locale of its own.) The libraries below, told by the names of their files, are not looked into: they have
+//! thread-local variables, and no constructs in which threads change. A module that allocates memory in the place
+//! of the C library is called by its functions, so it breaks what is said above.
+//!
+//! *What is left out on purpose.* `omp_set_*`, since the runtime keeps settings for each thread; nested
+//! locks, whose owner is told by the thread; `fork` and what starts processes, since the child's C library takes the
+//! stack that it runs on for free; functions that call back (`qsort`, `atexit`); signals; whatever
+//! has to do with threads, locales, exceptions or loading. Assembly that reads the thread pointer is not noticed.
+
+use core::ffi::CStr;
+
+use mapper_shim_core::elf::Trace;
+
+/// Libraries that belong to the C library and to the compiler.
+const KNOWN: [&str; 10] = [
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libdl.so.2",
+    "libgcc_s.so.1",
+    "libgomp.so.1",
+    "libm.so.6",
+    "libmvec.so.1",
+    "libpthread.so.0",
+    "librt.so.1",
+    "linux-vdso.so.1",
+];
+
+/// Whether the module at `path` is one of those that need not be looked into.
+pub(super) fn is_known(path: &CStr) -> bool {
+    let path = path.to_bytes();
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    KNOWN.iter().any(|known| known.as_bytes() == name)
+}
+
+/// Whether a module at `path` that has this trace may tell under which thread pointer it runs.
+pub(super) fn is_sighted(path: &CStr, trace: Trace<'_>) -> bool {
+    if is_known(path) {
+        return false;
+    }
+    match trace {
+        Trace::ThreadStorage | Trace::Allocator | Trace::Opaque => true,
+        Trace::Import(name) => !name.to_str().is_ok_and(is_harmless),
+    }
+}
+
+/// Memory and strings.
+const MEMORY: &str = "memcpy memmove memset memcmp memchr memrchr rawmemchr memmem mempcpy bcmp bzero \
+    strlen strnlen strcmp strncmp strcasecmp strncasecmp strcpy strncpy stpcpy stpncpy strcat strncat \
+    strchr strchrnul strrchr strstr strcasestr strspn strcspn strpbrk strsep strdup strndup \
+    malloc calloc realloc reallocarray free posix_memalign aligned_alloc memalign valloc \
+    malloc_usable_size mmap mmap64 munmap madvise mprotect mlock munlock";
+
+/// Numbers, chance, the environment, the end.
+const NUMBERS: &str = "atoi atol atoll atof strtol strtoul strtoll strtoull strtod strtof strtold strtoimax \
+    strtoumax __isoc23_strtol __isoc23_strtoul __isoc23_strtoll __isoc23_strtoull abs labs llabs div ldiv \
+    rand srand rand_r random srandom drand48 erand48 lrand48 nrand48 mrand48 jrand48 srand48 \
+    drand48_r srand48_r erand48_r random_r srandom_r initstate_r getenv secure_getenv \
+    exit _exit _Exit abort __assert_fail __stack_chk_fail __chk_fail __fortify_fail \
+    toupper tolower isalpha isdigit isalnum isspace isupper islower isprint ispunct isxdigit \
+    __ctype_b_loc __ctype_tolower_loc __ctype_toupper_loc optarg optind opterr optopt getopt getopt_long \
+    environ __environ";
+
+/// Files. The owner of a file's lock is told by the thread, but it is given back on return.
+const FILES: &str = "printf fprintf dprintf sprintf snprintf asprintf vprintf vfprintf vsprintf vsnprintf \
+    vasprintf __printf_chk __fprintf_chk __sprintf_chk __snprintf_chk __vprintf_chk __vfprintf_chk \
+    __vsprintf_chk __vsnprintf_chk __asprintf_chk __vasprintf_chk puts putchar putc fputs fputc \
+    fwrite fread fgets fgetc getc getchar ungetc getline getdelim fopen fopen64 freopen fdopen fclose fflush \
+    fseek fseeko fseeko64 ftell ftello ftello64 rewind feof ferror clearerr fileno setvbuf setbuf \
+    perror scanf fscanf sscanf __isoc99_scanf __isoc99_fscanf __isoc99_sscanf __isoc23_scanf \
+    __isoc23_fscanf __isoc23_sscanf __fread_chk __fgets_chk stdin stdout stderr _IO_putc _IO_getc \
+    remove rename unlink open open64 close read write pread pwrite pread64 pwrite64 lseek lseek64 access \
+    stat stat64 fstat fstat64 ftruncate ftruncate64 mkdir isatty";
+
+/// The clock, and the process as a whole.
+const CLOCK: &str = "time clock gettimeofday clock_gettime clock_getres difftime times nanosleep clock_nanosleep \
+    usleep sleep getpid getppid sysconf getpagesize gethostname uname getrandom sched_yield";
+
+/// How programs begin and end.
+const FRAME: &str = "__libc_start_main __cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable \
+    _ITM_registerTMCloneTable _Jv_RegisterClasses __errno_location";
+
+/// Mathematics, for `double`; with an `f` or an `l` behind it for the other types.
+const MATHEMATICS: &str = "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 \
+    exp2 expm1 fabs fdim floor fma fmax fmin fmod frexp hypot ilogb j0 j1 jn ldexp lgamma llrint llround log \
+    log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder remquo rint \
+    round roundeven scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn \
+    finite isinf isnan cabs cacos cacosh carg casin casinh catan catanh ccos ccosh cexp cimag clog conj cpow \
+    cproj creal csin csinh csqrt ctan ctanh __finite __isinf __isnan __fpclassify __signbit";
+
+/// Functions of libgomp that are answered for members, or have nothing to do with threads.
+const OPENMP: &str = "GOMP_parallel GOMP_parallel_sections GOMP_barrier GOMP_single_start GOMP_single_copy_start \
+    GOMP_single_copy_end GOMP_sections_start GOMP_sections2_start GOMP_sections_next GOMP_sections_end \
+    GOMP_sections_end_nowait GOMP_critical_start GOMP_critical_end GOMP_critical_name_start \
+    GOMP_critical_name_end GOMP_atomic_start GOMP_atomic_end \
+    omp_get_thread_num omp_get_num_threads omp_get_max_threads omp_get_num_procs omp_get_wtime omp_get_wtick \
+    omp_in_parallel omp_get_dynamic omp_get_nested omp_get_level omp_get_active_level omp_get_team_size \
+    omp_get_ancestor_thread_num omp_get_max_active_levels omp_get_thread_limit omp_get_schedule \
+    omp_init_lock omp_init_lock_with_hint omp_destroy_lock omp_set_lock omp_unset_lock omp_test_lock";
+
+fn is_harmless(name: &str) -> bool {
+    let is_in = |list: &str, name: &str| list.split_ascii_whitespace().any(|word| word == name);
+    let is_mathematics = || {
+        let of_type = name.strip_suffix(['f', 'l']);
+        is_in(MATHEMATICS, name) || of_type.is_some_and(|name| is_in(MATHEMATICS, name))
+    };
+    // Loops of all kinds that `admission` lets pass, and vectors of mathematical functions.
+    let begins = ["GOMP_loop_", "GOMP_parallel_loop_", "_ZGV"];
+    let is_start_of_old = name.starts_with("GOMP_parallel") && name.ends_with("_start");
+    (begins.iter().any(|prefix| name.starts_with(prefix)) && !is_start_of_old)
+        || [MEMORY, NUMBERS, FILES, CLOCK, FRAME, OPENMP]
+            .iter()
+            .any(|list| is_in(list, name))
+        || is_mathematics()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sees(import: &CStr) -> bool {
+        is_sighted(c"/home/somebody/program", Trace::Import(import))
+    }
+
+    #[test]
+    fn functions_that_have_done_with_thread_local_storage_when_they_return_do_not_see() {
+        for name in [
+            c"memcpy",
+            c"malloc",
+            c"__printf_chk",
+            c"stderr",
+            c"sqrtf",
+            c"powl",
+            c"fabs",
+            c"_ZGVbN2v_sin",
+            c"clock_gettime",
+            c"__errno_location",
+            c"GOMP_parallel",
+            c"GOMP_loop_ull_nonmonotonic_dynamic_next",
+            c"GOMP_parallel_loop_nonmonotonic_guided",
+            c"omp_get_thread_num",
+            c"__cxa_finalize",
+        ] {
+            assert!(!sees(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_may_keep_something_there_or_is_not_known_sees() {
+        for name in [
+            c"pthread_self",
+            c"pthread_mutex_lock",
+            c"__tls_get_addr",
+            c"__cxa_begin_catch",
+            c"__cxa_get_globals",
+            c"uselocale",
+            c"strtok",
+            c"strerror",
+            c"qsort",
+            c"fork",
+            c"system",
+            c"dlopen",
+            c"dlsym",
+            c"gettid",
+            c"syscall",
+            c"flockfile",
+            c"sigaction",
+            c"fesetround",
+            c"omp_set_num_threads",
+            c"omp_set_schedule",
+            c"omp_set_nest_lock",
+            c"GOMP_parallel_start",
+            c"GOMP_parallel_loop_static_start",
+            c"GOMP_parallel_end",
+            c"something_new",
+            c"f",
+            c"",
+        ] {
+            assert!(sees(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn thread_local_variables_see_except_those_of_known_libraries() {
+        assert!(is_sighted(c"", Trace::ThreadStorage));
+        assert!(is_sighted(c"/usr/lib/libfoo.so", Trace::ThreadStorage));
+        assert!(is_sighted(
+            c"/usr/lib/libgomp-24e2ab19.so.1.0.0",
+            Trace::ThreadStorage
+        ));
+        assert!(is_sighted(c"/usr/lib/libstrange.so", Trace::Opaque));
+        assert!(is_sighted(c"/home/somebody/program", Trace::Allocator));
+        assert!(!is_sighted(
+            c"/lib/x86_64-linux-gnu/libc.so.6",
+            Trace::ThreadStorage
+        ));
+        assert!(!is_sighted(c"linux-vdso.so.1", Trace::Opaque));
+        assert!(!is_sighted(
+            c"/usr/lib/libm.so.6",
+            Trace::Import(c"__tls_get_addr")
+        ));
+    }
+}

@@ -1,0 +1,513 @@
+//! Running the members of a block in turn on one OS thread.
+//!
+//! *Problem.* A carrier changes members at every barrier; that must cost nanoseconds. But now and
+//! then another OS thread has to take suspended members away from it (see `liveness`), or to give
+//! one back, and that must not meet a change half done.
+//!
+//! *Approach.* Usually nobody but the carrier's OS thread touches the block, without any atomic
+//! instruction. It says when it is inside the shim (`busy`). Whoever wants to take members away first
+//! sets `contested`, then has all threads of the process pass a memory barrier, then looks at `busy`:
+//! if it is clear, the carrier is running the program's code and will see `contested` when it comes
+//! into the shim next; from then on both sides take the lock. If it is set, the carrier is changing
+//! members, hence needs no help. This is Dekker's algorithm with the expensive fence on the side that
+//! runs rarely.
+//!
+//! A lock that is held while members change is given back behind the change: by [`landed`], or by
+//! a host's OS thread once it is parked again.
+//!
+//! *Storage.* A block whose members share thread-local storage (see `storage`) runs under the thread pointer of a
+//! lender; a member that runs beside its carrier does so under its own, as all do from then on where one makes a
+//! claim on the storage that it runs under ([`claim_storage`]). So nobody ever runs under the thread pointer of
+//! another member.
+//!
+//! Once the program has been given up (see `liveness`) members stay on the OS threads that they were
+//! lent to until the region ends.
+//!
+//! *Invariants.* `contested` holds as long as members of the block are on other OS threads. The block
+//! is complete when every member waits or is done; what follows from that is done by the carrier's
+//! OS thread alone.
+
+mod ending;
+mod lending;
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
+
+pub(super) use ending::{finish, succeed};
+use lending::FirstStop;
+pub(super) use lending::{Outcome, Visits, lend_members, look_at, outcome};
+
+use super::context::{Base, Landing};
+use super::member::OfMember;
+use super::member::{BARRIER, Member, State};
+use super::thread_pointer::{self, ThreadPointer};
+use super::waiting::Lock;
+use super::{kernel, liveness, team};
+use mapper_shim_core::thread_state::{self, LoopState};
+
+/// A block of members and how far they are.
+#[repr(C, align(128))]
+pub(crate) struct Carrier {
+    /// Members of the block.
+    len: AtomicU32,
+    /// Those that are neither waiting at a barrier nor through with the region.
+    left: AtomicU32,
+    /// Those through with the region.
+    done: AtomicU32,
+    /// Barriers that the block has passed, in units of `BARRIER`.
+    barriers_passed: AtomicU32,
+    /// Its members run under the thread pointer of `lender`.
+    is_shared: AtomicBool,
+    lender: AtomicUsize,
+    /// Goes up each time the carrier comes into the shim.
+    visits: AtomicUsize,
+    /// The carrier's OS thread is inside the shim, or has no block.
+    busy: AtomicBool,
+    /// The carrier's OS thread holds the lock.
+    holds_lock: AtomicBool,
+    /// Others may touch the block: take the lock.
+    contested: AtomicBool,
+    /// Members on other OS threads.
+    on_loan: AtomicU32,
+    lock: Lock,
+    /// Changes when a member on another OS thread has come to a stop.
+    news: AtomicU32,
+    /// Who came to a stop first since members were lent.
+    first_stop: FirstStop,
+}
+
+/// What other OS threads may do with a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Others {
+    /// Nothing.
+    KeepAway,
+    /// Anything, under the lock.
+    MayTouchIt,
+}
+
+impl Carrier {
+    pub(super) const fn new() -> Self {
+        Self {
+            len: AtomicU32::new(0),
+            left: AtomicU32::new(0),
+            done: AtomicU32::new(0),
+            is_shared: AtomicBool::new(false),
+            lender: AtomicUsize::new(0),
+            visits: AtomicUsize::new(0),
+            busy: AtomicBool::new(true),
+            holds_lock: AtomicBool::new(false),
+            contested: AtomicBool::new(false),
+            on_loan: AtomicU32::new(0),
+            lock: Lock::new(),
+            news: AtomicU32::new(0),
+            first_stop: FirstStop::new(),
+            barriers_passed: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes a new block of `len` members, who share the storage of `lender` if there is one.
+    #[inline]
+    pub(super) fn open(&self, len: u32, lender: Option<ThreadPointer>) {
+        self.len.store(len, Ordering::Relaxed);
+        self.left.store(len, Ordering::Relaxed);
+        self.done.store(0, Ordering::Relaxed);
+        self.is_shared.store(lender.is_some(), Ordering::Relaxed);
+        if let Some(ThreadPointer(lender)) = lender {
+            self.lender.store(lender, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether its members run under the thread pointer of a lender.
+    #[inline(always)]
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    fn lender(&self) -> ThreadPointer {
+        ThreadPointer(self.lender.load(Ordering::Relaxed))
+    }
+
+    /// The carrier's OS thread, which runs `member`, comes into the shim.
+    #[inline(always)]
+    fn enter(&self, member: &'static Member) {
+        if self.comes_in() == Others::MayTouchIt {
+            self.take_lock(member);
+        }
+    }
+
+    /// The same but for the lock.
+    #[inline(always)]
+    fn comes_in(&self) -> Others {
+        self.busy.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let visits = self.visits.load(Ordering::Relaxed);
+        self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
+        match self.contested.load(Ordering::Relaxed) {
+            true => Others::MayTouchIt,
+            false => Others::KeepAway,
+        }
+    }
+
+    #[cold]
+    fn take_lock(&self, member: &'static Member) {
+        self.lock.take();
+        self.holds_lock.store(true, Ordering::Relaxed);
+        self.first_stop.of_carrier();
+        // A member on another OS thread may have ended the sharing.
+        if !self.is_shared() && thread_pointer::current() == self.lender() {
+            // SAFETY: `member` runs here, and nobody runs under its own thread pointer. Callers do not go on to
+            // use what is the calling thread's.
+            unsafe { member.move_to_own_storage() };
+        }
+    }
+
+    /// The carrier's OS thread goes back to the program's code.
+    #[inline(always)]
+    fn leave(&self) {
+        if self.holds_lock.load(Ordering::Relaxed) {
+            self.drop_lock();
+        }
+        self.busy.store(false, Ordering::Release);
+    }
+
+    #[cold]
+    fn drop_lock(&self) {
+        self.holds_lock.store(false, Ordering::Relaxed);
+        self.lock.give();
+    }
+
+    /// Gives back the lock that a member took on another OS thread.
+    pub(super) fn give_lock(&self) {
+        self.lock.give();
+    }
+
+    #[inline(always)]
+    fn is_complete(&self) -> bool {
+        self.left.load(Ordering::Relaxed) == 0
+    }
+
+    /// A member comes to a barrier or is through; returns how many are left who are not.
+    #[inline(always)]
+    fn count_off(&self) -> u32 {
+        let left = self.left.load(Ordering::Relaxed).wrapping_sub(1);
+        self.left.store(left, Ordering::Relaxed);
+        left
+    }
+
+    #[inline(always)]
+    fn are_all_done(&self) -> bool {
+        self.done.load(Ordering::Relaxed) == self.len.load(Ordering::Relaxed)
+    }
+
+    fn members(&self, lead: &'static Member) -> &'static [Member] {
+        team::members(lead.id, self.len.load(Ordering::Relaxed))
+    }
+
+    /// Whether a member could run if it got a CPU.
+    #[inline(always)]
+    fn could_run(&self, member: &Member) -> bool {
+        member.is_runnable(self.barriers_passed.load(Ordering::Relaxed))
+    }
+
+    /// The next member after `from`, in turn, that could run: usually the very next.
+    #[inline]
+    fn pick(&self, lead: &'static Member, from: &'static Member) -> Option<&'static Member> {
+        let next = from.next();
+        match self.could_run(next) {
+            true => Some(next),
+            false => self.search(self.members(lead), (from.id - lead.id) as usize + 1),
+        }
+    }
+
+    fn search(&self, members: &'static [Member], place: usize) -> Option<&'static Member> {
+        let (before, after) = members.split_at_checked(place)?;
+        after
+            .iter()
+            .chain(before)
+            .find(|member| self.could_run(member))
+    }
+
+    /// Has `next` run here instead of `member`, and go on in the program's code; returns when `member` is
+    /// continued.
+    #[inline(always)]
+    fn change(&'static self, member: &'static Member, next: &'static Member) {
+        if next.state() == State::UNSTARTED {
+            next.make_context();
+        }
+        next.set(State::RUNNING);
+        self.hand_over(next);
+        let landing = match self.holds_lock.load(Ordering::Relaxed) {
+            true => Landing::tell(self),
+            false => Landing::clear(&self.busy),
+        };
+        // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and either
+        // nobody else touches the block or this OS thread holds its lock.
+        unsafe { member.switch_to(next, self.base(next), landing) };
+    }
+
+    /// What `member` is continued under on this carrier.
+    #[inline(always)]
+    fn base(&self, member: &Member) -> Base {
+        match self.is_shared() {
+            true => Base::InForce,
+            false => Base::Of(member.thread_pointer()),
+        }
+    }
+
+    /// Notes in storage that is shared whose turn it is. Storage of a member's own says so always.
+    #[inline(always)]
+    fn hand_over(&self, next: &'static Member) {
+        if self.is_shared() {
+            thread_state::current().set_member(Some(next));
+        }
+    }
+
+    /// Has each member continue in storage of its own from here on. Whoever runs under the lender's thread pointer
+    /// goes on there until it comes into the shim. For the carrier's OS thread inside the shim, or under the
+    /// lock.
+    fn end_sharing(&self, lead: &'static Member) {
+        if !self.is_shared() {
+            return;
+        }
+        // SAFETY: the lender sleeps for ever. Under its thread pointer runs this thread, or one that is in the
+        // program's code, or waits for the lock.
+        let running = unsafe { self.lender().state() }.member();
+        for member in self.members(lead) {
+            let runs = running.is_some_and(|running| core::ptr::eq(running, member));
+            if !runs && member.is_suspended() {
+                // SAFETY: it is, and its OS thread is parked or carries others under the lender's.
+                unsafe { member.take_errno_along() };
+            }
+        }
+        self.is_shared.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes that `member` waits; returns how many barriers the block has passed.
+    #[inline(always)]
+    fn wait(&self, member: &Member) -> u32 {
+        let passed = self.barriers_passed.load(Ordering::Relaxed);
+        member.set(State::waiting(passed));
+        passed
+    }
+
+    /// All members of the block wait: meets the other blocks, then lets all members go on.
+    #[inline]
+    fn pass_barrier(&self, lead: &'static Member, member: &'static Member) {
+        let through = self.done.load(Ordering::Relaxed);
+        self.left.store(
+            self.len.load(Ordering::Relaxed) - through,
+            Ordering::Relaxed,
+        );
+        // Members on other OS threads wait there, if any are left: the program has been given up.
+        let on_loan = self.on_loan.load(Ordering::Relaxed) > 0;
+        if self.holds_lock.load(Ordering::Relaxed) {
+            self.contested.store(on_loan, Ordering::Relaxed);
+            self.drop_lock();
+        }
+        team::meet_other_blocks();
+        if on_loan {
+            self.take_lock(member);
+            for other in self.members(lead) {
+                if other.host().is_some() {
+                    other.set(State::RUNNING);
+                }
+            }
+        }
+        let passed = self.barriers_passed.load(Ordering::Relaxed);
+        self.barriers_passed
+            .store(passed.wrapping_add(BARRIER), Ordering::Release);
+        if on_loan {
+            kernel::futex_wake(&self.barriers_passed, u32::MAX >> 1);
+        }
+    }
+
+    /// Waits until a member on another OS thread comes to a stop.
+    #[cold]
+    fn wait_for_news(&self, member: &'static Member) {
+        let seen = self.news.load(Ordering::Relaxed);
+        self.drop_lock();
+        kernel::futex_wait(&self.news, seen);
+        self.take_lock(member);
+    }
+
+    /// A member that has stopped on another OS thread, under the lock, is back.
+    fn take_back(&self) {
+        let on_loan = self.on_loan.load(Ordering::Relaxed);
+        self.on_loan.store(on_loan - 1, Ordering::Relaxed);
+        self.tell_news();
+    }
+
+    /// Wakes the carrier if it has nobody to run.
+    fn tell_news(&self) {
+        self.news.fetch_add(1, Ordering::Relaxed);
+        kernel::futex_wake(&self.news, 1);
+    }
+}
+
+/// A member that was continued by [`Carrier::change`] is there: whoever left may be continued by others.
+pub(super) extern "C" fn landed(carrier: *const Carrier) {
+    // SAFETY: only `change` has this called, with a carrier, which is never freed.
+    unsafe { &*carrier }.leave();
+}
+
+/// Begins the program's code on the carrier's OS thread.
+#[inline(always)]
+pub(super) fn begin_lead(lead: &'static Member) {
+    let carrier = &lead.carrier;
+    lead.set(State::RUNNING);
+    if carrier.is_shared() {
+        // SAFETY: the lender sleeps for ever, and nobody else uses its storage in this region. What the callers
+        // have of the calling thread's they use again when `finish` has gone back there.
+        unsafe {
+            let thread = carrier.lender().state();
+            thread.set_member(Some(lead));
+            thread.leave_region(LoopState::default());
+            carrier.lender().put_in_force();
+        }
+    }
+    carrier.leave();
+}
+
+/// Waits for all members of the team.
+///
+/// Nearly always the next member of the block waits at the barrier before and goes on. Then nothing is kept on
+/// the stack here, so that the program goes on right behind the switch.
+#[inline(always)]
+pub(super) fn barrier(member: &'static Member) {
+    let carrier = &member.lead().carrier;
+    if member.host().is_some() {
+        return wait_on_host(member);
+    }
+    if carrier.comes_in() == Others::MayTouchIt {
+        return wait_with_lock(member);
+    }
+    if carrier.count_off() == 0 {
+        return pass_with_all(member);
+    }
+    let passed = carrier.wait(member);
+    let next = member.next();
+    if next.state() != State::waiting(passed.wrapping_sub(BARRIER)) {
+        return run_others(member);
+    }
+    next.set(State::RUNNING);
+    let base = if carrier.is_shared() {
+        thread_state::current().set_member(Some(next));
+        Base::InForce
+    } else {
+        Base::Of(next.thread_pointer())
+    };
+    // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and nobody else touches the
+    // block.
+    unsafe { member.switch_to(next, base, Landing::clear(&carrier.busy)) };
+}
+
+/// The same where others may touch the block.
+#[cold]
+fn wait_with_lock(member: &'static Member) {
+    let carrier = &member.lead().carrier;
+    carrier.take_lock(member);
+    if carrier.count_off() == 0 {
+        pass_with_all(member);
+    } else {
+        carrier.wait(member);
+        run_others(member);
+    }
+}
+
+/// The block's last member comes to the barrier.
+#[inline(never)]
+fn pass_with_all(member: &'static Member) {
+    let lead = member.lead();
+    lead.carrier.pass_barrier(lead, member);
+    lead.carrier.leave();
+}
+
+/// Runs other members of the block until `member`, which waits, may go on.
+#[inline(never)]
+fn run_others(member: &'static Member) {
+    let lead = member.lead();
+    let carrier = &lead.carrier;
+    loop {
+        if let Some(next) = carrier.pick(lead, member) {
+            carrier.change(member, next);
+            return;
+        }
+        if carrier.is_complete() {
+            carrier.pass_barrier(lead, member);
+            member.set(State::RUNNING);
+            carrier.leave();
+            return;
+        }
+        carrier.wait_for_news(member);
+    }
+}
+
+/// A member that has run beside its carrier comes to a barrier.
+#[cold]
+fn wait_on_host(member: &'static Member) {
+    let Some(host) = member.host() else { return };
+    let carrier = &member.lead().carrier;
+    carrier.lock.take();
+    carrier.first_stop.of_lent_member();
+    carrier.count_off();
+    let passed = carrier.wait(member);
+    if liveness::has_given_up() {
+        // It stays where it is.
+        carrier.tell_news();
+        carrier.lock.give();
+        while carrier.barriers_passed.load(Ordering::Acquire) == passed {
+            kernel::futex_wait(&carrier.barriers_passed, passed);
+        }
+        return;
+    }
+    carrier.take_back();
+    // SAFETY: `member` runs on the OS thread of `host`, and waits now; the lock is held.
+    unsafe { host.send_away(member, carrier) };
+}
+
+/// Lets another member of the block run, if one could; returns whether one did. What the caller has of the
+/// calling thread's may be another's then.
+#[inline]
+pub(super) fn give_way(member: &'static Member) -> bool {
+    if member.host().is_some() {
+        return false;
+    }
+    let lead = member.lead();
+    let carrier = &lead.carrier;
+    carrier.enter(member);
+    let Some(next) = carrier.pick(lead, member) else {
+        carrier.leave();
+        return false;
+    };
+    member.set(State::READY);
+    // The chunk that the member is executing.
+    let chunk = thread_state::current().enter_region();
+    carrier.change(member, next);
+    thread_state::current().leave_region(chunk);
+    true
+}
+
+/// The program is about to keep an address within the thread-local storage that is in force: makes that the
+/// storage of `member` itself, which runs here, for the rest of the region. True if it was not known to be.
+pub(super) fn claim_storage(member: &'static Member) -> bool {
+    let lead = member.lead();
+    let carrier = &lead.carrier;
+    let is_own = thread_pointer::current() == member.thread_pointer();
+    if is_own && !carrier.is_shared() {
+        return false;
+    }
+    if member.host().is_some() {
+        carrier.lock.take();
+        carrier.end_sharing(lead);
+        carrier.lock.give();
+        return true;
+    }
+    carrier.enter(member);
+    carrier.end_sharing(lead);
+    if thread_pointer::current() != member.thread_pointer() {
+        // SAFETY: it runs here, and nobody runs under its own thread pointer. Nothing of the calling thread's is
+        // used below.
+        unsafe { member.move_to_own_storage() };
+    }
+    carrier.leave();
+    true
+}

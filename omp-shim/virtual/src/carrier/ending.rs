@@ -1,0 +1,97 @@
+//! The end of a region: a member is through with it, and its OS thread goes on with the others of the block.
+//!
+//! By the protocol that `carrier` describes. The lead comes last: when all are through it goes on behind the
+//! region, on its own OS thread and in its own storage.
+
+use core::sync::atomic::Ordering;
+
+use super::{Carrier, Landing, Member, Others, State};
+
+/// `member` is through with the region. Returns for leads only, on their own OS thread, when all
+/// members of the block are through.
+pub(crate) fn finish(member: &'static Member) {
+    let lead = member.lead();
+    let carrier = &lead.carrier;
+    if let Some(host) = member.host() {
+        carrier.lock.take();
+        carrier.first_stop.of_lent_member();
+        note_done(carrier, member);
+        carrier.take_back();
+        // SAFETY: as in `wait_on_host`.
+        unsafe { host.send_away(member, carrier) };
+    } else {
+        carrier.enter(member);
+        note_done(carrier, member);
+    }
+    run_rest(member);
+}
+
+/// `member`, which is no lead, is through with the region. Where storage is shared, and the next of its block has not
+/// begun, that one may begin right here, on the stack of `member`: it is returned. Otherwise this does not
+/// return.
+#[inline]
+pub(crate) fn succeed(member: &'static Member) -> &'static Member {
+    let carrier = &member.lead().carrier;
+    if member.host().is_some() {
+        finish(member);
+    } else {
+        if carrier.comes_in() == Others::MayTouchIt {
+            carrier.take_lock(member);
+        }
+        note_done(carrier, member);
+        let next = member.next();
+        if carrier.is_shared() && next.state() == State::UNSTARTED {
+            next.set(State::RUNNING);
+            carrier.hand_over(next);
+            next.take_turn();
+            carrier.leave();
+            return next;
+        }
+        run_rest(member);
+    }
+    // Only leads come back from there, and they begin on their carrier's own stack.
+    std::process::abort()
+}
+
+/// Runs the other members of the block from the context of `member`, which is through, on the carrier's OS thread
+/// inside the shim. Returns for leads only, when all members are through.
+fn run_rest(member: &'static Member) {
+    let lead = member.lead();
+    let carrier = &lead.carrier;
+    loop {
+        // Here on the carrier's OS thread, with the lock if the block is contested.
+        if carrier.are_all_done() {
+            if member.is_lead() {
+                break;
+            }
+            carrier.hand_over(lead);
+            // SAFETY: the lead is done, hence suspended; it goes on behind its own switch.
+            unsafe { member.switch_to(lead, carrier.base(lead), Landing::silent()) };
+        } else if let Some(next) = carrier.pick(lead, member) {
+            carrier.change(member, next);
+        } else if carrier.is_complete() {
+            // A barrier that not all members reach: the others are done, which must count as coming.
+            carrier.pass_barrier(lead, member);
+        } else {
+            carrier.wait_for_news(member);
+        }
+    }
+    carrier.contested.store(false, Ordering::Relaxed);
+    if carrier.holds_lock.load(Ordering::Relaxed) {
+        carrier.drop_lock();
+    }
+    if carrier.is_shared() {
+        // SAFETY: this is the OS thread of the lead, which goes on in its own storage. Nothing of the lender's is
+        // used any more.
+        unsafe { lead.thread_pointer().put_in_force() };
+    }
+}
+
+#[inline]
+fn note_done(carrier: &Carrier, member: &'static Member) {
+    member.set(State::DONE);
+    carrier.count_off();
+    carrier
+        .done
+        .store(carrier.done.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}

@@ -1,0 +1,270 @@
+//! The settings that OpenMP keeps for each thread: team size, schedule, nesting.
+//!
+//! *Problem.* The runtime gives the threads of a team copies of the settings of the thread that
+//! begins the region. The members of a virtual team are no team for the runtime: each is, as far as
+//! it knows, a thread of its own with the settings from the environment.
+//!
+//! *Approach.* The pool's owner notes its settings when they may have changed; a member that holds older ones
+//! takes them over before it begins a region. What a member sets within a region is forgotten at its end, as OpenMP
+//! wants. Settings change by calls that the shim sees, unless the program has looked up the runtime's own functions
+//! ([`mapper_shim_core::by_handle`]). From then on what was noted is compared with what the runtime says, by the owner before
+//! and after each region and by every member when it begins.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use mapper_shim_core::logical;
+
+use super::member::{Member, OfMember};
+use mapper_shim_core::environment;
+use mapper_shim_core::looked_up;
+use mapper_shim_core::runtime::{RunSchedule, Runtime};
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state::ThreadState;
+
+/// Goes up when a thread outside regions changes a setting; never 0.
+static VERSION: AtomicU32 = AtomicU32::new(1);
+/// Member 0 changed a setting within a region.
+static DIRTY: AtomicBool = AtomicBool::new(false);
+
+/// The version and the runtime of what follows.
+static NOTED_VERSION: AtomicU32 = AtomicU32::new(0);
+static NOTED_RUNTIME: AtomicUsize = AtomicUsize::new(0);
+static TEAM_SIZE: AtomicI32 = AtomicI32::new(0);
+static LIMIT: AtomicI32 = AtomicI32::new(0);
+static DYNAMIC: AtomicI32 = AtomicI32::new(0);
+static ACTIVE_LEVELS: AtomicI32 = AtomicI32::new(0);
+static SCHEDULE: AtomicI32 = AtomicI32::new(0);
+static CHUNK: AtomicI32 = AtomicI32::new(0);
+
+fn set(runtime: &Runtime, symbol: Symbol, value: c_int) {
+    let function = runtime.function(symbol);
+    if function.is_null() {
+        return;
+    }
+    // SAFETY: callers name functions that take an int and return nothing.
+    let setter = unsafe {
+        core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(c_int)>(function)
+    };
+    // SAFETY: likewise.
+    unsafe { setter(value) };
+}
+
+fn set_run_schedule(runtime: &Runtime, schedule: RunSchedule) {
+    let function = runtime.function(Symbol::omp_set_schedule);
+    if function.is_null() {
+        return;
+    }
+    // SAFETY: the function of that name has this type.
+    let setter = unsafe {
+        core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(c_int, c_int)>(function)
+    };
+    // SAFETY: the values come from `omp_get_schedule`.
+    unsafe { setter(schedule.kind, schedule.chunk) };
+}
+
+/// The sizes of teams that the pool's owner may get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sizes {
+    /// Of a region that asks for none.
+    pub(super) usual: u32,
+    /// The most.
+    pub(super) limit: u32,
+    /// The runtime may choose smaller ones.
+    pub(super) are_dynamic: bool,
+}
+
+/// Those in force for the calling thread, the pool's owner, outside regions.
+#[inline]
+pub(super) fn sizes(runtime: &'static Runtime) -> Sizes {
+    if looked_up::may_set() && differs_from_noted(runtime) {
+        forget();
+    }
+    let noted = NOTED_VERSION.load(Ordering::Relaxed) == VERSION.load(Ordering::Relaxed)
+        && NOTED_RUNTIME.load(Ordering::Relaxed) == core::ptr::from_ref(runtime) as usize;
+    if !noted {
+        note(runtime);
+    }
+    Sizes {
+        usual: TEAM_SIZE.load(Ordering::Relaxed).unsigned_abs(),
+        limit: LIMIT.load(Ordering::Relaxed).unsigned_abs(),
+        are_dynamic: DYNAMIC.load(Ordering::Relaxed) != 0,
+    }
+}
+
+#[cold]
+fn note(runtime: &'static Runtime) {
+    let version = VERSION.load(Ordering::Relaxed);
+    TEAM_SIZE.store(runtime.ask(Symbol::omp_get_max_threads), Ordering::Relaxed);
+    let levels = runtime.ask(Symbol::omp_get_max_active_levels);
+    // No active level at all: every region has one thread.
+    let limit = match levels {
+        0 => 1,
+        _ => runtime.ask(Symbol::omp_get_thread_limit),
+    };
+    LIMIT.store(limit, Ordering::Relaxed);
+    DYNAMIC.store(runtime.ask(Symbol::omp_get_dynamic), Ordering::Relaxed);
+    ACTIVE_LEVELS.store(levels, Ordering::Relaxed);
+    let schedule = runtime.run_schedule();
+    SCHEDULE.store(schedule.kind, Ordering::Relaxed);
+    CHUNK.store(schedule.chunk, Ordering::Relaxed);
+    NOTED_RUNTIME.store(core::ptr::from_ref(runtime) as usize, Ordering::Relaxed);
+    NOTED_VERSION.store(version, Ordering::Relaxed);
+}
+
+/// Whether the calling thread has other settings than those that were noted.
+#[cold]
+fn differs_from_noted(runtime: &Runtime) -> bool {
+    let schedule = runtime.run_schedule();
+    [
+        (runtime.ask(Symbol::omp_get_max_threads), &TEAM_SIZE),
+        (runtime.ask(Symbol::omp_get_dynamic), &DYNAMIC),
+        (
+            runtime.ask(Symbol::omp_get_max_active_levels),
+            &ACTIVE_LEVELS,
+        ),
+        (schedule.kind, &SCHEDULE),
+        (schedule.chunk, &CHUNK),
+    ]
+    .into_iter()
+    .any(|(now, noted)| now != noted.load(Ordering::Relaxed))
+}
+
+/// Whether the calling thread, in a virtual region, may have settings that were made past the shim and are not those
+/// of the thread that began the region.
+#[inline]
+fn has_strayed() -> bool {
+    looked_up::may_set() && logical::runtime().is_some_and(differs_from_noted)
+}
+
+/// The calling thread changes a setting.
+pub(crate) fn note_change(thread: &ThreadState) {
+    match thread.member() {
+        Some(member) => {
+            member.settings_seen.store(0, Ordering::Relaxed);
+            if member.id == 0 {
+                DIRTY.store(true, Ordering::Relaxed);
+            }
+        }
+        None if thread.outer.get().is_some() => {}
+        None => forget(),
+    }
+}
+
+/// The pool has another owner, with settings of its own.
+pub(super) fn note_owner() {
+    forget();
+}
+
+/// What was noted does not hold any more.
+fn forget() {
+    // Zero means "none seen".
+    if VERSION.fetch_add(1, Ordering::Relaxed) == u32::MAX {
+        VERSION.store(1, Ordering::Relaxed);
+    }
+}
+
+/// Gives `member`, which is the calling thread, the settings of the thread that began the region.
+#[inline]
+pub(super) fn adopt(member: &Member) {
+    let version = NOTED_VERSION.load(Ordering::Relaxed);
+    let runtime = NOTED_RUNTIME.load(Ordering::Relaxed);
+    let seen = member.id == 0
+        || (member.settings_seen.load(Ordering::Relaxed) == version
+            && member.settings_runtime.load(Ordering::Relaxed) == runtime);
+    if !seen || (member.id != 0 && has_strayed()) {
+        restore(member);
+    }
+}
+
+/// Member 0, which is the calling thread, has changed a setting within the region that ends.
+#[inline]
+pub(super) fn take_dirty() -> bool {
+    (DIRTY.load(Ordering::Relaxed) && DIRTY.swap(false, Ordering::Relaxed)) || has_strayed()
+}
+
+/// Sets what the pool's owner had when the region began.
+#[cold]
+pub(super) fn restore(member: &Member) {
+    let Some(runtime) = logical::runtime() else {
+        return;
+    };
+    set(
+        runtime,
+        Symbol::omp_set_num_threads,
+        TEAM_SIZE.load(Ordering::Relaxed),
+    );
+    set(
+        runtime,
+        Symbol::omp_set_dynamic,
+        DYNAMIC.load(Ordering::Relaxed),
+    );
+    let levels = ACTIVE_LEVELS.load(Ordering::Relaxed);
+    if runtime.ask(Symbol::omp_get_max_active_levels) != levels {
+        set(runtime, Symbol::omp_set_max_active_levels, levels);
+    }
+    set_run_schedule(
+        runtime,
+        RunSchedule {
+            kind: SCHEDULE.load(Ordering::Relaxed),
+            chunk: CHUNK.load(Ordering::Relaxed),
+        },
+    );
+    member
+        .settings_seen
+        .store(NOTED_VERSION.load(Ordering::Relaxed), Ordering::Relaxed);
+    member
+        .settings_runtime
+        .store(NOTED_RUNTIME.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// The stack that the environment asks for; 0 if it does not.
+pub(super) fn stack_bytes() -> usize {
+    [c"OMP_STACKSIZE", c"GOMP_STACKSIZE"]
+        .into_iter()
+        .find_map(|name| parse_size(environment::text(name)?))
+        .map_or(0, |bytes| bytes.max(64 << 10))
+}
+
+/// A size as `OMP_STACKSIZE` gives it: a number of KiB, or of the unit that follows it.
+fn parse_size(text: &str) -> Option<usize> {
+    let text = text.trim().to_ascii_uppercase();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim() {
+        "B" => 0,
+        "" | "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return None,
+    };
+    number.parse::<usize>().ok()?.checked_mul(1 << shift)
+}
+
+/// How long threads spin before they sleep, by the variables that libgomp reads.
+pub(super) fn spin_count() -> u32 {
+    const USUAL: u32 = 3_000;
+    if let Some(text) = environment::text(c"GOMP_SPINCOUNT") {
+        return text.trim().parse().unwrap_or(USUAL);
+    }
+    match environment::text(c"OMP_WAIT_POLICY") {
+        Some(policy) if policy.trim().eq_ignore_ascii_case("passive") => 0,
+        Some(policy) if policy.trim().eq_ignore_ascii_case("active") => u32::MAX,
+        _ => USUAL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stack_sizes_are_read_as_openmp_defines_them() {
+        assert_eq!(parse_size("512"), Some(512 << 10));
+        assert_eq!(parse_size(" 2 M "), Some(2 << 20));
+        assert_eq!(parse_size("65536b"), Some(65536));
+        assert_eq!(parse_size("1g"), Some(1 << 30));
+        assert_eq!(parse_size("much"), None);
+    }
+}

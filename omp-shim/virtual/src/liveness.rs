@@ -1,0 +1,540 @@
+//! The net under virtual teams: no program hangs because its threads wait for one another by means
+//! that the shim does not see.
+//!
+//! *Problem.* Members change at barriers and the like. A member that spins on a flag which a
+//! suspended member of its block would set waits for ever; so does one that sleeps on a condition
+//! variable. From outside it looks like one that computes for long.
+//!
+//! *Approach.* A watcher thread looks at the carriers every few milliseconds. One that has not been
+//! in the shim for a while although members of its block could run is taken to be stuck: those
+//! members get OS threads of their own (see `carrier`), and go back to the carrier at the next
+//! barrier. So the program goes on, in small steps. From then on the block is a real team, so judging
+//! the carrier can wait for what happens: one that waits comes back together with a member that was lent, or
+//! after that has come to a stop; one that computes comes back long before ([`Outcome`]). How long a carrier may stay away doubles each time
+//! that one waited, and twice for those that computed, so that a program that computes for some time
+//! between barriers is soon left alone. The time for which carriers waited is added up; a program that
+//! has used up its [`Budget`] is sent back to real teams for good: as many carriers as members, each on
+//! its own OS thread, from the next region on; in the region that runs, members that are lent to OS
+//! threads stay there.
+//!
+//! *What the order of events does not tell.* A carrier that sleeps is woken as soon as it may go on, often
+//! in the place of the member that woke it, which is then not at its stop yet. But one that sleeps does
+//! not compute, so these count as waiting. A member that others wait for may go on computing for long
+//! after it has let them go: then the carrier seems to have computed. Such times count for a tenth, so
+//! that what a program can lose stays bounded. And where members have very unequal work, a short one is
+//! at its end before the carrier is: then the carrier seems to have waited.
+//!
+//! *Numbers.* 10 ms at first, then 20, 40 and so on, half a second in all: measured by the clock, so
+//! that on a busy machine, where the watcher itself comes late, a program has real threads no later.
+//! What is left of a second is for the watcher to get a CPU. Of all time that passes one part in twenty
+//! is forgiven: half a second in ten. A carrier that computes and is helped after some time has used at
+//! most half of the time when it comes back, of which a tenth is what is forgiven.
+//!
+//! *Should the watcher panic,* there is no net until it watches again: the program gets real teams for
+//! good, and a watcher that begins anew sees the region that runs through.
+//!
+//! *Invariants.* The watcher alone takes members away from carriers. It sleeps without waking while
+//! no virtual region runs.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
+use std::time::{Duration, Instant};
+
+use mapper_abi::TeamsOff;
+
+use super::carrier::{self, Outcome, Visits};
+use super::team::{self, MOST_MEMBERS};
+use super::{kernel, member::Member, quiet_thread};
+use mapper_shim_core::attachment;
+use mapper_shim_core::logical;
+
+/// How often the watcher looks.
+const INTERVAL_NS: i64 = 5_000_000;
+/// How long a carrier may stay away the first time.
+const FIRST_PATIENCE: Duration = Duration::from_millis(10);
+/// How often that is doubled at most.
+const MOST_DOUBLINGS: u32 = 6;
+/// How often it is doubled for carriers that seem to have computed.
+const DOUBLINGS_FOR_COMPUTING: u32 = 2;
+/// For how long carriers may wait in all.
+const BUDGET: Duration = Duration::from_millis(500);
+/// One part in so many of the time that passes is forgiven.
+const FORGIVEN: u32 = 20;
+/// One part in so many of the time counts for which a carrier seems to have computed.
+const COMPUTING_COUNTS: u32 = 10;
+/// The watcher goes to sleep after so many looks at which no virtual region ran.
+const IDLE_LOOKS: u32 = 40;
+/// How often the watcher begins at most: each panic costs the program a message.
+const WATCHES: u32 = 3;
+
+/// What the watcher does.
+static WATCHER: AtomicU32 = AtomicU32::new(ABSENT);
+const ABSENT: u32 = 0;
+const AWAKE: u32 = 1;
+const ASLEEP: u32 = 2;
+
+/// The program has gone back to real teams for good.
+static GAVE_UP: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program needs as many OS threads as it has logical ones.
+#[inline(always)]
+pub(super) fn has_given_up() -> bool {
+    GAVE_UP.load(Ordering::Relaxed)
+}
+
+/// Whether there is a watcher, starting it if not. Before a region gets fewer carriers than members.
+#[inline(always)]
+pub(super) fn stands_by() -> bool {
+    WATCHER.load(Ordering::Relaxed) != ABSENT || {
+        rouse();
+        !has_given_up()
+    }
+}
+
+/// A region with more members than carriers begins; [`team::leads`] has them already.
+#[inline(always)]
+pub(super) fn watch() {
+    // The watcher has a fence for both sides; see where it goes to sleep.
+    compiler_fence(Ordering::SeqCst);
+    if WATCHER.load(Ordering::Relaxed) != AWAKE {
+        rouse();
+    }
+}
+
+#[cold]
+fn rouse() {
+    match WATCHER.swap(AWAKE, Ordering::AcqRel) {
+        ABSENT if !start() => give_up_unwatched(),
+        ASLEEP => kernel::futex_wake(&WATCHER, 1),
+        _ => {}
+    }
+}
+
+/// Without a watcher there is no net: the program may have no thread more.
+fn give_up_unwatched() {
+    GAVE_UP.store(true, Ordering::Relaxed);
+    attachment::report_teams_off(TeamsOff::TooLarge);
+}
+
+/// What the watcher was about to do is not known: the program gets as many OS threads as logical ones.
+fn give_up_after_panic() {
+    GAVE_UP.store(true, Ordering::Relaxed);
+    attachment::report_teams_off(TeamsOff::Unwatched);
+}
+
+/// Watches, and again each time that `watch` panics, with virtual teams given up.
+fn watch_anew(mut watch: impl FnMut(), give_up: impl Fn()) {
+    for _ in 0..WATCHES {
+        let watched = mapper_shim_core::shield::shielded(|| {
+            watch();
+            Some(())
+        });
+        if watched.is_some() {
+            return;
+        }
+        give_up();
+    }
+}
+
+/// Starts the watcher.
+fn start() -> bool {
+    extern "C" fn run(_: *mut core::ffi::c_void) -> *mut core::ffi::c_void {
+        watch_anew(look_for_ever, give_up_after_panic);
+        core::ptr::null_mut()
+    }
+    // SAFETY: it does not look at its argument.
+    unsafe { quiet_thread::start(run, core::ptr::null_mut()) }
+}
+
+/// In the child of a fork, which has no watcher.
+pub(super) fn after_fork_in_child() {
+    WATCHER.store(ABSENT, Ordering::Relaxed);
+}
+
+/// What the watcher remembers of a carrier.
+#[derive(Clone, Copy)]
+struct Sighting {
+    visits: Visits,
+    /// Since when it has been known to be away.
+    since: Instant,
+    /// The look before, when it was elsewhere: it may have been away since then.
+    after: Instant,
+}
+
+/// Time for which a carrier was away until it was helped, and of which is not known yet whether it waited.
+#[derive(Clone, Copy)]
+struct Pending {
+    lead: &'static Member,
+    stuck: Stuck,
+    slept: Slept,
+}
+
+/// Whether the OS thread of a carrier slept in the kernel when it was helped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Slept {
+    Yes,
+    /// It had a CPU, or was waiting for one, or the kernel does not say.
+    No,
+}
+
+impl Slept {
+    /// As the kernel says of a thread of this process.
+    fn now(os_thread: libc::pid_t) -> Self {
+        let text = std::fs::read_to_string(format!("/proc/self/task/{os_thread}/stat"));
+        Self::of(&text.unwrap_or_default())
+    }
+
+    /// From the text of `/proc/PID/stat`: the state comes behind the name, which may hold anything and
+    /// ends at the last parenthesis.
+    fn of(stat: &str) -> Self {
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes());
+        match state.and_then(<[u8]>::first) {
+            Some(b'S') => Self::Yes,
+            _ => Self::No,
+        }
+    }
+}
+
+/// A span of time for which a carrier was away.
+#[derive(Clone, Copy, Debug)]
+struct Stuck {
+    since: Instant,
+    until: Instant,
+}
+
+/// What the watcher knows of the carrier whose lead has some id.
+#[derive(Clone, Copy, Default)]
+struct Watched {
+    sighting: Option<Sighting>,
+    pending: Option<Pending>,
+}
+
+/// What the program has left of the time for which its carriers may wait: a pure decision.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    /// How often the patience is doubled.
+    doublings: u32,
+    /// What was counted and has not been forgiven.
+    spent: Duration,
+    /// Until when time has been forgiven.
+    aged: Instant,
+    /// Until when time has been counted.
+    counted: Option<Instant>,
+}
+
+/// What is to become of a program that has been helped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Prospect {
+    /// It goes on in its virtual team.
+    GoOn,
+    /// It gets real teams.
+    RealTeams,
+}
+
+impl Budget {
+    fn new(now: Instant) -> Self {
+        Self {
+            doublings: 0,
+            spent: Duration::ZERO,
+            aged: now,
+            counted: None,
+        }
+    }
+
+    /// Forgives what the time up to `now` is worth. When all is forgiven, patience starts over, too.
+    fn age(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.aged);
+        self.spent = self.spent.saturating_sub(passed / FORGIVEN);
+        self.aged = now;
+        if self.spent.is_zero() {
+            self.doublings = self.doublings.min(DOUBLINGS_FOR_COMPUTING);
+        }
+    }
+
+    /// For how long a carrier may be away from the shim.
+    fn patience(&self) -> Duration {
+        let doubled = FIRST_PATIENCE * (1 << self.doublings.min(MOST_DOUBLINGS));
+        doubled
+            .min(BUDGET.saturating_sub(self.spent))
+            .max(FIRST_PATIENCE)
+    }
+
+    /// A carrier was away for some time, then was helped, with this outcome. Time in which several were,
+    /// or that was counted before, counts once.
+    fn spend(&mut self, stuck: Stuck, outcome: Outcome) -> Prospect {
+        let since = self
+            .counted
+            .map_or(stuck.since, |counted| stuck.since.max(counted));
+        let uncounted = stuck.until.saturating_duration_since(since);
+        match outcome {
+            Outcome::Open => return Prospect::GoOn,
+            Outcome::Waited => {
+                self.spent += uncounted;
+                self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
+            }
+            Outcome::Computed => {
+                self.spent += uncounted / COMPUTING_COUNTS;
+                self.doublings = (self.doublings + 1)
+                    .min(DOUBLINGS_FOR_COMPUTING)
+                    .max(self.doublings);
+            }
+        }
+        self.counted = self.counted.max(Some(stuck.until));
+        match self.spent >= BUDGET {
+            true => Prospect::RealTeams,
+            false => Prospect::GoOn,
+        }
+    }
+}
+
+fn look_for_ever() {
+    let mut watched: Vec<Watched> = vec![Watched::default(); MOST_MEMBERS as usize];
+    let mut budget = Budget::new(Instant::now());
+    let mut idle_looks = 0;
+    let mut now = Instant::now();
+    loop {
+        let before = now;
+        kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL_NS);
+        now = Instant::now();
+        budget.age(now);
+        for of_lead in &mut watched {
+            if settle(&mut of_lead.pending, &mut budget) == Prospect::RealTeams
+                && !GAVE_UP.swap(true, Ordering::Relaxed)
+            {
+                attachment::report_teams_off(TeamsOff::Stalled);
+            }
+        }
+        let patience = match has_given_up() {
+            false => budget.patience(),
+            true => FIRST_PATIENCE,
+        };
+        let mut ran = false;
+        for lead in team::leads() {
+            ran = true;
+            if let Some(of_lead) = watched.get_mut(lead.id as usize) {
+                look(lead, of_lead, [before, now], patience);
+            }
+        }
+        idle_looks = if ran { 0 } else { idle_looks + 1 };
+        if idle_looks > IDLE_LOOKS
+            && WATCHER
+                .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        {
+            // The owner says that a region runs, then looks whether the watcher is awake; the watcher
+            // says that it is not, then looks whether a region runs. This is the fence for both.
+            kernel::memory_barrier_everywhere();
+            if team::leads().next().is_some() {
+                let _ =
+                    WATCHER.compare_exchange(ASLEEP, AWAKE, Ordering::AcqRel, Ordering::Relaxed);
+            }
+            while WATCHER.load(Ordering::Acquire) == ASLEEP {
+                kernel::futex_wait(&WATCHER, ASLEEP);
+            }
+            idle_looks = 0;
+            now = Instant::now();
+        }
+    }
+}
+
+/// Counts the time of a carrier that was helped once it is known whether it waited.
+fn settle(pending: &mut Option<Pending>, budget: &mut Budget) -> Prospect {
+    let Some(Pending { lead, stuck, slept }) = *pending else {
+        return Prospect::GoOn;
+    };
+    let outcome = match (carrier::outcome(lead), slept) {
+        (Outcome::Computed, Slept::Yes) => Outcome::Waited,
+        (outcome, _) => outcome,
+    };
+    if outcome != Outcome::Open {
+        *pending = None;
+    }
+    budget.spend(stuck, outcome)
+}
+
+/// Looks at one carrier, `now` and once `before`, and helps if it has been away for too long.
+fn look(
+    lead: &'static Member,
+    of_lead: &mut Watched,
+    [before, now]: [Instant; 2],
+    patience: Duration,
+) {
+    let Some(visits) = carrier::look_at(lead) else {
+        of_lead.sighting = None;
+        return;
+    };
+    let Some(seen) = of_lead.sighting.filter(|seen| seen.visits == visits) else {
+        of_lead.sighting = Some(Sighting {
+            visits,
+            since: now,
+            after: before,
+        });
+        return;
+    };
+    if now.saturating_duration_since(seen.since) < patience {
+        return;
+    }
+    let slept = Slept::now(lead.os_thread());
+    if carrier::lend_members(lead, visits) == 0 {
+        return;
+    }
+    logical::note_preemption();
+    attachment::report_preemption();
+    let since = of_lead
+        .pending
+        .map_or(seen.after, |earlier| earlier.stuck.since);
+    of_lead.pending = Some(Pending {
+        lead,
+        stuck: Stuck { since, until: now },
+        slept,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_watcher_that_panics_gives_virtual_teams_up_and_watches_on() {
+        for (panics, watches, given_up) in [
+            (0, 1, 0),
+            (1, 2, 1),
+            (2, 3, 2),
+            (u32::MAX, WATCHES, WATCHES),
+        ] {
+            let (begun, up) = (AtomicU32::new(0), AtomicU32::new(0));
+            let watch = || {
+                let before = begun.fetch_add(1, Ordering::Relaxed);
+                assert!(before >= panics, "a panic on purpose");
+            };
+            watch_anew(watch, || {
+                up.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!((begun.into_inner(), up.into_inner()), (watches, given_up));
+        }
+    }
+
+    /// Has a program watched every `interval` whose carriers are away for `away` if nobody helps,
+    /// with this outcome if somebody does; when helped they are back after `helped`. Returns after how
+    /// long it has real teams, if that is within an hour, and how often it was helped.
+    fn watch_program(
+        interval: Duration,
+        away: Option<Duration>,
+        outcome: Outcome,
+        back: impl Fn(Duration) -> Duration,
+    ) -> (Option<Duration>, u32) {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        let (mut now, mut since, mut times) = (start, start, 0);
+        while now < start + Duration::from_secs(3600) {
+            now += interval;
+            budget.age(now);
+            if away.is_some_and(|away| now >= since + away) {
+                since += away.unwrap_or_default();
+                continue;
+            }
+            if now.saturating_duration_since(since) < budget.patience() {
+                continue;
+            }
+            times += 1;
+            let stuck = Stuck { since, until: now };
+            if budget.spend(stuck, outcome) == Prospect::RealTeams {
+                return (Some(now.saturating_duration_since(start)), times);
+            }
+            now += back(now.saturating_duration_since(since));
+            since = now;
+        }
+        (None, times)
+    }
+
+    #[test]
+    fn a_program_that_always_waits_has_real_teams_within_its_budget_and_two_looks() {
+        for interval_ms in [1, 5, 17, 60, 250] {
+            let interval = interval_ms * MS;
+            let (time, helped) = watch_program(interval, None, Outcome::Waited, |_| Duration::ZERO);
+            let time = time.unwrap();
+            assert!(
+                time >= BUDGET && time <= BUDGET * 21 / 20 + 2 * interval,
+                "{time:?}"
+            );
+            assert!(helped <= 9, "{helped}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_computes_is_never_sent_back() {
+        for members in [2, 3, 4, 8] {
+            for work_ms in [5, 12, 41, 46, 60, 100, 150, 900] {
+                let work = work_ms * MS;
+                // The rest of its own work and that of the others, on one CPU.
+                let back = |away: Duration| members * work - away.min(work);
+                let (time, helped) = watch_program(5 * MS, Some(work), Outcome::Computed, back);
+                assert_eq!(time, None, "{members} members of {work:?}, {helped} times");
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_that_waits_but_seems_to_compute_has_real_teams_in_the_end() {
+        let (time, _) = watch_program(5 * MS, None, Outcome::Computed, |_| Duration::ZERO);
+        assert!(time.unwrap() < Duration::from_secs(15), "{time:?}");
+    }
+
+    #[test]
+    fn waiting_now_and_then_is_forgiven() {
+        let back = |away: Duration| away * FORGIVEN;
+        let (time, helped) = watch_program(5 * MS, None, Outcome::Waited, back);
+        assert_eq!(time, None);
+        assert!(helped > 100);
+    }
+
+    #[test]
+    fn nothing_is_counted_until_it_is_known_whether_a_carrier_waited() {
+        let since = Instant::now();
+        let mut budget = Budget::new(since);
+        let until = since + 2 * BUDGET;
+        let stuck = Stuck { since, until };
+        assert_eq!(budget.spend(stuck, Outcome::Open), Prospect::GoOn);
+        assert_eq!((budget.spent, budget.doublings), (Duration::ZERO, 0));
+        assert_eq!(budget.spend(stuck, Outcome::Waited), Prospect::RealTeams);
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_told_from_one_that_computes() {
+        assert_eq!(Slept::of("7 (a) R (b) S 1 7 7"), Slept::Yes);
+        for text in ["7 (a) S) R 1 7 7", "7 (a) D 1", "7 (a)", ""] {
+            assert_eq!(Slept::of(text), Slept::No, "{text}");
+        }
+        // SAFETY: takes nothing.
+        let this = unsafe { libc::gettid() };
+        assert_eq!(Slept::now(this), Slept::No);
+    }
+
+    #[test]
+    fn carriers_that_are_stuck_at_the_same_time_spend_it_once() {
+        let since = Instant::now();
+        let mut budget = Budget::new(since);
+        let until = since + 300 * MS;
+        for _ in 0..2 {
+            let stuck = Stuck { since, until };
+            assert_eq!(budget.spend(stuck, Outcome::Waited), Prospect::GoOn);
+        }
+        assert_eq!(budget.spent, 300 * MS);
+    }
+
+    #[test]
+    fn computing_does_not_take_back_the_patience_that_waiting_has_earned() {
+        let since = Instant::now();
+        let mut budget = Budget::new(since);
+        let stuck = Stuck {
+            since,
+            until: since,
+        };
+        for _ in 0..3 {
+            budget.spend(stuck, Outcome::Waited);
+        }
+        budget.spend(stuck, Outcome::Computed);
+        assert_eq!(budget.patience(), 8 * FIRST_PATIENCE);
+    }
+}

@@ -1,0 +1,485 @@
+//! Logical threads, each with the OS thread whose stack and thread-local storage it has.
+//!
+//! *Terms.* A team of *n* logical threads is cut into *k* contiguous *blocks*, one for each CPU to be
+//! used. The first member of a block is its *lead*; the lead's OS thread *carries* the block: it runs
+//! its members in turn. The OS threads of the other members are parked; all that is used of them is
+//! their stack and their thread-local storage. When a member has to run beside its carrier (see
+//! `liveness`), a parked OS thread *hosts* it until it next waits for others.
+//!
+//! *Why parked threads.* So each logical thread keeps one `errno`, one set of `thread_local` and
+//! threadprivate variables, one `pthread_self`, whoever runs it, for as long as the program runs, and
+//! `pthread_getattr_np` tells the truth about its stack. With as many CPUs as members every member is
+//! a lead, and the team is an ordinary one.
+//!
+//! *Shared storage.* Where the program cannot tell (see `storage`) the members of a block run under the thread
+//! pointer of a lender instead, and one that begins when another is through does so on that one's stack.
+//!
+//! *Invariants.* Member 0 is the thread that begins the regions; its OS thread is never parked. The
+//! other OS threads are made when first needed and never end. A member runs in one place at a time:
+//! on its carrier, or on its host.
+
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::carrier::Carrier;
+use super::context::{self, Base, Landing, Modes, Saved};
+use super::exclusion::RuntimesLock;
+use super::preserved::Keepsake;
+use super::share::Share;
+use super::thread_pointer::{self, ThreadPointer};
+use super::waiting::Mailbox;
+use super::{carrier, kernel, team};
+use mapper_shim_core::attachment;
+use mapper_shim_core::pass_on;
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state::{self, Logical, ThreadState};
+
+/// What a member is doing: one of the constants, or waiting at a barrier of its block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct State(u32);
+
+impl State {
+    /// It has not begun the region yet.
+    pub(super) const UNSTARTED: Self = Self(0);
+    /// It could go on.
+    pub(super) const READY: Self = Self(1);
+    /// It runs, on its carrier or its host.
+    pub(super) const RUNNING: Self = Self(2);
+    /// It is through with the region.
+    pub(super) const DONE: Self = Self(3);
+
+    /// It waits at the barrier that its block will have passed when it has passed more than so many.
+    #[inline(always)]
+    pub(super) const fn waiting(barriers_passed: u32) -> Self {
+        Self(barriers_passed | 4)
+    }
+}
+
+/// What the number of barriers passed goes up by, so that it leaves room for the other states.
+pub(super) const BARRIER: u32 = 8;
+
+/// A logical thread and its OS thread.
+#[repr(C, align(128))]
+pub(crate) struct Member {
+    /// Its number in the team.
+    pub(super) id: u32,
+    state: AtomicU32,
+    /// The first member of its block.
+    lead: AtomicPtr<Member>,
+    /// The one that follows it there, the first after the last.
+    next: AtomicPtr<Member>,
+    /// The member whose OS thread runs it beside its carrier; null otherwise.
+    host: AtomicPtr<Member>,
+    /// Where it goes on, while it does not run.
+    pub(super) saved: Saved,
+    thread_pointer: AtomicUsize,
+    /// The kernel's number of its OS thread.
+    os_thread: AtomicI32,
+    /// Its floating-point modes between regions.
+    modes: AtomicU64,
+    /// What else it has, for programs that look at it.
+    keepsake: Keepsake,
+    /// Where its stack begins when its OS thread is parked.
+    stack_top: AtomicUsize,
+    /// Worksharing constructs it has entered, in the life of the pool.
+    pub(super) shares_entered: AtomicU64,
+    /// The construct it is in.
+    pub(super) share: AtomicPtr<Share>,
+    /// Static chunks it has had there.
+    pub(super) trips: AtomicU64,
+    /// `single` constructs it has met.
+    pub(super) singles_met: AtomicU32,
+    /// The lock of a runtime that it took last and has not given back.
+    pub(super) held: AtomicPtr<RuntimesLock>,
+    /// Which of the program's settings its copy in the runtime holds.
+    pub(super) settings_seen: AtomicU32,
+    /// The runtime in which it does.
+    pub(super) settings_runtime: AtomicUsize,
+
+    /// The last region in which its OS thread carried a block.
+    pub(super) carried: AtomicU32,
+    /// Orders to its OS thread.
+    pub(super) mailbox: Mailbox,
+    /// Whom its OS thread is to host.
+    guest: AtomicPtr<Member>,
+    /// Where its OS thread goes on once its guest waits.
+    parked: Saved,
+    /// The carrier whose lock its OS thread gives back when it gets there.
+    locked: AtomicPtr<Carrier>,
+    /// Its block, if it is a lead.
+    pub(super) carrier: Carrier,
+}
+
+/// What the shim's core keeps of members, without knowing what they are.
+pub(crate) trait OfMember {
+    /// The member of the virtual team that the thread is, outside real regions within.
+    fn member(&self) -> Option<&'static Member>;
+    /// The member of a virtual team that began the real region it is in.
+    fn outer_member(&self) -> Option<&'static Member>;
+    /// It is that member from here on, or none.
+    fn set_member(&self, member: Option<&'static Member>);
+}
+
+impl OfMember for ThreadState {
+    #[inline(always)]
+    fn member(&self) -> Option<&'static Member> {
+        self.member.get().map(Member::of)
+    }
+
+    #[inline(always)]
+    fn outer_member(&self) -> Option<&'static Member> {
+        self.outer.get().map(Member::of)
+    }
+
+    #[inline(always)]
+    fn set_member(&self, member: Option<&'static Member>) {
+        self.member
+            .set(member.map(|member| NonNull::from(member).cast()));
+    }
+}
+
+/// The member that the thread is to its caller, a call of `symbol`.
+#[inline(always)]
+pub(super) fn member_for(thread: &ThreadState, symbol: Symbol) -> Option<&'static Member> {
+    pass_on::member_for(thread, symbol).map(Member::of)
+}
+
+/// No region is numbered so before four thousand million have begun.
+const NEVER: u32 = u32::MAX;
+
+/// Orders that an OS thread finds in its mailbox.
+pub(super) const CARRY: u32 = 2;
+pub(super) const HOST: u32 = 3;
+
+/// Room for what a parked OS thread has on its stack: its own frames, and those of signal handlers, which
+/// would meet the member that lives below. Blocking signals instead would keep those from the program that it
+/// wants its threads to take.
+const PARKED_BYTES: usize = 1 << 20;
+
+impl Member {
+    /// The one that the shim's core knows so.
+    #[inline(always)]
+    pub(super) fn of(logical: Logical) -> &'static Self {
+        // SAFETY: only `set_member` makes a thread a logical one; members are never freed.
+        unsafe { logical.cast::<Self>().as_ref() }
+    }
+
+    pub(super) fn new(id: u32) -> Self {
+        Self {
+            id,
+            state: AtomicU32::new(State::DONE.0),
+            lead: AtomicPtr::new(null_mut()),
+            next: AtomicPtr::new(null_mut()),
+            host: AtomicPtr::new(null_mut()),
+            saved: Saved::new(0),
+            thread_pointer: AtomicUsize::new(0),
+            os_thread: AtomicI32::new(0),
+            modes: AtomicU64::new(0),
+            keepsake: Keepsake::new(),
+            stack_top: AtomicUsize::new(0),
+            shares_entered: AtomicU64::new(0),
+            share: AtomicPtr::new(null_mut()),
+            trips: AtomicU64::new(0),
+            singles_met: AtomicU32::new(0),
+            held: AtomicPtr::new(null_mut()),
+            settings_seen: AtomicU32::new(0),
+            settings_runtime: AtomicUsize::new(0),
+            carried: AtomicU32::new(NEVER),
+            mailbox: Mailbox::new(),
+            guest: AtomicPtr::new(null_mut()),
+            parked: Saved::new(0),
+            locked: AtomicPtr::new(null_mut()),
+            carrier: Carrier::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn state(&self) -> State {
+        State(self.state.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&self, State(state): State) {
+        self.state.store(state, Ordering::Relaxed);
+    }
+
+    /// Whether it could run if it got a CPU, its block having passed so many barriers.
+    #[inline(always)]
+    pub(super) fn is_runnable(&self, barriers_passed: u32) -> bool {
+        let State(state) = self.state();
+        state <= State::READY.0
+            || (state > State::DONE.0 && state != State::waiting(barriers_passed).0)
+    }
+
+    /// The first member of its block.
+    #[inline(always)]
+    pub(super) fn lead(&self) -> &'static Member {
+        // SAFETY: set by `join` before the member runs; members are never freed.
+        unsafe { &*self.lead.load(Ordering::Relaxed) }
+    }
+
+    /// The one that follows it in its block.
+    #[inline(always)]
+    pub(super) fn next(&self) -> &'static Member {
+        // SAFETY: as for `lead`.
+        unsafe { &*self.next.load(Ordering::Relaxed) }
+    }
+
+    /// Whether its context lies where it was left, unless its carrier waits for news in it.
+    pub(super) fn is_suspended(&'static self) -> bool {
+        let State(state) = self.state();
+        let waits = state == State::READY.0 || state > State::DONE.0;
+        self.host().is_none() && (waits || (state == State::DONE.0 && self.is_lead()))
+    }
+
+    #[inline(always)]
+    pub(super) fn is_lead(&'static self) -> bool {
+        core::ptr::eq(self.lead.load(Ordering::Relaxed), self)
+    }
+
+    /// The member whose OS thread hosts it, if it does not run on its carrier.
+    #[inline(always)]
+    pub(super) fn host(&self) -> Option<&'static Member> {
+        // SAFETY: null or a member, and members are never freed.
+        unsafe { self.host.load(Ordering::Relaxed).as_ref() }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_host(&self, host: Option<&'static Member>) {
+        let host = host.map_or(null_mut(), |host| core::ptr::from_ref(host).cast_mut());
+        self.host.store(host, Ordering::Relaxed);
+    }
+
+    pub(super) fn thread_pointer(&self) -> ThreadPointer {
+        ThreadPointer(self.thread_pointer.load(Ordering::Relaxed))
+    }
+
+    /// The calling thread becomes the member's OS thread.
+    pub(super) fn adopt_this_thread(&self) {
+        let ThreadPointer(pointer) = thread_pointer::current();
+        self.thread_pointer.store(pointer, Ordering::Relaxed);
+        self.os_thread
+            .store(kernel::thread_number(), Ordering::Relaxed);
+    }
+
+    /// Its OS thread ends, and its number may become another's.
+    pub(super) fn lose_os_thread(&self) {
+        self.os_thread.store(0, Ordering::Relaxed);
+    }
+
+    /// The kernel's number of its OS thread.
+    pub(super) fn os_thread(&self) -> libc::pid_t {
+        self.os_thread.load(Ordering::Relaxed)
+    }
+
+    /// Remembers the floating-point modes and the like of the calling thread for the member's next region.
+    fn keep_modes(&self) {
+        self.modes.store(context::modes().0, Ordering::Relaxed);
+        self.keepsake.keep();
+    }
+
+    /// Has the calling thread go on with them.
+    fn take_up_modes(&self) {
+        context::set_modes(Modes(self.modes.load(Ordering::Relaxed)));
+        self.keepsake.take_up();
+    }
+
+    /// The value of `errno` in its suspended context becomes that of its own storage.
+    ///
+    /// # Safety
+    /// It is suspended, and nobody runs under its own thread pointer but while parked.
+    pub(super) unsafe fn take_errno_along(&self) {
+        // SAFETY: as the caller promises; its OS thread never ends.
+        unsafe {
+            self.thread_pointer()
+                .take_errno(self.saved.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Has the calling OS thread, which runs it, go on in its own storage.
+    ///
+    /// # Safety
+    /// Nobody runs there but while parked. References to what is the calling thread's must not be used any
+    /// more.
+    pub(super) unsafe fn move_to_own_storage(&self) {
+        let chunk = thread_state::current().enter_region();
+        // SAFETY: as the caller promises.
+        unsafe { self.thread_pointer().put_in_force() };
+        thread_state::current().leave_region(chunk);
+    }
+
+    /// Has the calling OS thread go on as this member, which begins a region in storage that is not its own.
+    pub(super) fn take_turn(&self) {
+        self.take_up_modes();
+        // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
+        unsafe { self.thread_pointer().lend_errno() };
+    }
+
+    /// Prepares it for a region, in the block of `lead`, before `next`.
+    #[inline]
+    pub(super) fn join(
+        &self,
+        [lead, next]: [&'static Member; 2],
+        shares_entered: u64,
+        singles_met: u32,
+    ) {
+        self.set(State::UNSTARTED);
+        let pointer = |member: &'static Member| core::ptr::from_ref(member).cast_mut();
+        self.lead.store(pointer(lead), Ordering::Relaxed);
+        self.next.store(pointer(next), Ordering::Relaxed);
+        self.shares_entered.store(shares_entered, Ordering::Relaxed);
+        self.singles_met.store(singles_met, Ordering::Relaxed);
+    }
+
+    /// Gives it a context in which it begins the region.
+    pub(super) fn make_context(&'static self) {
+        // SAFETY: the OS thread is parked and uses only the stack above; the region before, which
+        // used the stack below, is over for this member.
+        let context = unsafe {
+            context::fresh(
+                self.stack_top.load(Ordering::Relaxed),
+                Modes(self.modes.load(Ordering::Relaxed)),
+                self.thread_pointer(),
+                begin,
+                core::ptr::from_ref(self).cast(),
+            )
+        };
+        self.saved.store(context, Ordering::Relaxed);
+    }
+
+    /// Leaves this member's context for that of `other`, which runs next on this OS thread.
+    ///
+    /// # Safety
+    /// `self` runs here; `other` is suspended, and this OS thread alone has been given it. Under `base` nobody
+    /// else runs.
+    #[inline(always)]
+    pub(super) unsafe fn switch_to(&self, other: &Member, base: Base, landing: Landing) {
+        let to = other.saved.load(Ordering::Relaxed);
+        // SAFETY: as the caller promises; the OS thread of `other` never ends.
+        unsafe { context::switch(&self.saved, to, base, landing) };
+    }
+
+    /// Has the OS thread of `self` run `guest` beside its carrier.
+    pub(super) fn receive(&'static self, guest: &'static Member) {
+        guest.set(State::RUNNING);
+        guest.set_host(Some(self));
+        self.guest
+            .store(core::ptr::from_ref(guest).cast_mut(), Ordering::Relaxed);
+        self.mailbox.post(HOST);
+    }
+
+    /// The guest of this OS thread has come to a stop: goes back to being parked, and then gives back
+    /// the lock of `carrier`, which the caller holds. Returns when the guest is continued.
+    ///
+    /// # Safety
+    /// `guest` runs on the OS thread of `self`; its state says that it does not run any more.
+    pub(super) unsafe fn send_away(&self, guest: &Member, carrier: &Carrier) {
+        guest.set_host(None);
+        self.locked
+            .store(core::ptr::from_ref(carrier).cast_mut(), Ordering::Relaxed);
+        let to = self.parked.load(Ordering::Relaxed);
+        // SAFETY: the OS thread left that context when it took the guest in.
+        unsafe {
+            let base = Base::Of(self.thread_pointer());
+            context::switch(&guest.saved, to, base, Landing::silent());
+        }
+    }
+
+    /// The life of a member's OS thread.
+    fn serve(&'static self) {
+        loop {
+            if self.mailbox.take(|| team::expected(self)) == CARRY {
+                self.take_up_modes();
+                team::carry(self);
+                self.keep_modes();
+                continue;
+            }
+            // SAFETY: whoever ordered it stored the guest there, suspended, for this OS thread alone.
+            let guest = unsafe { &*self.guest.load(Ordering::Relaxed) };
+            let to = guest.saved.load(Ordering::Relaxed);
+            // SAFETY: likewise.
+            unsafe {
+                let base = Base::Of(guest.thread_pointer());
+                context::switch(&self.parked, to, base, Landing::silent());
+            }
+            // SAFETY: set in `send_away` to a carrier whose lock this OS thread holds.
+            unsafe { &*self.locked.load(Ordering::Relaxed) }.give_lock();
+        }
+    }
+}
+
+/// Where a member begins a region, on its own stack.
+unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
+    // SAFETY: `make_context` passes the member.
+    let mut member = unsafe { &*member.cast::<Member>() };
+    // Its modes are in the context that it begins with.
+    member.keepsake.take_up();
+    loop {
+        team::run_body(member);
+        member.keep_modes();
+        if thread_pointer::current() != member.thread_pointer() {
+            // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
+            unsafe { member.thread_pointer().copy_errno() };
+        }
+        member = carrier::succeed(member);
+    }
+}
+
+extern "C" fn os_thread(member: *mut c_void) -> *mut c_void {
+    // SAFETY: `start_thread` passes the member.
+    let member: &'static Member = unsafe { &*member.cast::<Member>() };
+    let thread = thread_state::current();
+    // While it is itself, so that the slot bears its number.
+    let _ = attachment::slot(thread);
+    thread.set_member(Some(member));
+    member.adopt_this_thread();
+    member.keep_modes();
+    let mark = 0_u8;
+    let here = core::hint::black_box(&raw const mark) as usize;
+    member
+        .stack_top
+        .store((here - PARKED_BYTES) & !63, Ordering::Release);
+    member.serve();
+    null_mut()
+}
+
+/// Makes the OS thread of a member and waits until it is parked; false if there can be no more. Its
+/// stack has so many bytes, or as many as the system gives if that is zero.
+pub(super) fn start_thread(member: &'static Member, stack_bytes: usize) -> bool {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
+    // SAFETY: the attributes are initialised before use and destroyed after; the start function
+    // matches its argument, which lives for ever.
+    let started = unsafe {
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        let mut size = stack_bytes;
+        if size == 0 {
+            libc::pthread_attr_getstacksize(attributes.as_ptr(), &raw mut size);
+        }
+        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
+        // The size is the user's word, and the member's stack begins where the rest has room.
+        let started = size
+            .checked_add(PARKED_BYTES)
+            .and_then(|size| size.checked_next_multiple_of(4096))
+            .is_some_and(|size| {
+                libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), size) == 0
+                    && libc::pthread_create(
+                        thread.as_mut_ptr(),
+                        attributes.as_ptr(),
+                        os_thread,
+                        core::ptr::from_ref(member).cast_mut().cast(),
+                    ) == 0
+            });
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        started
+    };
+    if !started {
+        return false;
+    }
+    while member.stack_top.load(Ordering::Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    true
+}

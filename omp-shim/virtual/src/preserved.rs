@@ -1,0 +1,361 @@
+//! What else a thread has of its own besides registers and storage, and hardly any program looks at: the flags of the x87 unit,
+//! the signals that it blocks, its alternate stack for their handlers.
+//!
+//! *Problem.* All of it belongs to the OS thread, and so the members that take turns on one would share it. To
+//! read the flags takes 12 ns, as long as the rest of a change of members, and what concerns signals takes system calls.
+//!
+//! *Approach.* It is kept only where the program can tell. Whoever reads the flags imports a function that does
+//! ([`note_import`]). Who changes a mask or stack calls a function that is exported here: from the first such call by
+//! a member on, each context notes what it has before it is left, and takes it up when it is continued.
+//! Of a context that was left before, it is what was in force before that call. (To refuse programs that
+//! import such functions would not do: Python's interpreter does.)
+//!
+//! *Bounds.* Inline assembly that reads the flags is not noticed. Between the change to another member and what it takes up, a
+//! few instructions later, a signal may be handled that this one blocks.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::kernel::{self, SignalMask};
+use mapper_shim_core::elf;
+use mapper_shim_core::thread_state;
+
+/// What is to be kept: the sum of the constants.
+static WANTED: AtomicU32 = AtomicU32::new(0);
+const FLAGS: u32 = 1;
+const SIGNALS: u32 = 2;
+
+/// The mask of contexts that were left before masks were kept.
+static MASK_BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// The exception flags in the x87 unit's status word.
+const EXCEPTIONS: u16 = 0x3f;
+
+/// Whether anything is to be kept.
+#[inline(always)]
+pub(super) fn is_wanted() -> bool {
+    WANTED.load(Ordering::Relaxed) != 0
+}
+
+/// A module imports the function of this name.
+pub(super) fn note_import(name: &CStr) {
+    let name = name.to_bytes();
+    let reads_flags = name.starts_with(b"__ieee_exceptions_MOD_")
+        || name.starts_with(b"_gfortran_ieee_")
+        || [
+            "fetestexcept",
+            "feraiseexcept",
+            "feclearexcept",
+            "fegetexceptflag",
+            "fesetexceptflag",
+            "fegetenv",
+            "fesetenv",
+            "feholdexcept",
+            "feupdateenv",
+        ]
+        .iter()
+        .any(|function| function.as_bytes() == name);
+    if reads_flags {
+        WANTED.fetch_or(FLAGS, Ordering::Relaxed);
+    }
+}
+
+/// What a thread has, as far as it is wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Preserved {
+    flags: u16,
+    mask: Option<SignalMask>,
+    stack: libc::stack_t,
+}
+
+impl Preserved {
+    /// What a context that was left unnoticed has.
+    fn unnoticed() -> Self {
+        Self {
+            flags: 0,
+            mask: Some(SignalMask(MASK_BEFORE.load(Ordering::Relaxed))),
+            stack: NO_STACK,
+        }
+    }
+
+    /// What the calling thread has.
+    pub(super) fn of_this_thread() -> Self {
+        let wanted = WANTED.load(Ordering::Acquire);
+        let mut preserved = Self {
+            flags: 0,
+            mask: None,
+            stack: NO_STACK,
+        };
+        if wanted & FLAGS != 0 {
+            preserved.flags = flags();
+        }
+        if wanted & SIGNALS != 0 {
+            preserved.mask = Some(kernel::signal_mask());
+            preserved.stack = kernel::alternate_stack(NO_STACK);
+        }
+        preserved
+    }
+
+    /// The calling thread leaves its context for one that has noted nothing yet, or will take up itself what
+    /// it has noted.
+    pub(super) fn is_left(&self) {
+        if self.mask.is_some() {
+            let unnoticed = Self::unnoticed();
+            self.exchange_signals(&unnoticed);
+        }
+    }
+
+    /// The calling thread goes on with this.
+    pub(super) fn take_up(&self) {
+        let wanted = WANTED.load(Ordering::Acquire);
+        if wanted & FLAGS != 0 && flags() != self.flags {
+            set_flags(self.flags);
+        }
+        if wanted & SIGNALS != 0 {
+            Self::of_this_thread().exchange_signals(self);
+        }
+    }
+
+    /// From these signals' settings to others, where they differ.
+    fn exchange_signals(&self, others: &Self) {
+        if let Some(mask) = others.mask
+            && self.mask != others.mask
+        {
+            kernel::set_signal_mask(mask);
+        }
+        let (old, new) = (&self.stack, &others.stack);
+        if old.ss_sp != new.ss_sp || old.ss_size != new.ss_size || old.ss_flags != new.ss_flags {
+            // Refused on the present one, from which nobody is taken elsewhere.
+            kernel::set_alternate_stack(new);
+        }
+    }
+}
+
+/// What a member has between two regions.
+pub(super) struct Keepsake {
+    flags: AtomicU16,
+    mask: AtomicU64,
+    /// Whether there is a mask.
+    noticed: AtomicU32,
+    stack: AtomicPtr<c_void>,
+    stack_bytes: AtomicUsize,
+    stack_flags: AtomicU32,
+}
+
+impl Keepsake {
+    pub(super) const fn new() -> Self {
+        Self {
+            flags: AtomicU16::new(0),
+            mask: AtomicU64::new(0),
+            noticed: AtomicU32::new(0),
+            stack: AtomicPtr::new(null_mut()),
+            stack_bytes: AtomicUsize::new(0),
+            stack_flags: AtomicU32::new(0),
+        }
+    }
+
+    /// Keeps what the calling thread has.
+    #[inline(always)]
+    pub(super) fn keep(&self) {
+        if is_wanted() {
+            self.store(Preserved::of_this_thread());
+        }
+    }
+
+    /// The calling thread goes on with what was kept.
+    #[inline(always)]
+    pub(super) fn take_up(&self) {
+        if is_wanted() {
+            self.load().take_up();
+        }
+    }
+
+    #[cold]
+    fn store(&self, preserved: Preserved) {
+        self.flags.store(preserved.flags, Ordering::Relaxed);
+        if let Some(SignalMask(mask)) = preserved.mask {
+            self.mask.store(mask, Ordering::Relaxed);
+            self.stack.store(preserved.stack.ss_sp, Ordering::Relaxed);
+            self.stack_bytes
+                .store(preserved.stack.ss_size, Ordering::Relaxed);
+            self.stack_flags
+                .store(preserved.stack.ss_flags.cast_unsigned(), Ordering::Relaxed);
+            self.noticed.store(1, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn load(&self) -> Preserved {
+        let flags = self.flags.load(Ordering::Relaxed);
+        if self.noticed.load(Ordering::Relaxed) == 0 {
+            return Preserved {
+                flags,
+                ..Preserved::unnoticed()
+            };
+        }
+        Preserved {
+            flags,
+            mask: Some(SignalMask(self.mask.load(Ordering::Relaxed))),
+            stack: libc::stack_t {
+                ss_sp: self.stack.load(Ordering::Relaxed),
+                ss_size: self.stack_bytes.load(Ordering::Relaxed),
+                ss_flags: self.stack_flags.load(Ordering::Relaxed).cast_signed(),
+            },
+        }
+    }
+}
+
+const NO_STACK: libc::stack_t = libc::stack_t {
+    ss_sp: null_mut(),
+    ss_flags: libc::SS_DISABLE,
+    ss_size: 0,
+};
+
+/// The x87 unit's exception flags.
+fn flags() -> u16 {
+    let status: u16;
+    // SAFETY: reads a register of the calling thread's.
+    unsafe {
+        core::arch::asm!("fnstsw ax", out("ax") status, options(nomem, nostack, preserves_flags));
+    }
+    status & EXCEPTIONS
+}
+
+/// Sets them. The unit's registers are empty, as they are wherever a function is called.
+fn set_flags(flags: u16) {
+    /// Which word of the unit's environment the control word is, and which the status word.
+    const CONTROL: usize = 0;
+    const STATUS: usize = 2;
+    let mut environment = [0_u16; 14];
+    let mut control = 0_u16;
+    // SAFETY: both write what the ABI says to places of this function's own.
+    unsafe {
+        core::arch::asm!(
+            "fnstcw word ptr [{control}]",
+            "fnstenv [{environment}]",
+            control = in(reg) &raw mut control,
+            environment = in(reg) environment.as_mut_ptr(),
+            options(nostack, preserves_flags),
+        );
+    }
+    environment[CONTROL] = control;
+    environment[STATUS] = environment[STATUS] & !EXCEPTIONS | flags;
+    // SAFETY: it is as the unit stored it, but for the flags.
+    unsafe {
+        core::arch::asm!(
+            "fldenv [{0}]",
+            in(reg) environment.as_ptr(),
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+}
+
+/// The calling thread is about to change what concerns its signals: from here on that is kept, if it is a member.
+fn note_change() {
+    if thread_state::current().member.get().is_some()
+        && WANTED.load(Ordering::Relaxed) & SIGNALS == 0
+    {
+        let SignalMask(mask) = kernel::signal_mask();
+        MASK_BEFORE.store(mask, Ordering::Relaxed);
+        WANTED.fetch_or(SIGNALS, Ordering::Release);
+    }
+}
+
+/// The C library's function `name`, looked up once.
+fn real(cell: &AtomicUsize, name: &CStr) -> usize {
+    let known = cell.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let found = elf::next_definition(name).unwrap_or_else(|| {
+        // SAFETY: the handle is a special one, the name a C string. The C library has the function.
+        unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) as usize }
+    });
+    cell.store(found, Ordering::Relaxed);
+    found
+}
+
+macro_rules! changes_of_masks {
+    ($($name:ident = $text:literal;)*) => {$(
+        /// As the C library's function of that name.
+        ///
+        /// # Safety
+        /// As for that.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            how: c_int,
+            set: *const libc::sigset_t,
+            old: *mut libc::sigset_t,
+        ) -> c_int {
+            static REAL: AtomicUsize = AtomicUsize::new(0);
+            type Function =
+                unsafe extern "C" fn(c_int, *const libc::sigset_t, *mut libc::sigset_t) -> c_int;
+            if !set.is_null() {
+                note_change();
+            }
+            // SAFETY: the C library's function of that name has this type.
+            let real = unsafe { core::mem::transmute::<usize, Function>(real(&REAL, $text)) };
+            // SAFETY: the arguments are the caller's.
+            unsafe { real(how, set, old) }
+        }
+    )*};
+}
+
+changes_of_masks! {
+    pthread_sigmask = c"pthread_sigmask";
+    sigprocmask = c"sigprocmask";
+}
+
+/// As the C library's function of that name.
+///
+/// # Safety
+/// As for that.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int {
+    static REAL: AtomicUsize = AtomicUsize::new(0);
+    type Function = unsafe extern "C" fn(*const libc::stack_t, *mut libc::stack_t) -> c_int;
+    if !new.is_null() {
+        note_change();
+    }
+    // SAFETY: the C library's function of that name has this type.
+    let real = unsafe { core::mem::transmute::<usize, Function>(real(&REAL, c"sigaltstack")) };
+    // SAFETY: the arguments are the caller's.
+    unsafe { real(new, old) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context;
+
+    #[test]
+    fn flags_are_set_and_nothing_else_is() {
+        let before = context::modes();
+        for wanted in [EXCEPTIONS, 0, 1 << 2] {
+            set_flags(wanted);
+            assert_eq!(flags(), wanted);
+        }
+        set_flags(0);
+        assert_eq!(context::modes(), before);
+    }
+
+    #[test]
+    fn a_context_takes_up_the_signals_settings_that_it_noted() {
+        // Of this test alone, so that no other one's contexts do more than they must.
+        let noted = |mask, ss_size| Preserved {
+            flags: 0,
+            mask: Some(mask),
+            stack: libc::stack_t {
+                ss_size,
+                ..NO_STACK
+            },
+        };
+        let SignalMask(before) = kernel::signal_mask();
+        let other = SignalMask(before ^ 1 << (libc::SIGUSR2 - 1));
+        noted(SignalMask(before), 0).exchange_signals(&noted(other, 0));
+        assert_eq!(kernel::signal_mask(), other);
+        noted(other, 0).exchange_signals(&noted(SignalMask(before), 0));
+        assert_eq!(kernel::signal_mask(), SignalMask(before));
+    }
+}

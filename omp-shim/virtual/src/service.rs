@@ -1,0 +1,137 @@
+//! What the rest of the shim has of virtual teams: when a region gets one, and what is done for its members.
+
+use mapper_abi::TeamsOff;
+
+use super::member::OfMember;
+use super::team::{self, Plan, Region};
+use super::{admission, control_variables, credentials, liveness, storage, thread_names, waiting};
+use mapper_shim_core::attachment;
+use mapper_shim_core::construct::{Chunk, Loop, Start};
+use mapper_shim_core::features::{Begun, Request, TeamService};
+use mapper_shim_core::logical;
+use mapper_shim_core::runtime::Family;
+use mapper_shim_core::thread_state::{self, ThreadState};
+
+/// Virtual teams, as what runs regions with logical threads.
+pub const SERVICE: TeamService = TeamService {
+    begin,
+    end: team::end,
+    enter_loop,
+    next_chunk,
+    setting_changes: control_variables::note_change,
+};
+
+/// The process has attached to a page.
+pub fn attached() {
+    credentials::look_up();
+    thread_names::look_up();
+}
+
+/// The user asked for virtual teams, and the page's daemon is there.
+pub fn want() {
+    // SAFETY: takes a number.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
+    waiting::prepare(control_variables::spin_count(), cpus);
+    logical::want();
+}
+
+/// The process is the child of a fork.
+pub fn forked(thread: &ThreadState) {
+    team::after_fork_in_child(thread);
+}
+
+/// Time has passed for a thread that runs regions.
+pub fn clock_ticked(thread: &ThreadState, now_ns: u64) {
+    team::count_parked(thread, now_ns);
+}
+
+/// A function has been looked up that virtual teams cannot come before.
+pub fn looked_up() {
+    admission::note_lookup();
+}
+
+/// Decides whether a region is to be a virtual one, and on how many CPUs. Has it timed where it is to
+/// be found out how many pay.
+#[inline]
+fn plan(request: &mut Request<'_>) -> Option<Plan> {
+    let Start {
+        thread,
+        runtime,
+        asked,
+        ..
+    } = *request.start;
+    if asked == 1 || logical::is_refused() || logical::is_within(thread) {
+        return None;
+    }
+    let is_outermost = runtime.level(Family::Gomp) == 0;
+    if !is_outermost || !team::own_pool(thread) || !admission::is_granted() {
+        return None;
+    }
+    let sizes = control_variables::sizes(runtime);
+    let size = if asked == 0 { sizes.usual } else { asked };
+    if sizes.are_dynamic {
+        attachment::report_teams_off(TeamsOff::Dynamic);
+        return None;
+    }
+    if size < 2 {
+        return None;
+    }
+    if size > sizes.limit || !team::has_members(size) {
+        attachment::report_teams_off(TeamsOff::TooLarge);
+        return None;
+    }
+    let gave_up = liveness::has_given_up();
+    let most_carriers = |size: u32| match gave_up {
+        true => size,
+        false => attachment::carrier_limit().clamp(1, size.max(1)),
+    };
+    let most = most_carriers(size);
+    // What the program's usual team gets, so that clauses of many sizes are not news each time.
+    let usual = most_carriers(sizes.usual);
+    if attachment::is_news(usual) {
+        attachment::report_team(usual);
+    }
+    let blocks = match gave_up {
+        true => size,
+        false => (request.os_threads)(most),
+    };
+    // Without a watcher there is no net.
+    let blocks = match blocks < size && !liveness::stands_by() {
+        true => size,
+        false => blocks,
+    };
+    let storage = storage::of_region(runtime, size, blocks);
+    Some(Plan {
+        size,
+        blocks,
+        storage,
+    })
+}
+
+/// Begins a region, if it may have a virtual team.
+fn begin(request: &mut Request<'_>) -> Begun {
+    let Some(plan) = plan(request) else {
+        return Begun::No;
+    };
+    let Start {
+        thread, runtime, ..
+    } = *request.start;
+    let region = Region {
+        body: request.body,
+        work: request.work,
+        plan,
+    };
+    team::begin(thread, runtime, &region);
+    Begun::Yes
+}
+
+fn enter_loop(describe: &dyn Fn() -> Loop) -> Option<Chunk> {
+    let member = thread_state::current().member()?;
+    team::enter_share(member, describe);
+    team::next_chunk(member)
+}
+
+fn next_chunk(thread: &ThreadState) -> Option<Chunk> {
+    team::next_chunk(thread.member()?)
+}

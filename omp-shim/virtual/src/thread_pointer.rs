@@ -1,0 +1,134 @@
+//! The thread pointer: the base of `fs`, below and above which a thread's storage lies.
+//!
+//! *Problem.* Members of a virtual team run under the thread pointer of their own thread, of which the C library
+//! knows, or under a lender's (see `storage`). Whoever sets it must not go on to use what it has read of the
+//! calling thread's before.
+//!
+//! *`errno`* lies at the same distance from it in all threads, since the C library is there from the start. Its value
+//! belongs to the context that runs, not to the storage: it is taken along wherever the one changes without the other.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::{errno, kernel};
+use mapper_shim_core::thread_state::{self, ThreadState};
+
+/// A thread pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ThreadPointer(pub(super) usize);
+
+/// What of a context lies at its stack pointer while it is suspended: MXCSR, the x87 control word, and
+/// behind them `errno`.
+const FRAME_ERRNO: usize = 8;
+
+/// The thread pointer can be set without the kernel.
+pub(super) static HAS_FSGSBASE: AtomicBool = AtomicBool::new(false);
+
+/// Where `errno` lies, counted from the thread pointer: the same in all threads, since the C library is there from
+/// the start. Before that is known the thread pointer itself, which is only read then.
+pub(super) static ERRNO_OFFSET: AtomicUsize = AtomicUsize::new(0);
+
+/// Finds out how to set the thread pointer, and where `errno` is; to be called before the first switch.
+pub(super) fn prepare() {
+    const HWCAP2_FSGSBASE: u64 = 2;
+    // SAFETY: only asks for a number that the kernel gave at start.
+    let capabilities = unsafe { libc::getauxval(libc::AT_HWCAP2) };
+    HAS_FSGSBASE.store(capabilities & HWCAP2_FSGSBASE != 0, Ordering::Relaxed);
+    let errno = errno::location() as usize;
+    ERRNO_OFFSET.store(errno.wrapping_sub(current().0), Ordering::Relaxed);
+}
+
+/// Whether `errno` of the calling thread is where it is expected.
+pub(super) fn knows_errno() -> bool {
+    core::ptr::eq(current().errno(), errno::location())
+}
+
+impl ThreadPointer {
+    /// Where the `errno` of that thread lies.
+    pub(super) fn errno(self) -> *mut c_int {
+        self.0.wrapping_add(ERRNO_OFFSET.load(Ordering::Relaxed)) as *mut c_int
+    }
+
+    /// Makes the value of `errno` in a context that is suspended that of this thread.
+    ///
+    /// # Safety
+    /// The thread has not ended and nobody runs under its thread pointer but while parked; `context` is suspended.
+    pub(super) unsafe fn take_errno(self, context: usize) {
+        // SAFETY: as the caller promises; every frame has the value there.
+        unsafe {
+            let value = ((context + FRAME_ERRNO) as *const c_int).read();
+            self.errno().write(value);
+        }
+    }
+
+    /// Makes that of the calling thread its own.
+    ///
+    /// # Safety
+    /// As for [`take_errno`](Self::take_errno).
+    pub(super) unsafe fn copy_errno(self) {
+        // SAFETY: as the caller promises; the other one is the calling thread's.
+        unsafe { self.errno().write(current().errno().read()) };
+    }
+
+    /// Makes its own that of the calling thread.
+    ///
+    /// # Safety
+    /// As for [`take_errno`](Self::take_errno).
+    pub(super) unsafe fn lend_errno(self) {
+        // SAFETY: as the caller promises; the other one is the calling thread's.
+        unsafe { current().errno().write(self.errno().read()) };
+    }
+
+    /// What the shim knows about that thread.
+    ///
+    /// # Safety
+    /// The thread has not ended and is not in the shim; the reference is not kept until it is.
+    pub(super) unsafe fn state(self) -> &'static ThreadState {
+        // SAFETY: as the caller promises.
+        unsafe { thread_state::of_thread(self.0) }
+    }
+
+    /// Has the calling thread go on under this thread pointer, with the value that `errno` has now.
+    ///
+    /// # Safety
+    /// As for [`switch`]. References to what is the calling thread's own must not be used any more.
+    #[inline(never)]
+    pub(super) unsafe fn put_in_force(self) {
+        // SAFETY: as the caller promises; only this function's own code runs in between.
+        unsafe {
+            self.copy_errno();
+            self.put_in_force_bare();
+        }
+    }
+
+    /// The same without a look at `errno`, neither that in force nor its own.
+    ///
+    /// # Safety
+    /// As for [`put_in_force`](Self::put_in_force), except that others may run under it as far as what runs here
+    /// and they touch is not the same.
+    #[inline(always)]
+    pub(super) unsafe fn put_in_force_bare(self) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if HAS_FSGSBASE.load(Ordering::Relaxed) {
+                core::arch::asm!("wrfsbase {}", in(reg) self.0, options(nostack));
+            } else {
+                kernel::set_thread_pointer(self.0);
+            }
+        }
+    }
+}
+
+/// The calling thread's thread pointer. The ABI keeps it at `fs:0`.
+pub(super) fn current() -> ThreadPointer {
+    let pointer: usize;
+    // SAFETY: reads a word that every thread has.
+    unsafe {
+        core::arch::asm!(
+            "mov {}, qword ptr fs:[0]",
+            out(reg) pointer,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    ThreadPointer(pointer)
+}

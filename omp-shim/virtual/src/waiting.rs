@@ -1,0 +1,378 @@
+//! Waiting of OS threads for one another: spinning for a while, then sleeping in the kernel.
+//!
+//! *Problem.* Spinning is quickest when each thread has a CPU, and keeps the one that is waited for from
+//! running when it has none. A runtime decides once, at start, which it will be.
+//!
+//! *Approach.* As in libgomp: so many turns of spinning as `GOMP_SPINCOUNT` says (none under
+//! `OMP_WAIT_POLICY=passive`), then a futex. But the shim knows how many CPUs the program owns, so it
+//! looks again each time: as long as there is one for each carrier, which nobody else wants, it goes on
+//! spinning for [`MOST_PATIENCE`] times as long, as libgomp would in a program that is alone; as soon as there
+//! is not, it sleeps at once. How patient it is, it learns (see `patience`): what mapper does not manage may be on
+//! those CPUs. Of a program that runs as several processes (MPI ranks, joblib) none knows what CPUs the
+//! others use, so they spin only for the time that a sleep and a wake-up would take. A waker pays for a system call
+//! only if somebody sleeps.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::kernel;
+use mapper_shim_core::attachment;
+use mapper_shim_core::clock;
+use mapper_shim_core::patience::{MOST_PATIENCE, MOST_TURNS, Patience};
+
+/// Turns of spinning before a thread goes to sleep.
+static SPIN_COUNT: AtomicU32 = AtomicU32::new(3_000);
+/// CPUs that the machine has; no allocation gives more.
+static MACHINE: AtomicU32 = AtomicU32::new(u32::MAX);
+/// OS threads that wait for one another in the present region.
+static CARRIERS: AtomicU32 = AtomicU32::new(1);
+
+/// What the process has learnt of being patient.
+static PATIENCE: Patience = Patience::full();
+
+/// Sets how long threads spin that may not be patient, and how many CPUs there are at most.
+pub(super) fn prepare(spin_count: u32, machine_cpus: u32) {
+    SPIN_COUNT.store(spin_count, Ordering::Relaxed);
+    MACHINE.store(machine_cpus, Ordering::Relaxed);
+}
+
+/// So many OS threads wait for one another from now on.
+#[inline(always)]
+pub(super) fn expect(carriers: u32) {
+    CARRIERS.store(carriers, Ordering::Relaxed);
+}
+
+/// Whether waiting threads keep others from running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Room {
+    /// There is a CPU for each.
+    Enough,
+    /// There are fewer CPUs than carriers.
+    TooLittle,
+    /// Nobody has said how many CPUs there are.
+    Unknown,
+}
+
+/// As far as the allocation in force says.
+#[inline]
+fn room() -> Room {
+    let owned = attachment::cpu_count();
+    if owned == 0 {
+        return Room::Unknown;
+    }
+    match CARRIERS.load(Ordering::Relaxed) <= owned.min(MACHINE.load(Ordering::Relaxed)) {
+        true => Room::Enough,
+        false => Room::TooLittle,
+    }
+}
+
+/// Spins until `done` or for so many turns; returns whether it is done.
+#[inline]
+fn spin_for(turns: u32, done: impl Fn() -> bool) -> bool {
+    for _ in 0..turns {
+        if done() {
+            return true;
+        }
+        core::hint::spin_loop();
+    }
+    done()
+}
+
+/// Spins until `done` or for as long as that is the thing to do; returns whether it is done.
+#[inline]
+fn spin(done: impl Fn() -> bool) -> bool {
+    let turns = SPIN_COUNT.load(Ordering::Relaxed);
+    match room() {
+        Room::TooLittle => done(),
+        Room::Unknown => spin_for(turns, done),
+        Room::Enough => spin_for(turns, &done) || spin_patiently(turns, done),
+    }
+}
+
+/// Goes on spinning while there is room.
+#[cold]
+fn spin_patiently(turns: u32, done: impl Fn() -> bool) -> bool {
+    if attachment::shares_cpus() {
+        return done();
+    }
+    let most = MOST_PATIENCE.min(MOST_TURNS.checked_div(turns).unwrap_or(0));
+    let rounds = PATIENCE.times().min(most);
+    if rounds <= 1 {
+        return done();
+    }
+    for _ in 1..rounds {
+        if room() != Room::Enough {
+            return done();
+        }
+        if spin_for(turns, &done) {
+            PATIENCE.rewarded();
+            return true;
+        }
+    }
+    done()
+}
+
+/// Sleeps until the word is changed from that value, or for no reason, after spinning.
+#[cold]
+fn sleep(word: &AtomicU32, value: u32) {
+    if room() != Room::Enough {
+        kernel::futex_wait(word, value);
+        return;
+    }
+    let since_ns = clock::now_ns();
+    kernel::futex_wait(word, value);
+    PATIENCE.slept(clock::now_ns().saturating_sub(since_ns));
+}
+
+/// A letter box of one OS thread: others put an order in, it takes the order out.
+#[repr(transparent)]
+pub(super) struct Mailbox(AtomicU32);
+
+/// When an OS thread may be given an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Expected {
+    /// With the next region: it carried a block of the last one.
+    Soon,
+    /// Who knows: it is parked.
+    Hardly,
+}
+
+const EMPTY: u32 = 0;
+const ASLEEP: u32 = 1;
+
+impl Mailbox {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU32::new(EMPTY))
+    }
+
+    /// Puts an order (a number above 1) in. There must be none in it.
+    #[inline]
+    pub(super) fn post(&self, order: u32) {
+        if self.0.swap(order, Ordering::AcqRel) == ASLEEP {
+            kernel::futex_wake(&self.0, 1);
+        }
+    }
+
+    /// Waits for an order and takes it out. Spins as long as one is expected soon.
+    pub(super) fn take(&self, expected: impl Fn() -> Expected) -> u32 {
+        let arrived = || self.0.load(Ordering::Relaxed) > ASLEEP;
+        while !arrived() {
+            if spin(|| arrived() || expected() == Expected::Hardly) && arrived() {
+                break;
+            }
+            let fell_asleep =
+                self.0
+                    .compare_exchange(EMPTY, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
+            if fell_asleep == Ok(EMPTY) || fell_asleep == Err(ASLEEP) {
+                match expected() {
+                    Expected::Soon => sleep(&self.0, ASLEEP),
+                    Expected::Hardly => kernel::futex_wait(&self.0, ASLEEP),
+                }
+            }
+        }
+        self.0.swap(EMPTY, Ordering::AcqRel)
+    }
+}
+
+/// Counts down to zero; one thread waits for that.
+pub(super) struct Countdown(AtomicU32);
+
+const WAITER_SLEEPS: u32 = 1 << 31;
+
+impl Countdown {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Sets the number, while nobody waits or counts.
+    #[inline]
+    pub(super) fn set(&self, count: u32) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
+    /// Counts one.
+    #[inline]
+    pub(super) fn count(&self) {
+        if self.0.fetch_sub(1, Ordering::AcqRel) == WAITER_SLEEPS | 1 {
+            kernel::futex_wake(&self.0, 1);
+        }
+    }
+
+    /// Waits for zero.
+    #[inline]
+    pub(super) fn wait(&self) {
+        let left = || self.0.load(Ordering::Acquire) & !WAITER_SLEEPS;
+        while !spin(|| left() == 0) {
+            let value = self.0.fetch_or(WAITER_SLEEPS, Ordering::AcqRel) | WAITER_SLEEPS;
+            if value != WAITER_SLEEPS {
+                sleep(&self.0, value);
+            }
+        }
+    }
+}
+
+/// Where all of a number of OS threads meet before any goes on.
+#[repr(align(128))]
+pub(super) struct Rendezvous {
+    arrived: AtomicU32,
+    /// Twice the number of meetings; odd while somebody sleeps.
+    phase: AtomicU32,
+}
+
+impl Rendezvous {
+    pub(super) const fn new() -> Self {
+        Self {
+            arrived: AtomicU32::new(0),
+            phase: AtomicU32::new(0),
+        }
+    }
+
+    /// Nobody has come, in a process in which nobody is left who could have.
+    pub(super) fn clear(&self) {
+        self.arrived.store(0, Ordering::Relaxed);
+        self.phase.store(0, Ordering::Relaxed);
+    }
+
+    /// Waits until `count` threads have come.
+    pub(super) fn meet(&self, count: u32) {
+        let phase = self.phase.load(Ordering::Acquire) & !1;
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == count {
+            self.arrived.store(0, Ordering::Relaxed);
+            if self.phase.swap(phase.wrapping_add(2), Ordering::AcqRel) & 1 != 0 {
+                kernel::futex_wake(&self.phase, u32::MAX >> 1);
+            }
+            return;
+        }
+        let is_over = || self.phase.load(Ordering::Acquire) & !1 != phase;
+        while !spin(is_over) {
+            // Setting the bit of a later phase only costs a useless wake-up.
+            if self.phase.fetch_or(1, Ordering::AcqRel) & !1 == phase {
+                sleep(&self.phase, phase | 1);
+            }
+        }
+    }
+}
+
+/// A lock in a word that starts as zero, by libgomp's protocol: 1 when held, -1 when others may sleep.
+#[repr(transparent)]
+pub(super) struct Lock(AtomicU32);
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = u32::MAX;
+
+impl Lock {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU32::new(FREE))
+    }
+
+    /// The lock that libgomp keeps in a word of the program.
+    ///
+    /// # Safety
+    /// The word is used for nothing else, and outlives the reference.
+    pub(super) unsafe fn in_word<'a>(word: *mut u32) -> &'a Self {
+        // SAFETY: `Lock` is a transparent atomic word; the caller vouches for the rest.
+        unsafe { &*word.cast::<Self>() }
+    }
+
+    /// Takes it if it is free.
+    #[inline]
+    pub(super) fn try_take(&self) -> bool {
+        self.0
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Takes it, waiting as long as it takes.
+    #[inline]
+    pub(super) fn take(&self) {
+        if !self.try_take() {
+            self.take_slowly();
+        }
+    }
+
+    #[cold]
+    fn take_slowly(&self) {
+        // As a rule the holder gives it back in a moment, whether or not there is a CPU for each carrier.
+        let turns = SPIN_COUNT.load(Ordering::Relaxed);
+        if spin_for(turns, || self.0.load(Ordering::Relaxed) == FREE) && self.try_take() {
+            return;
+        }
+        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
+            kernel::futex_wait(&self.0, CONTENDED);
+        }
+    }
+
+    /// Gives it back.
+    #[inline]
+    pub(super) fn give(&self) {
+        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
+            kernel::futex_wake(&self.0, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn nobody_leaves_a_meeting_before_all_have_come() {
+        static MEETING: Rendezvous = Rendezvous::new();
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for round in 1..=200 {
+                        COUNT.fetch_add(1, Ordering::Relaxed);
+                        MEETING.meet(3);
+                        assert_eq!(COUNT.load(Ordering::Relaxed), 3 * round);
+                        MEETING.meet(3);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_lock_lets_one_in_at_a_time() {
+        static LOCK: Lock = Lock::new();
+        static SUM: AtomicU64 = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        LOCK.take();
+                        let sum = SUM.load(Ordering::Relaxed);
+                        SUM.store(sum + 1, Ordering::Relaxed);
+                        LOCK.give();
+                    }
+                });
+            }
+        });
+        assert_eq!(SUM.load(Ordering::Relaxed), 6000);
+    }
+
+    #[test]
+    fn orders_and_countdowns_reach_the_one_who_waits() {
+        static BOX: Mailbox = Mailbox::new();
+        static LEFT: Countdown = Countdown::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for order in 2..200 {
+                    let expected = || match order % 2 {
+                        0 => Expected::Soon,
+                        _ => Expected::Hardly,
+                    };
+                    assert_eq!(BOX.take(expected), order);
+                    LEFT.count();
+                }
+            });
+            for order in 2..200 {
+                LEFT.set(1);
+                BOX.post(order);
+                LEFT.wait();
+            }
+        });
+    }
+}
