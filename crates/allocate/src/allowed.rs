@@ -5,7 +5,7 @@
 //! them can have their limit at the same time; then whatever the policy decides below can be placed, as those that
 //! may use every CPU take what is left. Where no two sets overlap, the limit is the size of the set. Otherwise the
 //! sets are divided as fair shares are: one CPU each, then what those hold that must not be resized, then one after
-//! the other to whoever has least by weight.
+//! the other to the one that has least by weight.
 //!
 //! Unit: CPUs. Limit: overlapping sets are divided by weight, whatever the applications would make of the CPUs.
 

@@ -1,12 +1,12 @@
 //! Settings of the allocation policies.
 //!
-//! One structure for all policies: each reads what concerns it. [`AllocationConfig::paper`] gives
-//! MAPPER's rules as they are printed, for reproducing the paper and its worked numbers; the
-//! defaults are those rules made fit for readings that scatter and machines of any size.
+//! One structure for all policies: each reads what concerns it.
 
 use crate::chance::{AtRandom, Probability};
+use crate::former::Former;
 use mapper_model::Confidence;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Settings of the allocation policies.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -22,15 +22,8 @@ pub struct AllocationConfig {
     /// Relative gain that makes a tried count better [MAPPER §3.3: 5 %].
     pub threshold: f64,
     /// How a gain is told from noise.
+    #[serde(deserialize_with = "acceptance")]
     pub acceptance: Acceptance,
-    /// Whether growth is asked to bring the full threshold, or half of what perfect scaling would
-    /// bring where that is less. With the full 5 %, an application that scales well stops at 60 of
-    /// 80 CPUs because four more can bring no more than that [readings R3.8].
-    pub required_gain: RequiredGain,
-    /// Whether applications try other counts right after they were measured, and shrink on trial
-    /// when others ask for CPUs; or only as the paper says, when their behaviour changes or a period
-    /// has passed.
-    pub initiative: Initiative,
     /// CPUs that may change hands for growth in one interval. By default a quarter of the usable
     /// ones, and at least a socket. What an application is owed is not counted.
     pub migration_budget: Option<u32>,
@@ -49,13 +42,28 @@ pub struct AllocationConfig {
     pub tolerance: f64,
     /// The fewest CPUs of an application that has CPUs of its own [readings R3.17].
     pub min_cpus: u32,
-    /// Whether an application gives CPUs up to or beyond a count at which its promise is known to
-    /// break [readings R3.20].
-    pub history_veto: HistoryVeto,
-    /// How many CPUs an application can spare [readings R3.19].
-    pub spare_rule: SpareRule,
     /// The memory system, for the policies that decide by a model of it.
     pub memory: MemoryModel,
+    /// See [`Former`].
+    #[serde(skip_serializing)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    #[doc(hidden)]
+    pub required_gain: Former<0>,
+    /// See [`Former`].
+    #[serde(skip_serializing)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    #[doc(hidden)]
+    pub initiative: Former<1>,
+    /// See [`Former`].
+    #[serde(skip_serializing)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    #[doc(hidden)]
+    pub history_veto: Former<2>,
+    /// See [`Former`].
+    #[serde(skip_serializing)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    #[doc(hidden)]
+    pub spare_rule: Former<3>,
 }
 
 /// The memory system as the models of NuPoCo, Cooperative and NuCore take it. What is not given is
@@ -120,8 +128,6 @@ impl Default for MemoryModel {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Acceptance {
-    /// The mean of the last two samples is compared, as printed [MAPPER §3.3].
-    Plain5Percent,
     /// A sequential test, repeated with each new sample until the answer is clear.
     Welch {
         /// How sure it must be, one-sided.
@@ -131,48 +137,32 @@ pub enum Acceptance {
     },
 }
 
-/// What growth must bring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum RequiredGain {
-    /// The threshold, whatever the step.
-    Threshold,
-    /// The threshold, or half of what perfect scaling would bring if that is less.
-    HalfOfLinear,
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum AcceptanceKey {
+    #[serde(rename = "plain5_percent")]
+    Plain,
+    Welch {
+        confidence: Confidence,
+        max_samples: u32,
+    },
 }
 
-/// When other counts are tried.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Initiative {
-    /// When performance per CPU or the bottleneck changed, and periodically [MAPPER Algorithm 1].
-    Paper,
-    /// Also after the first measurement, and downwards when others ask for CPUs.
-    Demand,
-}
-
-/// Whether known violations limit gifts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum HistoryVeto {
-    /// Never give up to or beyond a count known to break the promise.
-    Obeyed,
-    /// Only equation 5 counts.
-    Ignored,
-}
-
-/// How many CPUs can be spared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum SpareRule {
-    /// Equation 5, which takes performance as linear in the count.
-    Linear,
-    /// Also down to the smallest count known to keep the promise, where that is more.
-    FromCurve,
+/// Reads how a gain is told from noise.
+fn acceptance<'de, D: Deserializer<'de>>(from: D) -> Result<Acceptance, D::Error> {
+    match AcceptanceKey::deserialize(from)? {
+        AcceptanceKey::Welch {
+            confidence,
+            max_samples,
+        } => Ok(Acceptance::Welch {
+            confidence,
+            max_samples,
+        }),
+        AcceptanceKey::Plain => Err(D::Error::custom(
+            "acceptance = \"plain5_percent\" is no longer a setting: the rules as printed are the \
+             policies allocation = \"mapper-paper\" and \"hill_climb-paper\"",
+        )),
+    }
 }
 
 impl Default for AllocationConfig {
@@ -185,38 +175,34 @@ impl Default for AllocationConfig {
                 confidence: Confidence::HIGH,
                 max_samples: 20,
             },
-            required_gain: RequiredGain::HalfOfLinear,
-            initiative: Initiative::Demand,
             migration_budget: None,
             reexplore_every: None,
             reexplore_at_random: None,
             holdoff_intervals: 2,
             tolerance: 0.05,
             min_cpus: 1,
-            history_veto: HistoryVeto::Obeyed,
-            spare_rule: SpareRule::Linear,
             memory: MemoryModel::default(),
+            required_gain: Former,
+            initiative: Former,
+            history_veto: Former,
+            spare_rule: Former,
         }
     }
 }
 
 impl AllocationConfig {
-    /// MAPPER's rules as printed, with its step of four CPUs, and exploration with probability 0.3 in each
-    /// steady interval as in its code [MAPPER §3.3, readings R3.7–R3.12]. Its draws are those of seed 0;
-    /// whoever repeats an evaluation gives other seeds.
+    /// The same with what MAPPER publishes where nothing is given: a step of four CPUs, and exploration with
+    /// probability 0.3 in each steady interval [MAPPER §3.3, readings R3.7–R3.12].
     #[must_use]
-    pub fn paper() -> Self {
-        Self {
-            step: Some(4),
-            acceptance: Acceptance::Plain5Percent,
-            required_gain: RequiredGain::Threshold,
-            initiative: Initiative::Paper,
-            reexplore_at_random: Some(AtRandom {
+    pub(crate) fn as_published(mut self) -> Self {
+        self.step.get_or_insert(4);
+        if self.reexplore_every.is_none() {
+            self.reexplore_at_random.get_or_insert(AtRandom {
                 probability: Probability::OF_MAPPER,
                 seed: 0,
-            }),
-            ..Self::default()
+            });
         }
+        self
     }
 
     /// The step of an application with this fair share on this many usable CPUs.

@@ -3,14 +3,14 @@
 //!
 //! Weights do not count; limits of the applications do. What does not divide evenly stays free.
 
+use crate::accounting::{self, CpuAccounting};
 use crate::config::AllocationConfig;
 use crate::entitlement::{self, Entitlement};
 use crate::fair;
-use crate::ledger::{self, Ledger};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
-use crate::roll::Roll;
 use crate::section::{Section, SectionWatch};
 use crate::shares::{self, Claim};
+use crate::table::AppTable;
 use mapper_model::{Allocation, Reason, Snapshot, Trigger};
 
 /// The name it is selected by.
@@ -20,7 +20,7 @@ pub const NAME: &str = "equal";
 #[derive(Clone, Debug)]
 pub struct Equal {
     config: AllocationConfig,
-    sections: Roll<SectionWatch>,
+    sections: AppTable<SectionWatch>,
 }
 
 impl Equal {
@@ -29,13 +29,13 @@ impl Equal {
     pub fn new(config: AllocationConfig) -> Self {
         Self {
             config,
-            sections: Roll::default(),
+            sections: AppTable::default(),
         }
     }
 }
 
 /// Takes in what the interval says of everybody's sections.
-pub(crate) fn watch_sections(sections: &mut Roll<SectionWatch>, snapshot: &Snapshot<'_>) {
+pub(crate) fn watch_sections(sections: &mut AppTable<SectionWatch>, snapshot: &Snapshot<'_>) {
     if snapshot.trigger == Trigger::Interval {
         for (watch, app) in sections.iter_mut().zip(snapshot.apps) {
             watch.observe(Section::shown(app.profile, app.held.len()));
@@ -50,10 +50,10 @@ impl AllocationPolicy for Equal {
 
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
         self.sections
-            .call(snapshot.apps.iter().map(|a| a.app), SectionWatch::default);
+            .sync(snapshot.apps.iter().map(|a| a.app), SectionWatch::default);
         watch_sections(&mut self.sections, snapshot);
-        if !ledger::fits(snapshot) {
-            return ledger::pool(snapshot);
+        if !accounting::fits(snapshot) {
+            return accounting::pool(snapshot);
         }
         let mut entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
         for (entitled, watch) in entitled.iter_mut().zip(self.sections.iter()) {
@@ -68,8 +68,8 @@ impl AllocationPolicy for Equal {
         for (entitled, target) in entitled.iter_mut().zip(&targets) {
             entitled.fair = *target;
         }
-        let mut ledger = Ledger::open(snapshot);
-        ledger.settle(&targets);
+        let mut accounts = CpuAccounting::open(snapshot);
+        accounts.settle(&targets);
         let mut notes = fair::notes(snapshot, &entitled, &targets);
         for (place, note) in notes.iter_mut().enumerate() {
             if self.sections.at(place).section() == Section::Serial && !entitled[place].fixed {
@@ -83,8 +83,8 @@ impl AllocationPolicy for Equal {
                 });
             }
         }
-        ledger.tell_transfers(&mut notes);
-        ledger.close(notes)
+        accounts.explain_transfers(&mut notes);
+        accounts.close(notes)
     }
 
     fn save(&self) -> PolicyState {

@@ -5,9 +5,9 @@
 //! rounding leaves over is handed out one by one, to those that were rounded down most, since a CPU
 //! that nobody may use helps nobody.
 
+use crate::accounting::{self, CpuAccounting, Note};
 use crate::config::AllocationConfig;
 use crate::entitlement::{self, Entitlement};
-use crate::ledger::{self, Ledger, Note};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use crate::shares::{self, Claim};
 use mapper_model::{Allocation, Reason, Snapshot};
@@ -50,7 +50,7 @@ pub(crate) fn notes(
         .zip(targets)
         .map(|((app, entitled), &target)| {
             let (usable, apps) = (snapshot.usable.len(), snapshot.apps.len());
-            let begin = ledger::begin(app, entitled.fair, usable);
+            let begin = accounting::begin(app, entitled.fair, usable);
             let mut reasons: Vec<Reason> = begin.into_iter().collect();
             if reasons.is_empty() && app.held.len() != target {
                 reasons.push(Reason::Model {
@@ -85,16 +85,16 @@ impl AllocationPolicy for Fair {
     }
 
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
-        if !ledger::fits(snapshot) {
-            return ledger::pool(snapshot);
+        if !accounting::fits(snapshot) {
+            return accounting::pool(snapshot);
         }
         let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
         let targets = full_shares(snapshot.usable.len(), &entitled);
-        let mut ledger = Ledger::open(snapshot);
-        ledger.settle(&targets);
+        let mut accounts = CpuAccounting::open(snapshot);
+        accounts.settle(&targets);
         let mut notes = notes(snapshot, &entitled, &targets);
-        ledger.tell_transfers(&mut notes);
-        ledger.close(notes)
+        accounts.explain_transfers(&mut notes);
+        accounts.close(notes)
     }
 
     fn save(&self) -> PolicyState {

@@ -11,15 +11,16 @@
 //! Growth takes only free CPUs: those that others found useless, and what rounding left over. What an
 //! application holds beyond its fair share goes back when somebody else is owed it.
 
+use crate::accounting::{self, CpuAccounting, Holder, Note};
 use crate::config::{Acceptance, AllocationConfig};
+use crate::efficiency::evidence::{self, SampledTrial, TestRules};
+use crate::efficiency::exploration::{self, Direction, PlainTrial, Reference, Verdict};
+use crate::efficiency::membership;
+use crate::efficiency::stealing::Bidder;
 use crate::entitlement::Entitlement;
-use crate::ledger::{self, Holder, Ledger, Note};
-use crate::mapper::evidence::{self, SampledTrial, TestRules};
-use crate::mapper::exploration::{self, Direction, PlainTrial, Reference, Verdict};
-use crate::mapper::stealing::{self, Bidder, Passes};
 use crate::opening::{self, Opening, Remembered, Situation};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
-use crate::roll::Roll;
+use crate::table::AppTable;
 use mapper_model::{
     Allocation, AppView, Bottleneck, Estimate, PhaseChange, Reason, Snapshot, Trigger,
 };
@@ -27,17 +28,29 @@ use serde::{Deserialize, Serialize};
 
 /// The name it is selected by.
 pub const NAME: &str = "hill_climb";
+/// The name by which it is selected with the rules as printed.
+pub const PAPER_NAME: &str = "hill_climb-paper";
+
+/// How a count is told to be better.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Comparison {
+    /// By a sequential test.
+    Test,
+    /// By the mean of the last two samples [MAPPER §3.3].
+    AsPrinted,
+}
 
 /// The policy.
 #[derive(Clone, Debug)]
 pub struct HillClimb {
     config: AllocationConfig,
+    comparison: Comparison,
     state: State,
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct State {
-    climbers: Roll<Climber>,
+    climbers: AppTable<Climber>,
     usable: u32,
     entitled: Vec<Entitlement>,
 }
@@ -118,74 +131,82 @@ impl HillClimb {
     pub fn new(config: AllocationConfig) -> Self {
         Self {
             config,
+            comparison: Comparison::Test,
             state: State::default(),
         }
     }
 
-    /// Gives everybody what he is owed after somebody came or went.
-    fn settle_membership(
+    /// The same with the rules as printed.
+    #[must_use]
+    pub fn as_printed(config: AllocationConfig) -> Self {
+        Self {
+            comparison: Comparison::AsPrinted,
+            ..Self::new(config.as_published())
+        }
+    }
+
+    /// Gives every application what it is owed after one came or left.
+    fn resolve_membership(
         &mut self,
         snapshot: &Snapshot<'_>,
-        ledger: &mut Ledger,
+        accounts: &mut CpuAccounting,
         entitled: &[Entitlement],
         notes: &mut [Note],
     ) {
         for (place, owed) in entitled.iter().enumerate() {
-            let begin = ledger::begin(&snapshot.apps[place], owed.fair, snapshot.usable.len());
+            let begin = accounting::begin(&snapshot.apps[place], owed.fair, snapshot.usable.len());
             notes[place].reasons.extend(begin);
-            let surplus = ledger.count(place).saturating_sub(owed.max);
-            if ledger.shift(Holder::App(place), Holder::Pool, surplus) > 0 {
-                let range = snapshot.apps[place].spec.cpus;
-                notes[place].reasons.push(Reason::Limited {
-                    min: range.min(),
-                    max: range.max(),
-                });
-            }
+            let app = &snapshot.apps[place];
+            let limited = membership::cut_to_limit(accounts, place, app, owed.max);
+            notes[place].reasons.extend(limited);
         }
         let bidders: Vec<Bidder> = entitled
             .iter()
             .enumerate()
             .map(|(place, owed)| Bidder {
-                cur: ledger.count(place),
+                cur: accounts.count(place),
                 fair: owed.fair,
-                want: owed.fair.saturating_sub(ledger.count(place)),
+                want: owed.fair.saturating_sub(accounts.count(place)),
                 ..Bidder::default()
             })
             .collect();
-        let round = stealing::round(ledger.free(), &bidders, Passes::ReclaimOnly);
-        for step in &round.moves {
-            let from = step.from.map_or(Holder::Pool, Holder::App);
-            let cpus = ledger.shift(from, Holder::App(step.to), step.cpus);
-            let taker = snapshot.apps[step.to].app;
-            if let Some(giver) = step.from {
-                notes[giver]
-                    .reasons
-                    .push(Reason::ReclaimedBy { taker, cpus });
-            }
-            if ledger.before(step.to) > 0 {
-                let from = step.from.map(|giver| snapshot.apps[giver].app);
-                notes[step.to]
-                    .reasons
-                    .push(Reason::Reclaimed { from, cpus });
-            }
-        }
+        let newcomers: Vec<bool> = (0..bidders.len())
+            .map(|place| accounts.before(place) == 0)
+            .collect();
+        membership::reclaim(
+            accounts,
+            snapshot.apps,
+            &bidders,
+            |place| newcomers[place],
+            |place, reason| notes[place].reasons.push(reason),
+        );
         for (place, climber) in self.state.climbers.iter_mut().enumerate() {
-            if ledger.count(place) != climber.cpus {
+            if accounts.count(place) != climber.cpus {
                 climber.start_over();
             }
         }
     }
 
     /// Judges the trial of a climber, if it has one. Returns whether it may go on at once.
-    fn judge(&mut self, place: usize, app: &AppView<'_>, ledger: &mut Ledger, note: &mut Note) {
-        let cpus = ledger.count(place);
+    fn judge(
+        &mut self,
+        place: usize,
+        app: &AppView<'_>,
+        accounts: &mut CpuAccounting,
+        note: &mut Note,
+    ) {
+        let cpus = accounts.count(place);
         let climber = self.state.climbers.at_mut(place);
         let Mode::Trying { before } = climber.mode.clone() else {
             return;
         };
         let curve = &app.profile.curve;
-        let judged = match self.config.acceptance {
-            Acceptance::Plain5Percent => exploration::judge_plain(&PlainTrial {
+        let Acceptance::Welch {
+            confidence,
+            max_samples,
+        } = self.config.acceptance;
+        let judged = match self.comparison {
+            Comparison::AsPrinted => exploration::judge_plain(&PlainTrial {
                 prev_cpus: before.cpus,
                 prev_perf: before.estimate.mean,
                 cpus,
@@ -194,10 +215,7 @@ impl HillClimb {
                 min_guaranteed: None,
                 threshold: self.config.threshold,
             }),
-            Acceptance::Welch {
-                confidence,
-                max_samples,
-            } => evidence::judge_significant(
+            Comparison::Test => evidence::judge_significant(
                 &SampledTrial {
                     before,
                     fit: None,
@@ -213,7 +231,6 @@ impl HillClimb {
                 curve.noise(),
                 &TestRules {
                     threshold: self.config.threshold,
-                    required: self.config.required_gain,
                     confidence,
                     max_samples,
                 },
@@ -239,9 +256,9 @@ impl HillClimb {
                 climber.here = Estimate::default();
                 let from = before.cpus;
                 if from > cpus {
-                    ledger.shift(Holder::Pool, Holder::App(place), from - cpus);
+                    accounts.shift(Holder::Pool, Holder::App(place), from - cpus);
                 } else {
-                    ledger.shift(Holder::App(place), Holder::Pool, cpus - from);
+                    accounts.shift(Holder::App(place), Holder::Pool, cpus - from);
                 }
                 note.reasons.push(Reason::Returned { to: from, gain });
             }
@@ -249,13 +266,13 @@ impl HillClimb {
     }
 
     /// CPUs that those who try fewer may need back.
-    fn reserved(&self, ledger: &Ledger) -> u32 {
+    fn reserved(&self, accounts: &CpuAccounting) -> u32 {
         self.state
             .climbers
             .iter()
             .enumerate()
             .map(|(place, climber)| match climber.mode {
-                Mode::Trying { before } => before.cpus.saturating_sub(ledger.count(place)),
+                Mode::Trying { before } => before.cpus.saturating_sub(accounts.count(place)),
                 Mode::Measuring | Mode::Resting => 0,
             })
             .sum()
@@ -267,12 +284,12 @@ impl HillClimb {
         place: usize,
         snapshot: &Snapshot<'_>,
         owed: &Entitlement,
-        ledger: &mut Ledger,
+        accounts: &mut CpuAccounting,
         note: &mut Note,
     ) {
         let app = &snapshot.apps[place];
-        let free = ledger.free().saturating_sub(self.reserved(ledger));
-        let cpus = ledger.count(place);
+        let free = accounts.free().saturating_sub(self.reserved(accounts));
+        let cpus = accounts.count(place);
         let period = self.config.reexplore_every;
         let can_grow = free > 0 && cpus < owed.max;
         let step = self.config.step_for(snapshot.usable.len(), owed.fair);
@@ -301,12 +318,12 @@ impl HillClimb {
         };
         let before = Reference {
             cpus,
-            estimate: match self.config.acceptance {
-                Acceptance::Plain5Percent => Estimate {
+            estimate: match self.comparison {
+                Comparison::AsPrinted => Estimate {
                     mean: point.perf,
                     samples: 2.0,
                 },
-                Acceptance::Welch { .. } => point.estimate(),
+                Comparison::Test => point.estimate(),
             },
         };
         climber.heading = heading;
@@ -314,9 +331,9 @@ impl HillClimb {
         climber.here = Estimate::default();
         climber.rested = 0;
         if target > cpus {
-            ledger.shift(Holder::Pool, Holder::App(place), target - cpus);
+            accounts.shift(Holder::Pool, Holder::App(place), target - cpus);
         } else {
-            ledger.shift(Holder::App(place), Holder::Pool, cpus - target);
+            accounts.shift(Holder::App(place), Holder::Pool, cpus - target);
         }
         note.reasons.push(Reason::Exploring {
             from: cpus,
@@ -326,7 +343,7 @@ impl HillClimb {
     }
 
     /// Takes in the sample of an interval. Returns whether there was one.
-    fn take_in(&mut self, place: usize, app: &AppView<'_>, cpus: u32) -> Option<f64> {
+    fn ingest(&mut self, place: usize, app: &AppView<'_>, cpus: u32) -> Option<f64> {
         let profile = app.profile;
         let climber = self.state.climbers.at_mut(place);
         if profile.epoch != climber.epoch {
@@ -349,17 +366,20 @@ impl HillClimb {
 
 impl AllocationPolicy for HillClimb {
     fn name(&self) -> &'static str {
-        NAME
+        match self.comparison {
+            Comparison::Test => NAME,
+            Comparison::AsPrinted => PAPER_NAME,
+        }
     }
 
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
-        if !ledger::fits(snapshot) {
+        if !accounting::fits(snapshot) {
             self.state = State::default();
-            return ledger::pool(snapshot);
+            return accounting::pool(snapshot);
         }
         let Opening {
             entitled,
-            mut ledger,
+            mut accounts,
             mut notes,
             situation,
         } = opening::open(
@@ -373,7 +393,7 @@ impl AllocationPolicy for HillClimb {
         let mut sampled = vec![false; notes.len()];
         if interval {
             for (place, app) in snapshot.apps.iter().enumerate() {
-                sampled[place] = self.take_in(place, app, ledger.count(place)).is_some();
+                sampled[place] = self.ingest(place, app, accounts.count(place)).is_some();
             }
         }
         if situation == Situation::Changed {
@@ -384,23 +404,23 @@ impl AllocationPolicy for HillClimb {
                     climber.start_over();
                 }
             }
-            self.settle_membership(snapshot, &mut ledger, &entitled, &mut notes);
+            self.resolve_membership(snapshot, &mut accounts, &entitled, &mut notes);
         } else if interval {
             for (place, app) in snapshot.apps.iter().enumerate() {
                 if sampled[place] {
-                    self.judge(place, app, &mut ledger, &mut notes[place]);
+                    self.judge(place, app, &mut accounts, &mut notes[place]);
                 }
             }
             for place in 0..notes.len() {
                 if sampled[place] && notes[place].reasons.is_empty() {
                     let (owed, note) = (&entitled[place], &mut notes[place]);
-                    self.try_next(place, snapshot, owed, &mut ledger, note);
+                    self.try_next(place, snapshot, owed, &mut accounts, note);
                 }
             }
         }
         for (place, note) in notes.iter_mut().enumerate() {
             let climber = self.state.climbers.at_mut(place);
-            climber.cpus = ledger.count(place);
+            climber.cpus = accounts.count(place);
             note.state = match climber.mode {
                 Mode::Measuring => "measuring",
                 Mode::Trying { .. } => "exploring",
@@ -416,15 +436,15 @@ impl AllocationPolicy for HillClimb {
                 });
             }
         }
-        ledger.close(notes)
+        accounts.close(notes)
     }
 
     fn save(&self) -> PolicyState {
-        PolicyState::of(NAME, &self.state)
+        PolicyState::of(self.name(), &self.state)
     }
 
     fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError> {
-        self.state = state.read(NAME)?;
+        self.state = state.read(self.name())?;
         Ok(())
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! | module | policy | source |
 //! |---|---|---|
-//! | [`mapper`] | normalized efficiency under a promise, with stealing | MAPPER §3.3 |
+//! | [`mapper`] | normalized efficiency under a promise, with stealing and tests | MAPPER §3.3 |
+//! | [`mapper_paper`] | the same as printed | MAPPER §3.3 |
 //! | [`mapper_next`] | the greatest predicted geometric mean under the promises | this project |
 //! | [`fair`] | weighted fair shares | MAPPER §4.3 |
 //! | [`equal`] | the same number each | NuPoCo §7.3 |
@@ -17,21 +18,24 @@
 //! | [`nucore`] | per node as many cores as its memory can feed | NuCore §5 |
 //! | [`scalability`] | hill climbing on CPU utilisation | C3PO as in NuPoCo §7.3 |
 //!
-//! The three that decide by a model share the frame [`model_driven`]. [`shares`] holds the
-//! arithmetic of fair shares, [`allowed`] the limits of applications that may not use every CPU,
-//! [`entitlement`] what each application is owed, [`ledger`] the books in
-//! which CPUs change hands.
+//! The three that decide by a model share the frame [`model_driven`], those that climb the rules in
+//! [`efficiency`]. [`shares`] holds the arithmetic of fair shares, [`allowed`] the limits of applications
+//! that may not use every CPU, [`entitlement`] what each application is owed, [`accounting`] who holds how
+//! many CPUs within a decision, [`table`] what is remembered of each.
 
+pub mod accounting;
 pub mod allowed;
 pub mod chance;
 pub mod config;
+pub mod efficiency;
 pub mod entitlement;
 pub mod equal;
 pub mod fair;
+mod former;
 pub mod hill_climb;
-pub mod ledger;
 pub mod mapper;
 pub mod mapper_next;
+pub mod mapper_paper;
 pub mod max_speedup;
 pub mod model_driven;
 pub mod nucore;
@@ -39,10 +43,10 @@ pub mod nupoco;
 mod opening;
 pub mod policy;
 pub mod registry;
-pub mod roll;
 pub mod scalability;
 pub mod section;
 pub mod shares;
+pub mod table;
 
 pub use chance::{AtRandom, Probability};
 pub use config::{Acceptance, AllocationConfig, ProfiledOn};

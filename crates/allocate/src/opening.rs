@@ -3,11 +3,11 @@
 //! A climber compares what it measures with what it measured before, which means something only as
 //! long as everybody's count is the one that was decided last, the machine is the same, and nobody
 //! came or went. Everything that has to be looked at for this is done here, for all such policies:
-//! the roll is called, what each is owed is computed, the books are opened.
+//! the table is called, what each is owed is computed, the books are opened.
 
+use crate::accounting::{CpuAccounting, Note};
 use crate::entitlement::{self, Entitlement};
-use crate::ledger::{Ledger, Note};
-use crate::roll::Roll;
+use crate::table::AppTable;
 use mapper_model::Snapshot;
 
 /// What a climber remembers, as far as it matters for the begin of a decision.
@@ -32,7 +32,7 @@ pub(crate) enum Situation {
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) entitled: Vec<Entitlement>,
-    pub(crate) ledger: Ledger,
+    pub(crate) accounts: CpuAccounting,
     /// A note for each application with its fair share and nothing else.
     pub(crate) notes: Vec<Note>,
     pub(crate) situation: Situation,
@@ -43,20 +43,20 @@ pub(crate) struct Opening {
 pub(crate) fn open<T: Remembered>(
     snapshot: &Snapshot<'_>,
     min_cpus: u32,
-    roll: &mut Roll<T>,
+    table: &mut AppTable<T>,
     entitled_before: &mut Vec<Entitlement>,
     usable_before: &mut u32,
 ) -> Opening {
-    let attendance = roll.call(snapshot.apps.iter().map(|a| a.app), T::newcomer);
+    let changes = table.sync(snapshot.apps.iter().map(|a| a.app), T::newcomer);
     let entitled = entitlement::entitlements(snapshot, min_cpus);
-    let ledger = Ledger::open(snapshot);
-    let moved = roll
+    let accounts = CpuAccounting::open(snapshot);
+    let moved = table
         .iter()
         .enumerate()
-        .any(|(place, remembered)| remembered.decided() != ledger.count(place));
+        .any(|(place, remembered)| remembered.decided() != accounts.count(place));
     let usable = snapshot.usable.len();
     let changed =
-        attendance.changed() || moved || *usable_before != usable || *entitled_before != entitled;
+        changes.changed() || moved || *usable_before != usable || *entitled_before != entitled;
     *usable_before = usable;
     entitled_before.clone_from(&entitled);
     let notes = entitled
@@ -68,7 +68,7 @@ pub(crate) fn open<T: Remembered>(
         .collect();
     Opening {
         entitled,
-        ledger,
+        accounts,
         notes,
         situation: if changed {
             Situation::Changed

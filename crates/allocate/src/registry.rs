@@ -3,7 +3,8 @@
 use crate::config::AllocationConfig;
 use crate::policy::AllocationPolicy;
 use crate::{
-    equal, fair, hill_climb, mapper, mapper_next, max_speedup, nucore, nupoco, scalability,
+    equal, fair, hill_climb, mapper, mapper_next, mapper_paper, max_speedup, nucore, nupoco,
+    scalability,
 };
 
 /// One policy that can be selected by name.
@@ -23,31 +24,43 @@ pub struct PolicyEntry {
 pub static POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
         name: mapper::NAME,
-        summary: "CPUs go to whom they help most, and everybody keeps its promised performance",
+        summary: "CPUs go where they help most, and every application keeps its promised performance",
         source: "MAPPER §3.3",
         build: |config| Box::new(mapper::Mapper::new(config.clone())),
     },
     PolicyEntry {
+        name: mapper_paper::NAME,
+        summary: "the rules of MAPPER as printed, for comparison with the paper",
+        source: "MAPPER §3.3",
+        build: |config| Box::new(mapper_paper::MapperPaper::new(config.clone())),
+    },
+    PolicyEntry {
         name: fair::NAME,
-        summary: "a share by weight that never changes while nobody comes or goes",
+        summary: "a share by weight that changes only when applications come or go",
         source: "MAPPER §4.3",
         build: |config| Box::new(fair::Fair::new(config.clone())),
     },
     PolicyEntry {
         name: equal::NAME,
-        summary: "the same number of CPUs for everybody",
+        summary: "the same number of CPUs for every application",
         source: "NuPoCo §7.3",
         build: |config| Box::new(equal::Equal::new(config.clone())),
     },
     PolicyEntry {
         name: hill_climb::NAME,
-        summary: "each application climbs its own performance, blind to bottlenecks and to others",
+        summary: "each application climbs its own performance, whatever its bottleneck and the others",
         source: "MAPPER §4.3",
         build: |config| Box::new(hill_climb::HillClimb::new(config.clone())),
     },
     PolicyEntry {
+        name: hill_climb::PAPER_NAME,
+        summary: "hill climbing as printed, for comparison with the paper",
+        source: "MAPPER §4.3",
+        build: |config| Box::new(hill_climb::HillClimb::as_printed(config.clone())),
+    },
+    PolicyEntry {
         name: nupoco::NAME,
-        summary: "whole nodes to whoever makes cores and memory busiest, by a queueing model",
+        summary: "whole nodes where they make cores and memory busiest, by a queueing model",
         source: "NuPoCo §5.2 Algorithm 1",
         build: |config| Box::new(nupoco::Nupoco::new(config.clone())),
     },
@@ -65,7 +78,7 @@ pub static POLICIES: &[PolicyEntry] = &[
     },
     PolicyEntry {
         name: scalability::NAME,
-        summary: "CPUs go to whoever keeps them busiest",
+        summary: "CPUs go to the applications that keep them busiest",
         source: "C3PO, as described in NuPoCo §7.3",
         build: |config| Box::new(scalability::Scalability::new(config.clone())),
     },
@@ -122,7 +135,7 @@ mod tests {
     fn an_unknown_name_lists_the_valid_ones() {
         let error = find("robin-hood").unwrap_err().to_string();
         assert!(
-            error.contains("\"robin-hood\"") && error.contains("mapper, fair, equal"),
+            error.contains("\"robin-hood\"") && error.contains("mapper, mapper-paper, fair, equal"),
             "{error}"
         );
     }

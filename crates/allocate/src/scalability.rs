@@ -10,13 +10,13 @@
 //! It is a baseline: utilisation tells activity, not progress, and an application that waits actively
 //! or saturates memory looks busy.
 
+use crate::accounting::{self, CpuAccounting, Holder, Note};
 use crate::config::AllocationConfig;
 use crate::entitlement::Entitlement;
 use crate::fair;
-use crate::ledger::{self, Holder, Ledger, Note};
 use crate::opening::{self, Opening, Remembered, Situation};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
-use crate::roll::Roll;
+use crate::table::AppTable;
 use mapper_model::{Allocation, AppId, Bottleneck, Reason, Snapshot, Trigger};
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ enum Verdicts {
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct State {
-    members: Roll<Member>,
+    members: AppTable<Member>,
     usable: u32,
     entitled: Vec<Entitlement>,
     trial: Option<Trial>,
@@ -106,7 +106,7 @@ impl Scalability {
         &mut self,
         trial: Trial,
         used: &[f64],
-        ledger: &mut Ledger,
+        accounts: &mut CpuAccounting,
         notes: &mut [Note],
     ) -> Option<()> {
         let taker = self.state.members.place_of(trial.taker)?;
@@ -114,12 +114,12 @@ impl Scalability {
             Some(id) => Holder::App(self.state.members.place_of(id)?),
             None => Holder::Pool,
         };
-        let gained = busy(used, ledger) - trial.busy_before;
+        let gained = busy(used, accounts) - trial.busy_before;
         let moved = trial.cpus.max(1);
         let verdict = if gained / f64::from(moved) >= WORTH {
             "kept"
         } else {
-            ledger.shift(Holder::App(taker), giver, trial.cpus);
+            accounts.shift(Holder::App(taker), giver, trial.cpus);
             self.state.members.at_mut(taker).refused_at = match self.verdicts {
                 Verdicts::Remembered => Some(used[taker]),
                 Verdicts::Forgotten => None,
@@ -137,14 +137,14 @@ impl Scalability {
         used: &[f64],
         entitled: &[Entitlement],
         snapshot: &Snapshot<'_>,
-        ledger: &mut Ledger,
+        accounts: &mut CpuAccounting,
         notes: &mut [Note],
     ) {
         let wants = |place: usize| {
             let refused = self.state.members.at(place).refused_at;
             used[place] >= BUSY
                 && !entitled[place].fixed
-                && ledger.count(place) < entitled[place].max
+                && accounts.count(place) < entitled[place].max
                 && refused.is_none_or(|at| (used[place] - at).abs() > DIFFERENT)
         };
         let places = 0..used.len();
@@ -155,7 +155,7 @@ impl Scalability {
         else {
             return;
         };
-        let room = entitled[taker].max - ledger.count(taker);
+        let room = entitled[taker].max - accounts.count(taker);
         let step = self
             .config
             .step_for(self.state.usable, entitled[taker].fair)
@@ -164,22 +164,22 @@ impl Scalability {
             .filter(|&i| {
                 i != taker
                     && !entitled[i].fixed
-                    && ledger.count(i) > entitled[i].min
+                    && accounts.count(i) > entitled[i].min
                     && used[i] + DIFFERENT < used[taker]
             })
             .min_by(|&a, &b| used[a].total_cmp(&used[b]));
-        let from = match (ledger.free(), idlest) {
+        let from = match (accounts.free(), idlest) {
             (1.., _) => Holder::Pool,
             (0, Some(giver)) => Holder::App(giver),
             (0, None) => return,
         };
         let most = match from {
             Holder::Pool => step,
-            Holder::App(giver) => step.min(ledger.count(giver) - entitled[giver].min),
+            Holder::App(giver) => step.min(accounts.count(giver) - entitled[giver].min),
         };
-        let busy_before = busy(used, ledger);
-        let before = ledger.count(taker);
-        let cpus = ledger.shift(from, Holder::App(taker), most);
+        let busy_before = busy(used, accounts);
+        let before = accounts.count(taker);
+        let cpus = accounts.shift(from, Holder::App(taker), most);
         let taker_id = snapshot.apps[taker].app;
         let giver = match from {
             Holder::Pool => None,
@@ -209,10 +209,10 @@ impl Scalability {
 }
 
 /// CPUs busy in all, by the utilisation of what each held when it was measured.
-fn busy(used: &[f64], ledger: &Ledger) -> f64 {
+fn busy(used: &[f64], accounts: &CpuAccounting) -> f64 {
     used.iter()
         .enumerate()
-        .map(|(place, used)| used * f64::from(ledger.before(place)))
+        .map(|(place, used)| used * f64::from(accounts.before(place)))
         .sum()
 }
 
@@ -222,14 +222,14 @@ impl AllocationPolicy for Scalability {
     }
 
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
-        if !ledger::fits(snapshot) {
+        if !accounting::fits(snapshot) {
             self.state = State::default();
-            return ledger::pool(snapshot);
+            return accounting::pool(snapshot);
         }
         let usable = snapshot.usable.len();
         let Opening {
             entitled,
-            mut ledger,
+            mut accounts,
             mut notes,
             situation,
         } = opening::open(
@@ -242,7 +242,7 @@ impl AllocationPolicy for Scalability {
         if situation == Situation::Changed {
             self.state.trial = None;
             let targets = fair::full_shares(usable, &entitled);
-            ledger.settle(&targets);
+            accounts.settle(&targets);
             notes = fair::notes(snapshot, &entitled, &targets);
             for member in self.state.members.iter_mut() {
                 member.refused_at = None;
@@ -257,10 +257,10 @@ impl AllocationPolicy for Scalability {
                 Some(used) if snapshot.trigger == Trigger::Interval => {
                     match self.state.trial.take() {
                         Some(trial) => {
-                            self.judge(trial, &used, &mut ledger, &mut notes);
+                            self.judge(trial, &used, &mut accounts, &mut notes);
                         }
                         None => {
-                            self.try_next(&used, &entitled, snapshot, &mut ledger, &mut notes);
+                            self.try_next(&used, &entitled, snapshot, &mut accounts, &mut notes);
                         }
                     }
                 }
@@ -268,9 +268,9 @@ impl AllocationPolicy for Scalability {
                 _ => {}
             }
         }
-        ledger.tell_transfers(&mut notes);
+        accounts.explain_transfers(&mut notes);
         for (place, note) in notes.iter_mut().enumerate() {
-            self.state.members.at_mut(place).cpus = ledger.count(place);
+            self.state.members.at_mut(place).cpus = accounts.count(place);
             note.state = match self.state.trial {
                 Some(trial) if trial.taker == snapshot.apps[place].app => "exploring",
                 _ => "steady",
@@ -279,7 +279,7 @@ impl AllocationPolicy for Scalability {
                 note.reasons.push(Reason::Steady);
             }
         }
-        ledger.close(notes)
+        accounts.close(notes)
     }
 
     fn save(&self) -> PolicyState {

@@ -76,7 +76,7 @@ const OFTEN: Probability = Probability::OF_MAPPER;
 fn tries(policy: &str, probability: Probability, seed: u64) -> Vec<bool> {
     let config = AllocationConfig {
         reexplore_at_random: Some(AtRandom { probability, seed }),
-        ..AllocationConfig::paper()
+        ..AllocationConfig::default()
     };
     let mut world = World::with(policy, machine(2, 20, 1), &config);
     world.arrive(flat(5.0));
@@ -102,7 +102,7 @@ fn how_often(policy: &str, probability: Probability, seed: u64) -> usize {
 
 #[test]
 fn disturbances_at_random_repeat_with_their_seed_and_differ_with_another() {
-    for policy in ["hill_climb", "mapper"] {
+    for policy in ["hill_climb-paper", "mapper-paper"] {
         assert_eq!(tries(policy, OFTEN, 1), tries(policy, OFTEN, 1), "{policy}");
         assert_ne!(tries(policy, OFTEN, 1), tries(policy, OFTEN, 2), "{policy}");
     }
@@ -111,14 +111,16 @@ fn disturbances_at_random_repeat_with_their_seed_and_differ_with_another() {
 #[test]
 fn the_printed_rules_disturb_in_three_of_ten_steady_intervals() {
     // It has no bottleneck, wants more and gets nothing, so that every interval is a steady one.
-    let tried: usize = (1..=4).map(|seed| how_often("mapper", OFTEN, seed)).sum();
+    let tried: usize = (1..=4)
+        .map(|seed| how_often("mapper-paper", OFTEN, seed))
+        .sum();
     // 1200 draws, three standard errors.
     assert!((312..=408).contains(&tried), "{tried}");
 }
 
 #[test]
 fn a_climber_at_its_peak_is_disturbed_the_more_often_the_greater_the_probability() {
-    let tried = |probability| how_often("hill_climb", probability, 1);
+    let tried = |probability| how_often("hill_climb-paper", probability, 1);
     let (seldom, often) = (tried(Probability::new(0.02).unwrap()), tried(OFTEN));
     assert!(seldom > 0 && often > 3 * seldom, "{seldom} {often}");
 }

@@ -8,7 +8,6 @@
 
 mod support;
 
-use mapper_allocate::config::{Acceptance, Initiative};
 use mapper_allocate::{AllocationConfig, AllocationPolicy, POLICIES, find};
 use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, Assignment, Bottleneck, CpuId, CpuRange, CpuSet,
@@ -406,13 +405,14 @@ impl History {
 fn configs() -> Vec<AllocationConfig> {
     vec![
         AllocationConfig::default(),
-        AllocationConfig::paper(),
+        AllocationConfig {
+            step: Some(4),
+            ..AllocationConfig::default()
+        },
         AllocationConfig {
             initial_intervals: 1,
             min_cpus: 2,
             reexplore_every: Some(3),
-            acceptance: Acceptance::Plain5Percent,
-            initiative: Initiative::Demand,
             ..AllocationConfig::default()
         },
     ]
@@ -459,6 +459,11 @@ proptest! {
 
 #[test]
 fn where_nothing_changes_every_policy_comes_to_rest() {
+    // Without exploration at random, which is what the rules as printed do where nothing is given.
+    let at_rest = AllocationConfig {
+        reexplore_every: Some(u32::MAX),
+        ..AllocationConfig::default()
+    };
     for entry in POLICIES {
         for curves in [
             vec![linear(), linear()],
@@ -466,7 +471,7 @@ fn where_nothing_changes_every_policy_comes_to_rest() {
             vec![amdahl(0.05), amdahl(0.02), flat(3.0)],
             vec![linear()],
         ] {
-            let mut world = World::new(entry.name, machine(4, 10, 2));
+            let mut world = World::with(entry.name, machine(4, 10, 2), &at_rest);
             for curve in curves {
                 world.arrive(curve);
             }

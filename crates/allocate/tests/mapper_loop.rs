@@ -339,7 +339,7 @@ fn more_applications_than_cpus_share_and_then_have_their_own_again() {
 }
 
 #[test]
-fn the_remainder_goes_to_who_can_use_it() {
+fn the_remainder_goes_to_the_application_that_can_use_it() {
     let mut world = World::new("mapper", machine(1, 5, 1));
     world.arrive(flat(3.0));
     world.arrive(linear());
@@ -447,10 +447,25 @@ fn cpus_that_a_program_says_it_can_spare_are_taken_whatever_its_efficiency() {
 #[test]
 fn by_the_printed_rules_two_that_were_seen_at_one_count_only_never_move() {
     // Both have a normalized efficiency of 1 there; this is why demand makes others try fewer.
-    let config = AllocationConfig::paper();
-    let mut world = World::with("mapper", paper_machine(), &config);
+    let mut world = World::new("mapper-paper", paper_machine());
     world.arrive(amdahl(0.05));
     world.arrive(linear());
     assert_eq!(world.intervals(80), 0);
     assert_eq!(world.counts(), [40, 40]);
+}
+
+#[test]
+fn settings_that_became_policies_are_read_with_their_defaults_and_name_the_policy_otherwise() {
+    let read = serde_json::from_str::<AllocationConfig>;
+    let defaults = r#"{"required_gain":"half_of_linear","initiative":"demand","history_veto":"obeyed",
+        "spare_rule":"linear","acceptance":{"welch":{"confidence":0.998,"max_samples":20}}}"#;
+    assert_eq!(read(defaults).unwrap(), AllocationConfig::default());
+    for other in [
+        r#"{"initiative":"paper"}"#,
+        r#"{"spare_rule":"from_curve"}"#,
+        r#"{"acceptance":"plain5_percent"}"#,
+    ] {
+        let error = read(other).unwrap_err().to_string();
+        assert!(error.contains("mapper-paper"), "{other}: {error}");
+    }
 }

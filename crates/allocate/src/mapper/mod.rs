@@ -1,59 +1,44 @@
-//! MAPPER: CPUs go to those who use them most efficiently, and everybody keeps what he was promised.
+//! MAPPER made fit for readings that scatter and machines of any size: the default policy.
 //!
-//! Problem: applications scale differently, and nobody knows how until they are seen at different
-//! CPU counts; yet each is promised a share (85 %) of the performance it would have with a fair
-//! share of the machine. Unit: CPUs; performance in the unit of each application's source, never
-//! compared across applications. What is compared is *normalized efficiency*: performance per CPU
-//! over the best performance per CPU ever seen of that application, 1 at its most efficient count.
-//!
-//! Approach [MAPPER §3.3, readings "MAPPER allocation"]: an application is measured at its fair
-//! share for some intervals; then it tries other counts, one step at a time, in a direction that its
-//! bottleneck suggests. CPUs for a larger count come from the free pool, then from less efficient
-//! applications, as far as those can spare them without falling below their promises. What turns
-//! out to bring nothing is undone, and so is a gift that breaks the giver's promise.
+//! The rules are those of the paper ([`efficiency`](crate::efficiency), [`mapper_paper`](crate::mapper_paper)),
+//! with tests in place of raw comparisons, so that noise moves no CPUs ([docs/adr/0013]); with *demand*,
+//! which makes applications try fewer CPUs when others ask for more; with what programs say of
+//! themselves; and with steps by the size of the machine.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`metrics`] | equations 2 to 6 |
-//! | [`exploration`] | direction, step and verdict of trying another count |
-//! | [`evidence`] | the verdict where samples scatter |
-//! | [`fit`] | what a scattering curve says around one count |
-//! | [`stealing`] | one round of CPUs changing hands |
-//! | [`membership`] | arrival and departure |
-//! | `loans` | what is lent in a serial phase, and how it comes back |
-//! | `state`, `turn`, `changes`, `promise`, `trials`, `wishes` | the state machine that plays them together |
+//! | `counts` | what an application can spare, and by how much its count is changed |
+//! | `requests` | what is tried, the bids in the round, and the answer to demand |
+//! | `trials` | judging a tried count |
+//! | `serial` | what is lent in a serial phase, and how it comes back |
 //!
-//! The order within a decision: take in the samples; membership, if it changed (then nothing is
-//! tried); serial phases; broken promises; verdicts; wishes; the round; trials on demand. With
-//! [`Acceptance::Plain5Percent`](crate::config::Acceptance) and
-//! [`Initiative::Paper`](crate::config::Initiative) the rules are the printed ones; the defaults
-//! replace raw comparisons by tests, so that noise moves nobody (docs/book/src/adr/0013), and let demand make
-//! applications try fewer CPUs.
+//! The order within a decision: ingest the samples; membership, if it changed (then nothing is tried);
+//! serial phases; broken promises; verdicts; requests; the round; trials on demand.
 //!
-//! Invariants (property-tested): those of [`policy`](crate::policy); besides, in one decision nobody
-//! both gives and takes by growth, a giver gives at most its spare, and with a curve that does not
-//! change the counts come to rest.
+//! Invariants (property-tested): those of [`policy`](crate::policy); besides, in one decision no
+//! application both gives and takes by growth, a giver gives at most its spare, and with a curve that
+//! does not change the counts come to rest.
 
-mod changes;
-pub mod evidence;
-pub mod exploration;
-pub mod fit;
-mod loans;
-pub mod membership;
-pub mod metrics;
-mod promise;
-mod state;
-pub mod stealing;
+mod counts;
+mod requests;
+mod serial;
 mod trials;
-mod turn;
-mod wishes;
 
+use crate::accounting;
 use crate::config::AllocationConfig;
-use crate::ledger;
+use crate::efficiency::decision::Decision;
+use crate::efficiency::member::{Member, State};
+use crate::efficiency::metrics::PointValue;
+use crate::efficiency::promise::Breach;
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use mapper_model::{Allocation, Snapshot, Trigger};
-use state::{Member, State};
-use turn::Turn;
+
+/// Times the initial intervals that an application is measured at most, however much its samples
+/// scatter.
+const MEASURED_AT_MOST: u32 = 4;
+/// Part of the threshold to which the mean is to be known, at the confidence of the tests, before
+/// anything is tried.
+const KNOWN_TO: f64 = 0.5;
 
 /// The name it is selected by.
 pub const NAME: &str = "mapper";
@@ -82,40 +67,43 @@ impl AllocationPolicy for Mapper {
     }
 
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
-        if !ledger::fits(snapshot) {
-            // Whoever is left when there are CPUs enough again begins anew.
+        if !accounting::fits(snapshot) {
+            // What is left when there are CPUs enough again begins anew.
             self.state = State::default();
-            return ledger::pool(snapshot);
+            return accounting::pool(snapshot);
         }
         let State { members, usable } = &mut self.state;
-        let attendance = members.call(snapshot.apps.iter().map(|a| a.app), Member::new);
+        let changes = members.sync(snapshot.apps.iter().map(|a| a.app), Member::new);
         let usable_before = std::mem::replace(usable, snapshot.usable.len());
-        let mut turn = Turn::open(&self.config, snapshot, members);
-        let changed = turn.membership_changed(attendance, usable_before);
+        let mut decision = Decision::open(&self.config, snapshot, members, PointValue::Running);
+        let changed = decision.membership_changed(changes, usable_before);
         if snapshot.trigger == Trigger::Interval {
-            for place in 0..turn.len() {
-                turn.take_in(place);
+            for place in 0..decision.len() {
+                decision.ingest(place);
+                if is_measured(&decision, place) {
+                    decision.members.at_mut(place).settle();
+                }
             }
         }
         if changed {
-            turn.settle_membership(usable_before);
+            decision.resolve_membership(usable_before);
         } else if snapshot.trigger == Trigger::Interval {
-            turn.follow_serial_phases();
-            for place in 0..turn.len() {
-                if let Some(breach) = turn.breach(place) {
-                    turn.undo(place, breach);
+            serial::follow_serial_phases(&mut decision);
+            for place in 0..decision.len() {
+                if let Some(breach) = breach(&decision, place) {
+                    decision.undo(place, breach);
                 }
             }
-            for place in 0..turn.len() {
-                turn.judge(place);
+            for place in 0..decision.len() {
+                trials::judge(&mut decision, place);
             }
-            for place in 0..turn.len() {
-                turn.aspire(place);
+            for place in 0..decision.len() {
+                requests::request(&mut decision, place);
             }
-            let unmet = turn.hold_round();
-            turn.answer_demand(unmet);
+            let unmet = decision.run_round(requests::bidder);
+            requests::answer_demand(&mut decision, unmet);
         }
-        turn.close()
+        decision.close(counts::spare)
     }
 
     fn save(&self) -> PolicyState {
@@ -126,4 +114,33 @@ impl AllocationPolicy for Mapper {
         self.state = state.read(NAME)?;
         Ok(())
     }
+}
+
+/// Whether an application has been measured long enough, and its mean is known well enough.
+fn is_measured(decision: &Decision<'_>, place: usize) -> bool {
+    let Some(done) = decision.measured_for(place) else {
+        return false;
+    };
+    let samples = decision.members.at(place).here.estimate.samples;
+    let noise = decision.curve(place).noise();
+    let vague =
+        noise.margin(samples, counts::confidence(decision)) > KNOWN_TO * decision.config.threshold;
+    !vague || done >= MEASURED_AT_MOST * decision.config.initial_intervals
+}
+
+/// Whether the promise of an application is broken by what it gave away: the mean since the gift is
+/// below the floor by more than the scatter explains.
+fn breach(decision: &Decision<'_>, place: usize) -> Option<Breach> {
+    // An application that says that it has CPUs to spare is not kept from its promise by others.
+    if counts::declared(decision, place) > 0 || counts::is_serial(decision, place) {
+        return None;
+    }
+    let noise = decision.noise(place);
+    let performance = if noise.degrees_of_freedom >= 1.0 {
+        let here = &decision.members.at(place).here.estimate;
+        here.mean * (1.0 + noise.margin(here.samples, counts::confidence(decision)))
+    } else {
+        decision.scratch[place].fresh?
+    };
+    decision.breach(place, performance)
 }

@@ -28,11 +28,11 @@ pub mod rules;
 pub mod tally;
 pub mod universal;
 
+use crate::accounting::{self, CpuAccounting, Note};
 use crate::config::AllocationConfig;
 use crate::entitlement::{self, Entitlement};
-use crate::ledger::{self, Ledger, Note};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
-use crate::roll::Roll;
+use crate::table::AppTable;
 use learner::{Company, Earlier, Knowledge, Learner};
 use mapper_model::{Activity, Allocation, AppId, AppName, Placing, Reason, Snapshot, Trigger};
 use outlook::{Hints, Outlook};
@@ -62,7 +62,7 @@ pub struct MapperNext {
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct State {
-    learners: Roll<Learner>,
+    learners: AppTable<Learner>,
     usable: u32,
     entitled: Vec<Entitlement>,
     /// What was known of programs that have left, the latest last.
@@ -114,11 +114,11 @@ impl MapperNext {
             state.earlier.drain(..surplus);
         }
         let apps = snapshot.apps.iter().map(|a| a.app);
-        let attendance = state.learners.call(apps, Learner::default);
+        let changes = state.learners.sync(apps, Learner::default);
         for (learner, app) in state.learners.iter_mut().zip(snapshot.apps) {
             learner.meet(app, &state.earlier);
         }
-        let changed = attendance.changed();
+        let changed = changes.changed();
         if changed {
             self.meet_mix(snapshot);
         }
@@ -270,20 +270,20 @@ impl AllocationPolicy for MapperNext {
     }
 
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
-        if !ledger::fits(snapshot) {
+        if !accounting::fits(snapshot) {
             self.state = State {
                 earlier: std::mem::take(&mut self.state.earlier),
                 ..State::default()
             };
-            return ledger::pool(snapshot);
+            return accounting::pool(snapshot);
         }
         let came_or_went = self.call_the_roll(snapshot);
         let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
-        let mut ledger = Ledger::open(snapshot);
+        let mut accounts = CpuAccounting::open(snapshot);
         let usable = snapshot.usable.len();
         let learners = self.state.learners.iter().enumerate();
         let moved = learners.fold(false, |any, (place, learner)| {
-            any || learner.cpus != ledger.count(place)
+            any || learner.cpus != accounts.count(place)
         });
         let changed =
             came_or_went || moved || self.state.usable != usable || self.state.entitled != entitled;
@@ -317,7 +317,7 @@ impl AllocationPolicy for MapperNext {
                 outlook,
                 ln_reference,
                 owed: entitled[place],
-                now: ledger.count(place),
+                now: accounts.count(place),
                 ln_promise: (app.spec.qos.get().ln() + self.rules.margin).min(0.0),
                 ln_kept: (app.spec.qos.get().ln() + 0.5 * self.rules.margin).min(0.0),
             };
@@ -337,7 +337,7 @@ impl AllocationPolicy for MapperNext {
             .zip(snapshot.apps)
             .map(|(candidate, app)| Note {
                 fair: candidate.owed.fair,
-                reasons: ledger::begin(app, candidate.owed.fair, usable)
+                reasons: accounting::begin(app, candidate.owed.fair, usable)
                     .into_iter()
                     .collect(),
                 ..Note::default()
@@ -375,15 +375,15 @@ impl AllocationPolicy for MapperNext {
             }
         }
         if let Some(targets) = targets {
-            ledger.settle(&targets);
-            ledger.tell_transfers(&mut notes);
+            accounts.settle(&targets);
+            accounts.explain_transfers(&mut notes);
         }
 
         let wants: Vec<Option<u32>> = together_within
             .iter()
             .enumerate()
             .map(|(place, together)| {
-                let count = ledger.count(place);
+                let count = accounts.count(place);
                 together
                     .filter(|region| count <= *region && !stage.is_fair())
                     .map(|_| count)
@@ -391,7 +391,7 @@ impl AllocationPolicy for MapperNext {
             .collect();
         let nodes = regions::nodes(snapshot, &wants);
         for (place, (note, by_node)) in notes.iter_mut().zip(nodes).enumerate() {
-            let count = ledger.count(place);
+            let count = accounts.count(place);
             let learner = self.state.learners.at_mut(place);
             learner.decide(count);
             note.by_node = by_node;
@@ -420,7 +420,7 @@ impl AllocationPolicy for MapperNext {
                 (true, true) => Placing::FairShare,
                 (false, true) => Placing::FairShareAfresh,
             },
-            ..ledger.close(notes)
+            ..accounts.close(notes)
         }
     }
 

@@ -20,13 +20,13 @@ pub mod locality;
 pub mod nodes;
 pub mod profiled;
 
+use crate::accounting::{self, CpuAccounting, Note};
 use crate::config::{AllocationConfig, MemoryModel, ProfiledOn};
 use crate::entitlement::{self, Entitlement};
 use crate::fair;
-use crate::ledger::{self, Ledger, Note};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
-use crate::roll::Roll;
 use crate::section::Section;
+use crate::table::AppTable;
 use mapper_model::{
     Allocation, CpuSet, MachineProfile, NodeShare, Reason, Snapshot, Topology, Trigger,
 };
@@ -168,7 +168,7 @@ pub struct ModelDriven<P> {
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct State {
-    apps: Roll<Profiled>,
+    apps: AppTable<Profiled>,
     usable: CpuSet,
     entitled: Vec<Entitlement>,
     decided: Option<Decided>,
@@ -386,16 +386,16 @@ impl<P: Planner> AllocationPolicy for ModelDriven<P> {
     }
 
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
-        if !ledger::fits(snapshot) {
+        if !accounting::fits(snapshot) {
             self.state = State::default();
-            return ledger::pool(snapshot);
+            return accounting::pool(snapshot);
         }
         let wanted = self.wanted();
-        let attendance = self
+        let changes = self
             .state
             .apps
-            .call(snapshot.apps.iter().map(|a| a.app), Profiled::default);
-        let mut news = attendance.changed();
+            .sync(snapshot.apps.iter().map(|a| a.app), Profiled::default);
+        let mut news = changes.changed();
         if snapshot.trigger == Trigger::Interval {
             let sampling = self.sampling();
             for (profiled, app) in self.state.apps.iter_mut().zip(snapshot.apps) {
@@ -405,14 +405,13 @@ impl<P: Planner> AllocationPolicy for ModelDriven<P> {
             }
         }
         let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
-        let mut ledger = Ledger::open(snapshot);
-        let elsewhere = self.state.decided.as_ref().is_none_or(|decided| {
-            decided
-                .counts
-                .iter()
-                .enumerate()
-                .any(|(place, count)| place >= entitled.len() || *count != ledger.count(place))
-        });
+        let mut accounts = CpuAccounting::open(snapshot);
+        let elsewhere =
+            self.state.decided.as_ref().is_none_or(|decided| {
+                decided.counts.iter().enumerate().any(|(place, count)| {
+                    place >= entitled.len() || *count != accounts.count(place)
+                })
+            });
         if news
             || elsewhere
             || entitled != self.state.entitled
@@ -423,9 +422,9 @@ impl<P: Planner> AllocationPolicy for ModelDriven<P> {
         }
         self.state.entitled = entitled;
         let Some(decided) = &self.state.decided else {
-            return ledger.close(Vec::new());
+            return accounts.close(Vec::new());
         };
-        ledger.settle(&decided.counts);
+        accounts.settle(&decided.counts);
         let mut notes: Vec<Note> = self
             .state
             .entitled
@@ -433,7 +432,7 @@ impl<P: Planner> AllocationPolicy for ModelDriven<P> {
             .enumerate()
             .map(|(place, owed)| {
                 let usable = snapshot.usable.len();
-                let begin = ledger::begin(&snapshot.apps[place], owed.fair, usable);
+                let begin = accounting::begin(&snapshot.apps[place], owed.fair, usable);
                 let mut reasons: Vec<Reason> = begin.into_iter().collect();
                 let profiled = self.state.apps.at(place);
                 if owed.fixed {
@@ -463,8 +462,8 @@ impl<P: Planner> AllocationPolicy for ModelDriven<P> {
                 }
             })
             .collect();
-        ledger.tell_transfers(&mut notes);
-        ledger.close(notes)
+        accounts.explain_transfers(&mut notes);
+        accounts.close(notes)
     }
 
     fn save(&self) -> PolicyState {

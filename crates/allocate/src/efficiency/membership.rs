@@ -1,15 +1,17 @@
-//! What happens to counts when somebody comes or goes [readings R3.13, R3.14].
+//! What happens to counts when an application comes or goes [readings R3.13, R3.14].
 //!
 //! A newcomer gets its fair share at once: from the free CPUs, then from those that hold more than
-//! their new, smaller fair shares, the largest excess first; nobody is cut below his fair share.
-//! When somebody leaves, his CPUs go to the free pool and the fair shares of the others rise.
+//! their new, smaller fair shares, the largest excess first; no application is cut below its fair share.
+//! When an application leaves, its CPUs go to the free pool and the fair shares of the others rise.
 //!
-//! These two are MAPPER's rules as pure functions. The policy goes one step further after a
-//! departure and brings those below their risen fair share up to it in the same step, because that
-//! is what they are promised; what lies beyond they have to explore.
+//! [`arrival`] and [`departure`] are MAPPER's rules as pure functions. The policies go one step further
+//! after a departure and bring those below their risen fair share up to it in the same step, because
+//! that is what they are promised ([`reclaim`]); what lies beyond they have to explore.
 
 use super::stealing::{self, Bidder, Passes, Round};
+use crate::accounting::{CpuAccounting, Holder};
 use crate::shares::{self, FairShares};
+use mapper_model::{AppView, Reason};
 
 /// One application.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -37,7 +39,7 @@ pub fn arrival(contexts: u32, members: &[Member], min: u32) -> Outcome {
     })
 }
 
-/// After somebody left: the shares of those who stay, who keep their counts.
+/// After a departure: the shares of those that stay, which keep their counts.
 #[must_use]
 pub fn departure(contexts: u32, members: &[Member], min: u32) -> Outcome {
     change(contexts, members, min, |_, _| 0)
@@ -66,6 +68,43 @@ fn change(
         .fold(0u32, |sum, m| sum.saturating_add(m.cpus));
     let round = stealing::round(contexts.saturating_sub(held), &bidders, Passes::ReclaimOnly);
     Outcome { fair, round }
+}
+
+/// Takes from an application what is beyond its limit, and returns the reason if that is anything.
+pub(crate) fn cut_to_limit(
+    accounts: &mut CpuAccounting,
+    place: usize,
+    app: &AppView<'_>,
+    max: u32,
+) -> Option<Reason> {
+    let surplus = accounts.count(place).saturating_sub(max);
+    let range = app.spec.cpus;
+    (accounts.shift(Holder::App(place), Holder::Pool, surplus) > 0).then(|| Reason::Limited {
+        min: range.min(),
+        max: range.max(),
+    })
+}
+
+/// Gives each bidder what it is owed. Of what `is_newcomer` gets, only the giver is told.
+pub(crate) fn reclaim(
+    accounts: &mut CpuAccounting,
+    apps: &[AppView<'_>],
+    bidders: &[Bidder],
+    is_newcomer: impl Fn(usize) -> bool,
+    mut say: impl FnMut(usize, Reason),
+) {
+    for step in stealing::round(accounts.free(), bidders, Passes::ReclaimOnly).moves {
+        let from = step.from.map_or(Holder::Pool, Holder::App);
+        let cpus = accounts.shift(from, Holder::App(step.to), step.cpus);
+        let taker = apps[step.to].app;
+        if let Some(giver) = step.from {
+            say(giver, Reason::ReclaimedBy { taker, cpus });
+        }
+        if !is_newcomer(step.to) {
+            let from = step.from.map(|giver| apps[giver].app);
+            say(step.to, Reason::Reclaimed { from, cpus });
+        }
+    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,6 @@
 
 use super::exploration::{Certainty, Judgement, ROUNDING, Reference, Verdict, relative};
 use super::fit::{Elasticity, LocalFit};
-use crate::config::RequiredGain;
 use mapper_model::statistics::normal_quantile;
 use mapper_model::{Confidence, Noise};
 
@@ -67,8 +66,6 @@ pub struct SampledTrial {
 pub struct TestRules {
     /// The gain that makes a count better.
     pub threshold: f64,
-    /// What growth must bring.
-    pub required: RequiredGain,
     /// How sure the answer must be.
     pub confidence: Confidence,
     /// Samples after which a guess is taken.
@@ -234,10 +231,7 @@ fn by_slope(slope: Elasticity, required: f64, confidence: Confidence) -> Answer 
 fn growth_is_worth_it(trial: &SampledTrial, noise: Noise, rules: &TestRules) -> Answer {
     let (tried, before) = (&trial.tried, &trial.before);
     let step = f64::from(tried.cpus - before.cpus) / f64::from(before.cpus.max(1));
-    let required = match rules.required {
-        RequiredGain::Threshold => rules.threshold,
-        RequiredGain::HalfOfLinear => rules.threshold.min(HALF * step),
-    };
+    let required = rules.threshold.min(HALF * step);
     let gain = relative(tried.estimate.mean, before.estimate.mean);
     let error = (1.0 + gain) * error_of_difference(trial, noise, rules);
     let alone = sequential(gain, required, error, rules.confidence);
@@ -304,9 +298,6 @@ fn is_about_as_good(trial: &SampledTrial, noise: Noise, rules: &TestRules) -> Le
 
 /// Whether the smaller count costs less than half of what the CPUs were worth with perfect scaling.
 fn loss_is_worth_it(trial: &SampledTrial, noise: Noise, rules: &TestRules) -> Answer {
-    if rules.required == RequiredGain::Threshold {
-        return Answer::Yes;
-    }
     if let Some(slope) = slope(trial, noise) {
         return by_slope(slope, HALF, rules.confidence).opposite();
     }
@@ -355,7 +346,6 @@ mod tests {
     fn rules() -> TestRules {
         TestRules {
             threshold: 0.05,
-            required: RequiredGain::Threshold,
             confidence: Confidence::HIGH,
             max_samples: 12,
         }
@@ -405,23 +395,27 @@ mod tests {
 
     #[test]
     fn one_cpu_of_twenty_is_not_given_up_for_a_loss_of_all_it_was_worth() {
-        let mut rules = rules();
-        let verdict = |rules: &TestRules, perf| {
-            judge_significant(&sampled(20, 19, 20.0, perf, 1.0), noise(0.0), rules).verdict
+        let verdict = |perf| {
+            judge_significant(&sampled(20, 19, 20.0, perf, 1.0), noise(0.0), &rules()).verdict
         };
-        assert_eq!(verdict(&rules, 19.0), Verdict::Keep);
-        rules.required = RequiredGain::HalfOfLinear;
-        assert_eq!(verdict(&rules, 19.0), Verdict::Revert);
-        assert_eq!(verdict(&rules, 19.8), Verdict::Keep);
+        assert_eq!(
+            plain(20, 19, 28.6),
+            Verdict::Keep,
+            "by the printed rule it is"
+        );
+        assert_eq!(verdict(19.0), Verdict::Revert);
+        assert_eq!(verdict(19.8), Verdict::Keep);
     }
 
     #[test]
     fn half_of_perfect_scaling_suffices_where_that_is_less_than_the_threshold() {
-        let mut rules = rules();
         let trial = sampled(76, 79, 76.0, 79.0, 1.0);
-        let verdict = |rules: &TestRules| judge_significant(&trial, noise(0.0), rules).verdict;
-        assert_eq!(verdict(&rules), Verdict::Revert);
-        rules.required = RequiredGain::HalfOfLinear;
-        assert_eq!(verdict(&rules), Verdict::Continue);
+        let judged = judge_significant(&trial, noise(0.0), &rules());
+        assert_eq!(judged.verdict, Verdict::Continue);
+        assert_eq!(
+            plain(76, 79, 31.2),
+            Verdict::Revert,
+            "by the printed rule it does not"
+        );
     }
 }

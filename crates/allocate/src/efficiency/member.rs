@@ -1,59 +1,59 @@
-//! What the policy remembers of each application between decisions.
+//! What MAPPER's rules remember of each application between decisions.
 
 use super::exploration::{Certainty, Direction, Reference};
-use super::loans::Loans;
-use crate::roll::Roll;
+use super::loans::{Gift, Loans};
+use crate::table::AppTable;
 use mapper_model::{AppId, AppView, Bottleneck, CpuSet, Estimate, Qos, Resizing, Weight};
 use serde::{Deserialize, Serialize};
 
 /// What the policy remembers.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct State {
+pub(crate) struct State {
     /// In the order of the last snapshot.
-    pub(super) members: Roll<Member>,
+    pub(crate) members: AppTable<Member>,
     /// Usable CPUs at the last decision.
-    pub(super) usable: u32,
+    pub(crate) usable: u32,
 }
 
 /// One application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct Member {
-    pub(super) standing: Standing,
+pub(crate) struct Member {
+    pub(crate) standing: Standing,
     /// What it asked for when it was last looked at; a change of it is a membership change.
-    pub(super) terms: Option<Terms>,
+    pub(crate) terms: Option<Request>,
     /// The count it was given by the last decision.
-    pub(super) cpus: u32,
+    pub(crate) cpus: u32,
     /// Its fair share at the last decision.
-    pub(super) fair: u32,
+    pub(crate) fair: u32,
     /// [`Profile::epoch`](mapper_model::Profile::epoch) of its curve.
-    pub(super) epoch: u64,
-    pub(super) mode: Mode,
+    pub(crate) epoch: u64,
+    pub(crate) mode: Mode,
     /// The samples since it has had its present count.
-    pub(super) here: Reference,
+    pub(crate) here: Reference,
     /// Intervals for which it gives nothing.
-    pub(super) holdoff: u32,
+    pub(crate) holdoff: u32,
     /// What it gave to whom and did not get back, the latest last.
-    pub(super) gifts: Vec<Gift>,
+    pub(crate) gifts: Vec<Gift>,
     /// What it lends in a serial phase; present as long as one lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) loans: Option<Loans>,
+    pub(crate) loans: Option<Loans>,
     /// The largest count at which its promise broke in this phase; 0 when it never did.
-    pub(super) broken_at: u32,
+    pub(crate) broken_at: u32,
     /// It came below its fair share by its own choice.
-    pub(super) modest: bool,
-    pub(super) up: Outlook,
-    pub(super) down: Outlook,
+    pub(crate) modest: bool,
+    pub(crate) up: TrialHistory,
+    pub(crate) down: TrialHistory,
     /// Successful trials in a row in the same direction.
-    pub(super) streak: u32,
+    pub(crate) streak: u32,
     /// That direction.
-    pub(super) heading: Direction,
+    pub(crate) heading: Direction,
     /// Its bottleneck at the last decision.
-    pub(super) bottleneck: Bottleneck,
+    pub(crate) bottleneck: Bottleneck,
     /// Intervals in the steady state.
-    pub(super) steady_for: u32,
+    pub(crate) steady_for: u32,
     /// The phase it is in by its regions, from 1; 0 where that is not known.
     #[serde(default)]
-    pub(super) phase: u32,
+    pub(crate) phase: u32,
     /// What was learned in the phases it left, the last one last.
     #[serde(default)]
     left: Vec<LeftPhase>,
@@ -63,25 +63,25 @@ pub(super) struct Member {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct LeftPhase {
     number: u32,
-    up: Outlook,
-    down: Outlook,
+    up: TrialHistory,
+    down: TrialHistory,
     broken_at: u32,
 }
 
-/// Phases whose trials are remembered, as many as the monitor keeps curves of.
+/// Phases whose trials are remembered, as many as curves are kept of.
 const MOST_LEFT: usize = 7;
 
 /// Whether the policy has decided on an application before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Standing {
+pub(crate) enum Standing {
     Newcomer,
     Known,
 }
 
 /// What an application asks for.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct Terms {
+pub(crate) struct Request {
     qos: Qos,
     weight: Weight,
     min: u32,
@@ -89,8 +89,8 @@ pub(super) struct Terms {
     resizing: Resizing,
 }
 
-impl Terms {
-    pub(super) fn of(app: &AppView<'_>) -> Self {
+impl Request {
+    pub(crate) fn of(app: &AppView<'_>) -> Self {
         let AppView { spec, allowed, .. } = app;
         let limits = [spec.cpus.max(), allowed.map(CpuSet::len)];
         Self {
@@ -112,7 +112,7 @@ impl Terms {
 /// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     /// It is being measured at its count and neither tries nor gives.
     Measuring {
         /// Intervals measured.
@@ -126,28 +126,21 @@ pub(super) enum Mode {
 
 /// A count that is being tried. The count itself is the one the application holds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct Trial {
+pub(crate) struct Trial {
     /// The count before, with its performance then.
-    pub(super) before: Reference,
+    pub(crate) before: Reference,
     /// Where the CPUs of an upward trial came from.
-    pub(super) sources: Vec<Source>,
+    pub(crate) sources: Vec<Source>,
     /// Intervals without a sample.
-    pub(super) waited: u32,
+    pub(crate) waited: u32,
 }
 
 /// CPUs lent for a trial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Source {
+pub(crate) struct Source {
     /// The giver; `None` is the free pool.
-    pub(super) giver: Option<AppId>,
-    pub(super) cpus: u32,
-}
-
-/// CPUs given away.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Gift {
-    pub(super) taker: AppId,
-    pub(super) cpus: u32,
+    pub(crate) giver: Option<AppId>,
+    pub(crate) cpus: u32,
 }
 
 /// What is known of trying in one direction.
@@ -156,7 +149,7 @@ pub(super) struct Gift {
 /// or the membership changes. One that was decided by a guess only may be repeated after a while.
 /// Whoever tries in vain again and again, as phases change, has to rest longer each time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Outlook {
+pub(crate) struct TrialHistory {
     closed_at: Option<u32>,
     /// Intervals until a guess may be repeated.
     doubt: u32,
@@ -165,24 +158,24 @@ pub(super) struct Outlook {
     fruitless: u32,
 }
 
-impl Outlook {
+impl TrialHistory {
     /// Whether more than `cpus` CPUs may be tried.
-    pub(super) fn open_above(&self, cpus: u32) -> bool {
+    pub(crate) fn open_above(&self, cpus: u32) -> bool {
         self.rest == 0 && self.closed_at.is_none_or(|at| cpus < at)
     }
 
     /// Whether fewer than `cpus` CPUs may be tried.
-    pub(super) fn open_below(&self, cpus: u32) -> bool {
+    pub(crate) fn open_below(&self, cpus: u32) -> bool {
         self.rest == 0 && self.closed_at.is_none_or(|at| cpus > at)
     }
 
     /// Whether the last trial was in vain.
-    pub(super) const fn tried_in_vain(&self) -> bool {
+    pub(crate) const fn tried_in_vain(&self) -> bool {
         self.fruitless > 0
     }
 
     /// A trial that began at this count was in vain.
-    pub(super) fn in_vain(&mut self, at: u32, certainty: Certainty) {
+    pub(crate) fn in_vain(&mut self, at: u32, certainty: Certainty) {
         self.closed_at = Some(at);
         self.fruitless = self.fruitless.saturating_add(1);
         let doublings = self.fruitless.min(6);
@@ -198,24 +191,24 @@ impl Outlook {
     }
 
     /// Nothing is to be gained this way from this count on, as is known without a trial.
-    pub(super) fn close(&mut self, at: u32) {
+    pub(crate) fn close(&mut self, at: u32) {
         self.closed_at = Some(at);
         self.doubt = 0;
     }
 
     /// A trial was worth it.
-    pub(super) fn succeed(&mut self) {
+    pub(crate) fn succeed(&mut self) {
         *self = Self::default();
     }
 
     /// The phase changed: what was known no longer holds, but the rest does.
-    pub(super) fn renew(&mut self) {
+    pub(crate) fn renew(&mut self) {
         self.closed_at = None;
         self.doubt = 0;
     }
 
     /// An interval has passed.
-    pub(super) fn pass(&mut self) {
+    pub(crate) fn pass(&mut self) {
         self.rest = self.rest.saturating_sub(1);
         if self.doubt > 0 {
             self.doubt -= 1;
@@ -227,7 +220,7 @@ impl Outlook {
 }
 
 impl Member {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             standing: Standing::Newcomer,
             terms: None,
@@ -244,8 +237,8 @@ impl Member {
             loans: None,
             broken_at: 0,
             modest: false,
-            up: Outlook::default(),
-            down: Outlook::default(),
+            up: TrialHistory::default(),
+            down: TrialHistory::default(),
             streak: 0,
             heading: Direction::Stay,
             bottleneck: Bottleneck::None,
@@ -256,7 +249,7 @@ impl Member {
     }
 
     /// Its count has changed, or the samples at it no longer count.
-    pub(super) fn settle_at(&mut self, cpus: u32) {
+    pub(crate) fn restart_samples(&mut self, cpus: u32) {
         self.here = Reference {
             cpus,
             estimate: Estimate::default(),
@@ -264,13 +257,13 @@ impl Member {
     }
 
     /// Nothing is tried any more.
-    pub(super) fn be_steady(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.mode = Mode::Steady;
         self.steady_for = 0;
     }
 
     /// What was known of trying no longer holds.
-    pub(super) fn forget_trials(&mut self) {
+    pub(crate) fn forget_trials(&mut self) {
         self.up.succeed();
         self.down.succeed();
         self.streak = 0;
@@ -278,7 +271,7 @@ impl Member {
     }
 
     /// It is in another phase by its regions: what trials have shown belongs to the one before.
-    pub(super) fn leave_phase(&mut self, next: u32) {
+    pub(crate) fn leave_phase(&mut self, next: u32) {
         let number = std::mem::replace(&mut self.phase, next);
         if number == 0 {
             return;
@@ -296,7 +289,7 @@ impl Member {
     }
 
     /// It is back in a phase: what trials had shown in it holds again.
-    pub(super) fn resume_phase(&mut self) {
+    pub(crate) fn resume_phase(&mut self) {
         let known = self.left.iter().position(|left| left.number == self.phase);
         match known.map(|place| self.left.remove(place)) {
             Some(left) => {
@@ -313,7 +306,7 @@ impl Member {
     }
 
     /// Records a gift.
-    pub(super) fn give(&mut self, taker: AppId, cpus: u32) {
+    pub(crate) fn give(&mut self, taker: AppId, cpus: u32) {
         // Gifts older than these are beyond undoing.
         const REMEMBERED: usize = 16;
         if self.gifts.len() == REMEMBERED {
@@ -323,14 +316,14 @@ impl Member {
     }
 
     /// So many of its CPUs were owed to others, and are not to come back after a serial phase.
-    pub(super) const fn forgo(&mut self, cpus: u32) {
+    pub(crate) const fn forgo(&mut self, cpus: u32) {
         if let Some(loans) = &mut self.loans {
             loans.forgo(cpus);
         }
     }
 
     /// Strikes a loan or gift that came back.
-    pub(super) fn take_back(&mut self, taker: AppId, cpus: u32) {
+    pub(crate) fn take_back(&mut self, taker: AppId, cpus: u32) {
         let mut cpus = cpus;
         if let Some(loans) = &mut self.loans {
             cpus -= loans.strike(taker, cpus);

@@ -17,7 +17,6 @@
 //! is known to break [readings R3.20].
 
 use super::fit;
-use crate::config::{HistoryVeto, SpareRule};
 use mapper_model::{CurvePoint, Noise, PerformanceCurve};
 
 /// What rounding may take from a product that is a whole number on paper.
@@ -43,15 +42,13 @@ impl PointValue {
     }
 }
 
-/// What is known at the fair share when it was never held itself.
+/// Whether known violations limit what is spared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FairReference {
-    /// Only counts that were measured, as printed (eq. 2, [readings R3.1]).
-    Measured,
-    /// Also the line between the measured counts around the fair share. Otherwise an application
-    /// that was seen at 24 and 28 CPUs would be promised no more than 24 bring, though 26 are its
-    /// fair share.
-    Interpolated,
+pub enum HistoryVeto {
+    /// Nothing is spared up to or beyond a count known to break the promise [readings R3.20].
+    Obeyed,
+    /// Only equation 5 counts.
+    Ignored,
 }
 
 /// By which rules the metrics are computed.
@@ -63,12 +60,10 @@ pub struct MetricsRules {
     pub qos: f64,
     /// Whether known violations limit what is spared.
     pub veto: HistoryVeto,
-    /// How much can be spared.
-    pub spare_rule: SpareRule,
-    /// What counts as performance.
+    /// What counts as performance. With the running mean, a fair share that was never held itself is
+    /// judged by the line between the measured counts around it. Otherwise an application that was seen
+    /// at 24 and 28 CPUs would be promised no more than 24 bring, though 26 are its fair share.
     pub value: PointValue,
-    /// What is known at the fair share.
-    pub fair_reference: FairReference,
     /// Scatter of single samples; none for the printed equations. Where samples scatter, the
     /// performance at a count is read off the line through the counts around it ([`fit`]), and what
     /// may be an error of measurement is not spared.
@@ -154,7 +149,7 @@ impl Metrics {
             .max_by(|a, b| per_cpu(a).total_cmp(&per_cpu(b)))
             .map(|point| (point.cpus, smoothed(curve, point, rules)));
         let max_eff = most_efficient.map(|(cpus, known)| known.performance / f64::from(cpus));
-        if rules.fair_reference == FairReference::Interpolated
+        if rules.value == PointValue::Running
             && let (Some(best), Some(there)) =
                 (max_fair_perf, interpolated(curve, rules.fair, rules.value))
             && curve.at(rules.fair).is_none()
@@ -178,13 +173,6 @@ impl Metrics {
             ((exact + ROUNDING).floor() as u32).min(cpus.saturating_sub(1))
         });
         if let Some(promised) = min_guaranteed.filter(|_| spare_exact.is_some()) {
-            let keeps = |point: &&CurvePoint| rules.value.of(point) >= promised;
-            if rules.spare_rule == SpareRule::FromCurve
-                && extra_perf.is_some_and(|extra| extra >= 0.0)
-                && let Some(smallest) = curve.points().iter().find(keeps)
-            {
-                spare = spare.max(cpus.saturating_sub(smallest.cpus));
-            }
             if rules.veto == HistoryVeto::Obeyed {
                 let mut below = curve.points().iter().filter(|p| p.cpus < cpus);
                 if let Some(broken) = below.rfind(|p| rules.value.of(p) < promised) {
@@ -271,9 +259,7 @@ mod tests {
             fair: 40,
             qos: 0.85,
             veto,
-            spare_rule: SpareRule::Linear,
             value: PointValue::LastTwo,
-            fair_reference: FairReference::Measured,
             noise: Noise::default(),
         }
     }
@@ -308,31 +294,17 @@ mod tests {
     }
 
     #[test]
-    fn a_better_count_below_frees_the_rest_only_under_the_extension() {
-        let curve = PerformanceCurve::from_points([(20, 33.0), (40, 30.0)]);
-        let spare = |spare_rule| {
-            let rules = MetricsRules {
-                spare_rule,
-                ..rules(HistoryVeto::Obeyed)
-            };
-            Metrics::of(&curve, 40, &rules).spare
-        };
-        assert_eq!(spare(SpareRule::Linear), 2);
-        assert_eq!(spare(SpareRule::FromCurve), 20);
-    }
-
-    #[test]
     fn a_fair_share_that_was_never_held_is_judged_by_the_counts_around_it() {
         let curve = PerformanceCurve::from_points([(36, 36.0), (44, 44.0)]);
-        let promised = |fair_reference| {
+        let promised = |value| {
             let rules = MetricsRules {
-                fair_reference,
+                value,
                 ..rules(HistoryVeto::Obeyed)
             };
             Metrics::of(&curve, 44, &rules).max_fair_perf
         };
-        assert_eq!(promised(FairReference::Measured), Some(36.0));
-        assert_eq!(promised(FairReference::Interpolated), Some(40.0));
+        assert_eq!(promised(PointValue::LastTwo), Some(36.0));
+        assert_eq!(promised(PointValue::Running), Some(40.0));
     }
 
     #[test]

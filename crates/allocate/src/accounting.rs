@@ -1,6 +1,6 @@
 //! The books of one decision: who holds how many CPUs, and how they changed hands.
 //!
-//! Every CPU that an application gains or loses goes through [`Ledger::shift`], so the books always
+//! Every CPU that an application gains or loses goes through [`CpuAccounting::shift`], so the books always
 //! balance: the counts and the free CPUs add up to the usable ones, and each application's count
 //! before, plus what it took, less what it gave, is its count after.
 
@@ -20,7 +20,7 @@ pub enum Holder {
 
 /// The books of one decision.
 #[derive(Clone, Debug)]
-pub struct Ledger {
+pub struct CpuAccounting {
     ids: Vec<AppId>,
     before: Vec<u32>,
     counts: Vec<u32>,
@@ -28,7 +28,7 @@ pub struct Ledger {
     transfers: Vec<Transfer>,
 }
 
-impl Ledger {
+impl CpuAccounting {
     /// Opens the books: everybody holds what the snapshot says. Should that be more than is usable
     /// (the sets overlapped, as after sharing), everybody begins with nothing.
     #[must_use]
@@ -99,7 +99,7 @@ impl Ledger {
 
     /// Draws together what went from one application through a second to a third: where a situation
     /// is settled anew, what a trial borrowed goes back and may be owed to somebody else at once.
-    pub fn draw_together(&mut self) {
+    pub fn merge_transfers(&mut self) {
         let between = |t: &Transfer| t.from.is_some() && t.to.is_some();
         let mut drawn: Vec<Transfer> = Vec::with_capacity(self.transfers.len());
         for mut next in std::mem::take(&mut self.transfers) {
@@ -159,7 +159,7 @@ impl Ledger {
 
     /// Notes who gave to whom, for policies that settle everybody's count without a bargain between
     /// two. It stands before the other reasons, but behind what is said of a newcomer ([`begin`]).
-    pub fn tell_transfers(&self, notes: &mut [Note]) {
+    pub fn explain_transfers(&self, notes: &mut [Note]) {
         if self.transfers.is_empty() {
             return;
         }
@@ -349,7 +349,7 @@ mod tests {
 
     /// Draws transfers between applications together; `(from, to, cpus)`.
     fn drawn(transfers: &[(u64, u64, u32)]) -> Vec<(u64, u64, u32)> {
-        let mut ledger = Ledger {
+        let mut accounts = CpuAccounting {
             ids: Vec::new(),
             before: Vec::new(),
             counts: Vec::new(),
@@ -363,9 +363,9 @@ mod tests {
                 })
                 .collect(),
         };
-        ledger.draw_together();
+        accounts.merge_transfers();
         let id = |app: Option<AppId>| app.unwrap().0;
-        ledger
+        accounts
             .transfers
             .iter()
             .map(|t| (id(t.from), id(t.to), t.cpus))

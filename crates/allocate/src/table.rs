@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// One entry for each application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Roll<T> {
+pub struct AppTable<T> {
     entries: Vec<Entry<T>>,
 }
 
@@ -19,24 +19,24 @@ pub struct Entry<T> {
     pub memory: T,
 }
 
-/// What changed when a roll was called.
+/// What changed in a sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Attendance {
+pub struct Changes {
     /// How many came.
     pub came: usize,
     /// How many left.
     pub left: usize,
 }
 
-impl Attendance {
-    /// Whether anybody came or left.
+impl Changes {
+    /// Whether an application came or left.
     #[must_use]
     pub const fn changed(self) -> bool {
         self.came + self.left > 0
     }
 }
 
-impl<T> Default for Roll<T> {
+impl<T> Default for AppTable<T> {
     fn default() -> Self {
         Self {
             entries: Vec::new(),
@@ -44,13 +44,13 @@ impl<T> Default for Roll<T> {
     }
 }
 
-impl<T> Roll<T> {
+impl<T> AppTable<T> {
     /// Brings the entries into the order of `apps`: newcomers in, those that left out.
-    pub fn call(
+    pub fn sync(
         &mut self,
         apps: impl ExactSizeIterator<Item = AppId>,
         newcomer: impl Fn() -> T,
-    ) -> Attendance {
+    ) -> Changes {
         let count = apps.len();
         let mut came = 0;
         let entries = &mut self.entries;
@@ -75,7 +75,7 @@ impl<T> Roll<T> {
         }
         let left = entries.len() - count;
         entries.truncate(count);
-        Attendance { came, left }
+        Changes { came, left }
     }
 
     /// What is remembered of the application at a place.
@@ -117,18 +117,19 @@ mod tests {
 
     #[test]
     fn everybody_keeps_its_memory_when_others_come_and_go() {
-        let mut roll: Roll<u64> = Roll::default();
-        let call =
-            |roll: &mut Roll<u64>, ids: &[u64]| roll.call(ids.iter().map(|&id| AppId(id)), || 0);
-        assert_eq!(call(&mut roll, &[1, 2, 3, 4]).came, 4);
-        for (memory, value) in roll.iter_mut().zip([10, 20, 30, 40]) {
+        let mut table: AppTable<u64> = AppTable::default();
+        let sync = |table: &mut AppTable<u64>, ids: &[u64]| {
+            table.sync(ids.iter().map(|&id| AppId(id)), || 0)
+        };
+        assert_eq!(sync(&mut table, &[1, 2, 3, 4]).came, 4);
+        for (memory, value) in table.iter_mut().zip([10, 20, 30, 40]) {
             *memory = value;
         }
-        let attendance = call(&mut roll, &[2, 4, 5]);
-        assert_eq!(attendance, Attendance { came: 1, left: 2 });
-        assert!(roll.iter().eq(&[20, 40, 0]));
-        call(&mut roll, &[5, 4, 2]);
-        assert!(roll.iter().eq(&[0, 40, 20]));
-        assert_eq!(roll.place_of(AppId(4)), Some(1));
+        let changes = sync(&mut table, &[2, 4, 5]);
+        assert_eq!(changes, Changes { came: 1, left: 2 });
+        assert!(table.iter().eq(&[20, 40, 0]));
+        sync(&mut table, &[5, 4, 2]);
+        assert!(table.iter().eq(&[0, 40, 20]));
+        assert_eq!(table.place_of(AppId(4)), Some(1));
     }
 }

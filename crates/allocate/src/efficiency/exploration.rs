@@ -16,7 +16,7 @@ use mapper_model::{Bottleneck, Estimate};
 use serde::{Deserialize, Serialize};
 
 /// What rounding may add to a gain of exactly the threshold.
-pub(super) const ROUNDING: f64 = 1e-9;
+pub(crate) const ROUNDING: f64 = 1e-9;
 
 /// Which way to change a count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -171,7 +171,7 @@ pub fn judge_plain(trial: &PlainTrial) -> Judgement {
 }
 
 /// The relative gain of one performance over another.
-pub(super) fn relative(new: f64, old: f64) -> f64 {
+pub(crate) fn relative(new: f64, old: f64) -> f64 {
     if old > 0.0 {
         (new - old) / old
     } else if new > 0.0 {

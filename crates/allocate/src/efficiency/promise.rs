@@ -1,36 +1,29 @@
-//! The promise: taking in what was measured, and undoing gifts that broke it
+//! The promise: ingesting what was measured, and undoing gifts that broke it
 //! [MAPPER §3.3, readings "State machine" steps 1 to 3].
 
+use super::decision::Decision;
+use super::member::Mode;
 use super::metrics;
-use super::state::Mode;
-use super::turn::Turn;
-use crate::ledger::Holder;
+use crate::accounting::Holder;
 use mapper_model::{PhaseChange, Reason};
-
-/// Times the initial intervals that an application is measured at most, however much its samples
-/// scatter.
-const MEASURED_AT_MOST: u32 = 4;
-/// Part of the threshold to which the mean is to be known, at the confidence of the tests, before
-/// anything is tried.
-const KNOWN_TO: f64 = 0.5;
 
 /// A broken promise.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Breach {
-    pub(super) performance: f64,
-    pub(super) floor: f64,
+pub(crate) struct Breach {
+    pub(crate) performance: f64,
+    pub(crate) floor: f64,
 }
 
-impl Turn<'_> {
-    /// Takes in what the interval brought for one application.
-    pub(super) fn take_in(&mut self, place: usize) {
+impl Decision<'_> {
+    /// Ingests what the interval brought for one application.
+    pub(crate) fn ingest(&mut self, place: usize) {
         let profile = self.app(place).profile;
         let cpus = self.count(place);
         let fresh = profile
             .performance
             .filter(|_| profile.measured_cpus == cpus)
             .map(|p| p.value);
-        self.sheets[place].fresh = fresh;
+        self.scratch[place].fresh = fresh;
         let enough = self.config.initial_intervals;
         if profile.epoch != self.members.at(place).epoch {
             // Other units: what was measured before means nothing now.
@@ -38,10 +31,10 @@ impl Turn<'_> {
             self.members.at_mut(place).epoch = profile.epoch;
             if !first {
                 self.interrupt(place);
-                let fair = self.sheets[place].fair;
+                let fair = self.scratch[place].fair;
                 let now = self.count(place);
                 let member = self.members.at_mut(place);
-                member.settle_at(now);
+                member.restart_samples(now);
                 member.forget_trials();
                 member.broken_at = 0;
                 member.gifts.clear();
@@ -50,7 +43,7 @@ impl Turn<'_> {
                 }
                 // The promise is relative to the fair share, so it is measured there.
                 member.modest = false;
-                self.sheets[place].want = fair.saturating_sub(now);
+                self.scratch[place].want = fair.saturating_sub(now);
                 if now != cpus {
                     return;
                 }
@@ -83,8 +76,8 @@ impl Turn<'_> {
             }
         }
         if profile.phase != PhaseChange::Same && !bottleneck_alone {
-            member.settle_at(cpus);
-            self.sheets[place].new_phase = true;
+            member.restart_samples(cpus);
+            self.scratch[place].new_phase = true;
         }
         member.bottleneck = profile.bottleneck;
         let Some(sample) = fresh else {
@@ -93,55 +86,59 @@ impl Turn<'_> {
         member.here.estimate.add(sample);
         if let Mode::Measuring { done } = &mut member.mode {
             *done += 1;
-            let done = *done;
-            let vague = self.confidence().is_some_and(|confidence| {
-                let samples = self.members.at(place).here.estimate.samples;
-                profile.curve.noise().margin(samples, confidence) > KNOWN_TO * self.config.threshold
-            });
-            if done >= enough && (!vague || done >= MEASURED_AT_MOST * enough) {
-                self.members.at_mut(place).be_steady();
-            }
         }
     }
 
-    /// Whether the promise of an application is broken by what it gave away. With tests, the mean
-    /// since the gift must be below the floor by more than the scatter explains.
-    pub(super) fn breach(&self, place: usize) -> Option<Breach> {
-        let sample = self.sheets[place].fresh?;
+    /// For how many intervals an application has been measured at its count, where that is enough and
+    /// there is a new sample.
+    pub(crate) fn measured_for(&self, place: usize) -> Option<u32> {
+        self.scratch[place].fresh?;
+        match self.members.at(place).mode {
+            Mode::Measuring { done } => (done >= self.config.initial_intervals).then_some(done),
+            Mode::Exploring(_) | Mode::Steady => None,
+        }
+    }
+
+    /// Whether the promise of an application is broken by what it gave away. `performance` is what is
+    /// compared with the floor.
+    pub(crate) fn breach(&self, place: usize, performance: f64) -> Option<Breach> {
+        let sample = self.scratch[place].fresh?;
         let member = self.members.at(place);
-        let gave = !member.gifts.is_empty() || self.count(place) < self.sheets[place].fair;
-        // Whoever says that it has CPUs to spare is not kept from its promised performance by others.
-        let offers = self.declared(place) > 0 || self.is_serial(place);
-        if !gave || offers || matches!(member.mode, Mode::Exploring(_)) {
+        let gave = !member.gifts.is_empty() || self.count(place) < self.scratch[place].fair;
+        if !gave || self.is_exploring(place) {
             return None;
         }
         let floor = self.metrics(place).min_guaranteed?;
-        let noise = self.noise(place);
-        let performance = match self.confidence() {
-            Some(confidence) if noise.degrees_of_freedom >= 1.0 => {
-                let here = &member.here.estimate;
-                here.mean * (1.0 + noise.margin(here.samples, confidence))
-            }
-            _ => sample,
-        };
         metrics::promise_broken(performance, floor, self.config.tolerance).then_some(Breach {
             performance: sample,
             floor,
         })
     }
 
+    /// Remembers the count that an application holds if its promise broke there.
+    pub(crate) fn remember_breach(&mut self, place: usize) {
+        let cpus = self.count(place);
+        let floor = self.metrics(place).min_guaranteed;
+        let tolerance = self.config.tolerance;
+        let member = self.members.at_mut(place);
+        let mean = member.here.estimate.mean;
+        if floor.is_some_and(|floor| metrics::promise_broken(mean, floor, tolerance)) {
+            member.broken_at = member.broken_at.max(cpus);
+        }
+    }
+
     /// Undoes the last gift of an application whose promise broke, lets it hold off, and remembers
     /// the count.
-    pub(super) fn undo(&mut self, place: usize, breach: Breach) {
+    pub(crate) fn undo(&mut self, place: usize, breach: Breach) {
         let cpus = self.count(place);
         let member = self.members.at_mut(place);
         member.broken_at = member.broken_at.max(cpus);
         member.holdoff = self.config.holdoff_intervals;
         member.modest = false;
         member.streak = 0;
-        member.be_steady();
+        member.settle();
         let gift = member.gifts.pop();
-        self.sheets[place].moved = true;
+        self.scratch[place].moved = true;
         self.say(
             place,
             Reason::PromiseBroken {
@@ -149,24 +146,24 @@ impl Turn<'_> {
                 floor: breach.floor,
             },
         );
-        let room = self.sheets[place].max.saturating_sub(cpus);
+        let room = self.scratch[place].max.saturating_sub(cpus);
         let mut owed = gift.map_or(0, |g| g.cpus).min(room);
         if let Some(gift) = gift
             && let Some(taker) = self.place_of(gift.taker)
-            && !self.sheets[taker].fixed
+            && !self.scratch[taker].fixed
         {
-            let can = self.count(taker).saturating_sub(self.sheets[taker].min);
+            let can = self.count(taker).saturating_sub(self.scratch[taker].min);
             self.members.at_mut(taker).forgo(owed);
             let back = self
-                .ledger
+                .accounts
                 .shift(Holder::App(taker), Holder::App(place), owed.min(can));
             owed -= back;
             if back > 0 {
                 let left = self.count(taker);
                 let receiver = self.id(place);
-                self.members.at_mut(taker).be_steady();
-                self.members.at_mut(taker).settle_at(left);
-                self.sheets[taker].moved = true;
+                self.members.at_mut(taker).settle();
+                self.members.at_mut(taker).restart_samples(left);
+                self.scratch[taker].moved = true;
                 self.say(
                     taker,
                     Reason::ReclaimedBy {
@@ -184,12 +181,12 @@ impl Turn<'_> {
             }
         }
         if gift.is_none() {
-            owed = self.sheets[place].fair.saturating_sub(cpus);
+            owed = self.scratch[place].fair.saturating_sub(cpus);
         }
         let now = self.count(place);
-        let room = self.sheets[place].max.saturating_sub(now);
+        let room = self.scratch[place].max.saturating_sub(now);
         // What the taker no longer has is asked for in the round, as far as the fair share goes.
-        self.sheets[place].want = owed.min(room);
-        self.members.at_mut(place).settle_at(now);
+        self.scratch[place].want = owed.min(room);
+        self.members.at_mut(place).restart_samples(now);
     }
 }

@@ -1,0 +1,132 @@
+//! Serial phases within a decision: what an application does without in one, and how it has it back.
+//!
+//! Problem: a program that says that it is serial needs one CPU, and others take the rest. When it says
+//! that the phase is over it has use for all of them again. If they were gifts like any other, it would
+//! have to fall below its promise first, would get back one gift at a time, and no more than the promise
+//! takes. The paper knows no such statements; of programs that make none nothing is decided differently.
+//!
+//! Approach: what it gives in the phase are loans ([`loans`]). With the first decision after the phase it
+//! is owed them. A borrower returns what it got, as far as its own promise does not need it: down to its
+//! fair share in any case, below that what it can spare. The rest is asked for like any CPUs that are
+//! owed, and the program tries more as it did before the phase.
+
+use super::counts::{self, is_serial};
+use crate::accounting::Holder;
+use crate::efficiency::decision::Decision;
+use crate::efficiency::loans::{self, Borrower, Loans, Repayment};
+use mapper_model::{Reason, SerialPhase};
+
+/// Notes which serial phases begin, and returns what is owed where one has ended.
+pub(super) fn follow_serial_phases(decision: &mut Decision<'_>) {
+    for place in 0..decision.len() {
+        let open = decision.app(place).profile.serial_phase == SerialPhase::Open;
+        if open && !is_serial(decision, place) && !decision.scratch[place].fixed {
+            // What it tries says nothing while one CPU is all it needs.
+            decision.interrupt(place);
+            let cpus = decision.count(place);
+            decision.members.at_mut(place).loans = Some(Loans::of(cpus));
+        }
+    }
+    for place in 0..decision.len() {
+        let open = decision.app(place).profile.serial_phase == SerialPhase::Open;
+        if !open && is_serial(decision, place) {
+            end_serial_phase(decision, place);
+        }
+    }
+}
+
+/// CPUs that an application is owed for what it lent.
+fn owed(decision: &Decision<'_>, place: usize, loans: &Loans) -> u32 {
+    let due = loans.due().min(decision.scratch[place].max);
+    due.saturating_sub(decision.count(place))
+}
+
+/// CPUs that a borrower can return without being short of its promise.
+fn can_return(decision: &Decision<'_>, place: usize) -> u32 {
+    if decision.scratch[place].fixed {
+        return 0;
+    }
+    let beyond_fair = decision
+        .count(place)
+        .saturating_sub(decision.scratch[place].fair);
+    beyond_fair.max(counts::spare(decision, place, &decision.metrics(place)))
+}
+
+fn end_serial_phase(decision: &mut Decision<'_>, place: usize) {
+    let borrowed = match &decision.members.at(place).loans {
+        Some(loans) if owed(decision, place, loans) > decision.free() => loans.borrowed().to_vec(),
+        _ => Vec::new(),
+    };
+    for loan in borrowed {
+        if let Some(taker) = decision.place_of(loan.taker) {
+            // A trial with borrowed CPUs ends, which may return them already.
+            decision.interrupt(taker);
+        }
+    }
+    let Some(loans) = decision.members.at_mut(place).loans.take() else {
+        return;
+    };
+    let owed = owed(decision, place, &loans);
+    decision.scratch[place].fresh = None;
+    if decision.count(place) + owed > decision.accounts.before(place) {
+        decision.say(place, Reason::SerialPhaseEnded { had: loans.due() });
+    }
+    let takers: Vec<(usize, Borrower)> = loans
+        .borrowed()
+        .iter()
+        .rev()
+        .filter_map(|loan| {
+            let taker = decision.place_of(loan.taker)?;
+            let borrower = Borrower {
+                borrowed: loan.cpus,
+                can_return: can_return(decision, taker),
+            };
+            Some((taker, borrower))
+        })
+        .collect();
+    let borrowers: Vec<Borrower> = takers.iter().map(|(_, borrower)| *borrower).collect();
+    let repaid = loans::repay(owed, decision.free(), &borrowers);
+    let free = decision
+        .accounts
+        .shift(Holder::Pool, Holder::App(place), repaid.from_free);
+    if free > 0 {
+        decision.say(place, Reason::TookFree { cpus: free });
+    }
+    for ((taker, _), repayment) in takers.iter().zip(&repaid.repayments) {
+        return_loan(decision, *taker, place, *repayment);
+    }
+    let cpus = decision.count(place);
+    if cpus != decision.accounts.before(place) {
+        decision.members.at_mut(place).restart_samples(cpus);
+    }
+    if owed > 0 {
+        decision.scratch[place].moved = true;
+        // As what is owed after a broken promise.
+        decision.scratch[place].want = decision.scratch[place].want.max(repaid.open);
+    }
+}
+
+fn return_loan(decision: &mut Decision<'_>, taker: usize, lender: usize, repayment: Repayment) {
+    // What it had of this was not its own, whether it still has it or has lent it itself.
+    decision.members.at_mut(taker).forgo(repayment.claimed);
+    let cpus = decision
+        .accounts
+        .shift(Holder::App(taker), Holder::App(lender), repayment.returned);
+    if cpus == 0 {
+        return;
+    }
+    let left = decision.count(taker);
+    decision.members.at_mut(taker).restart_samples(left);
+    // Its last sample belongs to the count before.
+    decision.scratch[taker].fresh = None;
+    decision.scratch[taker].moved = true;
+    let (from, to) = (decision.id(taker), decision.id(lender));
+    decision.say(taker, Reason::ReclaimedBy { taker: to, cpus });
+    decision.say(
+        lender,
+        Reason::Reclaimed {
+            from: Some(from),
+            cpus,
+        },
+    );
+}
