@@ -194,7 +194,7 @@ impl AllocationConfig {
     /// The same with what MAPPER publishes where nothing is given: a step of four CPUs, and exploration with
     /// probability 0.3 in each steady interval [MAPPER §3.3, readings R3.7–R3.12].
     #[must_use]
-    pub(crate) fn as_published(mut self) -> Self {
+    pub(crate) fn with_published(mut self) -> Self {
         self.step.get_or_insert(4);
         if self.reexplore_every.is_none() {
             self.reexplore_at_random.get_or_insert(AtRandom {

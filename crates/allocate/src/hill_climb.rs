@@ -141,7 +141,7 @@ impl HillClimb {
     pub fn as_printed(config: AllocationConfig) -> Self {
         Self {
             comparison: Comparison::AsPrinted,
-            ..Self::new(config.as_published())
+            ..Self::new(config.with_published())
         }
     }
 

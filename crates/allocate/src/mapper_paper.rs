@@ -36,7 +36,7 @@ impl MapperPaper {
     #[must_use]
     pub fn new(config: AllocationConfig) -> Self {
         Self {
-            config: config.as_published(),
+            config: config.with_published(),
             state: State::default(),
         }
     }

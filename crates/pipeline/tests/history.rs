@@ -393,7 +393,10 @@ fn nothing_moves_once_everything_is_settled() {
                 cores_per_socket: 8,
                 threads_per_core: 2,
             });
-            let mut w = World::new(config(allocation.name, mapping.name), topology);
+            let mut config = config(allocation.name, mapping.name);
+            // Without exploration at random, which is what the rules as printed do where nothing is given.
+            config.allocate.reexplore_every = Some(u32::MAX);
+            let mut w = World::new(config, topology);
             w.start([
                 support::linear(),
                 support::amdahl(0.1),

@@ -8,6 +8,7 @@ use mapper_allocate::ProfiledOn;
 use mapper_allocate::mapper_next::rules::{Parts, Rules};
 use mapper_allocate::mapper_next::{self, MapperNext};
 use mapper_allocate::scalability::Scalability;
+use mapper_allocate::{hill_climb, mapper_paper};
 use mapper_model::MachineProfile;
 use mapper_pipeline::Controller;
 use mapper_sim::sam_per_task::SamPerTask;
@@ -67,7 +68,6 @@ pub(super) enum Kind {
     Core {
         allocation: &'static str,
         mapping: &'static str,
-        paper: bool,
     },
     /// The same with this project's own policy, in which only these parts are in use.
     Next {
@@ -110,7 +110,6 @@ const fn core(
     pace: Pace,
     allocation: &'static str,
     mapping: &'static str,
-    paper: bool,
 ) -> Policy {
     Policy {
         name,
@@ -119,7 +118,6 @@ const fn core(
         kind: Kind::Core {
             allocation,
             mapping,
-            paper,
         },
     }
 }
@@ -163,7 +161,7 @@ const OWN_DEFAULTS: &str = "mapper";
 /// All policies.
 pub(super) const POLICIES: &[Policy] = &[
     baseline("linux", "Linux", Kind::Linux),
-    core("fair", "fair share", Pace::Once, "fair", "spread", false),
+    core("fair", "fair share", Pace::Once, "fair", "spread"),
     baseline("fair-packed", "fair share, socket by socket", Kind::Packed),
     core(
         OWN_DEFAULTS,
@@ -171,15 +169,13 @@ pub(super) const POLICIES: &[Policy] = &[
         Pace::Allocation,
         "mapper",
         "sam_mph",
-        false,
     ),
     core(
-        "mapper-paper",
+        mapper_paper::NAME,
         "MAPPER (rules as printed)",
         Pace::Allocation,
-        "mapper",
+        mapper_paper::NAME,
         "sam_mph",
-        true,
     ),
     next(
         "mapper-next",
@@ -270,9 +266,8 @@ pub(super) const POLICIES: &[Policy] = &[
         "hill_climb",
         "hill climbing",
         Pace::Allocation,
-        "hill_climb",
+        hill_climb::PAPER_NAME,
         "spread",
-        true,
     ),
     Policy {
         name: "sam-per-task",
@@ -280,39 +275,17 @@ pub(super) const POLICIES: &[Policy] = &[
         pace: Pace::Placement,
         kind: Kind::SamPerTask,
     },
-    core(
-        "sam",
-        "SAM by programs",
-        Pace::Placement,
-        "fair",
-        "sam",
-        false,
-    ),
-    core("sam_m", "SAM-M", Pace::Placement, "fair", "sam_m", false),
-    core("sam_mp", "SAM-MP", Pace::Placement, "fair", "sam_mp", false),
-    core(
-        "sam_mph",
-        "SAM-MPH",
-        Pace::Placement,
-        "fair",
-        "sam_mph",
-        false,
-    ),
-    core(
-        "nupoco",
-        "NuPoCo",
-        Pace::Sections,
-        "nupoco",
-        "nupoco_swap",
-        false,
-    ),
+    core("sam", "SAM by programs", Pace::Placement, "fair", "sam"),
+    core("sam_m", "SAM-M", Pace::Placement, "fair", "sam_m"),
+    core("sam_mp", "SAM-MP", Pace::Placement, "fair", "sam_mp"),
+    core("sam_mph", "SAM-MPH", Pace::Placement, "fair", "sam_mph"),
+    core("nupoco", "NuPoCo", Pace::Sections, "nupoco", "nupoco_swap"),
     core(
         "nupoco_greedy",
         "NuPoCo Greedy",
         Pace::Sections,
         "nupoco",
         "linear",
-        false,
     ),
     core(
         "scalability",
@@ -320,7 +293,6 @@ pub(super) const POLICIES: &[Policy] = &[
         Pace::Sections,
         "scalability",
         "linear",
-        false,
     ),
     Policy {
         name: "scalability-plain",
@@ -328,14 +300,13 @@ pub(super) const POLICIES: &[Policy] = &[
         pace: Pace::Sections,
         kind: Kind::PlainScalability,
     },
-    core("equal", "Equal", Pace::Sections, "equal", "linear", false),
+    core("equal", "Equal", Pace::Sections, "equal", "linear"),
     core(
         "max_speedup",
         "max speedup",
         Pace::Sections,
         "max_speedup",
         "linear",
-        false,
     ),
     baseline(
         "nucore-static",
@@ -353,7 +324,6 @@ pub(super) const POLICIES: &[Policy] = &[
         Pace::Sections,
         "nucore",
         "linear",
-        false,
     ),
     Policy {
         name: "nucore-by-node",
@@ -422,16 +392,15 @@ pub(super) fn governor(
         Kind::Core {
             allocation,
             mapping,
-            paper,
         } => {
-            let config = config(spec, machine, allocation, mapping, paper)?;
+            let config = config(spec, machine, allocation, mapping)?;
             let controller = Controller::new(config, machine.topology().clone())?;
             let overhead = overhead(policy, spec);
             let controlled = Controlled::new(controller, interval_s, overhead);
             Ok(Some(Box::new(within_budget(controlled, spec))))
         }
         Kind::Next { parts, .. } => {
-            let config = config(spec, machine, mapper_next::NAME, "sam_mph", false)?;
+            let config = config(spec, machine, mapper_next::NAME, "sam_mph")?;
             let own = MapperNext::with(config.allocate.clone(), Rules::of(parts));
             let controller =
                 Controller::new(config, machine.topology().clone())?.with_allocation(Box::new(own));
@@ -440,7 +409,7 @@ pub(super) fn governor(
             Ok(Some(Box::new(within_budget(controlled, spec))))
         }
         Kind::NucoreByNode => {
-            let mut config = config(spec, machine, "nucore", "linear", false)?;
+            let mut config = config(spec, machine, "nucore", "linear")?;
             config.allocate.memory.profiled_on = ProfiledOn::OneCpuOfEachNode;
             let controller = Controller::new(config, machine.topology().clone())?;
             let overhead = overhead(policy, spec);
@@ -461,7 +430,7 @@ pub(super) fn governor(
             Ok(Some(Box::new(sam)))
         }
         Kind::PlainScalability => {
-            let config = config(spec, machine, "scalability", "linear", false)?;
+            let config = config(spec, machine, "scalability", "linear")?;
             let plain = Scalability::without_memory(config.allocate.clone());
             let controller = Controller::new(config, machine.topology().clone())?
                 .with_allocation(Box::new(plain));

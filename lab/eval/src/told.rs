@@ -5,7 +5,7 @@
 //! handed the model's own parameters [specification, protocol point 5].
 
 use super::run_spec::RunSpec;
-use mapper_allocate::AllocationConfig;
+use mapper_allocate::{AllocationConfig, AtRandom, Probability, hill_climb, mapper_paper};
 use mapper_model::MachineProfile;
 use mapper_pipeline::PipelineConfig;
 use mapper_sim::machine::LINE_BYTES;
@@ -14,21 +14,20 @@ use mapper_sim::{Machine, stream};
 /// Share of a node's measured bandwidth from which on memory counts as a bottleneck.
 const MEMORY_LIMIT: f64 = 0.6;
 
-/// The settings of a policy: of the daemon, or with the rules as they were printed.
+/// The settings of a policy: of the daemon, or as published for the rules as printed.
 pub(super) fn config(
     spec: &RunSpec,
     machine: &Machine,
     allocation: &str,
     mapping: &str,
-    paper: bool,
 ) -> anyhow::Result<PipelineConfig> {
     let mut allocate = AllocationConfig::default();
-    if paper {
-        allocate = AllocationConfig::paper();
+    if [mapper_paper::NAME, hill_climb::PAPER_NAME].contains(&allocation) {
         allocate.min_cpus = 4;
-        if let Some(chance) = &mut allocate.reexplore_at_random {
-            chance.seed = spec.seed;
-        }
+        allocate.reexplore_at_random = Some(AtRandom {
+            probability: Probability::OF_MAPPER,
+            seed: spec.seed,
+        });
     }
     // What a user would measure before setting these up.
     let found = stream::measure(machine, &spec.constants)?;
@@ -57,7 +56,6 @@ pub(super) fn config(
 mod tests {
     use super::super::protocol::{Mean, MethodName, TeamsName};
     use super::*;
-    use mapper_allocate::Probability;
     use mapper_sim::{Constants, presets};
 
     /// A run on a machine, of nobody yet.
@@ -88,15 +86,15 @@ mod tests {
     #[test]
     fn the_printed_rules_explore_at_random_by_the_seed_of_the_run_and_the_daemons_defaults_do_not()
     {
-        let chance = |seed: u64, paper: bool| {
+        let chance = |seed: u64, allocation: &str| {
             let (spec, machine) = spec("hsw80", seed);
-            let config = config(&spec, &machine, "mapper", "sam_mph", paper).unwrap();
+            let config = config(&spec, &machine, allocation, "sam_mph").unwrap();
             assert_eq!(config.allocate.reexplore_every, None);
             config.allocate.reexplore_at_random
         };
-        assert_eq!(chance(3, false), None);
+        assert_eq!(chance(3, "mapper"), None);
         for seed in [3, 4] {
-            let told = chance(seed, true).unwrap();
+            let told = chance(seed, mapper_paper::NAME).unwrap();
             assert_eq!(
                 (told.probability, told.seed),
                 (Probability::OF_MAPPER, seed)
@@ -108,7 +106,7 @@ mod tests {
     fn policies_are_told_what_streaming_threads_measure_and_not_what_the_machine_has() {
         for name in ["hsw80", "ivb40", "amd64"] {
             let (spec, machine) = spec(name, 1);
-            let told = config(&spec, &machine, "nupoco", "nupoco_swap", false).unwrap();
+            let told = config(&spec, &machine, "nupoco", "nupoco_swap").unwrap();
             let measured = stream::measure(&machine, &spec.constants).unwrap();
             let lines_per_s = measured.node_bytes_per_s / 64.0;
             assert!(

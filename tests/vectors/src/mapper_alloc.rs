@@ -5,12 +5,11 @@
 use super::compare::Tolerance;
 use super::registry::{Answered, Group, against_expect, field, inputs};
 use anyhow::{Context as _, bail};
-use mapper_allocate::config::{HistoryVeto, SpareRule};
-use mapper_allocate::mapper::Mapper;
-use mapper_allocate::mapper::exploration::{self, Direction, PlainTrial, Stride, Verdict};
-use mapper_allocate::mapper::membership::{self, Member};
-use mapper_allocate::mapper::metrics::{self, FairReference, Metrics, MetricsRules, PointValue};
-use mapper_allocate::mapper::stealing::{self, Bidder, Passes};
+use mapper_allocate::efficiency::exploration::{self, Direction, PlainTrial, Stride, Verdict};
+use mapper_allocate::efficiency::membership::{self, Member};
+use mapper_allocate::efficiency::metrics::{self, HistoryVeto, Metrics, MetricsRules, PointValue};
+use mapper_allocate::efficiency::stealing::{self, Bidder, Passes};
+use mapper_allocate::mapper_paper::MapperPaper;
 use mapper_allocate::{AllocationConfig, AllocationPolicy as _, shares};
 use mapper_characterise::phase::{self, PhaseReading};
 use mapper_model::topology::Shape;
@@ -116,9 +115,7 @@ fn answer_metrics(_: &Value, case: &Value) -> anyhow::Result<Answered> {
         } else {
             HistoryVeto::Ignored
         },
-        spare_rule: SpareRule::Linear,
         value: PointValue::LastTwo,
-        fair_reference: FairReference::Measured,
         noise: Noise::default(),
     };
     let metrics = Metrics::of(&curve, inputs.cur, &rules);
@@ -371,13 +368,12 @@ impl Loop {
             cores_per_socket: self.socket,
             threads_per_core: 1,
         });
-        let mut policy = Mapper::new(AllocationConfig {
+        let mut policy = MapperPaper::new(AllocationConfig {
             initial_intervals: 0,
             step: Some(self.granularity),
             // The vectors have a period [readings R3.12].
             reexplore_every: Some(self.reexplore_every),
-            reexplore_at_random: None,
-            ..AllocationConfig::paper()
+            ..AllocationConfig::default()
         });
         let spec = AppSpec::named(AppName::from_lossy("app"));
         let machine = MachineProfile::default();

@@ -172,12 +172,12 @@ impl Metrics {
             // Casting clamps a negative number to 0.
             ((exact + ROUNDING).floor() as u32).min(cpus.saturating_sub(1))
         });
-        if let Some(promised) = min_guaranteed.filter(|_| spare_exact.is_some()) {
-            if rules.veto == HistoryVeto::Obeyed {
-                let mut below = curve.points().iter().filter(|p| p.cpus < cpus);
-                if let Some(broken) = below.rfind(|p| rules.value.of(p) < promised) {
-                    spare = spare.min(cpus - broken.cpus - 1);
-                }
+        if rules.veto == HistoryVeto::Obeyed
+            && let Some(promised) = min_guaranteed.filter(|_| spare_exact.is_some())
+        {
+            let mut below = curve.points().iter().filter(|p| p.cpus < cpus);
+            if let Some(broken) = below.rfind(|p| rules.value.of(p) < promised) {
+                spare = spare.min(cpus - broken.cpus - 1);
             }
         }
         Self {
