@@ -210,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everybody_gets_one_and_nobody_more_than_its_limit(
+        fn every_claim_gets_one_and_none_more_than_its_limit(
             contexts in 1u32..3000,
             claims in proptest::collection::vec((0.01f64..100.0, 0u32..200, 0u32..400), 1..60),
         ) {

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_keeps_its_memory_when_others_come_and_go() {
+    fn every_application_keeps_its_entry_when_others_come_and_leave() {
         let mut table: AppTable<u64> = AppTable::default();
         let sync = |table: &mut AppTable<u64>, ids: &[u64]| {
             table.sync(ids.iter().map(|&id| AppId(id)), || 0)

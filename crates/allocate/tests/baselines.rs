@@ -148,7 +148,7 @@ fn arrive_busy(world: &mut World, most: f64) {
 }
 
 #[test]
-fn cpus_go_to_whoever_keeps_them_busy() {
+fn cpus_go_to_the_application_that_keeps_them_busy() {
     let mut world = World::new("scalability", machine(2, 20, 1));
     arrive_busy(&mut world, 100.0);
     arrive_busy(&mut world, 5.0);
@@ -179,7 +179,7 @@ fn what_was_undone_is_tried_again_only_without_memory() {
 }
 
 #[test]
-fn where_everybody_is_busy_nobody_moves() {
+fn where_all_are_busy_no_cpus_move() {
     let mut world = World::new("scalability", machine(2, 20, 1));
     arrive_busy(&mut world, 100.0);
     arrive_busy(&mut world, 100.0);
@@ -209,7 +209,7 @@ fn sentences_of_moves(world: &mut World, intervals: u32) -> Vec<String> {
 }
 
 #[test]
-fn whoever_gains_or_loses_cpus_is_told_why() {
+fn every_gain_or_loss_of_cpus_has_a_reason() {
     for policy in ["fair", "equal", "hill_climb", "scalability"] {
         let mut world = World::new(policy, machine(2, 20, 1));
         arrive_busy(&mut world, 100.0);

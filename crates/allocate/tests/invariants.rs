@@ -486,7 +486,7 @@ fn where_nothing_changes_every_policy_comes_to_rest() {
 }
 
 #[test]
-fn on_two_cpus_everybody_keeps_one_under_every_policy() {
+fn on_two_cpus_every_application_keeps_one_under_every_policy() {
     for entry in POLICIES {
         let mut world = World::new(entry.name, machine(1, 2, 1));
         let first = world.arrive(linear());

@@ -47,7 +47,7 @@ fn two_linear_applications_stay_at_their_fair_shares() {
 }
 
 #[test]
-fn on_two_cpus_two_applications_have_one_each_and_who_remains_has_both() {
+fn on_two_cpus_two_applications_have_one_each_and_the_last_one_both() {
     let mut world = World::new("mapper", machine(1, 2, 1));
     let first = world.arrive(linear());
     assert_eq!(world.counts(), [2]);
@@ -92,7 +92,7 @@ const SEEDS: u64 = 100;
 /// With 5 % noise the allocation stays within one step of the noise-free one and moves less than once
 /// in 20 intervals: in every run the moves, in 99 of 100 runs the allocation (a rare false alarm
 /// of a new phase, or a promise measured too high by chance, may displace one).
-fn noise_moves_nobody(sockets: u32, cores: u32, smt: u32, number: usize) {
+fn noise_moves_no_cpus(sockets: u32, cores: u32, smt: u32, number: usize) {
     let (name, mix) = MIXES[number];
     let cpus = sockets * cores * smt;
     let apps = mix().len() as u32;
@@ -132,33 +132,33 @@ fn noise_moves_nobody(sockets: u32, cores: u32, smt: u32, number: usize) {
 
 #[test]
 fn with_noise_on_two_cpus_the_allocation_stays_within_a_step_of_the_quiet_one() {
-    (0..MIXES.len()).for_each(|mix| noise_moves_nobody(1, 2, 1, mix));
+    (0..MIXES.len()).for_each(|mix| noise_moves_no_cpus(1, 2, 1, mix));
 }
 
 #[test]
 fn with_noise_on_eight_cpus_the_allocation_stays_within_a_step_of_the_quiet_one() {
-    (0..MIXES.len()).for_each(|mix| noise_moves_nobody(1, 8, 1, mix));
+    (0..MIXES.len()).for_each(|mix| noise_moves_no_cpus(1, 8, 1, mix));
 }
 
 #[test]
 fn with_noise_on_eighty_cpus_applications_alike_stay_within_a_step_of_their_shares() {
-    noise_moves_nobody(4, 10, 2, 0);
-    noise_moves_nobody(4, 10, 2, 3);
+    noise_moves_no_cpus(4, 10, 2, 0);
+    noise_moves_no_cpus(4, 10, 2, 3);
 }
 
 #[test]
 fn with_noise_on_eighty_cpus_a_linear_application_ends_with_what_a_flat_one_gives_up() {
-    noise_moves_nobody(4, 10, 2, 1);
+    noise_moves_no_cpus(4, 10, 2, 1);
 }
 
 #[test]
 fn with_noise_on_eighty_cpus_one_by_amdahls_law_ends_within_a_step_of_its_quiet_count() {
-    noise_moves_nobody(4, 10, 2, 2);
+    noise_moves_no_cpus(4, 10, 2, 2);
 }
 
 #[test]
 fn with_noise_on_eighty_cpus_four_different_ones_end_within_a_step_of_their_quiet_counts() {
-    noise_moves_nobody(4, 10, 2, 4);
+    noise_moves_no_cpus(4, 10, 2, 4);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_gift_that_breaks_the_promise_is_undone_in_one_interval_and_not_made_again()
 }
 
 #[test]
-fn nobody_ends_below_its_promise() {
+fn no_application_ends_below_its_promise() {
     for serial in [0.0, 0.01, 0.02, 0.05, 0.1, 0.3] {
         let mut world = World::new("mapper", paper_machine());
         world.arrive(linear());
@@ -247,7 +247,7 @@ fn a_program_short_of_memory_bandwidth_gives_up_what_it_does_not_need() {
 }
 
 #[test]
-fn a_newcomer_gets_its_fair_share_at_once_and_nobody_is_cut_below_his() {
+fn a_newcomer_gets_its_fair_share_at_once_and_none_is_cut_below_its_own() {
     let mut world = World::new("mapper", paper_machine());
     world.arrive(linear());
     world.arrive(flat(30.0));
@@ -350,7 +350,7 @@ fn the_remainder_goes_to_the_application_that_can_use_it() {
 }
 
 #[test]
-fn a_state_that_is_saved_and_restored_goes_on_the_same() {
+fn a_state_that_is_saved_and_restored_decides_the_same() {
     let run = |restore_at: u32| {
         let mut world = World::new("mapper", paper_machine()).noisy(0.02, 5);
         world.arrive(linear());

@@ -33,7 +33,7 @@ fn nodes(world: &World, place: usize) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn nupoco_gives_nodes_to_whoever_makes_the_machine_busiest() {
+fn nupoco_gives_nodes_where_they_make_the_machine_busiest() {
     // Vector alg1-g0: one that computes, one that asks for 0.01 requests per cycle of work.
     let mut world = world("nupoco", 4, 4);
     world.arrive_counted(0.0, 8);
@@ -79,7 +79,7 @@ fn without_counters_a_model_says_so_and_shares_are_fair() {
 }
 
 #[test]
-fn the_sum_of_speedups_favours_whoever_scales() {
+fn the_sum_of_speedups_favours_the_application_that_scales() {
     let mut world = world("max_speedup", 8, 4);
     world.arrive_counted(0.0, 8);
     world.arrive_counted(0.002, 8);
@@ -211,7 +211,7 @@ fn what_one_limits_itself_not_to_use_goes_to_the_others() {
 }
 
 #[test]
-fn a_plan_says_who_gave_and_who_took() {
+fn a_plan_names_giver_and_taker() {
     let mut world = world("nupoco", 4, 4);
     world.arrive_counted(0.0, 8);
     world.arrive_counted(0.006, 8);

@@ -106,7 +106,7 @@ fn who_arrives_in_a_serial_phase_has_its_share_and_the_others_theirs_after_it() 
 }
 
 #[test]
-fn when_the_borrower_has_left_its_cpus_are_free_for_the_lender() {
+fn when_the_borrower_has_left_its_cpus_are_free_for_the_serial_program() {
     let (mut world, one, other) = two();
     say(&mut world, one, SerialPhase::Open);
     world.intervals(10);
@@ -118,7 +118,7 @@ fn when_the_borrower_has_left_its_cpus_are_free_for_the_lender() {
 }
 
 #[test]
-fn two_phases_that_overlap_leave_everybody_with_what_he_had() {
+fn two_phases_that_overlap_leave_every_application_with_its_count() {
     let (mut world, one, other) = two();
     say(&mut world, one, SerialPhase::Open);
     world.intervals(10);
@@ -174,7 +174,7 @@ proptest! {
 
     /// The totals are looked at by the world itself, after every decision.
     #[test]
-    fn nobody_is_brought_below_its_fair_share_or_its_floor_by_what_it_returns(
+    fn no_return_brings_a_borrower_below_its_fair_share_or_its_floor(
         seed in any::<u64>(),
         cores in 4u32..24,
         programs in 2u64..5,

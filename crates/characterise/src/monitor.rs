@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_the_readings_do_not_show_are_counted_from_the_runtime_or_nothing_is_told() {
+    fn threads_that_the_readings_do_not_show_are_counted_from_the_runtime_or_not_at_all() {
         // One thread shows, on its CPU all the time; a second waits asleep, and half the time counts.
         let spun = |threads, shown: bool| {
             let mut machine = Machine::new();
@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(
             announced,
             [PhaseChange::Changed],
-            "the new phase is told once"
+            "the new phase is reported once"
         );
         assert_eq!(second.region_phase.unwrap().number, 2);
         run(0xb, 2, 0.5);
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_and_judged_by_where_it_turns_out_to_be_none_of_regions() {
+    fn a_change_that_is_none_of_regions_is_reported_and_judged() {
         let mut machine = Machine::new();
         for _ in 0..12 {
             in_region(&mut machine, 0xa, 4, 2.0, 0.0);
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_written_down_and_read_back_goes_on_the_same() {
+    fn a_saved_state_that_is_read_back_continues_the_same() {
         let mut machine = Machine::new();
         for i in 0..8 {
             machine.run(Trigger::Interval, SECOND, 2, 1.0 + 0.01 * f64::from(i % 3));

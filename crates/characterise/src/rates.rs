@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_whose_counter_was_lost_is_told() {
+    fn a_thread_whose_counter_was_lost_is_reported() {
         let before = [basic(1, 0, 0, 0), basic(2, 500, 500, 500)];
         let after = [basic(1, 10, 10, 10), basic(2, 100, 100, 100)];
         assert_eq!(
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_traffic_is_told_per_second_and_never_of_counts_that_ran_backwards() {
+    fn memory_traffic_is_per_second_and_never_of_counts_that_ran_backwards() {
         let traffic = |total, local| MemoryTraffic {
             total_bytes: total,
             local_bytes: local,
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_of_a_node_is_told_where_both_readings_have_it() {
+    fn traffic_of_a_node_is_known_where_both_readings_have_it() {
         let of = |node, total| NodeTraffic {
             node: NodeId(node),
             traffic: MemoryTraffic {

@@ -369,7 +369,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn memory_is_bounded_and_the_state_survives_being_written_down(
+        fn memory_is_bounded_and_the_state_survives_being_saved(
             regions in proptest::collection::vec(prop_oneof![Just(1u64), Just(2), 0..200u64, any::<u64>()], 0..400),
         ) {
             let mut phases = RegionPhases::default();

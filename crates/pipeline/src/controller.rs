@@ -4,7 +4,7 @@ use crate::actions::{self, Move};
 use crate::allowed::Allowed;
 use crate::check::{Severity, check};
 use crate::explain::{AppExplanation, Decision, History};
-use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState, ledger};
+use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState, accounting};
 use mapper_characterise::{Monitor, MonitorConfig, MonitorState};
 use mapper_model::{
     AppId, AppName, AppObservation, AppPlacement, AppView, CpuSet, Explanation, MachineProfile,
@@ -497,7 +497,7 @@ impl Policies<'_> {
             let Some(cpu) = allowed.shared(place) else {
                 return of_others.next();
             };
-            let share = ledger::sharing(view, usable.len(), cpu.0, allowed.sharing(cpu));
+            let share = accounting::sharing(view, usable.len(), cpu.0, allowed.sharing(cpu));
             let place = AppPlacement {
                 app: view.app,
                 cpus: [cpu].into_iter().collect(),

@@ -125,7 +125,7 @@ fn parts_share_the_allowance_of_stage_two() {
 }
 
 #[test]
-fn nobody_asks_for_nothing() {
+fn without_applications_nothing_is_requested() {
     let (_, machine, ..) = vectors().remove(0);
     let program = Program::new(&machine, &[], DramCharge::AsPrinted).unwrap();
     let solved = program.solve(EffortLimit::default()).unwrap();

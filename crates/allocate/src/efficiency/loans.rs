@@ -174,7 +174,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_lender_gets_more_than_it_is_owed_and_no_borrower_returns_more_than_it_can(
+        fn no_more_comes_back_than_is_owed_or_than_a_borrower_can_return(
             owed in 0u32..200,
             free in 0u32..200,
             borrowers in proptest::collection::vec((0u32..100, 0u32..100), 0..6),

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpus_of_one_who_left_are_free_and_fair_shares_rise() {
+    fn after_a_departure_its_cpus_are_free_and_fair_shares_rise() {
         let outcome = departure(80, &members(&[26, 26]), 1);
         assert_eq!(outcome.fair.shares, [40, 40]);
         assert_eq!(outcome.round.counts, [26, 26]);

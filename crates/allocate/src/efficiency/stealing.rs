@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_received_is_no_victim() {
+    fn an_application_that_received_is_no_victim() {
         let round = round(
             4,
             &[
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_within_the_margins_move_nobody() {
+    fn differences_within_the_margins_move_no_cpus() {
         let mut taker = bidder(40, 4, 0.95, 0);
         let mut victim = bidder(40, 0, 0.90, 6);
         taker.margin = 0.04;
@@ -327,7 +327,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn totals_are_conserved_and_nobody_gives_more_than_it_can_spare(
+        fn totals_are_conserved_and_no_giver_gives_more_than_it_can_spare(
             free in 0u32..50,
             budget in 0u32..100,
             apps in proptest::collection::vec(

@@ -125,7 +125,7 @@ impl Outlook {
             above: grows,
             universal: match hints.law {
                 Law::Powers => None,
-                Law::Universal => Universal::fit(split, expected),
+                Law::Universal => Universal::fit(split, expected.power),
             },
         })
     }

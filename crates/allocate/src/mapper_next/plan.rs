@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_go_to_whom_they_help_and_the_promise_is_kept() {
+    fn cpus_go_where_they_help_and_the_promise_is_kept() {
         let scales = candidate(&[(20, 20.0), (40, 40.0)], 0.0);
         let saturates = candidate(&[(20, 38.0), (40, 40.0)], 0.0);
         let counts = best(&[scales.clone(), saturates.clone()]);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_fair_share_is_worth_is_told_when_it_was_measured() {
+    fn the_worth_of_the_fair_share_is_reported_once_measured() {
         let mut candidates = [candidate(&[(40, 40.0)], 0.0), candidate(&[(40, 10.0)], 0.0)];
         let plan = |candidates: &[Candidate]| {
             let plan = Plan {

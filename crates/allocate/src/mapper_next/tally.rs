@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn both_rates_are_told_however_the_intervals_are_mixed() {
+    fn both_rates_are_found_however_the_intervals_are_mixed() {
         let mut tallies = Tallies::default();
         intervals(&mut tallies, 40, [30.0, 2.0], &[1.0, 0.3, 0.6]);
         // Never wholly serial, and but few of them.

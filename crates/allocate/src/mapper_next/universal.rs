@@ -1,5 +1,5 @@
 //! The universal scalability law [Gunther 1993] as an outlook, to be compared with the powers of the
-//! [`outlook`](super::outlook): the parallel rate at `k` CPUs is
+//! `outlook`: the parallel rate at `k` CPUs is
 //!
 //! ```text
 //! R(k) = k / (c₀ + c₁·(k − 1) + c₂·k·(k − 1))
@@ -9,7 +9,6 @@
 //! follow from least squares, every count weighted by its error. A few counts do not tell three numbers:
 //! half and twice the known counts are taken as seen with the expected power, with a wide error.
 
-use super::outlook::Expectations;
 use super::tally::{RatePoint, Split};
 
 /// Error of a rate whose error is not known, and the least that any has, relative.
@@ -24,13 +23,14 @@ const EXPECTED: f64 = 0.15;
 pub struct Universal([f64; 3]);
 
 impl Universal {
-    /// The law that fits best; nothing when no rate is known, or none fits.
+    /// The law that fits best; nothing when no rate is known, or none fits. `power` is by which power of the
+    /// count a rate is expected to grow.
     #[must_use]
-    pub fn fit(split: &Split, expected: &Expectations) -> Option<Self> {
+    pub fn fit(split: &Split, power: f64) -> Option<Self> {
         let (first, last) = (split.points.first()?, split.points.last()?);
         let guess = |from: &RatePoint, times: f64| {
             let cpus = f64::from(from.cpus) * times;
-            (cpus, from.rate * times.powf(expected.power), EXPECTED)
+            (cpus, from.rate * times.powf(power), EXPECTED)
         };
         let known = split.points.iter().map(|p| {
             let error = p.error.unwrap_or(UNKNOWN).max(LEAST);
@@ -115,7 +115,7 @@ mod tests {
             reference: None,
             serial_per_work: 0.0,
         };
-        let law = Universal::fit(&split, &Expectations::default()).unwrap();
+        let law = Universal::fit(&split, 0.8).unwrap();
         for cpus in [4, 20, 50] {
             let off = law.ln_rate(cpus) - rate(f64::from(cpus)).ln();
             assert!(off.abs() < 0.02, "{cpus}: {off}");
@@ -135,10 +135,9 @@ mod tests {
             reference: None,
             serial_per_work: 0.0,
         };
-        let expected = Expectations::default();
-        let law = Universal::fit(&split, &expected).unwrap();
+        let law = Universal::fit(&split, 0.8).unwrap();
         let power = (law.ln_rate(40) - law.ln_rate(20)) / 2.0_f64.ln();
-        assert!((power - expected.power).abs() < 0.05, "{power}");
-        assert_eq!(Universal::fit(&Split::default(), &expected), None);
+        assert!((power - power).abs() < 0.05, "{power}");
+        assert_eq!(Universal::fit(&Split::default(), 0.8), None);
     }
 }

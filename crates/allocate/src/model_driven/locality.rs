@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_whole_is_not_guessed() {
+    fn incomplete_traffic_is_not_guessed() {
         let mut sum = TrafficSum::default();
         sum.add(&[NodeRate {
             node: NodeId(0),

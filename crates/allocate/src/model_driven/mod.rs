@@ -309,7 +309,8 @@ impl<P: Planner> ModelDriven<P> {
             if let Some(rule) = division.rules.get_mut(order) {
                 decided.rules[place] = std::mem::take(rule);
                 if division.counts[order] != planned[order] {
-                    decided.rules[place].push_str("; changed to keep everybody's limits");
+                    decided.rules[place]
+                        .push_str("; changed to keep the limits of all applications");
                 }
             }
         }
@@ -337,7 +338,9 @@ impl<P: Planner> ModelDriven<P> {
                 if !places.iter().all(fits)
                     || nodes.iter().any(|node| (node.cpus as usize) < places.len()) =>
             {
-                fair("profiling on fair shares, as not everybody can have one CPU of each node")
+                fair(
+                    "profiling on fair shares, as not every application can have one CPU of each node",
+                )
             }
             ProfiledOn::OneCpuOfEachNode => {
                 let mut decided = fair("profiling on one CPU of each node");

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_must_not_have_goes_to_whoever_can_use_it() {
+    fn what_one_must_not_have_goes_to_another_that_can_use_it() {
         let mut division = Division {
             counts: vec![8, 4, 4],
             by_node: Some(vec![vec![8, 0], vec![0, 4], vec![0, 4]]),

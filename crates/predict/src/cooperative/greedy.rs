@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_to_serve_is_no_error() {
+    fn no_application_to_serve_is_no_error() {
         let plan = plan(&machine(4), &[]).unwrap();
         assert!(plan.clusters.is_empty() && plan.trace.is_empty());
     }

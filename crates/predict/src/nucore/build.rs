@@ -1,9 +1,10 @@
 //! From machine and demands to flows, rows and conditions: eqs. 2 to 13 in the clean reading.
 
 use crate::nucore::demand::Demand;
+use crate::nucore::machine::DramCharge;
 use crate::nucore::machine::Machine;
+use crate::nucore::pair::Pair;
 use crate::nucore::problem::{Condition, Flow, FlowKind, Problem, Row};
-use crate::nucore::{DramCharge, Pair};
 
 impl Problem {
     pub(crate) fn add_flows(&mut self, machine: &Machine, demands: &[Demand], charge: DramCharge) {

@@ -6,8 +6,9 @@
 //! on node i is a table b_{c,i}, since row-buffer conflicts make it other than linear (eq. 6); for
 //! data on one node only that node has a table other than zero [readings, issue 9].
 
+use crate::nucore::error::NuCoreError;
 use crate::nucore::machine::{Machine, check_length, check_number, check_pair};
-use crate::nucore::{NuCoreError, Pair};
+use crate::nucore::pair::Pair;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,15 +1,12 @@
 //! What the bandwidth program refuses, with the place, the value and the mend.
 
-use crate::nucore::Pair;
+use crate::nucore::pair::Pair;
 use thiserror::Error;
 
 /// A machine, a demand or an allocation that is none.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[non_exhaustive]
 pub enum NuCoreError {
-    /// A pair that does not read `a-b`.
-    #[error("node pair \"{0}\": write two node numbers as in \"0-1\"")]
-    PairSyntax(String),
     /// A list whose length does not fit.
     #[error("{what} has {got} entries, expected {expected}")]
     Length {

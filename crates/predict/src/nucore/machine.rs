@@ -10,69 +10,20 @@
 //! Invariants of a [`Machine`]: node numbers exist, numbers are finite and not negative, a route is
 //! a path of physical links that visits no node twice.
 
-use crate::nucore::NuCoreError;
+use crate::nucore::error::NuCoreError;
+use crate::nucore::pair::Pair;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
-/// A direction between two nodes; written `from-to`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Pair {
-    /// The node that the data leave.
-    pub from: usize,
-    /// The node that the data reach.
-    pub to: usize,
-}
-
-impl Pair {
-    /// The direction from one node to another.
-    #[must_use]
-    pub const fn new(from: usize, to: usize) -> Self {
-        Self { from, to }
-    }
-
-    /// The other direction.
-    #[must_use]
-    pub const fn reversed(self) -> Self {
-        Self {
-            from: self.to,
-            to: self.from,
-        }
-    }
-
-    /// The pair whatever the direction: the lower node first.
-    #[must_use]
-    pub fn unordered(self) -> Self {
-        if self.from <= self.to {
-            self
-        } else {
-            self.reversed()
-        }
-    }
-}
-
-impl fmt::Display for Pair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.from, self.to)
-    }
-}
-
-impl From<Pair> for String {
-    fn from(pair: Pair) -> Self {
-        pair.to_string()
-    }
-}
-
-impl TryFrom<String> for Pair {
-    type Error = NuCoreError;
-
-    fn try_from(text: String) -> Result<Self, NuCoreError> {
-        let parsed = text
-            .split_once('-')
-            .and_then(|(from, to)| Some(Self::new(from.parse().ok()?, to.parse().ok()?)));
-        parsed.ok_or(NuCoreError::PairSyntax(text))
-    }
+/// Which memory serves a write between nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DramCharge {
+    /// The one it comes from, as eqs. 11 and 12 are printed.
+    #[default]
+    AsPrinted,
+    /// The one it goes to [readings, NuCore, issue 5].
+    AtTheTarget,
 }
 
 /// A machine as written down; [`Machine::new`] checks it.

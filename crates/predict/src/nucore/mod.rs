@@ -37,6 +37,7 @@ mod demand;
 mod error;
 mod lookahead;
 mod machine;
+mod pair;
 mod parts;
 mod problem;
 mod search;
@@ -45,6 +46,7 @@ mod solve;
 
 pub use demand::Demand;
 pub use error::NuCoreError;
-pub use machine::{Machine, MachineSpec, Pair};
+pub use machine::{DramCharge, Machine, MachineSpec};
+pub use pair::{Pair, PairSyntax};
 pub use search::{Effort, EffortLimit};
-pub use solve::{BandwidthPrediction, DramCharge, NodeAllocation, Program, RemoteFlow, Solution};
+pub use solve::{BandwidthPrediction, NodeAllocation, Program, RemoteFlow, Solution};

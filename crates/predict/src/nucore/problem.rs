@@ -21,8 +21,9 @@
 //! Invariant: compiled or plain, whole or in parts, F(a) is the same for every a.
 
 use crate::nucore::demand::Demand;
+use crate::nucore::machine::DramCharge;
 use crate::nucore::machine::Machine;
-use crate::nucore::{DramCharge, Pair};
+use crate::nucore::pair::Pair;
 
 /// Core counts of one application on one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,24 +1,14 @@
 //! The program as seen from outside: build, solve, predict.
 
 use crate::nucore::demand::Demand;
-use crate::nucore::machine::{Machine, check_length};
+use crate::nucore::error::NuCoreError;
+use crate::nucore::machine::{DramCharge, Machine, check_length};
+use crate::nucore::pair::Pair;
 use crate::nucore::problem::{FlowKind, Problem, ROUNDING};
 use crate::nucore::search::{Effort, EffortLimit, GIVEN_UP, Search, Stop};
-use crate::nucore::{NuCoreError, Pair};
 use crate::units::GbPerSecond;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Which memory serves a write between nodes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DramCharge {
-    /// The one it comes from, as eqs. 11 and 12 are printed.
-    #[default]
-    AsPrinted,
-    /// The one it goes to [readings, NuCore, issue 5].
-    AtTheTarget,
-}
 
 /// Cores by application, and within it by node.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]

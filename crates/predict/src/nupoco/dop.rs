@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_in_a_parallel_section_leaves_the_nodes_empty() {
+    fn without_a_parallel_section_the_nodes_stay_empty() {
         let plan = run(&machine(2, 4), &[0.0], &[Serial]).unwrap();
         assert_eq!(plan.owner, [None, None]);
         assert_eq!(plan.cores.total(WorkloadIndex(0)), 1);
@@ -320,7 +320,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_core_is_handed_out_once_and_everybody_gets_one(
+        fn every_core_is_assigned_once_and_every_application_gets_one(
             nodes in 1usize..9, cores in 1u32..9,
             rates in prop::collection::vec(0.0..0.05f64, 1..6), serial in any::<u8>(),
         ) {

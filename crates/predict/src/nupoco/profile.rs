@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stalls_nobody_stays_as_measured() {
+    fn what_causes_no_stalls_stays_as_measured() {
         let measured = Measured {
             requests: rate(0.02),
             stalling_reads: rate(0.0),

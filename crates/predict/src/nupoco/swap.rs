@@ -240,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_node_takes_part_once_and_nobody_gains_a_core(
+        fn a_node_takes_part_once_and_no_application_gains_a_core(
             raw in prop::collection::vec(
                 (0.0..100.0f64, prop::collection::vec((0u8..5, 0u32..9, 0.0..1.0f64, 0.0..50.0f64), 0..4)),
                 0..10,
