@@ -3,7 +3,7 @@
 use super::policies;
 use super::standing::{self, Stand, Standing};
 use super::tables::SuiteTable;
-use super::targets::{Line, Score, UNJUDGED, Verdict};
+use super::targets::{Line, Score, Unjudged, Verdict};
 use super::validity::Finding;
 use std::fmt::Write as _;
 
@@ -106,7 +106,7 @@ pub(super) fn programs(table: &SuiteTable) -> String {
 }
 
 /// Every target that was computed, those outside their band first.
-pub(super) fn targets(lines: &[Line]) -> String {
+pub(super) fn targets(lines: &[Line], unjudged: &[Unjudged]) -> String {
     let shown: Vec<&Line> = lines
         .iter()
         .filter(|l| l.verdict != Verdict::NotRun)
@@ -139,7 +139,7 @@ pub(super) fn targets(lines: &[Line]) -> String {
                 .map_or_else(String::new, |cause| format!("  ({})", cause.cause))
         );
     }
-    for of in UNJUDGED {
+    for of in unjudged {
         let _ = writeln!(
             out,
             "{:10}  {}: {} ({})",
@@ -327,7 +327,7 @@ mod tests {
     }
 
     fn targets_text(lines: &[Line]) -> String {
-        super::targets(lines)
+        super::targets(lines, &targets::unjudged().unwrap())
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::protocol::Relative;
 use super::standing::{self, Standing};
 use super::table1::Table1;
 use super::tables::{Cell, MixRow, SuiteTable, TIMELINE_S};
-use super::targets::{Line, Score, UNJUDGED, Unjudged, Verdict};
+use super::targets::{Line, Score, Unjudged, Verdict};
 use super::timeline::{self, Timeline};
 use super::validity::Finding;
 use mapper_report::html_report::{self, escaped};
@@ -20,6 +20,7 @@ const SHOWS_CPUS: usize = 3;
 pub(super) struct Report<'a> {
     pub(super) tables: &'a [SuiteTable],
     pub(super) targets: &'a [Line],
+    pub(super) unjudged: &'a [Unjudged],
     pub(super) standings: &'a [Standing],
     /// What was changed on the command line.
     pub(super) settings: &'a [String],
@@ -68,7 +69,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
             escaped(&report.settings.join(", "))
         );
     }
-    targets(&mut html, report.targets);
+    targets(&mut html, report.targets, report.unjudged);
     standings(&mut html, report.standings);
     validity(&mut html, report.validity);
     for table in report.tables {
@@ -79,7 +80,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     html
 }
 
-fn targets(html: &mut String, lines: &[Line]) {
+fn targets(html: &mut String, lines: &[Line], unjudged: &[Unjudged]) {
     if lines.iter().all(|line| line.verdict == Verdict::NotRun) {
         return;
     }
@@ -114,8 +115,8 @@ fn targets(html: &mut String, lines: &[Line]) {
             "<tr><td>{}<br/>{}</td><td>{}{cause}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td>{}</td><td class=\"{class}\">{}</td></tr>",
             line.id,
-            escaped(line.source),
-            escaped(line.what),
+            escaped(&line.source),
+            escaped(&line.what),
             line.told(line.paper),
             line.told(line.model.unwrap_or(f64::NAN)),
             line.band(),
@@ -123,7 +124,7 @@ fn targets(html: &mut String, lines: &[Line]) {
             line.verdict.told()
         );
     }
-    for Unjudged { ids, what, why } in UNJUDGED {
+    for Unjudged { ids, what, why } in unjudged {
         let _ = write!(
             html,
             "<tr><td>{ids}</td><td>{}<div class=\"soft cause\">{}</div></td><td>–</td><td>–</td><td></td>\
@@ -460,6 +461,7 @@ mod tests {
         let html = page(&Report {
             tables: &[],
             targets: &[],
+            unjudged: &[],
             standings: &[],
             settings: &[],
             validity: &[finding],
@@ -513,7 +515,7 @@ mod tests {
         };
         let lines = targets::judge(&book, targets::Explained::of_newest()).unwrap();
         let mut html = String::new();
-        super::targets(&mut html, &lines);
+        super::targets(&mut html, &lines, &targets::unjudged().unwrap());
         assert_eq!(html.matches("<table").count(), 1);
         let place = |part: &str| {
             html.find(part)

@@ -97,6 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         false => targets::Explained::Departing,
     };
     let lines = targets::judge(&book, explained)?;
+    let unjudged = targets::unjudged()?;
     let standings = standing::standings(&tables);
     let evaluation = Evaluation {
         protocol: &protocol,
@@ -105,7 +106,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         suites: &tables,
         nucore_table1: tables.iter().filter_map(table1::Table1::of).collect(),
         targets: &lines,
-        unjudged: targets::UNJUDGED,
+        unjudged: &unjudged,
         standings: &standings,
         validity: &findings,
         left_out,
@@ -115,6 +116,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let report = html::Report {
         tables: &tables,
         targets: &lines,
+        unjudged: &unjudged,
         standings: &standings,
         settings: &settings,
         validity: &findings,
@@ -142,7 +144,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     text += &console::validity(&findings);
     text += &console::standings(&standings);
-    text += &console::targets(&lines);
+    text += &console::targets(&lines, &unjudged);
     let _ = writeln!(
         text,
         "\nprotocol {} version {}, sha256 {}{}; {}, {} of them kept from earlier",

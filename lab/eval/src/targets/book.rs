@@ -10,9 +10,6 @@ pub(crate) struct Book<'a> {
     pub(crate) model: Model<'a>,
 }
 
-/// MAPPER's rules as they are printed are what the papers' numbers are compared with.
-pub(super) const MAPPER: &str = "mapper-paper";
-
 impl Book<'_> {
     /// A suite that is complete.
     pub(super) fn suite(&self, name: &str) -> Option<&SuiteTable> {
@@ -34,16 +31,65 @@ impl Book<'_> {
     /// The cells of a policy over suites.
     pub(super) fn cells<'s>(
         &'s self,
-        suites: &[&str],
+        suites: &[impl AsRef<str>],
         policy: &str,
     ) -> Option<Vec<(&'s str, &'s Cell)>> {
         let mut cells = Vec::new();
         for suite in suites {
-            for row in &self.suite(suite)?.mixes {
+            for row in &self.suite(suite.as_ref())?.mixes {
                 cells.push((row.mix.as_str(), row.policies.get(policy)?));
             }
         }
         Some(cells)
+    }
+
+    /// The values of all mixes of several suites, relative to those under another policy.
+    pub(super) fn ratios(
+        &self,
+        suites: &[impl AsRef<str>],
+        policy: &str,
+        over: &str,
+    ) -> Option<Vec<f64>> {
+        let (own, other) = (self.cells(suites, policy)?, self.cells(suites, over)?);
+        let pairs = own.iter().zip(&other);
+        Some(
+            pairs
+                .map(|(own, other)| own.1.value / other.1.value)
+                .collect(),
+        )
+    }
+
+    /// Total time of a mix relative to another policy.
+    pub(super) fn time_ratio(
+        &self,
+        suite: &str,
+        mix: &str,
+        policy: &str,
+        over: &str,
+    ) -> Option<f64> {
+        Some(self.cell(suite, mix, policy)?.elapsed_s / self.cell(suite, mix, over)?.elapsed_s)
+    }
+
+    /// The same for these mixes of each suite; for all, where none are named.
+    pub(super) fn time_ratios(
+        &self,
+        suites: &[String],
+        mixes: &[String],
+        policy: &str,
+        over: &str,
+    ) -> Option<Vec<f64>> {
+        let mut ratios = Vec::new();
+        for suite in suites {
+            for (mix, _) in self.cells(&[suite], policy)? {
+                if mixes.is_empty() {
+                    ratios.push(self.time_ratio(suite, mix, policy, over)?);
+                }
+            }
+            for mix in mixes {
+                ratios.push(self.time_ratio(suite, mix, policy, over)?);
+            }
+        }
+        Some(ratios)
     }
 
     /// A mix under a policy.
@@ -101,7 +147,7 @@ impl Book<'_> {
     }
 
     /// Geometric mean of the slowest program of each mix.
-    pub(super) fn least(&self, suites: &[&str], policy: &str) -> Option<f64> {
+    pub(super) fn least(&self, suites: &[impl AsRef<str>], policy: &str) -> Option<f64> {
         geometric(
             self.cells(suites, policy)?
                 .iter()
@@ -110,7 +156,7 @@ impl Book<'_> {
     }
 
     /// Geometric mean of the fastest program of each mix.
-    pub(super) fn most(&self, suites: &[&str], policy: &str) -> Option<f64> {
+    pub(super) fn most(&self, suites: &[impl AsRef<str>], policy: &str) -> Option<f64> {
         geometric(
             self.cells(suites, policy)?
                 .iter()
@@ -131,7 +177,12 @@ impl Book<'_> {
     }
 
     /// Programs below this share of their fair-share speed.
-    pub(super) fn below_fair(&self, suites: &[&str], policy: &str, share: f64) -> Option<Vec<f64>> {
+    pub(super) fn below_fair(
+        &self,
+        suites: &[impl AsRef<str>],
+        policy: &str,
+        share: f64,
+    ) -> Option<Vec<f64>> {
         let mut below = Vec::new();
         for (_, cell) in self.cells(suites, policy)? {
             for app in &cell.apps {
@@ -145,7 +196,7 @@ impl Book<'_> {
     }
 
     /// How many programs there are.
-    pub(super) fn programs(&self, suites: &[&str], policy: &str) -> Option<usize> {
+    pub(super) fn programs(&self, suites: &[impl AsRef<str>], policy: &str) -> Option<usize> {
         Some(
             self.cells(suites, policy)?
                 .iter()

@@ -8,33 +8,18 @@
 mod book;
 mod causes;
 mod exact;
-mod mapper;
-mod mapper_services;
-mod nucore;
-mod nupoco;
-mod sam;
+mod measure;
+mod published;
 mod situation;
 
 pub(super) use book::Book;
 pub(super) use causes::Explained;
 use causes::{Cause, Causes};
+use published::Number;
+pub(super) use published::{Unjudged, Use, unjudged};
 pub(super) use situation::Model;
 
 use serde::Serialize;
-
-/// Whether a target may set parameters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Use {
-    /// It may.
-    Calibrate,
-    /// It may not.
-    Validate,
-    /// The paper's own formulas give it, without a run: shows only that they were read as they were meant.
-    Exact,
-    /// It is an input: what the code has is the published number, and shows nothing.
-    Taken,
-}
 
 impl Use {
     /// As it is told.
@@ -46,17 +31,6 @@ impl Use {
             Self::Taken => "an input",
         }
     }
-}
-
-/// A published number.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Number {
-    /// What it is.
-    what: &'static str,
-    paper: f64,
-    low: f64,
-    high: f64,
-    model: fn(&Book<'_>) -> Option<f64>,
 }
 
 impl Number {
@@ -71,104 +45,6 @@ impl Number {
         }
     }
 }
-
-/// Published numbers that belong together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
-    id: &'static str,
-    source: &'static str,
-    uses: Use,
-    numbers: &'static [Number],
-}
-
-const fn number(
-    what: &'static str,
-    paper: f64,
-    low: f64,
-    high: f64,
-    model: fn(&Book<'_>) -> Option<f64>,
-) -> Number {
-    Number {
-        what,
-        paper,
-        low,
-        high,
-        model,
-    }
-}
-
-/// An order or another yes or no: 1 where it holds.
-const fn holds(what: &'static str, model: fn(&Book<'_>) -> Option<f64>) -> Number {
-    number(what, 1.0, 1.0, 1.0, model)
-}
-
-const fn validate(id: &'static str, source: &'static str, numbers: &'static [Number]) -> Target {
-    Target {
-        id,
-        source,
-        uses: Use::Validate,
-        numbers,
-    }
-}
-
-const fn calibrate(id: &'static str, source: &'static str, numbers: &'static [Number]) -> Target {
-    Target {
-        id,
-        source,
-        uses: Use::Calibrate,
-        numbers,
-    }
-}
-
-const fn exact(id: &'static str, source: &'static str, numbers: &'static [Number]) -> Target {
-    Target {
-        id,
-        source,
-        uses: Use::Exact,
-        numbers,
-    }
-}
-
-const fn taken(id: &'static str, source: &'static str, numbers: &'static [Number]) -> Target {
-    Target {
-        id,
-        source,
-        uses: Use::Taken,
-        numbers,
-    }
-}
-
-/// Published numbers that an evaluation holds against nothing.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Unjudged {
-    pub(super) ids: &'static str,
-    pub(super) what: &'static str,
-    pub(super) why: &'static str,
-}
-
-/// All of them.
-pub(super) const UNJUDGED: &[Unjudged] = &[
-    Unjudged {
-        ids: "MP-2, SM-3",
-        what: "times alone; stalls per event of the programs",
-        why: "inputs: they describe the programs of the model",
-    },
-    Unjudged {
-        ids: "MP-31, NU-16, SM-11",
-        what: "cost of deciding, counting and placing",
-        why: "inputs: constants of the model",
-    },
-    Unjudged {
-        ids: "NU-15",
-        what: "error of the queue's speedups, 10 to 15 % on hardware",
-        why: "a test checks it against the model's own queue: lab/sim/tests/queue_model.rs",
-    },
-    Unjudged {
-        ids: "NC-4",
-        what: "time to solve, 0.02 s",
-        why: "the time is a benchmark",
-    },
-];
 
 /// How a number came out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -187,9 +63,9 @@ pub(super) enum Verdict {
 /// A line of the table.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Line {
-    pub(super) id: &'static str,
-    pub(super) source: &'static str,
-    pub(super) what: &'static str,
+    pub(super) id: String,
+    pub(super) source: String,
+    pub(super) what: String,
     pub(super) uses: Use,
     pub(super) paper: f64,
     pub(super) low: f64,
@@ -283,33 +159,20 @@ impl Line {
     }
 }
 
-/// Every target.
-fn all() -> Vec<Target> {
-    [
-        mapper::TARGETS,
-        mapper_services::TARGETS,
-        sam::TARGETS,
-        nupoco::TARGETS,
-        nucore::TARGETS,
-        exact::TARGETS,
-    ]
-    .concat()
-}
-
 /// Every target, those outside first, then those inside, then inputs.
 pub(super) fn judge(book: &Book<'_>, explained: Explained) -> anyhow::Result<Vec<Line>> {
     let causes = Causes::read()?.of_evaluation(explained);
-    let mut lines: Vec<Line> = all()
+    let mut lines: Vec<Line> = published::targets()?
         .iter()
         .flat_map(|target| {
             target.numbers.iter().map(|number| {
-                let model = (number.model)(book).filter(|value| value.is_finite());
+                let model = number.model.of(book).filter(|value| value.is_finite());
                 let verdict =
                     model.map_or(Verdict::NotRun, |value| number.verdict(target.uses, value));
                 Line {
-                    id: target.id,
-                    source: target.source,
-                    what: number.what,
+                    id: target.id.clone(),
+                    source: target.source.clone(),
+                    what: number.what.clone(),
                     uses: target.uses,
                     paper: number.paper,
                     low: number.low,
@@ -317,7 +180,7 @@ pub(super) fn judge(book: &Book<'_>, explained: Explained) -> anyhow::Result<Vec
                     model,
                     verdict,
                     cause: (verdict == Verdict::Outside)
-                        .then(|| causes.of(target.id, number.what).cloned())
+                        .then(|| causes.of(&target.id, &number.what).cloned())
                         .flatten(),
                 }
             })
@@ -336,13 +199,21 @@ mod tests {
     use mapper_report::workspace;
     use std::collections::BTreeSet;
 
-    const NUMBER: Number = number("n", 1.2, 1.0, 1.5, |_| None);
+    fn number() -> Number {
+        Number {
+            what: "n".into(),
+            paper: 1.2,
+            low: 1.0,
+            high: 1.5,
+            model: measure::Measure::SameCoreFrom {},
+        }
+    }
 
     fn line(verdict: Verdict, uses: Use) -> Line {
         Line {
-            id: "X-1",
-            source: "a paper",
-            what: "a number",
+            id: "X-1".into(),
+            source: "a paper".into(),
+            what: "a number".into(),
             uses,
             paper: 1.2,
             low: 1.0,
@@ -371,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_band_holds_its_ends_and_what_rounds_to_them() {
-        let verdict = |value| NUMBER.verdict(Use::Validate, value);
+        let verdict = |value| number().verdict(Use::Validate, value);
         for inside in [1.0, 0.9996, 1.2, 1.5, 1.5004] {
             assert_eq!(verdict(inside), Verdict::Inside, "{inside}");
         }
@@ -382,8 +253,8 @@ mod tests {
 
     #[test]
     fn an_input_that_is_not_the_published_one_is_outside() {
-        assert_eq!(NUMBER.verdict(Use::Taken, 1.2), Verdict::Taken);
-        assert_eq!(NUMBER.verdict(Use::Taken, 2.0), Verdict::Outside);
+        assert_eq!(number().verdict(Use::Taken, 1.2), Verdict::Taken);
+        assert_eq!(number().verdict(Use::Taken, 2.0), Verdict::Outside);
     }
 
     #[test]
@@ -434,7 +305,7 @@ mod tests {
             let suite = examples::suite(name, &["SGD"], &["none"]);
             let lines = judged(&[examples::table_of(&suite, &|_, _| 1.0)]);
             let judged = lines.iter().filter(|line| line.verdict != Verdict::NotRun);
-            let ids: BTreeSet<&str> = judged.map(|line| line.id).collect();
+            let ids: BTreeSet<&str> = judged.map(|line| line.id.as_str()).collect();
             assert_eq!(ids, expected.iter().copied().collect(), "{name}");
         }
     }
@@ -477,29 +348,14 @@ mod tests {
             .iter()
             .map(|target| target["id"].as_str().unwrap())
             .collect();
-        let targets = all();
+        let targets = published::targets().unwrap();
         let calibrating = targets.iter().filter(|of| of.uses == Use::Calibrate);
-        let calibrating: BTreeSet<&str> = calibrating.map(|of| of.id).collect();
+        let calibrating: BTreeSet<&str> = calibrating.map(|of| of.id.as_str()).collect();
         assert!(calibrating.is_subset(&may), "{calibrating:?}");
         // The others on the list are inputs.
-        let inputs: String = UNJUDGED.iter().map(|of| of.ids).collect();
+        let inputs: String = unjudged().unwrap().into_iter().map(|of| of.ids).collect();
         for id in may.difference(&calibrating) {
             assert!(inputs.contains(id), "{id} is nowhere");
-        }
-    }
-
-    #[test]
-    fn a_published_number_has_one_name_and_a_band_with_two_ends() {
-        let mut names = BTreeSet::new();
-        for target in all() {
-            for number in target.numbers {
-                assert!(
-                    names.insert((target.id, number.what)),
-                    "{} twice",
-                    number.what
-                );
-                assert!(number.low <= number.high, "{} {}", target.id, number.what);
-            }
         }
     }
 
