@@ -2,7 +2,7 @@
 //!
 //! Runs the benchmarks of the package `mapper-benches`, prints each figure beside what is expected of it and
 //! what the papers report for the same, and fails if an expectation is missed or was not measured.
-//! `experiments/bench.toml` is the one place where expectations are written down.
+//! `experiments/bench.toml` is the one place that has the expectations.
 
 use crate::data::experiment::Missed;
 use crate::data::figures::FigureExperiment;

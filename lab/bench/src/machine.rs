@@ -146,7 +146,7 @@ impl LoadBefore {
     }
 }
 
-/// What else used the CPUs while the measuring went on.
+/// What else used the CPUs during the measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Disturbance {
     /// CPUs that processes other than the measured ones kept busy, on average.

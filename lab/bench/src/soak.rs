@@ -161,8 +161,8 @@ struct Running {
 /// How a program comes to its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// Its launcher is told to end.
-    Told,
+    /// Its launcher gets SIGTERM.
+    Terminated,
     /// Its launcher is killed; it runs on and ends by itself.
     LauncherKilled,
     /// It ends by itself, or could not be started.
@@ -205,7 +205,7 @@ impl Load<'_> {
         let ending = match number % 8 {
             0..3 => Ending::ByItself,
             3 => Ending::LauncherKilled,
-            _ => Ending::Told,
+            _ => Ending::Terminated,
         };
         let launcher = command
             .stdin(Stdio::null())
@@ -243,7 +243,7 @@ impl Load<'_> {
             let due = self.running[place].until <= now;
             let running = &mut self.running[place];
             match running.ending {
-                Ending::Told if due => running.tell_to_end(),
+                Ending::Terminated if due => running.terminate(),
                 Ending::LauncherKilled if due => {
                     running.launcher.kill().context("kill mapper-launch")?;
                 }
@@ -254,7 +254,7 @@ impl Load<'_> {
                 .try_wait()
                 .context("wait for mapper-launch")?;
             if let Some(status) = ended {
-                // A daemon that turns everybody away does not grow, either.
+                // A daemon that refuses every program does not grow, either.
                 ensure!(
                     status.code() != Some(LAUNCH_FAILED),
                     "a program was not launched: mapper-launch ended with {LAUNCH_FAILED}"
@@ -265,7 +265,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Ends everybody and waits until the daemon knows it.
+    /// Ends every program and waits until the daemon knows it.
     fn all_leave(&mut self) -> anyhow::Result<()> {
         for mut running in self.running.drain(..) {
             running.end();
@@ -295,7 +295,7 @@ impl Load<'_> {
 
 impl Running {
     /// Passes SIGTERM to the program, by its launcher.
-    fn tell_to_end(&self) {
+    fn terminate(&self) {
         // The child is ours and not waited for: the number is its own.
         let pid = nix::unistd::Pid::from_raw(self.launcher.id().cast_signed());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
@@ -303,7 +303,7 @@ impl Running {
 
     fn end(&mut self) {
         if matches!(self.launcher.try_wait(), Ok(None)) {
-            self.tell_to_end();
+            self.terminate();
         }
         let _ = self.launcher.wait();
     }
@@ -336,7 +336,7 @@ mod tests {
     fn memory_that_varies_around_a_level_has_not_grown() {
         judge(&holdings(|_| 4000)).unwrap();
         judge(&holdings(|round| 4000 + round % 3 * 400)).unwrap();
-        // One round that was looked at in a bad moment.
+        // One round that was measured at a bad moment.
         judge(&holdings(|round| if round == 16 { 9000 } else { 4000 })).unwrap();
     }
 

@@ -92,7 +92,7 @@ pub fn say(what: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
-/// Prints results that are in safety already: whoever no longer reads them, such as `head`, has seen
+/// Prints results that are in safety already: a reader that is gone, such as `head`, has seen
 /// enough.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// The colours that series are told apart by.
+/// The colours of the series.
 const PALETTE: [RGBColor; 9] = [
     RGBColor(0x2c, 0x67, 0xb8),
     RGBColor(0xd0, 0x7a, 0x15),

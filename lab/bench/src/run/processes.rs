@@ -220,7 +220,7 @@ pub(crate) fn has_ended(pid: Pid) -> anyhow::Result<bool> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(waitid(WaitId::Pid(pid), options)
-        .context("look after a program")?
+        .context("ask whether a program has ended")?
         .is_some())
 }
 
