@@ -27,7 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Measures the decision core against its targets
+    /// Measures the decision core and judges the figures
     Bench(benchmarks::Args),
     Demo(demo::Args),
     Live(live::Args),

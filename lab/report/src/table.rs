@@ -1,6 +1,8 @@
 //! Tables of text: for a terminal, for Markdown and for a page.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table as Grid, presets};
+use comfy_table::{
+    Cell, CellAlignment, ContentArrangement, Table as Grid, TableComponent, presets,
+};
 use maud::{Markup, html};
 
 /// A table: the first column holds names, the others figures.
@@ -22,6 +24,9 @@ pub struct Row {
     /// How it stands out on a page.
     pub mark: Mark,
 }
+
+/// About as wide as a figure with its interval.
+const FIGURE_WIDTH: usize = 17;
 
 /// How a row stands out on a page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,11 +56,14 @@ impl Table {
     /// For a terminal, with its title.
     #[must_use]
     pub fn terminal(&self) -> String {
-        format!(
-            "{}\n{}\n",
-            self.title,
-            self.grid(presets::UTF8_HORIZONTAL_ONLY)
-        )
+        let mut grid = self.grid(presets::NOTHING);
+        grid.set_style(TableComponent::HeaderLines, '─');
+        let header = self.header.iter().enumerate();
+        grid.set_header(header.map(|(place, name)| match place {
+            0 => name.clone(),
+            _ => in_lines(name),
+        }));
+        format!("{}\n{grid}\n", self.title)
     }
 
     /// For a document, without its title.
@@ -96,6 +104,23 @@ impl Table {
     }
 }
 
+/// Words in lines as wide as figures, so that long names of columns do not make a table wide.
+fn in_lines(words: &str) -> String {
+    let mut lines = String::new();
+    let mut width = 0;
+    for word in words.split(' ') {
+        let length = word.chars().count();
+        if width > 0 {
+            let fits = width + 1 + length <= FIGURE_WIDTH;
+            lines.push(if fits { ' ' } else { '\n' });
+            width = if fits { width + 1 } else { 0 };
+        }
+        lines.push_str(word);
+        width += length;
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +141,15 @@ mod tests {
         let text = table().markdown();
         assert!(text.contains("| a <b>   |        1.5 |"), "{text}");
         assert!(table().terminal().starts_with("Speeds\n"));
+    }
+
+    #[test]
+    fn long_names_of_columns_take_several_lines() {
+        assert_eq!(
+            in_lines("over Linux, passive waiting"),
+            "over Linux,\npassive waiting"
+        );
+        assert_eq!(in_lines("setting"), "setting");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mapper_report::statistics::Estimate;
 use mapper_report::table::{Mark, Row, Table};
 
 use crate::data::program::Unit;
@@ -175,12 +176,16 @@ fn cost(of: &ProgramResult) -> String {
     } else {
         ">"
     };
-    format!(
-        "{over}{} ({}–{})",
-        digits(cost.value),
-        digits(cost.low),
-        digits(cost.high)
-    )
+    format!("{over}{}{}", digits(cost.value), interval(&cost, digits))
+}
+
+/// An interval in brackets; nothing where it has no width, as that of one run.
+fn interval(of: &Estimate, digits: impl Fn(f64) -> String) -> String {
+    let [low, high] = [of.low, of.high].map(digits);
+    if low == high {
+        return String::new();
+    }
+    format!(" ({low}–{high})")
 }
 
 /// Three digits that count, no more than three after the point.
@@ -198,13 +203,10 @@ fn over(own: &str, base: &str, speed: Option<Speed>) -> String {
     match speed {
         None => NOTHING.to_owned(),
         Some(_) if own == base => "1".to_owned(),
-        Some(of) => format!(
-            "{}{:.2} ({:.2}–{:.2})",
-            of.certainty.mark(),
-            of.estimate.value,
-            of.estimate.low,
-            of.estimate.high
-        ),
+        Some(of) => {
+            let range = interval(&of.estimate, |value| format!("{value:.2}"));
+            format!("{}{:.2}{range}", of.certainty.mark(), of.estimate.value)
+        }
     }
 }
 
@@ -249,8 +251,12 @@ pub(crate) fn expectations(results: &Results) -> Option<Table> {
         let found = of.found.map_or_else(
             || "not measured".to_owned(),
             |found| {
-                let [value, low, high] = [found.value, found.low, found.high].map(digits);
-                format!("{value}{} ({low}–{high})", of.unit)
+                format!(
+                    "{}{}{}",
+                    digits(found.value),
+                    of.unit,
+                    interval(&found, digits)
+                )
             },
         );
         let verdict = if of.is_met { "met" } else { "MISSED" };
@@ -370,7 +376,6 @@ fn circumstances(results: &Results) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::evaluate::results::tests::example;
-    use mapper_report::statistics::Estimate;
 
     #[test]
     fn a_setting_is_1_beside_itself_and_only_there() {
@@ -383,7 +388,16 @@ mod tests {
             certainty: Certainty::AtMost,
         };
         assert_eq!(over("plain", "plain", Some(same)), "1");
-        assert_eq!(over("static", "plain", Some(same)), "≤1.00 (1.00–1.00)");
+        assert_eq!(over("static", "plain", Some(same)), "≤1.00");
+        let wide = Estimate {
+            high: 1.5,
+            ..same.estimate
+        };
+        let wide = Speed {
+            estimate: wide,
+            ..same
+        };
+        assert_eq!(over("static", "plain", Some(wide)), "≤1.00 (1.00–1.50)");
         assert_eq!(over("static", "plain", None), NOTHING);
     }
 
