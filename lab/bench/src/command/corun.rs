@@ -209,18 +209,15 @@ fn calibrate(stage: &mut Stage, experiment: &Experiment) -> anyhow::Result<Vec<P
     for (program, runtime) in wanted {
         progress.doing(program.name.clone());
         let steps = stage.calibrate(program, runtime)?;
-        progress.done(&format!(
-            "{} for {}: {steps} steps",
-            program.name,
-            runtime.name()
-        ));
+        let runtime = match program.threads {
+            Threads::OpenMp => runtime.name(),
+            Threads::Python => "Python",
+            Threads::Own | Threads::Client => "POSIX threads",
+        };
+        progress.done(&format!("{} ({runtime}): {steps} steps", program.name));
         entries.push(ProgramEntry {
             name: program.name.clone(),
-            runtime: match program.threads {
-                Threads::OpenMp => runtime.name(),
-                Threads::Python => "Python",
-                Threads::Own | Threads::Client => "POSIX threads",
-            },
+            runtime,
             summary: program.summary.clone(),
             steps,
         });

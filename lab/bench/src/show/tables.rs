@@ -201,8 +201,8 @@ pub(crate) fn digits(value: f64) -> String {
 /// The speed of a setting over `base`, with its interval; a setting beside itself has none.
 fn over(own: &str, base: &str, speed: Option<Speed>) -> String {
     match speed {
+        _ if own == base => "1".to_owned(),
         None => NOTHING.to_owned(),
-        Some(_) if own == base => "1".to_owned(),
         Some(of) => {
             let range = interval(&of.estimate, |value| format!("{value:.2}"));
             format!("{}{:.2}{range}", of.certainty.mark(), of.estimate.value)
