@@ -4,9 +4,9 @@ use crate::failure::Failure;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use mapper_control::schema::{
-    MemoryPolicy, Partition, RuntimeChoice, Schedule, TeamsAsked, Threads,
+    MemoryPolicy, Partition, RuntimeChoice, Schedule, TeamsWish, Threads, Wish, Wishes,
 };
-use mapper_model::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
+use mapper_model::{AppName, CpuRange, Qos, Resizing, TeamMode, Weight};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -49,8 +49,8 @@ struct CommandLine {
     #[arg(long, value_name = "POLICY", default_value = "keep")]
     mem: MemoryPolicy,
 
-    /// Nobody else runs on its CPUs, not even the rest of the system, and the kernel does not balance its
-    /// threads: mapper spreads them; needs the administrator's leave and a daemon that may
+    /// Nothing else runs on its CPUs, not even the rest of the system, and the kernel does not balance its
+    /// threads: mapper spreads them; needs the administrator's permission and a daemon with control groups
     #[arg(long)]
     isolated: bool,
 
@@ -90,7 +90,7 @@ struct CommandLine {
     #[arg(long)]
     fallback: bool,
 
-    /// Tell at the end what the program got: its promise, what it achieved, CPU-seconds
+    /// Print at the end what the program got: its promise, what it achieved, CPU-seconds
     #[arg(long)]
     report: bool,
 
@@ -175,30 +175,16 @@ pub(crate) enum Reporting {
     None,
 }
 
-/// What the command line asks for.
+/// The command line, read and checked.
 #[derive(Debug)]
-pub(crate) struct Wishes {
-    /// Name, promise, limits; defaults where nothing was asked for.
-    pub(crate) spec: AppSpec,
-    /// Whether the promise was asked for.
-    pub(crate) qos: Option<Qos>,
-    /// Who chose the team mode.
-    pub(crate) teams_asked: TeamsAsked,
+pub(crate) struct Arguments {
+    /// What is asked of the daemon. The environment has not been looked at.
+    pub(crate) wishes: Wishes,
     /// What is to be done.
     pub(crate) purpose: Purpose,
-    /// What is done with its memory when its CPUs move.
-    pub(crate) memory: MemoryPolicy,
-    /// Whether it is to have its CPUs to itself.
-    pub(crate) partition: Partition,
-    /// `--schedule`, if given.
-    pub(crate) schedule: Option<Schedule>,
-    /// `--threads`, if given.
-    pub(crate) threads: Option<Threads>,
-    /// Whether the runtime interface is wanted.
-    pub(crate) runtime: RuntimeChoice,
     /// What to do when there is no daemon.
     pub(crate) without_daemon: WithoutDaemon,
-    /// Whether to tell at the end what the program got.
+    /// Whether to print at the end what the program got.
     pub(crate) reporting: Reporting,
     /// `--socket`, if given.
     pub(crate) socket: Option<PathBuf>,
@@ -212,7 +198,7 @@ pub(crate) struct Wishes {
 #[derive(Debug)]
 pub(crate) enum Parsed {
     /// A program is to be started.
-    Start(Box<Wishes>),
+    Start(Box<Arguments>),
     /// Help or version, to be printed.
     Tell(String),
 }
@@ -241,7 +227,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
     let cpus = CpuRange::new(line.min_cpus, line.max_cpus).map_err(Failure::own)?;
     if line.no_runtime && line.check_teams {
         return Err(Failure::own(
-            "--check-teams: not with --no-runtime, as it is the runtime interface that is checked; leave one of them out",
+            "--check-teams checks the runtime interface, which --no-runtime turns off; leave one of them out",
         ));
     }
     if let Some(teams) = line.teams
@@ -249,19 +235,19 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
         && teams != Teams::Mode(TeamMode::Fixed)
     {
         return Err(Failure::own(format!(
-            "teams {teams}: not with --no-runtime, as it is the runtime interface that makes teams {teams}; leave one of them out",
+            "--teams {teams} needs the runtime interface, which --no-runtime turns off; leave one of them out",
         )));
     }
     if line.no_runtime && line.schedule == Some(Schedule::Adaptive) {
         return Err(Failure::own(
-            "schedule adaptive: not with --no-runtime, as it is the runtime interface that hands iterations out; leave one of them out",
+            "--schedule adaptive needs the runtime interface, which --no-runtime turns off; leave one of them out",
         ));
     }
     let name = line.name.unwrap_or_else(|| name_of(&line.command));
-    Ok(Parsed::Start(Box::new(Wishes {
-        spec: AppSpec {
+    Ok(Parsed::Start(Box::new(Arguments {
+        wishes: Wishes {
             name,
-            qos: line.qos.unwrap_or_default(),
+            qos: line.qos,
             weight: line.weight,
             cpus,
             resizing: if line.no_resize {
@@ -269,34 +255,20 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
             } else {
                 Resizing::Allowed
             },
-            teams: match line.teams {
-                Some(Teams::Mode(mode)) => mode,
-                Some(Teams::Auto) | None => TeamMode::Fixed,
-            },
-        },
-        qos: line.qos,
-        teams_asked: match line.teams {
-            Some(Teams::Mode(_)) => TeamsAsked::ByName,
-            Some(Teams::Auto) => TeamsAsked::Auto,
-            None => TeamsAsked::Open,
+            teams: line.teams.map(|teams| match teams {
+                Teams::Mode(mode) => TeamsWish::Named(mode),
+                Teams::Auto => TeamsWish::Auto,
+            }),
+            threads: Wish::of(line.threads),
+            schedule: Wish::of(line.schedule),
+            runtime: line.no_runtime.then_some(RuntimeChoice::Off),
+            memory: line.mem,
+            partition: line.isolated.then_some(Partition::Isolated),
         },
         purpose: if line.check_teams {
             Purpose::CheckTeams
         } else {
             Purpose::Launch
-        },
-        memory: line.mem,
-        partition: if line.isolated {
-            Partition::Isolated
-        } else {
-            Partition::Member
-        },
-        schedule: line.schedule,
-        threads: line.threads,
-        runtime: if line.no_runtime {
-            RuntimeChoice::Off
-        } else {
-            RuntimeChoice::On
         },
         without_daemon: if line.fallback {
             WithoutDaemon::RunUnmanaged
@@ -326,14 +298,14 @@ fn name_of(command: &[OsString]) -> AppName {
 mod tests {
     use super::*;
 
-    fn wishes(line: &[&str]) -> Wishes {
+    fn arguments(line: &[&str]) -> Arguments {
         let words: Vec<OsString> = ["mapper-launch"]
             .iter()
             .chain(line)
             .map(Into::into)
             .collect();
         match parse(&words) {
-            Ok(Parsed::Start(wishes)) => *wishes,
+            Ok(Parsed::Start(arguments)) => *arguments,
             other => panic!("{line:?}: {other:?}"),
         }
     }
@@ -354,12 +326,12 @@ mod tests {
             (&["--", "p", "", "--version"], &["p", "", "--version"]),
             (&["--", "--", "p"], &["--", "p"]),
         ] {
-            assert_eq!(wishes(line).command, command, "{line:?}");
+            assert_eq!(arguments(line).command, command, "{line:?}");
         }
     }
 
     #[test]
-    fn a_negative_number_is_told_what_is_accepted() {
+    fn a_negative_number_is_refused_with_what_is_accepted() {
         for (flag, says) in [
             ("--qos", "above 0"),
             ("--weight", "0.01 to 100"),
@@ -378,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_tells_the_promise_that_is_made() {
+    fn the_help_shows_the_default_promise() {
         let help = definition().render_long_help().to_string();
         let told = format!("[default: {},", Qos::default());
         assert!(help.contains(&told), "{help}");
@@ -386,14 +358,14 @@ mod tests {
 
     #[test]
     fn the_name_is_the_programs_file_name() {
-        assert_eq!(wishes(&["/opt/x y/fft 2"]).spec.name.as_str(), "fft_2");
-        assert_eq!(wishes(&["--name", "a", "b"]).spec.name.as_str(), "a");
-        assert_eq!(wishes(&["/"]).spec.name.as_str(), "_");
+        assert_eq!(arguments(&["/opt/x y/fft 2"]).wishes.name.as_str(), "fft_2");
+        assert_eq!(arguments(&["--name", "a", "b"]).wishes.name.as_str(), "a");
+        assert_eq!(arguments(&["/"]).wishes.name.as_str(), "_");
     }
 
     #[test]
     fn every_flag_is_understood() {
-        let wishes = wishes(&[
+        let arguments = arguments(&[
             "--qos=0.7",
             "--weight",
             "2",
@@ -419,16 +391,22 @@ mod tests {
             "--",
             "p",
         ]);
-        assert_eq!(wishes.spec.qos.get(), 0.7);
-        assert_eq!(wishes.spec.cpus.max(), Some(3));
-        assert_eq!(wishes.spec.resizing, Resizing::Never);
-        assert_eq!(wishes.spec.teams, TeamMode::Fixed);
-        assert_eq!(wishes.teams_asked, TeamsAsked::ByName);
-        assert_eq!(wishes.schedule, Some(Schedule::AsWritten));
-        assert_eq!(wishes.threads, "4".parse().ok());
-        assert_eq!(wishes.runtime, RuntimeChoice::Off);
-        assert_eq!(wishes.without_daemon, WithoutDaemon::RunUnmanaged);
-        assert_eq!(wishes.reporting, Reporting::AtTheEnd);
-        assert_eq!(wishes.partition, Partition::Isolated);
+        let wishes = &arguments.wishes;
+        assert_eq!(wishes.qos.map(Qos::get), Some(0.7));
+        assert_eq!(wishes.cpus.max(), Some(3));
+        assert_eq!(wishes.resizing, Resizing::Never);
+        assert_eq!(wishes.teams, Some(TeamsWish::Named(TeamMode::Fixed)));
+        assert_eq!(wishes.schedule, Wish::Asked(Schedule::AsWritten));
+        assert_eq!(wishes.threads, Wish::of("4".parse().ok()));
+        assert_eq!(wishes.runtime, Some(RuntimeChoice::Off));
+        assert_eq!(wishes.partition, Some(Partition::Isolated));
+        assert_eq!(arguments.without_daemon, WithoutDaemon::RunUnmanaged);
+        assert_eq!(arguments.reporting, Reporting::AtTheEnd);
+    }
+
+    #[test]
+    fn what_is_not_given_is_left_open() {
+        let name = AppName::new("p").unwrap();
+        assert_eq!(arguments(&["p"]).wishes, Wishes::named(name));
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Entry {
     pub(crate) identity: Identity,
     /// The command it was checked with, for people who read the file.
     pub(crate) command: Vec<String>,
-    /// Team modes in which nothing went wrong.
+    /// Team modes in which no run failed.
     pub(crate) safe: Vec<TeamMode>,
     /// The fastest of them on one CPU, by more than the noise; `fixed` if none is.
     pub(crate) fastest: TeamMode,
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
 pub(crate) enum Advice {
     /// This mode.
     Teams(TeamMode),
-    /// Nothing of the runtime interface: the program went wrong with it in every mode.
+    /// Nothing of the runtime interface: the program failed with it in every mode.
     NoRuntime,
 }
 

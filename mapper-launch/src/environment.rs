@@ -19,8 +19,8 @@
 
 use crate::shim;
 use crate::waiting::SpinTurns;
-use mapper_control::schema::{Schedule, Threads};
-use mapper_model::{CpuRange, TeamMode};
+use mapper_control::schema::{Terms, Threads};
+use mapper_model::TeamMode;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ const AFFINITY: &str = "disabled";
 
 /// Programs of gcc's `-fsanitize=address` end at once if another library was loaded before the sanitizer's, which one
 /// that is preloaded always is; it could keep calls from the sanitizer. The shim passes all on that the sanitizer
-/// wants to see. A program may start others that were compiled so: all are told.
+/// wants to see. A program may start others that were compiled so: it is set for all.
 const ASAN_ORDER: &str = "verify_asan_link_order";
 
 /// By these a user says where threads shall run.
@@ -78,19 +78,6 @@ pub(crate) struct Granted {
     pub(crate) machine_cpus: u32,
     /// The runtime interface, if it is on.
     pub(crate) runtime: Option<Runtime>,
-}
-
-/// What the user wants of OpenMP teams.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TeamWishes {
-    /// `--threads`.
-    pub(crate) threads: Option<Threads>,
-    /// `--teams`.
-    pub(crate) teams: TeamMode,
-    /// `--min-cpus`, `--max-cpus`.
-    pub(crate) cpus: CpuRange,
-    /// How dynamic loops are handed out, if anybody says.
-    pub(crate) schedule: Option<Schedule>,
 }
 
 impl Assignment {
@@ -158,22 +145,22 @@ impl Environment {
 
 /// What to set in the program's environment, given what the user has there.
 pub(crate) fn assignments(
-    wishes: TeamWishes,
+    terms: &Terms,
     granted: &Granted,
     spin_turns: SpinTurns,
     users: &Environment,
 ) -> Vec<Assignment> {
     let unset = |names: &[&str]| names.iter().all(|name| users.get(name).is_none());
     let mut set = Vec::new();
-    let users_threads = users
-        .get("OMP_NUM_THREADS")
-        .filter(|_| wishes.threads.is_none());
-    if users_threads.is_none() {
-        let threads = team_size(wishes, granted).to_string();
-        set.push(Assignment::new("OMP_NUM_THREADS", threads));
+    let size = terms
+        .threads
+        .map(|threads| team_size(threads, most_cpus(terms, granted), granted));
+    if let Some(size) = size {
+        set.push(Assignment::new("OMP_NUM_THREADS", size.to_string()));
     }
+    let size = size.or_else(|| first_number(users.get("OMP_NUM_THREADS")?));
     if unset(&["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"]) {
-        let turns = match can_have_a_cpu_each(wishes, granted, users_threads) {
+        let turns = match can_have_a_cpu_each(size, terms, granted) {
             true => spin_turns,
             false => SpinTurns::NONE,
         };
@@ -196,8 +183,8 @@ pub(crate) fn assignments(
         set.extend(asan_options(users).map(|options| Assignment::new("ASAN_OPTIONS", options)));
         set.push(Assignment::new("MAPPER_PAGE", &runtime.page));
         set.push(Assignment::new("MAPPER_TOKEN", &runtime.token));
-        set.push(Assignment::new("MAPPER_TEAMS", wishes.teams.as_str()));
-        if let Some(schedule) = wishes.schedule {
+        set.push(Assignment::new("MAPPER_TEAMS", terms.teams.as_str()));
+        if let Some(schedule) = terms.schedule {
             set.push(Assignment::new("MAPPER_SCHEDULE", schedule.as_str()));
         }
     }
@@ -222,61 +209,56 @@ fn asan_options(users: &Environment) -> Option<OsString> {
     Some(options)
 }
 
-/// Whether the threads of a team may ever have a CPU each, so that spinning can pay. Under `follow` and
-/// `virtual` the shim sees to that; other teams keep their size. (Whether a program can have virtual teams is not known
-/// before it runs. One that can not, and has more threads than CPUs, spins the 100 turns that libgomp itself allows such
-/// teams.)
-fn can_have_a_cpu_each(
-    wishes: TeamWishes,
-    granted: &Granted,
-    users_threads: Option<&OsStr>,
-) -> bool {
-    let keeps_size = wishes.teams == TeamMode::Fixed || granted.runtime.is_none();
-    let size = match users_threads {
-        // Of a list for nested teams the first is that of the outermost. What is no number tells nothing.
-        Some(text) => text
-            .to_str()
-            .and_then(|text| text.split(',').next()?.trim().parse().ok()),
-        None => Some(team_size(wishes, granted)),
-    };
-    !keeps_size || size.is_none_or(|size: u32| size <= most_cpus(wishes, granted))
+/// Whether the threads of a team of this size, where it is known, may ever have a CPU each, so that spinning can
+/// pay. Under `follow` and `virtual` the shim sees to that; other teams keep their size. (Whether a program can
+/// have virtual teams is not known before it runs. One that cannot, and has more threads than CPUs, spins the 100
+/// turns that libgomp itself allows such teams.)
+fn can_have_a_cpu_each(size: Option<u32>, terms: &Terms, granted: &Granted) -> bool {
+    let keeps_size = terms.teams == TeamMode::Fixed || granted.runtime.is_none();
+    !keeps_size || size.is_none_or(|size| size <= most_cpus(terms, granted))
 }
 
 /// The most CPUs the program may ever get.
-fn most_cpus(wishes: TeamWishes, granted: &Granted) -> u32 {
-    granted
-        .machine_cpus
-        .min(wishes.cpus.max().unwrap_or(u32::MAX))
+fn most_cpus(terms: &Terms, granted: &Granted) -> u32 {
+    granted.machine_cpus.min(terms.max_cpus.unwrap_or(u32::MAX))
 }
 
-/// How many threads a team starts with. Where teams follow the allocation or are virtual, the shim
-/// sees to each region, so it starts from the most the program may ever get.
-fn team_size(wishes: TeamWishes, granted: &Granted) -> u32 {
-    let all = most_cpus(wishes, granted);
-    let follows = wishes.teams != TeamMode::Fixed && granted.runtime.is_some();
-    let size = match wishes.threads {
-        Some(Threads::Count(count)) => count.get(),
-        Some(Threads::All) => all,
-        None if follows => all,
-        Some(Threads::Allocated) | None => granted.cpu_count,
+/// How many threads a team starts with.
+fn team_size(threads: Threads, most_cpus: u32, granted: &Granted) -> u32 {
+    let size = match threads {
+        Threads::Count(count) => count.get(),
+        Threads::All => most_cpus,
+        Threads::Allocated => granted.cpu_count,
     };
     size.max(1)
+}
+
+/// The size of the outermost team in `OMP_NUM_THREADS`, which may be a list for nested teams.
+fn first_number(value: &OsStr) -> Option<u32> {
+    value.to_str()?.split(',').next()?.trim().parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mapper_control::schema::Schedule;
 
     fn users(entries: &[&str]) -> Environment {
         Environment::new(entries.iter().map(|e| CString::new(*e).unwrap()).collect())
     }
 
-    fn wishes(teams: TeamMode, threads: &str) -> TeamWishes {
-        TeamWishes {
-            threads: threads.parse().ok(),
+    /// Terms with these threads: the default where the text is empty; `env`: as the environment says.
+    fn terms(teams: TeamMode, threads: &str) -> Terms {
+        let threads = match threads {
+            "" => Some(Threads::by_default(teams)),
+            text => text.parse().ok(),
+        };
+        Terms {
             teams,
-            cpus: CpuRange::new(1, Some(6)).unwrap(),
+            teams_by: String::new(),
+            threads,
             schedule: None,
+            max_cpus: Some(6),
         }
     }
 
@@ -292,16 +274,16 @@ mod tests {
         }
     }
 
-    fn set(wishes: TeamWishes, granted: &Granted, users: &Environment) -> Environment {
+    fn set(terms: &Terms, granted: &Granted, users: &Environment) -> Environment {
         let mut environment = users.clone();
-        for assignment in assignments(wishes, granted, SpinTurns::measured(), users) {
+        for assignment in assignments(terms, granted, SpinTurns::measured(), users) {
             environment.apply(assignment);
         }
         environment
     }
 
-    fn threads(wishes: TeamWishes, granted: &Granted, entries: &[&str]) -> String {
-        let environment = set(wishes, granted, &users(entries));
+    fn threads(terms: &Terms, granted: &Granted, entries: &[&str]) -> String {
+        let environment = set(terms, granted, &users(entries));
         environment
             .get("OMP_NUM_THREADS")
             .unwrap()
@@ -313,18 +295,18 @@ mod tests {
     #[test]
     fn fixed_teams_have_the_size_of_the_allocation_and_following_ones_the_most_there_may_be() {
         let (fixed, follow) = (TeamMode::Fixed, TeamMode::Follow);
-        assert_eq!(threads(wishes(TeamMode::Virtual, ""), &granted(), &[]), "6");
-        assert_eq!(threads(wishes(fixed, ""), &granted(), &[]), "3");
-        assert_eq!(threads(wishes(follow, ""), &granted(), &[]), "6");
-        assert_eq!(threads(wishes(follow, "alloc"), &granted(), &[]), "3");
-        assert_eq!(threads(wishes(fixed, "all"), &granted(), &[]), "6");
-        assert_eq!(threads(wishes(fixed, "5"), &granted(), &[]), "5");
+        assert_eq!(threads(&terms(TeamMode::Virtual, ""), &granted(), &[]), "6");
+        assert_eq!(threads(&terms(fixed, ""), &granted(), &[]), "3");
+        assert_eq!(threads(&terms(follow, ""), &granted(), &[]), "6");
+        assert_eq!(threads(&terms(follow, "alloc"), &granted(), &[]), "3");
+        assert_eq!(threads(&terms(fixed, "all"), &granted(), &[]), "6");
+        assert_eq!(threads(&terms(fixed, "5"), &granted(), &[]), "5");
     }
 
     #[test]
     fn a_team_of_fixed_size_that_outnumbers_the_cpus_it_may_get_does_not_spin() {
         let spins = |teams, entries: &[&str]| {
-            let environment = set(wishes(teams, ""), &granted(), &users(entries));
+            let environment = set(&terms(teams, "env"), &granted(), &users(entries));
             environment.get("GOMP_SPINCOUNT").unwrap() != "0"
         };
         // The machine has 8, of which --max-cpus leaves 6.
@@ -353,8 +335,8 @@ mod tests {
     fn without_the_shim_nothing_follows() {
         let mut granted = granted();
         granted.runtime = None;
-        assert_eq!(threads(wishes(TeamMode::Follow, ""), &granted, &[]), "3");
-        let environment = set(wishes(TeamMode::Follow, ""), &granted, &users(&[]));
+        assert_eq!(threads(&terms(TeamMode::Fixed, ""), &granted, &[]), "3");
+        let environment = set(&terms(TeamMode::Follow, ""), &granted, &users(&[]));
         for name in [
             "LD_PRELOAD",
             "OMP_TOOL_LIBRARIES",
@@ -377,13 +359,13 @@ mod tests {
             "KMP_BLOCKTIME=200",
             "OMP_TOOL_LIBRARIES=/u/tool.so",
         ];
-        let environment = set(wishes(TeamMode::Fixed, ""), &granted(), &users(&entries));
+        let environment = set(&terms(TeamMode::Fixed, "env"), &granted(), &users(&entries));
         for entry in entries {
             let (name, value) = entry.split_once('=').unwrap();
             assert_eq!(environment.get(name).unwrap(), value);
         }
         let policy = users(&["OMP_WAIT_POLICY=active"]);
-        let environment = set(wishes(TeamMode::Fixed, ""), &granted(), &policy);
+        let environment = set(&terms(TeamMode::Fixed, ""), &granted(), &policy);
         assert_eq!(environment.get("GOMP_SPINCOUNT"), None);
         assert_eq!(environment.get("KMP_BLOCKTIME"), None);
         for entry in [
@@ -392,7 +374,7 @@ mod tests {
             "OMP_PLACES=cores",
         ] {
             let (name, value) = entry.split_once('=').unwrap();
-            let environment = set(wishes(TeamMode::Fixed, ""), &granted(), &users(&[entry]));
+            let environment = set(&terms(TeamMode::Fixed, ""), &granted(), &users(&[entry]));
             assert_eq!(environment.get(name).unwrap(), value);
             let affinity = environment.get("KMP_AFFINITY");
             assert!(affinity.is_none_or(|value| value != AFFINITY), "{entry}");
@@ -402,7 +384,7 @@ mod tests {
     #[test]
     fn the_address_sanitizer_does_not_mind_the_shim_unless_the_user_wants_it_to() {
         let options = |entries: &[&str]| {
-            let environment = set(wishes(TeamMode::Fixed, ""), &granted(), &users(entries));
+            let environment = set(&terms(TeamMode::Fixed, ""), &granted(), &users(entries));
             let value = environment.get("ASAN_OPTIONS").unwrap();
             value.to_str().unwrap().to_owned()
         };
@@ -419,7 +401,7 @@ mod tests {
     #[test]
     fn the_shim_may_change_only_a_spin_count_that_was_chosen_here() {
         let turns = |granted: &Granted, entries: &[&str]| {
-            let environment = set(wishes(TeamMode::Fixed, ""), granted, &users(entries));
+            let environment = set(&terms(TeamMode::Fixed, "env"), granted, &users(entries));
             let value = environment.get("MAPPER_SPIN_TURNS")?;
             assert_eq!(environment.get("GOMP_SPINCOUNT"), Some(value));
             Some(value.to_owned())
@@ -438,26 +420,26 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_is_set_only_if_somebody_says_and_the_shim_is_there() {
-        let mut adaptive = wishes(TeamMode::Fixed, "");
-        let schedule = |wishes: TeamWishes, granted: &Granted| {
-            let environment = set(wishes, granted, &users(&[]));
+    fn a_schedule_is_set_only_if_the_terms_have_one_and_the_shim_is_there() {
+        let mut adaptive = terms(TeamMode::Fixed, "");
+        let schedule = |terms: &Terms, granted: &Granted| {
+            let environment = set(terms, granted, &users(&[]));
             let value = environment.get("MAPPER_SCHEDULE");
             value.map(|value| value.to_str().unwrap().to_owned())
         };
-        assert_eq!(schedule(adaptive, &granted()), None);
+        assert_eq!(schedule(&adaptive, &granted()), None);
         adaptive.schedule = Some(Schedule::Adaptive);
-        assert_eq!(schedule(adaptive, &granted()).as_deref(), Some("adaptive"));
+        assert_eq!(schedule(&adaptive, &granted()).as_deref(), Some("adaptive"));
         let mut bare = granted();
         bare.runtime = None;
-        assert_eq!(schedule(adaptive, &bare), None);
+        assert_eq!(schedule(&adaptive, &bare), None);
     }
 
     #[test]
-    fn the_command_line_outranks_the_environment() {
+    fn threads_in_the_terms_replace_those_of_the_environment() {
         let entries = ["OMP_NUM_THREADS=7"];
         assert_eq!(
-            threads(wishes(TeamMode::Fixed, "2"), &granted(), &entries),
+            threads(&terms(TeamMode::Fixed, "2"), &granted(), &entries),
             "2"
         );
     }
@@ -471,7 +453,7 @@ mod tests {
             "A=2",
             "OMP_NUM_THREADSX=1",
         ]);
-        let mut after = set(wishes(TeamMode::Follow, ""), &granted(), &before);
+        let mut after = set(&terms(TeamMode::Follow, ""), &granted(), &before);
         for name in ["GOMP_SPINCOUNT", "MAPPER_SPIN_TURNS"] {
             after.apply(Assignment::new(name, "400").unwrap());
         }

@@ -27,7 +27,7 @@ pub(crate) enum Origin {
     Program,
 }
 
-/// To whom a signal was sent.
+/// Where a signal was sent to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Addressee {
     /// The launcher alone.
@@ -52,7 +52,7 @@ pub(crate) struct Arrival {
     pub(crate) signal: c_int,
     /// Who sent it.
     pub(crate) origin: Origin,
-    /// To whom.
+    /// Its target.
     pub(crate) addressee: Addressee,
 }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_terminal_is_told_to_the_program_of_a_session_leader() {
+    fn a_lost_terminal_is_reported_to_the_program_of_a_session_leader() {
         let told =
             |addressee| passed_on(libc::SIGHUP, Origin::Kernel, addressee, Membership::Member);
         assert!(told(Addressee::Launcher));

@@ -1,11 +1,11 @@
 //! The sequence: find the program, get a place for it, let it run, exit as it did.
 
-use crate::arguments::{self, Parsed, Purpose, Reporting, Wishes, WithoutDaemon};
+use crate::arguments::{self, Arguments, Parsed, Purpose, Reporting, WithoutDaemon};
 use crate::catalogue::{Advice, Catalogue};
 use crate::check_teams::{Check, Verdict};
 use crate::child::WaitingChild;
 use crate::descriptors;
-use crate::environment::{self, Assignment, Environment, Granted, Runtime, TeamWishes};
+use crate::environment::{self, Assignment, Environment, Granted, Runtime};
 use crate::failure::{Failure, say};
 use crate::identity::Identity;
 use crate::linkage;
@@ -19,12 +19,11 @@ use crate::supervise::{Ending, Event, Supervisor};
 use crate::waiting::SpinTurns;
 use anyhow::Context;
 use mapper_control::schema::{
-    self, ExitedRequest, LaunchRequest, MemoryPolicy, OpenSetting, RuntimeChoice, Schedule,
-    Settled, TeamsAsked,
+    self, ExitedRequest, LaunchRequest, MemoryPolicy, RuntimeChoice, ShimFile, TeamsWish, Terms,
 };
 use mapper_control::{Client, ClientError, Launched, socket_path};
 use mapper_model::{AppId, TeamMode};
-use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -34,7 +33,7 @@ use std::time::{Duration, Instant};
 /// like this means that it is stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The exit status of `--check-teams` for a program that goes wrong in every mode.
+/// The exit status of `--check-teams` for a program that fails in every mode.
 const NO_MODE_IS_SAFE: u8 = 1;
 
 /// Everything `mapper-launch` does. Returns what to exit with.
@@ -58,8 +57,8 @@ fn try_run(started: StartedWith) -> Result<u8, Failure> {
         mapper_manual::write(arguments::definition(), section, folder).map_err(Failure::own)?;
         return Ok(0);
     }
-    let mut wishes = match arguments::parse(&started.words)? {
-        Parsed::Start(wishes) => *wishes,
+    let mut arguments = match arguments::parse(&started.words)? {
+        Parsed::Start(arguments) => *arguments,
         Parsed::Tell(text) => {
             // Nothing flushes at the end, as there is no `main` of Rust's.
             let mut out = std::io::stdout();
@@ -69,38 +68,46 @@ fn try_run(started: StartedWith) -> Result<u8, Failure> {
         }
     };
     let environment = Environment::new(started.environment);
-    let program = Program::find(&wishes.command, environment.get("PATH"))?;
-    if wishes.purpose == Purpose::CheckTeams {
-        return check_teams(&wishes, &program, &environment);
+    let program = Program::find(&arguments.command, environment.get("PATH"))?;
+    let wishes = &mut arguments.wishes;
+    wishes.threads = wishes
+        .threads
+        .or_environment(environment.get("OMP_NUM_THREADS"));
+    wishes.schedule = wishes
+        .schedule
+        .or_environment(environment.get("MAPPER_SCHEDULE"));
+    if arguments.purpose == Purpose::CheckTeams {
+        return check_teams(&arguments, &program, &environment);
     }
-    if wishes.teams_asked == TeamsAsked::Auto
-        && let Some(advice) = recorded(&wishes, &program, &environment)
+    let wishes = &mut arguments.wishes;
+    if wishes.teams == Some(TeamsWish::Auto)
+        && let Some(advice) = recorded(&arguments.command, &program, &environment)
     {
-        wishes.teams_asked = TeamsAsked::FromCatalogue;
         match advice {
-            Advice::Teams(teams) => wishes.spec.teams = teams,
+            Advice::Teams(teams) => wishes.teams = Some(TeamsWish::Checked(teams)),
             Advice::NoRuntime => {
                 say(&format!(
-                    "teams auto: {} went wrong in every mode when it was checked; without the runtime interface, as by --no-runtime",
+                    "teams auto: {} failed in every mode when it was checked; running without the runtime interface, as with --no-runtime",
                     program.path().display()
                 ));
-                wishes.runtime = RuntimeChoice::Off;
+                wishes.teams = Some(TeamsWish::Checked(TeamMode::Fixed));
+                wishes.runtime = Some(RuntimeChoice::Off);
             }
         }
     }
     if wishes.memory == MemoryPolicy::Interleave {
         memory::interleave()?;
     }
-    let socket = socket_path::socket_path(wishes.socket.as_deref());
+    let socket = socket_path::socket_path(arguments.socket.as_deref());
     let client = match Client::connect(&socket, PATIENCE) {
         Ok(client) => client,
         Err(error) => {
-            without_place(&wishes, &error)?;
+            without_place(&arguments, &error)?;
             let obstacle = program.execute(environment.entries());
             return Err(program.not_run(obstacle));
         }
     };
-    managed(wishes, &program, &environment, client, started.title)
+    managed(&arguments, &program, &environment, client, started.title)
 }
 
 fn catalogue(environment: &Environment) -> Option<Catalogue> {
@@ -108,9 +115,9 @@ fn catalogue(environment: &Environment) -> Option<Catalogue> {
 }
 
 /// What the user's catalogue says, if it knows the program.
-fn recorded(wishes: &Wishes, program: &Program, environment: &Environment) -> Option<Advice> {
-    let arguments = wishes.command.get(1..).unwrap_or_default();
-    let identity = Identity::of(program.path(), arguments).ok()?;
+fn recorded(command: &[OsString], program: &Program, environment: &Environment) -> Option<Advice> {
+    let words = command.get(1..).unwrap_or_default();
+    let identity = Identity::of(program.path(), words).ok()?;
     match catalogue(environment)?.find(&identity) {
         Ok(entry) => Some(entry?.advice()),
         Err(damaged) => {
@@ -122,26 +129,24 @@ fn recorded(wishes: &Wishes, program: &Program, environment: &Environment) -> Op
 
 /// `--check-teams`.
 fn check_teams(
-    wishes: &Wishes,
+    arguments: &Arguments,
     program: &Program,
     environment: &Environment,
 ) -> Result<u8, Failure> {
     let launcher = std::env::current_exe().ok();
     let variable = environment.get("MAPPER_SHIM");
-    let shim =
-        shim::find(wishes.shim.as_deref(), variable, launcher.as_deref()).map_err(Failure::own)?;
+    let shim = shim::find(arguments.shim.as_deref(), variable, launcher.as_deref())
+        .map_err(Failure::own)?;
     let catalogue = catalogue(environment).ok_or_else(|| {
         Failure::own("no place for the catalogue; set HOME or XDG_STATE_HOME to an absolute path")
     })?;
     let check = Check {
         program: program.path(),
-        command: &wishes.command,
+        command: &arguments.command,
         shim,
         catalogue,
         environment,
-        threads: wishes.threads,
-        schedule: wishes.schedule,
-        cpus: wishes.spec.cpus,
+        wishes: &arguments.wishes,
     };
     Ok(match check.run()? {
         Verdict::SomeModeIsSafe => 0,
@@ -150,8 +155,8 @@ fn check_teams(
 }
 
 /// Fails, or warns and lets the program run unmanaged, as the user wanted.
-fn without_place(wishes: &Wishes, error: &ClientError) -> Result<(), Failure> {
-    match wishes.without_daemon {
+fn without_place(arguments: &Arguments, error: &ClientError) -> Result<(), Failure> {
+    match arguments.without_daemon {
         WithoutDaemon::Fail => Err(Failure::own(error)),
         WithoutDaemon::RunUnmanaged => {
             say(&format!("warning: {error}; running unmanaged"));
@@ -161,13 +166,13 @@ fn without_place(wishes: &Wishes, error: &ClientError) -> Result<(), Failure> {
 }
 
 fn managed(
-    mut wishes: Wishes,
+    arguments: &Arguments,
     program: &Program,
     environment: &Environment,
     mut client: Client,
     title: TitleMemory,
 ) -> Result<u8, Failure> {
-    let shim = find_shim(&mut wishes, environment);
+    let shim = find_shim(arguments, environment);
     let inherited = SignalState::take_over()?;
     // That orphans come here is for the daemon's sake; without it the program runs as well.
     let _ = nix::sys::prctl::set_child_subreaper(true);
@@ -176,15 +181,10 @@ fn managed(
     let mut supervisor = Supervisor::new(child.pid(), signals, title);
 
     let linked = linkage::look_at(program.path());
-    if wishes.teams_asked == TeamsAsked::ByName {
-        warn_of_unserved(linked.as_ref(), wishes.spec.teams);
+    if let (Some(TeamsWish::Named(teams)), Shim::Found(_)) = (arguments.wishes.teams, &shim) {
+        warn_of_unserved(linked.as_ref(), teams);
     }
-    let mut request = launch_request(&child, &wishes, linked, environment);
-    if matches!(shim, Shim::Missing) {
-        // Off, but not by the user's word: so the daemon can tell why teams are fixed.
-        request.open.insert(OpenSetting::Runtime);
-    }
-    let asked = client.ask_launch(request);
+    let asked = client.ask_launch(launch_request(&child, arguments, &shim, linked));
     let answer = match asked {
         Ok(()) => match supervisor.until_readable(client.as_fd(), Instant::now() + PATIENCE)? {
             Event::Readable => client.launched(),
@@ -196,11 +196,8 @@ fn managed(
     let place = match answer {
         Ok(launched) => {
             let place = Place::from(launched);
-            let unknown = place
-                .settled
-                .as_ref()
-                .is_none_or(|settled| settled.teams_by == schema::BY_DEFAULT);
-            if wishes.teams_asked == TeamsAsked::Auto && unknown {
+            let unknown = place.terms.teams_by == schema::BY_DEFAULT;
+            if arguments.wishes.teams == Some(TeamsWish::Auto) && unknown {
                 say(&format!(
                     "teams auto: {} has not been checked with these libraries; fixed for now (check it with --check-teams)",
                     program.path().display()
@@ -210,13 +207,13 @@ fn managed(
         }
         Err(error) => {
             // The child ends when its go never comes.
-            without_place(&wishes, &error)?;
+            without_place(arguments, &error)?;
             None
         }
     };
 
     let set = place.as_ref().map_or_else(Vec::new, |place| {
-        assignments(&wishes, place, shim.path(), environment)
+        assignments(place, shim.path(), environment)
     });
     let starting = child.release(&set);
     // Whether it runs now or has ended already, because it could not be executed or in any other
@@ -228,9 +225,9 @@ fn managed(
 
     let report = place
         .as_ref()
-        .filter(|_| wishes.reporting == Reporting::AtTheEnd)
+        .filter(|_| arguments.reporting == Reporting::AtTheEnd)
         .and_then(|place| {
-            let socket = socket_path::socket_path(wishes.socket.as_deref());
+            let socket = socket_path::socket_path(arguments.socket.as_deref());
             Report::prepare(place.app, socket)
         });
     let page = place.as_ref().and_then(|place| place.page.as_ref());
@@ -272,22 +269,19 @@ impl Shim {
     }
 }
 
-/// Looks for the shim, if the runtime interface is wanted. Without it there is no interface, and teams are
-/// fixed.
-fn find_shim(wishes: &mut Wishes, environment: &Environment) -> Shim {
-    if wishes.runtime == RuntimeChoice::Off {
+/// Looks for the shim, if the user wants the runtime interface.
+fn find_shim(arguments: &Arguments, environment: &Environment) -> Shim {
+    if arguments.wishes.runtime == Some(RuntimeChoice::Off) {
         return Shim::Unwanted;
     }
     let launcher = std::env::current_exe().ok();
     let variable = environment.get("MAPPER_SHIM");
-    match shim::find(wishes.shim.as_deref(), variable, launcher.as_deref()) {
+    match shim::find(arguments.shim.as_deref(), variable, launcher.as_deref()) {
         Ok(shim) => Shim::Found(shim),
         Err(problem) => {
             say(&format!(
                 "warning: {problem}; running without the runtime interface"
             ));
-            wishes.runtime = RuntimeChoice::Off;
-            wishes.spec.teams = TeamMode::Fixed;
             Shim::Missing
         }
     }
@@ -295,11 +289,11 @@ fn find_shim(wishes: &mut Wishes, environment: &Environment) -> Shim {
 
 fn launch_request(
     child: &WaitingChild,
-    wishes: &Wishes,
+    arguments: &Arguments,
+    shim: &Shim,
     program: Option<schema::Program>,
-    environment: &Environment,
 ) -> LaunchRequest {
-    let words: Vec<_> = wishes
+    let words: Vec<_> = arguments
         .command
         .iter()
         .map(|word| word.to_string_lossy())
@@ -307,46 +301,14 @@ fn launch_request(
     let mut request = LaunchRequest::new(
         child.pid().as_raw().unsigned_abs(),
         words.iter().map(AsRef::as_ref),
-        wishes.spec.clone(),
-        wishes.runtime,
+        arguments.wishes.clone(),
     );
-    request.memory = wishes.memory;
-    request.partition = wishes.partition;
-    request.teams_asked = wishes.teams_asked;
-    request.open = open_settings(wishes, environment);
+    request.shim = match shim {
+        Shim::Found(_) | Shim::Unwanted => ShimFile::Found,
+        Shim::Missing => ShimFile::Missing,
+    };
     request.program = program;
     request
-}
-
-/// What neither the command line nor the environment says.
-fn open_settings(wishes: &Wishes, environment: &Environment) -> BTreeSet<OpenSetting> {
-    let is_open = |setting: &OpenSetting| match setting {
-        OpenSetting::Qos => wishes.qos.is_none(),
-        OpenSetting::Threads => {
-            wishes.threads.is_none() && environment.get("OMP_NUM_THREADS").is_none()
-        }
-        OpenSetting::Schedule => {
-            wishes.schedule.is_none() && environment.get("MAPPER_SCHEDULE").is_none()
-        }
-        // Without a flag it is on, and a rule may turn it off; but not where that takes away what
-        // the user asked for.
-        OpenSetting::Runtime => {
-            wishes.runtime == RuntimeChoice::On
-                && wishes.spec.teams == TeamMode::Fixed
-                && wishes.schedule != Some(Schedule::Adaptive)
-        }
-        OpenSetting::Partition => wishes.partition.is_member(),
-    };
-    [
-        OpenSetting::Qos,
-        OpenSetting::Threads,
-        OpenSetting::Schedule,
-        OpenSetting::Runtime,
-        OpenSetting::Partition,
-    ]
-    .into_iter()
-    .filter(is_open)
-    .collect()
 }
 
 /// Says that teams cannot be what the user asked for.
@@ -366,7 +328,7 @@ struct Place {
     cpu_count: u32,
     machine_cpus: u32,
     page: Option<Page>,
-    settled: Option<Settled>,
+    terms: Terms,
 }
 
 /// The page, kept open for the program, which finds it below /proc.
@@ -383,17 +345,12 @@ impl From<Launched> for Place {
             cpu_count: launched.reply.cpu_count,
             machine_cpus: launched.reply.machine_cpus,
             page: page.map(|(memory, token)| Page { memory, token }),
-            settled: launched.reply.settled,
+            terms: launched.reply.terms,
         }
     }
 }
 
-fn assignments(
-    wishes: &Wishes,
-    place: &Place,
-    shim: Option<PathBuf>,
-    environment: &Environment,
-) -> Vec<Assignment> {
+fn assignments(place: &Place, shim: Option<PathBuf>, environment: &Environment) -> Vec<Assignment> {
     let runtime = shim.zip(place.page.as_ref()).map(|(shim, page)| Runtime {
         shim,
         page: format!(
@@ -408,18 +365,7 @@ fn assignments(
         machine_cpus: place.machine_cpus,
         runtime,
     };
-    let settled = place.settled.as_ref();
-    let open = open_settings(wishes, environment);
-    let if_open = |setting| settled.filter(|_| open.contains(&setting));
-    let threads = if_open(OpenSetting::Threads).and_then(|settled| settled.threads);
-    let schedule = if_open(OpenSetting::Schedule).and_then(|settled| settled.schedule);
-    let wishes = TeamWishes {
-        threads: wishes.threads.or(threads),
-        teams: settled.map_or(wishes.spec.teams, |settled| settled.teams),
-        cpus: wishes.spec.cpus,
-        schedule: wishes.schedule.or(schedule),
-    };
-    environment::assignments(wishes, &granted, SpinTurns::measured(), environment)
+    environment::assignments(&place.terms, &granted, SpinTurns::measured(), environment)
 }
 
 /// What to exit with. When the terminal's signal ended the program, it ends the launcher in the

@@ -35,7 +35,7 @@ const KMP_SAYS_BACKWARDS: &[u8] = b"# rorrE :PMO";
 const GOMP_FUNCTION: &[u8] = b"GOMP_parallel\0";
 const KMP_FUNCTION: &[u8] = b"__kmpc_fork_call\0";
 
-/// Bytes of the longest build id that is told.
+/// Bytes of the longest build id that is sent.
 const LONGEST_BUILD_ID: usize = 64;
 
 /// The longest path that the daemon takes.
@@ -45,7 +45,7 @@ const LONGEST_PATH: usize = 4096;
 const MOST_READ: u64 = 256 << 20;
 
 /// What is known of the file at `path`; `None` if not even its name is. Of a file that cannot be read (one
-/// may execute without that right) nothing else is known. A name that is not UTF-8 is told as near as can be.
+/// may execute without that right) nothing else is known. A name that is not UTF-8 is converted with replacement characters.
 pub(crate) fn look_at(path: &Path) -> Option<Program> {
     let path = path.canonicalize().ok()?;
     let file = File::open(&path);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_is_told_by_how_the_program_was_linked() {
+    fn the_runtime_is_known_from_how_the_program_was_linked() {
         let build_id = "-Wl,--build-id=sha1";
         for (compiler, source, flags, openmp) in [
             ("gcc", PARALLEL, &["-fopenmp"][..], LinkedOpenMp::Libgomp),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_id_of_unusual_length_is_not_told() {
+    fn a_build_id_of_unusual_length_is_not_sent() {
         let folder = tempfile::tempdir().unwrap();
         let (text, program) = (folder.path().join("p.c"), folder.path().join("p"));
         std::fs::write(&text, "int main(void){return 0;}\n").unwrap();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_longer_name_and_a_function_that_is_only_called_are_told_apart() {
+    fn the_end_of_a_longer_name_and_a_function_that_is_only_called_are_distinguished() {
         let shared =
             "int my_GOMP_parallel(void){return 0;}\nint main(void){return my_GOMP_parallel();}\n";
         let flags = ["-Wl,--build-id=sha1"];

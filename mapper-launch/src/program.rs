@@ -38,7 +38,7 @@ impl Program {
             .iter()
             .map(|word| CString::new(word.as_bytes()))
             .collect::<Result<Vec<_>, _>>()
-            .context("a word of the command line holds a zero byte")?;
+            .context("an argument of the command line holds a zero byte")?;
         let mut candidates = Vec::new();
         let mut obstacle = Errno::ENOENT;
         for place in places(name, path) {

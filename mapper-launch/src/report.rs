@@ -73,7 +73,7 @@ fn in_words(reply: &ReportReply) -> String {
     }
     let _ = write!(text, "; promised {:.0} %", reply.qos.get() * 100.0);
     match account.achieved {
-        None => text.push_str(", not judged: too short, or idle"),
+        None => text.push_str(", not judged: it ran too briefly or was idle"),
         Some(achieved) => {
             let _ = write!(
                 text,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_tells_promise_and_what_became_of_it() {
+    fn a_report_shows_the_promise_and_the_result() {
         let account = Account {
             managed_ns: 10_000_000_000,
             given_cpu_ns: 25_000_000_000,
@@ -133,7 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_showed_nothing_to_be_judged_by_is_told_so() {
-        assert!(in_words(&reply(Account::default())).contains("not judged: too short, or idle"));
+    fn a_program_without_samples_is_reported_as_not_judged() {
+        assert!(
+            in_words(&reply(Account::default()))
+                .contains("not judged: it ran too briefly or was idle")
+        );
     }
 }

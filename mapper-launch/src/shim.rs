@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_word_comes_before_the_places_of_an_installation() {
+    fn the_users_option_comes_before_the_places_of_an_installation() {
         let folder = tempfile::tempdir().unwrap();
         let (bin, lib) = (folder.path().join("bin"), folder.path().join("lib/mapper"));
         std::fs::create_dir_all(&bin).unwrap();

@@ -85,7 +85,7 @@ impl TitleMemory {
     /// Makes this process appear under another command line.
     ///
     /// # Safety
-    /// Nobody may read the arguments of `main` at this time or expect them there later.
+    /// No code may read the arguments of `main` at this time or expect them there later.
     pub(crate) unsafe fn rename(self, title: &CStr) {
         let title = title.to_bytes_with_nul();
         if self.start.is_null() {

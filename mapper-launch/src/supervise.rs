@@ -105,7 +105,7 @@ impl Supervisor {
         self.signals.as_fd()
     }
 
-    /// From now on signals to the group are told from others. Not needed before the program runs:
+    /// From now on signals to the group are distinguished from others. Not needed before the program runs:
     /// until then, what is sent twice ends the child the first time.
     pub(crate) fn watch_group(&mut self) {
         self.witness = Witness::start(self.title, self.child);
@@ -242,7 +242,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Stops as the program did. Returns when somebody continues the launcher.
+    /// Stops as the program did. Returns when the launcher is continued.
     fn stop_too(&self, signal: c_int) {
         if let Some(witness) = &self.witness {
             witness.watch_stopped_program();

@@ -71,7 +71,7 @@ pub(crate) struct Witness {
 
 impl Witness {
     /// Starts one. All signals must be blocked. `None` if there can be no further process; then
-    /// signals to the group cannot be told from others.
+    /// signals to the group cannot be distinguished from others.
     pub(crate) fn start(title: TitleMemory, program: Pid) -> Option<Self> {
         let (sleep, wake) = pipe_with(PipeFlags::CLOEXEC).ok()?;
         let launcher = Pid::this();

@@ -66,7 +66,7 @@ fn a_line_without_program_or_with_unknown_flags_is_refused() {
 }
 
 #[test]
-fn a_socket_that_cannot_be_reached_is_told_with_its_path() {
+fn a_socket_that_cannot_be_reached_is_reported_with_its_path() {
     let stage = Stage::without_daemon();
     let path = |name: &str| stage.folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("file"), "").unwrap();
@@ -88,7 +88,7 @@ fn a_socket_that_cannot_be_reached_is_told_with_its_path() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_told_before_the_daemon_is_asked() {
+fn a_program_that_is_not_there_is_reported_before_the_daemon_is_asked() {
     let stage = Stage::without_daemon();
     let mut said = String::new();
     for program in ["no-such-program", "./no-such-program", "/", ""] {

@@ -7,10 +7,11 @@ mod support;
 
 use mapper_control::fake::{Answer, Seen, grant};
 use mapper_control::schema::{
-    ExitedRequest, LinkedOpenMp, OpenSetting, RuntimeChoice, Schedule, Settled, TeamsAsked, Threads,
+    ExitedRequest, LinkedOpenMp, RuntimeChoice, Schedule, ShimFile, TeamsWish, Terms, Threads,
+    Wish, Wishes,
 };
 use mapper_control::{ErrorReply, Reply, Request};
-use mapper_model::{AppId, CpuSet, Resizing, TeamMode};
+use mapper_model::{AppId, AppName, CpuSet, Qos, Resizing, TeamMode};
 use std::time::{Duration, Instant};
 use support::{Running, Stage, children, eventually, probe, run, told};
 
@@ -56,15 +57,16 @@ fn the_daemon_is_asked_for_what_the_command_line_says() {
         panic!("{seen:?}");
     };
     assert_eq!(launch.command, "sh -c exit 3");
-    assert_eq!(launch.runtime, RuntimeChoice::On);
-    let spec = &launch.spec;
-    assert_eq!(spec.name.as_str(), "fft");
-    assert_eq!((spec.qos.get(), spec.weight.get()), (0.7, 2.5));
-    assert_eq!((spec.cpus.min(), spec.cpus.max()), (2, Some(3)));
+    let wishes = &launch.wishes;
+    assert_eq!(wishes.runtime, None);
+    assert_eq!(wishes.name.as_str(), "fft");
     assert_eq!(
-        (spec.teams, spec.resizing),
-        (TeamMode::Follow, Resizing::Never)
+        (wishes.qos.map(Qos::get), wishes.weight.get()),
+        (Some(0.7), 2.5)
     );
+    assert_eq!((wishes.cpus.min(), wishes.cpus.max()), (2, Some(3)));
+    assert_eq!(wishes.teams, Some(TeamsWish::Named(TeamMode::Follow)));
+    assert_eq!(wishes.resizing, Resizing::Never);
     let told = ExitedRequest {
         app: AppId(7),
         status: 3,
@@ -109,16 +111,15 @@ fn the_program_does_not_start_before_it_has_its_place() {
 }
 
 #[test]
-fn the_shimless_are_told_as_such() {
+fn a_launch_without_the_shim_says_that_it_is_missing() {
     let stage = Stage::new();
     run(&mut stage.launch(&["--teams", "follow", "--shim", "/no/shim.so"], &["true"]));
     let Seen::Call(Request::Launch(launch)) = &stage.daemon().seen()[0] else {
         panic!("a launch");
     };
-    assert_eq!(launch.runtime, RuntimeChoice::Off);
-    assert_eq!(launch.spec.teams, TeamMode::Fixed);
+    assert_eq!(launch.shim, ShimFile::Missing);
     // The user did not turn it off.
-    assert!(launch.open.contains(&OpenSetting::Runtime));
+    assert_eq!(launch.wishes.runtime, None);
     run(&mut stage.launch(&["--no-runtime"], &["true"]));
     let seen = stage.daemon().seen();
     let unwanted = seen.iter().rev().find_map(|seen| match seen {
@@ -126,8 +127,7 @@ fn the_shimless_are_told_as_such() {
         _ => None,
     });
     let unwanted = unwanted.unwrap();
-    assert_eq!(unwanted.runtime, RuntimeChoice::Off);
-    assert!(!unwanted.open.contains(&OpenSetting::Runtime));
+    assert_eq!(unwanted.wishes.runtime, Some(RuntimeChoice::Off));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_fallback_program_takes_the_launchers_place() {
 }
 
 #[test]
-fn a_daemon_that_says_no_is_obeyed_unless_fallback_is_wanted() {
+fn a_refusal_of_the_daemon_is_obeyed_unless_fallback_is_wanted() {
     let stage = refusing();
     let outcome = run(&mut stage.launch(&[], &["echo", "ran"]));
     assert_eq!(told(outcome.status), "exit 125");
@@ -187,7 +187,7 @@ fn a_daemon_that_says_no_is_obeyed_unless_fallback_is_wanted() {
 }
 
 #[test]
-fn a_daemon_that_hangs_up_or_talks_nonsense_is_told_and_nothing_runs() {
+fn a_daemon_that_hangs_up_or_sends_nonsense_is_reported_and_nothing_runs() {
     for (answer, says) in [
         (
             (|| Answer::HangUp) as fn() -> Answer,
@@ -198,12 +198,12 @@ fn a_daemon_that_hangs_up_or_talks_nonsense_is_told_and_nothing_runs() {
             "does not speak mapper's protocol",
         ),
         (
-            || Answer::Bytes(b"{\"parameters\":{\"protocol\":2}}\0".to_vec()),
-            "the daemon speaks protocol 2, this program protocol 1",
+            || Answer::Bytes(b"{\"parameters\":{\"protocol\":3}}\0".to_vec()),
+            "the daemon speaks protocol 3, this program protocol 2",
         ),
         (
             || {
-                let bytes = br#"{"parameters":{"protocol":1,"app":1,"name":"a","cpus":"0","cpu_count":1,"machine_cpus":1,"token":"zz"}}"#;
+                let bytes = br#"{"parameters":{"protocol":2,"app":1,"name":"a","cpus":"0","cpu_count":1,"machine_cpus":1,"token":"zz","terms":{"teams":"fixed","teams_by":"by default"}}}"#;
                 Answer::Bytes([bytes.as_slice(), b"\0"].concat())
             },
             "page and token do not come together",
@@ -284,7 +284,7 @@ fn a_launch_costs_less_than_15_ms() {
 }
 
 #[test]
-fn a_report_is_told_on_standard_error_when_the_program_has_ended() {
+fn a_report_goes_to_standard_error_when_the_program_has_ended() {
     use mapper_control::schema::{Account, ReportReply};
     let stage = Stage::with_daemon(|request| match request {
         Request::Launch(launch) => Answer::Reply(grant(launch, &CpuSet::first(2), 4)),
@@ -328,19 +328,21 @@ fn without_an_answer_the_report_is_missing_and_the_status_is_the_programs() {
     assert!(text.starts_with("mapper-launch: no report: "), "{text}");
 }
 
-/// A daemon that settles teams, threads and schedule by a rule.
-fn settling() -> Stage {
+/// A daemon with a rule for teams, threads and schedule.
+fn with_rule() -> Stage {
     Stage::with_daemon(|request| match request {
         Request::Launch(launch) => {
             let Reply::Launch(mut reply) = grant(launch, &CpuSet::first(1), 4) else {
                 return Answer::HangUp;
             };
-            reply.settled = Some(Settled {
+            let wishes = &launch.wishes;
+            reply.terms = Terms {
                 teams: TeamMode::Virtual,
                 teams_by: "rule 1 of /r".to_owned(),
-                threads: Some(Threads::All),
-                schedule: Some(Schedule::Adaptive),
-            });
+                threads: wishes.threads.or_rule(Some(Threads::All)),
+                schedule: wishes.schedule.or_rule(Some(Schedule::Adaptive)),
+                max_cpus: None,
+            };
             Answer::Reply(Reply::Launch(reply))
         }
         _ => Answer::HangUp,
@@ -348,23 +350,22 @@ fn settling() -> Stage {
 }
 
 #[test]
-fn what_the_user_leaves_open_is_said_and_settled_by_the_daemon() {
-    let stage = settling();
+fn what_the_user_leaves_open_is_decided_by_the_daemon() {
+    let stage = with_rule();
     let show = "echo $MAPPER_TEAMS $MAPPER_SCHEDULE $OMP_NUM_THREADS";
     let outcome = run(&mut stage.launch(&[], &["sh", "-c", show]));
     assert_eq!(outcome.stdout, "virtual adaptive 4\n", "{}", outcome.stderr);
     let Seen::Call(Request::Launch(launch)) = &stage.daemon().seen()[0] else {
         panic!("a launch");
     };
-    assert_eq!(launch.teams_asked, TeamsAsked::Open);
-    assert_eq!(launch.open.len(), 5, "{:?}", launch.open);
+    assert_eq!(launch.wishes, Wishes::named(AppName::new("sh").unwrap()));
     let program = launch.program.as_ref().unwrap();
     assert!(program.path.starts_with('/'), "{program:?}");
 }
 
 #[test]
 fn what_the_user_says_is_not_left_open() {
-    let stage = settling();
+    let stage = with_rule();
     let flags = [
         "--teams",
         "fixed",
@@ -391,16 +392,15 @@ fn what_the_user_says_is_not_left_open() {
             _ => None,
         })
         .collect();
-    assert_eq!(launches[0].teams_asked, TeamsAsked::ByName);
-    assert_eq!(
-        launches[0].open,
-        [OpenSetting::Runtime, OpenSetting::Partition].into()
-    );
-    // Without the interface teams could not follow.
-    assert_eq!(
-        launches[1].open,
-        [OpenSetting::Qos, OpenSetting::Partition].into()
-    );
+    let first = &launches[0].wishes;
+    assert_eq!(first.teams, Some(TeamsWish::Named(TeamMode::Fixed)));
+    assert_eq!(first.qos, Some(Qos::default()));
+    assert_eq!(first.threads, Wish::Asked("3".parse().unwrap()));
+    assert_eq!(first.schedule, Wish::Asked(Schedule::AsWritten));
+    let second = &launches[1].wishes;
+    assert_eq!(second.threads, Wish::Environment);
+    assert_eq!(second.schedule, Wish::Environment);
+    assert_eq!((second.qos, second.partition), (None, None));
 }
 
 /// The dynamic loader, as gcc names it in programs.
@@ -417,7 +417,7 @@ fn loader() -> String {
 
 #[test]
 fn a_program_started_by_the_loader_gets_the_teams_that_were_asked_for() {
-    let stage = settling();
+    let stage = with_rule();
     let loader = loader();
     let outcome = run(&mut stage.launch(
         &["--teams", "virtual"],
@@ -430,12 +430,12 @@ fn a_program_started_by_the_loader_gets_the_teams_that_were_asked_for() {
     };
     let openmp = launch.program.as_ref().unwrap().openmp;
     assert_eq!(openmp, LinkedOpenMp::StaticProgram);
-    assert_eq!(openmp.serves(launch.spec.teams), Ok(()));
+    assert_eq!(openmp.serves(TeamMode::Virtual), Ok(()));
 }
 
 #[test]
 fn the_launcher_itself_is_no_openmp_program_when_it_is_stripped() {
-    let stage = settling();
+    let stage = with_rule();
     let folder = tempfile::tempdir().unwrap();
     let stripped = folder.path().join("launcher");
     let mut strip = std::process::Command::new("strip");
@@ -451,7 +451,7 @@ fn the_launcher_itself_is_no_openmp_program_when_it_is_stripped() {
 }
 
 #[test]
-fn teams_that_a_static_program_cannot_have_are_warned_of() {
+fn teams_that_a_static_program_cannot_have_get_a_warning() {
     let stage = Stage::new();
     let folder = tempfile::tempdir().unwrap();
     let (text, program) = (folder.path().join("p.c"), folder.path().join("p"));

@@ -86,7 +86,7 @@ fn a_signal_to_the_group_reaches_the_program_once() {
 }
 
 #[test]
-fn signals_to_launcher_and_group_in_turn_are_told_apart() {
+fn signals_to_launcher_and_group_in_turn_are_distinguished() {
     let stage = Stage::new();
     let (mut running, program) = start(&stage, "signals");
     let launcher = running.pid();
@@ -145,7 +145,7 @@ fn what_the_program_sends_to_its_parent_does_not_come_back() {
 }
 
 #[test]
-fn a_fatal_signal_to_the_launcher_ends_the_program_and_is_told_as_its_status() {
+fn a_fatal_signal_to_the_launcher_ends_the_program_and_is_reported_as_its_status() {
     let stage = Stage::new();
     for signal in [
         libc::SIGINT,

@@ -45,9 +45,9 @@ mod tests {
     use mapper_model::{AppId, AppName, CpuSet};
 
     #[test]
-    fn what_came_of_it_is_told_in_a_line() {
+    fn the_result_is_one_line() {
         let mut reply = AdoptReply {
-            protocol: 1,
+            protocol: 2,
             app: AppId(3),
             name: AppName::new("db").unwrap(),
             adopted: AdoptTarget::Unit("db.service".into()),
@@ -65,9 +65,9 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_put_back_is_told() {
+    fn what_could_not_be_restored_is_reported() {
         let mut reply = ReleaseReply {
-            protocol: 1,
+            protocol: 2,
             app: AppId(3),
             name: AppName::new("db").unwrap(),
             adopted: AdoptTarget::Pid(7),

@@ -47,13 +47,13 @@ pub(crate) enum Question {
         #[arg(long)]
         json: bool,
     },
-    /// The policies the daemon can be told to use
+    /// The policies the daemon can use
     Policies {
         /// Print the daemon's reply as JSON
         #[arg(long)]
         json: bool,
     },
-    /// What this machine offers to mapper, what is missing, why, and what would mend it
+    /// What this machine offers to mapper, what is missing, why, and how to get it
     Doctor {
         /// Print what was found as JSON
         #[arg(long)]

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_two_units() {
+    fn times_are_reported_in_two_units() {
         for (ns, expected) in [
             (450_000, "0.4 ms"),
             (7_000_000, "7 ms"),

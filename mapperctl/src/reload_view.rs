@@ -23,9 +23,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_now_is_told_apart_from_what_waits_for_a_restart() {
+    fn what_changes_now_is_distinguished_from_what_waits_for_a_restart() {
         let reply = ReloadReply {
-            protocol: 1,
+            protocol: 2,
             changed: vec!["interval: 1s → 250ms".into()],
             needs_restart: vec!["socket: a → b".into()],
         };

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_told_as_far_as_it_is_counted() {
+    fn memory_is_reported_as_far_as_it_is_counted() {
         let told = |total, local| {
             traffic(Some(MemoryRate {
                 total_bytes_per_s: total,

@@ -121,7 +121,7 @@ fn the_status_fits_narrow_terminals() {
 }
 
 #[test]
-fn a_negative_number_is_told_what_is_accepted() {
+fn a_negative_number_is_refused_with_what_is_accepted() {
     let stage = Stage::without_daemon();
     for (arguments, says) in [
         (&["adopt", "--pid", "-5"][..], "from 1"),
@@ -138,7 +138,7 @@ fn a_negative_number_is_told_what_is_accepted() {
 }
 
 #[test]
-fn the_help_tells_the_promise_that_is_made() {
+fn the_help_shows_the_default_promise() {
     let help = Stage::without_daemon().shows(&["adopt", "--help"], "1000");
     let told = format!("[default: {},", mapper_model::Qos::default());
     assert!(help.contains(&told), "{help}");
@@ -166,7 +166,7 @@ fn the_json_is_the_daemons_reply() {
 }
 
 #[test]
-fn the_schema_of_the_json_is_told_without_a_daemon() {
+fn the_schema_of_the_json_is_printed_without_a_daemon() {
     let text = Stage::without_daemon().shows(&["status", "--schema"], "1000");
     assert_eq!(text, mapper_control::schema::status_schema());
 }
@@ -178,7 +178,7 @@ fn top_wants_a_terminal() {
 }
 
 #[test]
-fn an_explanation_tells_curve_promise_and_decisions() {
+fn an_explanation_shows_curve_promise_and_decisions() {
     insta::assert_snapshot!("explain_80", Stage::busy().shows(&["explain", "md"], "80"));
     insta::assert_snapshot!(
         "explain_120",
@@ -202,7 +202,7 @@ fn the_policies_are_listed() {
 }
 
 #[test]
-fn an_unknown_application_is_told_with_those_that_run() {
+fn an_unknown_application_is_refused_with_those_that_run() {
     insta::assert_snapshot!(Stage::busy().fails(&["explain", "fft"]), @r#"mapperctl: no application "fft" runs; these run: md, cg"#);
 }
 
@@ -211,17 +211,17 @@ fn without_a_daemon_it_says_so_and_how_to_start_one() {
     let stage = Stage::without_daemon();
     insta::assert_snapshot!(stage.fails(&["status"]), @"mapperctl: FOLDER/mapper.sock: no daemon there; start mapperd (`systemctl start mapperd` or `mapperd --user`) or give its socket with --socket");
     drop(std::os::unix::net::UnixListener::bind(stage.socket()).unwrap());
-    insta::assert_snapshot!(stage.fails(&["status"]), @"mapperctl: FOLDER/mapper.sock: nobody listens there, the daemon has ended; start mapperd again or give its socket with --socket");
+    insta::assert_snapshot!(stage.fails(&["status"]), @"mapperctl: FOLDER/mapper.sock: no daemon listens there any more; start mapperd again or give its socket with --socket");
 }
 
 #[test]
-fn a_daemon_of_another_version_is_told_as_such() {
-    let stage = Stage::new(|_| Answer::Bytes(b"{\"parameters\":{\"protocol\":2}}\0".to_vec()));
-    insta::assert_snapshot!(stage.fails(&["status", "--json"]), @"mapperctl: FOLDER/mapper.sock: the daemon speaks protocol 2, this program protocol 1; install mapperd and its tools in the same version");
+fn a_daemon_of_another_version_is_reported() {
+    let stage = Stage::new(|_| Answer::Bytes(b"{\"parameters\":{\"protocol\":3}}\0".to_vec()));
+    insta::assert_snapshot!(stage.fails(&["status", "--json"]), @"mapperctl: FOLDER/mapper.sock: the daemon speaks protocol 3, this program protocol 2; install mapperd and its tools in the same version");
 }
 
 #[test]
-fn a_socket_one_may_not_use_is_told_as_such() {
+fn a_socket_without_permission_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
     let stage = Stage::busy();

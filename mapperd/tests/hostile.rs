@@ -69,7 +69,7 @@ fn adoption() -> impl Strategy<Value = Vec<u8>> {
     let fields = prop::collection::vec((field, any_value()), 0..6);
     fields.prop_map(|fields| {
         let mut text =
-            "{\"method\":\"org.mapper.Control.Adopt\",\"parameters\":{\"protocol\":1".to_owned();
+            "{\"method\":\"org.mapper.Control.Adopt\",\"parameters\":{\"protocol\":2".to_owned();
         for (name, value) in fields {
             text.push_str(&format!(",{name:?}:{value}"));
         }

@@ -356,7 +356,7 @@ fn memory_that_cannot_be_bound_is_refused_with_the_fix() {
         (MemoryPolicy::Unknown, "give local, interleave or keep"),
     ] {
         let mut request = program.request("numa");
-        request.memory = memory;
+        request.wishes.memory = memory;
         let error = daemon.client().launch(request).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
@@ -392,7 +392,7 @@ fn a_minimum_above_the_machine_is_refused_with_the_maximum() {
     let program = Program::sleeping();
     let mut request = program.request("greedy");
     let most = all_cpus().len();
-    request.spec.cpus = CpuRange::new(most + 1, None).unwrap();
+    request.wishes.cpus = CpuRange::new(most + 1, None).unwrap();
     let error = daemon.client().launch(request).unwrap_err().to_string();
     let says = format!("min-cpus {}: only {most} CPUs", most + 1);
     assert!(error.contains(&says), "{error}");
@@ -405,7 +405,7 @@ fn an_application_below_its_own_minimum_is_shown_why() {
     let running = ["one", "other"].map(|name| {
         let mut program = Program::sleeping();
         let mut request = program.request(name);
-        request.spec.cpus = CpuRange::new(most, None).unwrap();
+        request.wishes.cpus = CpuRange::new(most, None).unwrap();
         let mut client = daemon.client();
         let launched = client.launch(request).unwrap();
         program.go();

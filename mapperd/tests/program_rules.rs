@@ -6,20 +6,16 @@
 mod private_daemon;
 
 use mapper_control::schema::{
-    LinkedOpenMp, OpenSetting, Program as ProgramFile, RuntimeState, Schedule, Settled, TeamsAsked,
+    LinkedOpenMp, Program as ProgramFile, RuntimeState, Schedule, TeamsWish, Terms,
 };
 use mapper_model::TeamMode;
 use private_daemon::{Daemon, Program};
 
-/// Launches a program whose file is said to be this one; returns what was settled and reported.
-fn settled(daemon: &Daemon, asked: TeamsAsked, openmp: LinkedOpenMp) -> (Settled, String) {
+/// Launches a program whose file is said to be this one; returns its terms and what the status shows.
+fn settled(daemon: &Daemon, teams: Option<TeamsWish>, openmp: LinkedOpenMp) -> (Terms, String) {
     let mut program = Program::sleeping();
     let mut request = program.request("fft");
-    request.teams_asked = asked;
-    if asked == TeamsAsked::ByName {
-        request.spec.teams = TeamMode::Virtual;
-    }
-    request.open = [OpenSetting::Qos, OpenSetting::Schedule].into();
+    request.wishes.teams = teams;
     request.program = Some(ProgramFile {
         path: "/opt/bin/fft".into(),
         build_id: None,
@@ -29,7 +25,7 @@ fn settled(daemon: &Daemon, asked: TeamsAsked, openmp: LinkedOpenMp) -> (Settled
     let launched = client.launch(request).unwrap();
     program.go();
     let app = daemon.status().apps.pop().unwrap();
-    assert_eq!(app.teams, launched.reply.settled.as_ref().unwrap().teams);
+    assert_eq!(app.teams, launched.reply.terms.teams);
     let explained = client_explains(daemon);
     assert_eq!(explained.teams, app.teams);
     assert_eq!(explained.runtime, app.runtime);
@@ -37,7 +33,7 @@ fn settled(daemon: &Daemon, asked: TeamsAsked, openmp: LinkedOpenMp) -> (Settled
     if app.runtime.state == RuntimeState::Unreachable {
         assert!(app.runtime.notes[0].contains("/opt/bin/fft"), "{told}");
     }
-    (launched.reply.settled.unwrap(), told)
+    (launched.reply.terms, told)
 }
 
 fn client_explains(daemon: &Daemon) -> mapper_control::schema::ExplainReply {
@@ -56,19 +52,23 @@ fn rules_settle_what_is_open_and_are_read_again() {
     std::fs::write(&config, rule).unwrap();
     let daemon = Daemon::start_with(&["--config", config.to_str().unwrap()]);
 
-    let (choice, told) = settled(&daemon, TeamsAsked::Open, LinkedOpenMp::Libgomp);
+    let (choice, told) = settled(&daemon, None, LinkedOpenMp::Libgomp);
     assert_eq!(choice.teams, TeamMode::Virtual);
     assert_eq!(choice.teams_by, format!("rule 1 of {}", config.display()));
     assert_eq!(choice.schedule, Some(Schedule::Adaptive));
     assert!(told.starts_with("0.5 "), "{told}");
     wait_until_gone(&daemon);
 
-    let (choice, told) = settled(&daemon, TeamsAsked::Open, LinkedOpenMp::Libomp);
+    let (choice, told) = settled(&daemon, None, LinkedOpenMp::Libomp);
     assert_eq!(choice.teams, TeamMode::Fixed);
     assert!(told.contains("libomp, whose teams"), "{told}");
     wait_until_gone(&daemon);
 
-    let (choice, told) = settled(&daemon, TeamsAsked::ByName, LinkedOpenMp::StaticLibgomp);
+    let (choice, told) = settled(
+        &daemon,
+        Some(TeamsWish::Named(TeamMode::Virtual)),
+        LinkedOpenMp::StaticLibgomp,
+    );
     assert_eq!(choice.teams, TeamMode::Fixed);
     assert!(told.contains("mapper moves CPUs only"), "{told}");
     wait_until_gone(&daemon);
@@ -76,7 +76,7 @@ fn rules_settle_what_is_open_and_are_read_again() {
     std::fs::write(&config, "").unwrap();
     let changed = daemon.client().reload().unwrap().changed;
     assert_eq!(changed, ["[[program]]"]);
-    let (choice, _) = settled(&daemon, TeamsAsked::Open, LinkedOpenMp::Libgomp);
+    let (choice, _) = settled(&daemon, None, LinkedOpenMp::Libgomp);
     assert_eq!(
         (choice.teams, choice.teams_by.as_str()),
         (TeamMode::Fixed, "by default")

@@ -32,8 +32,8 @@ fn applications_of_a_killed_daemon_are_taken_over_with_their_promise_and_history
     let mut daemon = Daemon::start();
     let mut program = Program::sleeping();
     let mut request = program.request("kept");
-    request.spec.qos = Qos::new(0.7).unwrap();
-    request.spec.cpus = CpuRange::new(1, Some(3)).unwrap();
+    request.wishes.qos = Some(Qos::new(0.7).unwrap());
+    request.wishes.cpus = CpuRange::new(1, Some(3)).unwrap();
     let mut client = daemon.client();
     let launched = client.launch(request).unwrap();
     program.go();

@@ -144,7 +144,7 @@ impl Client {
     /// Has something managed that runs already.
     ///
     /// # Errors
-    /// [`ClientError`], with what would mend it.
+    /// [`ClientError`], with a hint.
     pub fn adopt(&mut self, request: AdoptRequest) -> Result<AdoptReply, ClientError> {
         self.call(Request::Adopt(Box::new(request)))
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct ClientError {
     /// The daemon's socket.
     pub socket: PathBuf,
-    /// What went wrong; told by this error itself and so not its source.
+    /// What went wrong; part of this error's own text and so not its source.
     pub kind: ClientErrorKind,
 }
 
@@ -25,9 +25,9 @@ pub enum ClientErrorKind {
         "no daemon there; start mapperd (`systemctl start mapperd` or `mapperd --user`) or give its socket with --socket"
     )]
     NotFound,
-    /// The socket is there, but nobody listens.
+    /// The socket is there, but no daemon listens.
     #[error(
-        "nobody listens there, the daemon has ended; start mapperd again or give its socket with --socket"
+        "no daemon listens there any more; start mapperd again or give its socket with --socket"
     )]
     Refused,
     /// The file is something else.

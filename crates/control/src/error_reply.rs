@@ -12,7 +12,7 @@ pub enum ErrorReply {
     #[serde(rename = "org.mapper.Control.InvalidParameter")]
     #[error("{message}")]
     InvalidParameter {
-        /// Names the parameter, the value and the mend.
+        /// Names the parameter, the value and the fix.
         message: String,
     },
     /// The caller may not do this with that process.

@@ -9,7 +9,9 @@ use crate::codec::{FrameDecoder, MAX_REQUEST_BYTES, Outgoing};
 use crate::error_reply::ErrorReply;
 use crate::reply::Reply;
 use crate::request::{Call, Expects, Request};
-use crate::schema::{LaunchReply, LaunchRequest};
+use crate::schema::{
+    BY_DEFAULT, LaunchReply, LaunchRequest, RuntimeChoice, ShimFile, TeamsWish, Terms, Threads,
+};
 use mapper_model::{AppId, CpuSet};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{self, Read, Write};
@@ -151,19 +153,29 @@ impl Drop for FakeDaemon {
     }
 }
 
-/// The reply that gives a launch these CPUs, with a page if it wants the runtime interface.
+/// The reply that gives a launch these CPUs, and what its user asks for, with a page unless the user or the
+/// launcher does without the runtime interface.
 #[must_use]
 pub fn grant(launch: &LaunchRequest, cpus: &CpuSet, machine_cpus: u32) -> Reply {
-    let wants_page = launch.runtime == crate::schema::RuntimeChoice::On;
+    let wishes = &launch.wishes;
+    let has_page = wishes.runtime != Some(RuntimeChoice::Off) && launch.shim == ShimFile::Found;
+    let asked = wishes.teams.and_then(TeamsWish::mode);
+    let teams = asked.filter(|_| has_page).unwrap_or_default();
     Reply::Launch(LaunchReply {
         protocol: PROTOCOL,
         app: AppId(7),
-        name: launch.spec.name.clone(),
+        name: wishes.name.clone(),
         cpus: cpus.clone(),
         cpu_count: cpus.len(),
         machine_cpus,
-        token: wants_page.then(|| "00c0ffee00c0ffee".to_owned()),
-        settled: None,
+        token: has_page.then(|| "00c0ffee00c0ffee".to_owned()),
+        terms: Terms {
+            teams,
+            teams_by: asked.map_or(BY_DEFAULT, |_| "as asked").to_owned(),
+            threads: wishes.threads.or_rule(Some(Threads::by_default(teams))),
+            schedule: wishes.schedule.or_rule(None),
+            max_cpus: wishes.cpus.max(),
+        },
     })
 }
 

@@ -38,4 +38,4 @@ pub use request::{Call, Expects, Request, RequestError};
 
 /// Version of the protocol. It grows when a client of the version before would misunderstand a
 /// reply; fields that old clients can ignore are added without.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;

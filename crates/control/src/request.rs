@@ -171,7 +171,7 @@ fn unknown_method(name: &str) -> ErrorReply {
     }
 }
 
-/// Another version may mean other things by the same fields: told before anything else is read.
+/// Another version may mean other things by the same fields, so the version is checked first.
 fn check_protocol(name: &str, parameters: &str) -> Result<(), ErrorReply> {
     let ProtocolOnly { protocol } = read(name, parameters)?;
     if protocol == PROTOCOL {
@@ -216,13 +216,13 @@ fn encode_call(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{AdoptTarget, RuntimeChoice};
-    use mapper_model::{AppId, AppName, AppSpec};
+    use crate::schema::{AdoptTarget, Wishes};
+    use mapper_model::{AppId, AppName};
     use proptest::prelude::*;
 
     fn every_request() -> Vec<Request> {
-        let spec = AppSpec::named(AppName::new("fft").unwrap());
-        let launch = LaunchRequest::new(7, ["fft"], spec, RuntimeChoice::On);
+        let wishes = Wishes::named(AppName::new("fft").unwrap());
+        let launch = LaunchRequest::new(7, ["fft"], wishes);
         vec![
             Request::Launch(Box::new(launch)),
             Request::Exited(ExitedRequest {
@@ -302,12 +302,12 @@ mod tests {
             "missing field `name`",
         );
         says(
-            r#"{"method":"org.mapper.Control.Launch","parameters":{"protocol":1,"pid":3,"name":"a","qos":0}}"#,
+            r#"{"method":"org.mapper.Control.Launch","parameters":{"protocol":2,"pid":3,"name":"a","qos":0}}"#,
             "qos 0: give a number above 0",
         );
         says(
-            r#"{"method":"org.mapper.Control.Launch","parameters":{"protocol":2,"new":true}}"#,
-            "protocol 2 is asked for, this daemon speaks 1",
+            r#"{"method":"org.mapper.Control.Launch","parameters":{"protocol":3,"new":true}}"#,
+            "protocol 3 is asked for, this daemon speaks 2",
         );
     }
 

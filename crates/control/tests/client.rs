@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot go on shall panic
 
 use mapper_control::fake::{Answer, FakeDaemon, Seen, grant};
-use mapper_control::schema::{ExitedRequest, LaunchRequest, RuntimeChoice};
+use mapper_control::schema::{ExitedRequest, LaunchRequest, RuntimeChoice, Wishes};
 use mapper_control::{Client, ClientErrorKind, ErrorReply, Reply, Request};
-use mapper_model::{AppId, AppName, AppSpec, CpuSet};
+use mapper_model::{AppId, AppName, CpuSet};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -30,8 +30,9 @@ fn place() -> Place {
 }
 
 fn request(runtime: RuntimeChoice) -> LaunchRequest {
-    let spec = AppSpec::named(AppName::new("fft").unwrap());
-    LaunchRequest::new(std::process::id(), ["fft"], spec, runtime)
+    let mut wishes = Wishes::named(AppName::new("fft").unwrap());
+    wishes.runtime = Some(runtime);
+    LaunchRequest::new(std::process::id(), ["fft"], wishes)
 }
 
 /// Connects to a daemon that gives this answer to everything, and asks for its status.
@@ -107,7 +108,7 @@ fn a_token_without_its_page_is_not_believed() {
 }
 
 #[test]
-fn what_is_there_instead_of_a_daemon_is_told() {
+fn what_answers_in_place_of_a_daemon_is_reported() {
     let connect = |path: &std::path::Path| Client::connect(path, PATIENCE).unwrap_err();
     let place = place();
     let missing = connect(&place.socket);
@@ -138,7 +139,7 @@ fn what_is_there_instead_of_a_daemon_is_told() {
 }
 
 #[test]
-fn a_socket_one_may_not_use_is_told_as_such() {
+fn a_socket_without_permission_is_reported() {
     let place = place();
     let _listener = UnixListener::bind(&place.socket).unwrap();
     std::fs::set_permissions(&place.socket, std::fs::Permissions::from_mode(0o000)).unwrap();
@@ -159,7 +160,7 @@ fn a_socket_one_may_not_use_is_told_as_such() {
 }
 
 #[test]
-fn what_answers_otherwise_is_told() {
+fn an_answer_of_another_form_is_reported() {
     let kind = status_error(|| Answer::Bytes(b"HTTP/1.1 400 Bad Request\r\n\0".to_vec()));
     assert!(matches!(kind, ClientErrorKind::NotVarlink(_)), "{kind}");
     let kind = status_error(|| Answer::Bytes(b"{}\0{}\0".to_vec()));
@@ -178,7 +179,7 @@ fn what_answers_otherwise_is_told() {
 }
 
 #[test]
-fn another_version_is_told_as_such() {
+fn another_version_is_reported() {
     let newer = br#"{"parameters":{"protocol":9,"apps":7}}"#;
     let kind = status_error(|| Answer::Bytes([newer.as_slice(), b"\0"].concat()));
     assert!(

@@ -9,8 +9,8 @@ use mapper_control::{
     SERVICE_DESCRIPTION,
 };
 use mapper_model::{
-    AppId, AppName, AppSpec, Bottleneck, CpuRange, CpuSet, Explanation, PerformanceSource, Qos,
-    Reason, RegionPhase, TeamMode, Weight,
+    AppId, AppName, Bottleneck, CpuRange, CpuSet, Explanation, PerformanceSource, Qos, Reason,
+    RegionPhase, TeamMode, Weight,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -204,12 +204,17 @@ fn selection() -> Selection {
 
 /// A launch with every field given.
 fn launch() -> LaunchRequest {
-    let mut spec = AppSpec::named(name("fft"));
-    spec.cpus = CpuRange::new(1, Some(4)).unwrap();
-    let mut request = LaunchRequest::new(7, ["./fft", "-n"], spec, RuntimeChoice::On);
-    request.partition = Partition::Isolated;
-    request.teams_asked = TeamsAsked::Auto;
-    request.open = [OpenSetting::Qos, OpenSetting::Threads].into();
+    let wishes = Wishes {
+        qos: Some(Qos::default()),
+        cpus: CpuRange::new(1, Some(4)).unwrap(),
+        teams: Some(TeamsWish::Named(TeamMode::Virtual)),
+        threads: Wish::Asked(Threads::All),
+        schedule: Wish::Environment,
+        runtime: Some(RuntimeChoice::On),
+        partition: Some(Partition::Isolated),
+        ..Wishes::named(name("fft"))
+    };
+    let mut request = LaunchRequest::new(7, ["./fft", "-n"], wishes);
     request.program = Some(Program {
         path: "/usr/bin/fft".into(),
         build_id: Some("00ff".into()),
@@ -338,12 +343,13 @@ fn replies() -> BTreeMap<&'static str, Reply> {
                 cpu_count: 2,
                 machine_cpus: 2,
                 token: Some("00ff".into()),
-                settled: Some(Settled {
+                terms: Terms {
                     teams: TeamMode::Virtual,
                     teams_by: "rule 1".into(),
                     threads: Some(Threads::All),
                     schedule: Some(Schedule::Adaptive),
-                }),
+                    max_cpus: Some(2),
+                },
             }),
         ),
         ("Exited", Reply::Exited {}),

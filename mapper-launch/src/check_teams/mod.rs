@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use mapper_control::schema::{Schedule, Threads};
-use mapper_model::{CpuRange, TeamMode};
+use mapper_control::schema::Wishes;
+use mapper_model::TeamMode;
 
 use crate::catalogue::{Advice, Catalogue, Entry};
 use crate::environment::Environment;
@@ -65,12 +65,8 @@ pub(crate) struct Check<'a> {
     pub(crate) catalogue: Catalogue,
     /// What the launcher was started with.
     pub(crate) environment: &'a Environment,
-    /// `--threads`, if given.
-    pub(crate) threads: Option<Threads>,
-    /// `--schedule`, if given.
-    pub(crate) schedule: Option<Schedule>,
-    /// `--min-cpus`, `--max-cpus`.
-    pub(crate) cpus: CpuRange,
+    /// Threads, loops and CPUs as the user wants them.
+    pub(crate) wishes: &'a Wishes,
 }
 
 /// What came of all modes.
@@ -141,11 +137,11 @@ impl fmt::Display for Compared {
         match self {
             Self::All(_) => Ok(()),
             Self::Varies => f.write_str(
-                "; it does not print the same twice, so that only the status is compared",
+                "; its output differs from run to run, so only the exit status is compared",
             ),
             Self::TooMuch => write!(
                 f,
-                "; it prints more than {} MiB, so that only the status is compared",
+                "; it prints more than {} MiB, so only the exit status is compared",
                 MOST_OUTPUT >> 20
             ),
         }
@@ -216,7 +212,7 @@ impl Check<'_> {
         };
         anyhow::ensure!(
             plain.status == SUCCESS,
-            "{}: fails by itself ({}), so that nothing can be said of it; give it arguments with which it works",
+            "{}: fails without mapper ({}), so it cannot be checked; give it arguments with which it works",
             self.program.display(),
             plain.status
         );
@@ -224,7 +220,7 @@ impl Check<'_> {
             let run = trial.plainly()?;
             anyhow::ensure!(
                 run.status == plain.status,
-                "{}: ends by itself now with {}, now with {}; nothing can be said of it",
+                "{}: ends without mapper with {} in one run and {} in another, so it cannot be checked",
                 self.program.display(),
                 plain.status,
                 run.status
@@ -280,7 +276,7 @@ fn differs(plain: &Plain, run: &Outcome) -> Option<String> {
         return None;
     };
     let same = matches!(&run.printed, Printed::All(printed) if printed == plainly);
-    (!same).then(|| "prints something else".to_owned())
+    (!same).then(|| "the output differs".to_owned())
 }
 
 /// The fastest of the safe modes.

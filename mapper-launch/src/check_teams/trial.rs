@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use mapper_abi::TeamMode as PageTeamMode;
 use mapper_abi::stand_in::{Allocations, Running, StandIn};
+use mapper_control::schema::{Terms, Threads};
 use mapper_model::TeamMode;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::unistd::Pid;
 
 use super::Check;
-use crate::environment::{self, Granted, Runtime, TeamWishes};
+use crate::environment::{self, Granted, Runtime};
 use crate::signal_state::suffer;
 use crate::waiting::SpinTurns;
 
@@ -64,7 +65,7 @@ pub(super) struct Outcome {
 pub(super) enum Parallelism {
     /// It started a parallel region or a loop.
     Seen,
-    /// It did not, or nobody looked, as in a plain run.
+    /// It did not, or it was not observed, as in a plain run.
     NotSeen,
 }
 
@@ -121,13 +122,15 @@ impl<'a> Trial<'a> {
         if let [name, arguments @ ..] = self.check.command {
             command.arg0(name).args(arguments);
         }
-        let most = self.check.cpus.max().unwrap_or(u32::MAX);
+        let wishes = self.check.wishes;
+        let most = wishes.cpus.max().unwrap_or(u32::MAX);
         let cpus = u32::try_from(self.cpus.len()).map_or(most, |cpus| cpus.min(most));
-        let wishes = TeamWishes {
-            threads: self.check.threads,
+        let terms = Terms {
             teams,
-            cpus: self.check.cpus,
-            schedule: self.check.schedule,
+            teams_by: String::new(),
+            threads: wishes.threads.or_rule(Some(Threads::All)),
+            schedule: wishes.schedule.or_rule(None),
+            max_cpus: wishes.cpus.max(),
         };
         let granted = Granted {
             cpu_count: cpus,
@@ -135,7 +138,7 @@ impl<'a> Trial<'a> {
             runtime,
         };
         let users = self.check.environment;
-        for assignment in environment::assignments(wishes, &granted, SpinTurns::measured(), users) {
+        for assignment in environment::assignments(&terms, &granted, SpinTurns::measured(), users) {
             let (name, value) = assignment.parts();
             command.env(name, value);
         }

@@ -13,11 +13,11 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::collections::BTreeMap;
 
-/// What a hardware thread is that nobody holds.
+/// A hardware thread that no application holds.
 pub(super) const FREE: char = '·';
 /// What one is that the daemon may not give out.
 pub(super) const NOT_USABLE: char = 'x';
-/// What one is that several hold: somebody else has set their CPUs.
+/// One that several applications hold: their CPUs were set by others.
 pub(super) const SHARED: char = '+';
 
 /// The picture in lines that are no wider than `width`.

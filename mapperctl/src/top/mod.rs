@@ -40,7 +40,7 @@ enum Wish {
     Down,
 }
 
-/// Shows it until somebody presses `q`.
+/// Shows it until the user presses `q`.
 pub(crate) fn run(socket: &Path, every: Duration) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         bail!("top draws on a terminal, and this is none; use `mapperctl status`");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_not_there_is_told_and_asked_again() {
+    fn a_daemon_that_is_not_there_is_reported_and_asked_again() {
         let place = tempfile::tempdir().unwrap();
         let mut line = Line::default();
         for _ in 0..2 {

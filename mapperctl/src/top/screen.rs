@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Everything that is shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Screen<'s> {
-    /// The last that the daemon told; `None` before it told anything.
+    /// The last status of the daemon; `None` before the first.
     pub(super) status: Option<&'s Status>,
     pub(super) daemon: Daemon<'s>,
     pub(super) palette: Palette,
@@ -28,7 +28,7 @@ pub(super) struct Screen<'s> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Daemon<'s> {
     Answers,
-    /// It does not, for this reason; what is shown is what it told last.
+    /// It does not, for this reason; what is shown is its last status.
     Away(&'s str),
 }
 
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_tell_applications_apart_and_only_where_they_are_wanted() {
+    fn colours_distinguish_applications_and_only_where_they_are_wanted() {
         let status = samples::status();
         let background = |palette| {
             let screen = Screen {

@@ -3,8 +3,8 @@
 //!
 //! Two lists of the same form: `[[program]]` in the configuration, and the *shipped list*
 //! (`validated.toml`), which names programs that the project has run in a team mode and found right. In
-//! each the first rule that fits the program and its user decides. What comes of it together with the user's own
-//! words is [`settling`](crate::requests::settling)'s.
+//! each the first rule that fits the program and its user decides. What a launch gets, given the
+//! options of its user, is decided in [`terms`](crate::requests::terms).
 
 use crate::config::access::{UnknownName, Whom};
 use crate::config::peer::Peer;

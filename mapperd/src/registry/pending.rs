@@ -3,17 +3,31 @@
 use crate::config::peer::Peer;
 use crate::registry::provenance::Provenance;
 use crate::socket::message::Answer;
-use mapper_control::schema::{LaunchRequest, Settled};
+use mapper_control::schema::{LaunchRequest, Partition, RuntimeChoice, Terms};
+use mapper_model::AppSpec;
 use std::os::fd::OwnedFd;
 use tokio::sync::oneshot;
+
+/// What a launch gets.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Settlement {
+    /// Name, promise, limits and team mode.
+    pub(crate) spec: AppSpec,
+    /// Whether it has the runtime interface.
+    pub(crate) runtime: RuntimeChoice,
+    /// Whether it is to have its CPUs to itself.
+    pub(crate) partition: Partition,
+    /// What the launcher applies.
+    pub(crate) terms: Terms,
+    pub(crate) provenance: Provenance,
+}
 
 /// A launch that is permitted.
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub(crate) peer: Peer,
     pub(crate) request: LaunchRequest,
-    pub(crate) settled: Settled,
-    pub(crate) provenance: Provenance,
+    pub(crate) settlement: Settlement,
     /// A descriptor of the process.
     pub(crate) process: OwnedFd,
 }

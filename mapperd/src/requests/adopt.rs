@@ -26,9 +26,7 @@ use crate::requests::permit::{
     no_process, not_permitted,
 };
 use crate::store::saver::Flushed;
-use mapper_control::schema::{
-    AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy, OpenSetting, Partition,
-};
+use mapper_control::schema::{AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy, Partition};
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::enforce::{self, Adoptee, Departure, descendants};
 use mapper_host::procfs::ProcFs;
@@ -87,14 +85,10 @@ pub(crate) fn prepare(
     };
     let name = request.name;
     let mut spec = AppSpec::named(name.unwrap_or_else(|| name_of(&target, &machine.proc)));
-    let open = match request.qos {
-        Some(_) => None,
-        None => Some(OpenSetting::Qos),
-    };
     spec.qos = request.qos.unwrap_or_default();
     spec.weight = request.weight;
     spec.cpus = request.cpus;
-    check_spec(peer, settings, &open.into_iter().collect(), &mut spec)?;
+    check_spec(peer, settings, request.qos, &mut spec)?;
     check_cpus(spec.cpus, machine)?;
     spec.name = registry.unique_name(spec.name);
     let adoptee = Adoptee {

@@ -17,18 +17,16 @@ use crate::registry::accounting::Accounting;
 use crate::registry::app::{App, AppRecord, Lease, Standing};
 use crate::registry::origin::Origin;
 use crate::registry::page::Page;
-use crate::registry::pending::Launch;
+use crate::registry::pending::{Launch, Settlement};
 use crate::requests::permit::{
     check_caller, check_cpus, check_isolation, check_memory, check_spec, internal, invalid,
     no_process, not_permitted,
 };
-use crate::requests::settling;
+use crate::requests::terms;
 use crate::socket::message::{Answer, Served};
 use crate::store::kept_pages;
 use crate::telemetry::Telemetry;
-use mapper_control::schema::{
-    LaunchReply, LaunchRequest, OpenSetting, Partition, RuntimeChoice, Settled,
-};
+use mapper_control::schema::{LaunchReply, LaunchRequest, Partition, RuntimeChoice, Terms};
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::chain;
 use mapper_host::enforce::Newcomer;
@@ -43,28 +41,30 @@ const ANCESTORS: usize = 64;
 /// against what others send only once they may send it.
 pub(crate) fn check(
     peer: Peer,
-    mut request: LaunchRequest,
+    request: LaunchRequest,
     settings: &Settings,
     registry: &Registry,
     machine: &Machine,
 ) -> Result<Launch, ErrorReply> {
     check_caller(&peer, settings, registry)?;
     let process = check_process(&peer, request.pid, registry, machine)?;
-    let (settled, provenance) = settling::settle(
+    let mut settlement = terms::settle(
         &settings.programs,
         &settings.shipped_programs,
         &peer,
-        &mut request,
+        &request,
     );
-    check_spec(&peer, settings, &request.open, &mut request.spec)?;
+    check_spec(&peer, settings, request.wishes.qos, &mut settlement.spec)?;
+    settlement.terms.max_cpus = settlement.spec.cpus.max();
     check_memory(
         &peer,
-        request.memory,
+        request.wishes.memory,
         settings,
         machine.enforcer.capabilities().memory,
     )?;
-    check_cpus(request.spec.cpus, machine)?;
-    request.partition = check_partition(&peer, &request, settings, machine)?;
+    check_cpus(settlement.spec.cpus, machine)?;
+    settlement.partition =
+        check_partition(&peer, &request, settlement.partition, settings, machine)?;
     // What was read belongs to the process of the descriptor only if that still lives.
     if has_ended(&process) {
         return Err(no_process(request.pid));
@@ -72,8 +72,7 @@ pub(crate) fn check(
     Ok(Launch {
         peer,
         request,
-        settled,
-        provenance,
+        settlement,
         process,
     })
 }
@@ -108,15 +107,16 @@ fn check_process(
     Ok(process)
 }
 
-/// The partition that is to be had. What the user asked for and cannot have is refused; where a rule asks, the
-/// program starts without.
+/// The partition that can be had. If the user asked for it and cannot have it, the launch is refused; if a rule
+/// asked, the program starts without it.
 fn check_partition(
     peer: &Peer,
     request: &LaunchRequest,
+    partition: Partition,
     settings: &Settings,
     machine: &Machine,
 ) -> Result<Partition, ErrorReply> {
-    match request.partition {
+    match partition {
         Partition::Member => return Ok(Partition::Member),
         Partition::Isolated => {}
         Partition::Unknown => {
@@ -129,7 +129,7 @@ fn check_partition(
     });
     match permitted {
         Ok(()) => Ok(Partition::Isolated),
-        Err(error) if request.open.contains(&OpenSetting::Partition) => {
+        Err(error) if request.wishes.partition.is_none() => {
             tracing::info!(
                 pid = request.pid,
                 uid = peer.uid,
@@ -145,7 +145,7 @@ fn check_partition(
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) id: AppId,
-    settled: Settled,
+    terms: Terms,
 }
 
 /// Takes a launch that has waited under management. It gets CPUs with the next decision.
@@ -158,13 +158,18 @@ pub(crate) fn admit(
     let Launch {
         peer,
         request,
-        provenance,
+        settlement,
         process,
-        settled,
     } = launch;
-    let mut spec = request.spec;
+    let Settlement {
+        mut spec,
+        runtime,
+        partition,
+        terms,
+        provenance,
+    } = settlement;
     spec.name = registry.unique_name(spec.name);
-    let page = match request.runtime {
+    let page = match runtime {
         RuntimeChoice::On => Some(Page::create().map_err(|error| internal(error.to_string()))?),
         RuntimeChoice::Off => None,
     };
@@ -178,7 +183,7 @@ pub(crate) fn admit(
     };
     let admitted = machine.enforcer.admit(&newcomer);
     admitted.map_err(|error| internal(chain(&error)))?;
-    if request.partition == Partition::Isolated
+    if partition == Partition::Isolated
         && let Err(error) = machine.enforcer.isolate(id)
     {
         tracing::warn!(app = id.0, "not isolated: {}", chain(&error));
@@ -203,8 +208,8 @@ pub(crate) fn admit(
         spec,
         command: request.command,
         provenance,
-        memory: request.memory,
-        partition: request.partition,
+        memory: request.wishes.memory,
+        partition,
         origin: Origin::Launched {
             launcher: machine.process(peer.pid),
         },
@@ -218,7 +223,7 @@ pub(crate) fn admit(
     let mut app = App::new(record, Lease::Held, watches);
     app.page = page;
     registry.apps.push(app);
-    Ok(Admitted { id, settled })
+    Ok(Admitted { id, terms })
 }
 
 /// The mask that a program was launched with, unless it comes from mapper: what is launched from within a
@@ -280,7 +285,7 @@ pub(crate) fn answer(admitted: Admitted, registry: &Registry, machine: &Machine)
         cpus,
         machine_cpus: machine.usable.len(),
         token: page.map(|page| page.writer.token().to_string()),
-        settled: Some(admitted.settled),
+        terms: admitted.terms,
     };
     Ok(Served::place(reply, descriptor))
 }

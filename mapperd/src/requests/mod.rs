@@ -12,4 +12,4 @@ pub(crate) mod policies;
 pub(crate) mod release;
 pub(crate) mod reload;
 pub(crate) mod report;
-pub(crate) mod settling;
+pub(crate) mod terms;

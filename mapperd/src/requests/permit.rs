@@ -12,11 +12,10 @@ use crate::machine::Machine;
 use crate::machine::process::OpenProcessError;
 use crate::registry::Registry;
 use mapper_control::ErrorReply;
-use mapper_control::schema::{MemoryPolicy, OpenSetting};
+use mapper_control::schema::MemoryPolicy;
 use mapper_host::cpus::Usable;
 use mapper_host::enforce::MemoryBinding;
 use mapper_model::{AppSpec, CpuRange, Qos};
-use std::collections::BTreeSet;
 use std::fmt::Display;
 
 /// Applications that may be managed at a time.
@@ -75,17 +74,17 @@ pub(crate) fn check_caller(
     one_more(&settings.access.grant(peer), peer, running)
 }
 
-/// Checks what a launch asks for against what its user may ask for; `open` is what the user left open.
+/// Checks what a launch asks for against what its user may ask for; `asked` is the promise that the user asked for.
 pub(crate) fn check_spec(
     peer: &Peer,
     settings: &Settings,
-    open: &BTreeSet<OpenSetting>,
+    asked: Option<Qos>,
     spec: &mut AppSpec,
 ) -> Result<(), ErrorReply> {
     if is_privileged(peer) {
         return Ok(());
     }
-    within(&settings.access.grant(peer), peer, open, spec)
+    within(&settings.access.grant(peer), peer, asked, spec)
 }
 
 /// Whether memory can be placed as requested.
@@ -185,14 +184,14 @@ fn one_more(grant: &AccessRule, peer: &Peer, running: usize) -> Result<(), Error
 fn within(
     grant: &AccessRule,
     peer: &Peer,
-    open: &BTreeSet<OpenSetting>,
+    asked: Option<Qos>,
     spec: &mut AppSpec,
 ) -> Result<(), ErrorReply> {
     let refuse =
         |what: &str, asked: &dyn Display, most: &dyn Display| too_much(peer, what, asked, most);
     if spec.qos.get() > grant.max_qos {
         spec.qos = match Qos::new(grant.max_qos) {
-            Ok(most) if open.contains(&OpenSetting::Qos) => most,
+            Ok(most) if asked.is_none() => most,
             _ => return refuse("qos", &spec.qos, &grant.max_qos),
         };
     }
@@ -257,7 +256,7 @@ mod tests {
     fn refusal(grant: &AccessRule, running: usize, mut spec: AppSpec) -> String {
         let peer = peer(1000, &[]);
         one_more(grant, &peer, running)
-            .and_then(|()| within(grant, &peer, &BTreeSet::new(), &mut spec))
+            .and_then(|()| within(grant, &peer, Some(spec.qos), &mut spec))
             .unwrap_err()
             .to_string()
     }
@@ -283,7 +282,7 @@ mod tests {
         let mut fine = spec(0.9, 1.0, 2, None);
         let user = peer(1000, &[]);
         assert!(one_more(&grant, &user, 2).is_ok());
-        assert!(within(&grant, &user, &BTreeSet::new(), &mut fine).is_ok());
+        assert!(within(&grant, &user, Some(fine.qos), &mut fine).is_ok());
         let closed = AccessRule {
             launch: false,
             ..AccessRule::default()
@@ -297,18 +296,18 @@ mod tests {
             max_qos: 0.5,
             ..AccessRule::default()
         };
-        let (user, open) = (peer(1000, &[]), [OpenSetting::Qos].into());
+        let user = peer(1000, &[]);
         // Of a rule, or the default.
         for qos in [0.95, Qos::default().get(), 0.4] {
             let mut asked = spec(qos, 1.0, 1, None);
-            within(&grant, &user, &open, &mut asked).unwrap();
+            within(&grant, &user, None, &mut asked).unwrap();
             assert_eq!(asked.qos.get(), qos.min(0.5));
         }
         let never = AccessRule {
             max_qos: 0.0,
             ..grant
         };
-        assert!(within(&never, &user, &open, &mut spec(0.8, 1.0, 1, None)).is_err());
+        assert!(within(&never, &user, None, &mut spec(0.8, 1.0, 1, None)).is_err());
     }
 
     #[test]
@@ -338,7 +337,7 @@ mod tests {
         };
         for (asked, given) in [(None, 3), (Some(8), 3), (Some(2), 2)] {
             let mut spec = spec(0.8, 1.0, 1, asked);
-            within(&grant, &peer(1000, &[]), &BTreeSet::new(), &mut spec).unwrap();
+            within(&grant, &peer(1000, &[]), None, &mut spec).unwrap();
             assert_eq!(spec.cpus.max(), Some(given));
         }
         assert!(refusal(&grant, 0, spec(0.8, 1.0, 4, None)).contains("min-cpus 4"));

@@ -9,9 +9,9 @@
 
 pub(crate) mod launcher;
 
-use mapper_control::schema::{LaunchRequest, RuntimeChoice, Status};
+use mapper_control::schema::{LaunchRequest, Status, Wishes};
 use mapper_control::{Client, ClientError, Launched};
-use mapper_model::{AppName, AppSpec, CpuSet, ThreadId};
+use mapper_model::{AppName, CpuSet, ThreadId};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -200,8 +200,8 @@ impl Program {
     }
 
     pub(crate) fn request(&self, name: &str) -> LaunchRequest {
-        let spec = AppSpec::named(AppName::new(name).unwrap());
-        LaunchRequest::new(self.child.id(), ["test"], spec, RuntimeChoice::On)
+        let wishes = Wishes::named(AppName::new(name).unwrap());
+        LaunchRequest::new(self.child.id(), ["test"], wishes)
     }
 
     pub(crate) fn go(&mut self) {

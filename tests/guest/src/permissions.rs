@@ -111,7 +111,7 @@ pub(crate) fn a_user_cannot_launch_for_anothers_process() -> Result<()> {
         let reply = call(
             User::Bob,
             "org.mapper.Control.Launch",
-            &json!({ "protocol": 1, "pid": pid, "name": "stolen", "runtime": "off" }),
+            &json!({ "protocol": 2, "pid": pid, "name": "stolen", "runtime": "off" }),
         )?;
         ensure_refused(&reply, "NotPermitted")?;
     }

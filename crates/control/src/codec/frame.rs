@@ -57,7 +57,7 @@ impl FrameDecoder {
     /// without its zero byte; `None` when all of `arrived` was taken and the message goes on.
     ///
     /// # Errors
-    /// [`FrameError::TooLong`]; the stream cannot be used any further, as nobody knows where the
+    /// [`FrameError::TooLong`]; the stream cannot be used any further, as it is not known where the
     /// next message begins.
     pub fn next(&mut self, arrived: &mut &[u8]) -> Result<Option<Vec<u8>>, FrameError> {
         let end = arrived.iter().position(|&byte| byte == 0);

@@ -35,7 +35,7 @@ impl fmt::Display for AdoptTarget {
 
 /// `Adopt`: something that runs already is to be managed until it ends or is released.
 ///
-/// A user may adopt processes of his own, and control groups that were delegated to him; the administrator
+/// Users may adopt processes of their own, and control groups that were delegated to them; the administrator
 /// everything.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "AdoptWire", into = "AdoptWire")]
@@ -248,7 +248,7 @@ mod tests {
             (r#","pid":3,"qos":2"#, "qos 2: give"),
             (r#","pid":3,"min_cpus":3,"max_cpus":2"#, "max-cpus 2"),
         ] {
-            let text = format!("{{\"protocol\":1{fields}}}");
+            let text = format!("{{\"protocol\":2{fields}}}");
             let error = serde_json::from_str::<AdoptRequest>(&text).unwrap_err();
             assert!(error.to_string().contains(says), "{text}: {error}");
         }

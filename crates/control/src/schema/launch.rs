@@ -1,11 +1,12 @@
 //! A program is to start, and has ended.
 
 use crate::PROTOCOL;
-use crate::schema::{MemoryPolicy, OpenSetting, Partition, Program, Settled, TeamsAsked};
+use crate::schema::{
+    MemoryPolicy, Partition, Program, Schedule, TeamsWish, Terms, Threads, Wish, Wishes,
+};
 use mapper_model::bounds::OutOfRange;
-use mapper_model::{AppId, AppName, AppSpec, CpuRange, CpuSet, Qos, Resizing, TeamMode, Weight};
+use mapper_model::{AppId, AppName, CpuRange, CpuSet, Qos, Resizing, TeamMode, Weight};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 
 /// The longest command line that is passed on, for people to read; longer ones are cut.
 const MAX_COMMAND_BYTES: usize = 4096;
@@ -21,20 +22,23 @@ pub struct LaunchRequest {
     pub pid: u32,
     /// The command line, for people to read.
     pub command: String,
-    /// Name, promise, limits. If the name is taken, the daemon adds a number to it.
-    pub spec: AppSpec,
-    /// Whether the program gets a page to share with the daemon.
-    pub runtime: RuntimeChoice,
-    /// What is done with its memory when its CPUs move.
-    pub memory: MemoryPolicy,
-    /// Whether it is to have its CPUs to itself.
-    pub partition: Partition,
-    /// Who chose the team mode.
-    pub teams_asked: TeamsAsked,
-    /// What else the user left open.
-    pub open: BTreeSet<OpenSetting>,
+    /// What the user asks for. If the name is taken, the daemon adds a number to it.
+    pub wishes: Wishes,
+    /// Whether the launcher has the library of the runtime interface.
+    pub shim: ShimFile,
     /// The file that is started, if the launcher could look at it.
     pub program: Option<Program>,
+}
+
+/// Whether the launcher has found the shim, the library of the runtime interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShimFile {
+    /// It has, or has not looked for it as the user does not want it.
+    #[default]
+    Found,
+    /// It has not: the program runs without the runtime interface.
+    Missing,
 }
 
 /// Whether the runtime interface is wanted.
@@ -49,15 +53,10 @@ pub enum RuntimeChoice {
 }
 
 impl LaunchRequest {
-    /// A request with everything given and nothing known of the program, whose command line is made from
-    /// its words, cut where it gets too long.
+    /// A request of a launcher that has the shim and knows nothing of the program. The command line is made
+    /// from its words, cut where it gets too long.
     #[must_use]
-    pub fn new<'w>(
-        pid: u32,
-        words: impl IntoIterator<Item = &'w str>,
-        spec: AppSpec,
-        runtime: RuntimeChoice,
-    ) -> Self {
+    pub fn new<'w>(pid: u32, words: impl IntoIterator<Item = &'w str>, wishes: Wishes) -> Self {
         let mut command = String::new();
         for word in words {
             if !command.is_empty() {
@@ -77,33 +76,23 @@ impl LaunchRequest {
         Self {
             pid,
             command,
-            spec,
-            runtime,
-            memory: MemoryPolicy::default(),
-            partition: Partition::default(),
-            teams_asked: TeamsAsked::default(),
-            open: BTreeSet::new(),
+            wishes,
+            shim: ShimFile::default(),
             program: None,
         }
     }
 }
 
-/// Reads settings without those that only a newer launcher knows: no rule of this version decides them.
-fn known_settings<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeSet<OpenSetting>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Told {
-        Known(OpenSetting),
-        Other(#[expect(dead_code, reason = "only that it is a word counts")] String),
-    }
-    let told = Vec::<Told>::deserialize(deserializer)?;
-    let known = |setting| match setting {
-        Told::Known(setting) => Some(setting),
-        Told::Other(_) => None,
-    };
-    Ok(told.into_iter().filter_map(known).collect())
+/// Who chose the team mode, on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TeamsAsked {
+    ByName,
+    FromCatalogue,
+    Auto,
+    /// Written by a newer launcher: taken like a mode that was asked for by name.
+    #[serde(other)]
+    Unknown,
 }
 
 /// The request as it is on the wire: flat.
@@ -114,8 +103,8 @@ struct LaunchWire {
     name: AppName,
     #[serde(default)]
     command: String,
-    #[serde(default)]
-    qos: Qos,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    qos: Option<Qos>,
     #[serde(default)]
     weight: Weight,
     #[serde(default = "one")]
@@ -124,18 +113,22 @@ struct LaunchWire {
     max_cpus: Option<u32>,
     #[serde(default)]
     resizing: Resizing,
-    #[serde(default)]
-    teams: TeamMode,
-    #[serde(default)]
-    runtime: RuntimeChoice,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    teams: Option<TeamMode>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    teams_asked: Option<TeamsAsked>,
+    #[serde(default, skip_serializing_if = "Wish::is_open")]
+    threads: Wish<Threads>,
+    #[serde(default, skip_serializing_if = "Wish::is_open")]
+    schedule: Wish<Schedule>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    runtime: Option<RuntimeChoice>,
     #[serde(default)]
     memory: MemoryPolicy,
-    #[serde(default, skip_serializing_if = "Partition::is_member")]
-    partition: Partition,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    partition: Option<Partition>,
     #[serde(default)]
-    teams_asked: TeamsAsked,
-    #[serde(default, deserialize_with = "known_settings")]
-    open: BTreeSet<OpenSetting>,
+    shim: ShimFile,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     program: Option<Program>,
 }
@@ -158,22 +151,29 @@ impl TryFrom<LaunchWire> for LaunchRequest {
         if let Some(program) = &wire.program {
             program.check()?;
         }
+        let teams = match (wire.teams, wire.teams_asked) {
+            (_, Some(TeamsAsked::Auto)) => Some(TeamsWish::Auto),
+            (Some(mode), Some(TeamsAsked::FromCatalogue)) => Some(TeamsWish::Checked(mode)),
+            (Some(mode), _) => Some(TeamsWish::Named(mode)),
+            (None, _) => None,
+        };
         Ok(Self {
             pid: wire.pid,
             command: wire.command,
-            spec: AppSpec {
+            wishes: Wishes {
                 name: wire.name,
                 qos: wire.qos,
                 weight: wire.weight,
                 cpus: CpuRange::new(wire.min_cpus, wire.max_cpus)?,
                 resizing: wire.resizing,
-                teams: wire.teams,
+                teams,
+                threads: wire.threads,
+                schedule: wire.schedule,
+                runtime: wire.runtime,
+                memory: wire.memory,
+                partition: wire.partition,
             },
-            runtime: wire.runtime,
-            memory: wire.memory,
-            partition: wire.partition,
-            teams_asked: wire.teams_asked,
-            open: wire.open,
+            shim: wire.shim,
             program: wire.program,
         })
     }
@@ -184,30 +184,32 @@ impl From<LaunchRequest> for LaunchWire {
         let LaunchRequest {
             pid,
             command,
-            spec,
-            runtime,
-            memory,
-            partition,
-            teams_asked,
-            open,
+            wishes,
+            shim,
             program,
         } = request;
         Self {
             protocol: PROTOCOL,
             pid,
-            name: spec.name,
+            name: wishes.name,
             command,
-            qos: spec.qos,
-            weight: spec.weight,
-            min_cpus: spec.cpus.min(),
-            max_cpus: spec.cpus.max(),
-            resizing: spec.resizing,
-            teams: spec.teams,
-            runtime,
-            memory,
-            partition,
-            teams_asked,
-            open,
+            qos: wishes.qos,
+            weight: wishes.weight,
+            min_cpus: wishes.cpus.min(),
+            max_cpus: wishes.cpus.max(),
+            resizing: wishes.resizing,
+            teams: wishes.teams.and_then(TeamsWish::mode),
+            teams_asked: wishes.teams.map(|teams| match teams {
+                TeamsWish::Named(_) => TeamsAsked::ByName,
+                TeamsWish::Checked(_) => TeamsAsked::FromCatalogue,
+                TeamsWish::Auto => TeamsAsked::Auto,
+            }),
+            threads: wishes.threads,
+            schedule: wishes.schedule,
+            runtime: wishes.runtime,
+            memory: wishes.memory,
+            partition: wishes.partition,
+            shim,
             program,
         }
     }
@@ -233,9 +235,8 @@ pub struct LaunchReply {
     /// The number in the shared page by which the program recognises it, as 16 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// What was settled about its OpenMP runtime.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settled: Option<Settled>,
+    /// What it gets for its OpenMP runtime.
+    pub terms: Terms,
 }
 
 /// `Exited`: the program ended; sent without waiting for a reply, just before the lease ends.
@@ -252,55 +253,69 @@ mod tests {
     use super::*;
     use crate::schema::LinkedOpenMp;
 
-    fn spec() -> AppSpec {
-        AppSpec::named(AppName::new("fft").unwrap())
+    fn wishes() -> Wishes {
+        Wishes::named(AppName::new("fft").unwrap())
     }
 
     #[test]
-    fn what_was_left_out_is_the_default() {
-        let text = r#"{"protocol":1,"pid":7,"name":"fft"}"#;
+    fn what_was_left_out_is_left_open() {
+        let text = r#"{"protocol":2,"pid":7,"name":"fft"}"#;
         let request: LaunchRequest = serde_json::from_str(text).unwrap();
-        assert_eq!(request.spec, spec());
-        assert_eq!(request.runtime, RuntimeChoice::On);
+        assert_eq!(request.wishes, wishes());
+        assert_eq!(request.shim, ShimFile::Found);
     }
 
     #[test]
     fn words_of_a_newer_launcher_are_no_reason_to_refuse_it() {
         let request: LaunchRequest = serde_json::from_str(
-            r#"{"protocol":1,"pid":7,"name":"fft","teams":"follow","teams_asked":"oracle",
-                "open":["qos","colour"],"program":{"path":"/usr/bin/fft","openmp":"libquomp"}}"#,
+            r#"{"protocol":2,"pid":7,"name":"fft","teams":"follow","teams_asked":"oracle",
+                "colour":"red","program":{"path":"/usr/bin/fft","openmp":"libquomp"}}"#,
         )
         .unwrap();
-        assert_eq!(request.teams_asked, TeamsAsked::Unknown);
-        assert_eq!(request.open, [OpenSetting::Qos].into());
+        let teams = TeamsWish::Named(TeamMode::Follow);
+        assert_eq!(request.wishes.teams, Some(teams));
         let linked = request.program.unwrap().openmp;
         assert_eq!(linked, LinkedOpenMp::Unknown);
         assert!(linked.serves(TeamMode::Follow).is_ok());
         assert_eq!(linked.unreachable_because("/usr/bin/fft"), None);
-        // What is no word at all is refused all the same.
-        let number = r#"{"protocol":1,"pid":7,"name":"fft","open":[3]}"#;
+        // A value of the wrong type is refused all the same.
+        let number = r#"{"protocol":2,"pid":7,"name":"fft","threads":[3]}"#;
         assert!(serde_json::from_str::<LaunchRequest>(number).is_err());
     }
 
     #[test]
     fn a_request_survives_the_wire() {
-        let mut spec = spec();
-        spec.qos = Qos::new(0.7).unwrap();
-        spec.cpus = CpuRange::new(2, Some(6)).unwrap();
-        spec.teams = TeamMode::Follow;
-        spec.resizing = Resizing::Never;
-        let mut request = LaunchRequest::new(12, ["./fft", "-n", "9"], spec, RuntimeChoice::Off);
-        request.partition = Partition::Isolated;
-        assert_eq!(request.command, "./fft -n 9");
-        let text = serde_json::to_string(&request).unwrap();
-        assert_eq!(
-            serde_json::from_str::<LaunchRequest>(&text).unwrap(),
-            request
-        );
+        let all = Wishes {
+            qos: Some(Qos::new(0.7).unwrap()),
+            cpus: CpuRange::new(2, Some(6)).unwrap(),
+            resizing: Resizing::Never,
+            threads: Wish::Environment,
+            schedule: Wish::Asked(Schedule::Adaptive),
+            runtime: Some(RuntimeChoice::Off),
+            partition: Some(Partition::Isolated),
+            ..wishes()
+        };
+        for teams in [
+            None,
+            Some(TeamsWish::Auto),
+            Some(TeamsWish::Named(TeamMode::Follow)),
+            Some(TeamsWish::Checked(TeamMode::Virtual)),
+        ] {
+            for wishes in [wishes(), all.clone()] {
+                let wishes = Wishes { teams, ..wishes };
+                let request = LaunchRequest::new(12, ["./fft", "-n", "9"], wishes);
+                assert_eq!(request.command, "./fft -n 9");
+                let text = serde_json::to_string(&request).unwrap();
+                assert_eq!(
+                    serde_json::from_str::<LaunchRequest>(&text).unwrap(),
+                    request
+                );
+            }
+        }
     }
 
     #[test]
-    fn what_cannot_be_asked_for_is_refused_with_value_and_mend() {
+    fn what_cannot_be_asked_for_is_refused_with_value_and_fix() {
         for (fields, says) in [
             (r#""pid":0"#, "pid 0"),
             (r#""pid":4294967295"#, "pid 4294967295"),
@@ -316,7 +331,7 @@ mod tests {
                 "max-cpus 2 (min-cpus 3): give",
             ),
         ] {
-            let text = format!(r#"{{"protocol":1,"name":"a",{fields}}}"#);
+            let text = format!(r#"{{"protocol":2,"name":"a",{fields}}}"#);
             let error = serde_json::from_str::<LaunchRequest>(&text)
                 .unwrap_err()
                 .to_string();
@@ -327,7 +342,7 @@ mod tests {
     #[test]
     fn a_long_command_line_is_cut_between_characters() {
         let word = "ü".repeat(5000);
-        let request = LaunchRequest::new(1, [word.as_str(), "x"], spec(), RuntimeChoice::On);
+        let request = LaunchRequest::new(1, [word.as_str(), "x"], wishes());
         assert!(request.command.len() <= MAX_COMMAND_BYTES + '…'.len_utf8());
         assert!(request.command.ends_with("ü…"));
     }

@@ -19,17 +19,15 @@ mod reload;
 mod report;
 mod service;
 mod status;
+mod terms;
 
 pub use adopt::{AdoptReply, AdoptRequest, AdoptTarget, ReleaseReply, ReleaseRequest};
 pub use explain::{CurveEntry, DecisionEntry, ExplainReply, ExplainRequest};
-pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, RuntimeChoice};
+pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, RuntimeChoice, ShimFile};
 pub use memory::{MemoryPolicy, NotAMemoryPolicy};
 pub use partition::{Partition, PartitionStatus};
 pub use policies::{PoliciesReply, PolicyEntry, PolicyKind};
-pub use program::{
-    BY_DEFAULT, LinkedOpenMp, NotASchedule, NotThreads, OpenSetting, Program, Schedule, Settled,
-    TeamsAsked, Threads,
-};
+pub use program::{LinkedOpenMp, NotASchedule, NotThreads, Program, Schedule, Threads};
 pub use reload::ReloadReply;
 pub use report::{Account, ReportReply, ReportRequest};
 pub use service::{GetInterfaceDescription, InterfaceDescription, ServiceInfo};
@@ -39,3 +37,4 @@ pub use status::{
     AppStatus, DaemonStatus, PerformanceStatus, RuntimeState, RuntimeStatus, Selection,
     SocketLayout, Status, StretchedInterval, ToldReason, TopologyStatus,
 };
+pub use terms::{BY_DEFAULT, TeamsWish, Terms, Wish, Wishes};

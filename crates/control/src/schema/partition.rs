@@ -11,7 +11,7 @@ pub enum Partition {
     /// No other application gets them; the rest of the system may run there.
     #[default]
     Member,
-    /// Nobody else runs there (`cpuset.cpus.partition` is `isolated`).
+    /// Nothing else runs there (`cpuset.cpus.partition` is `isolated`).
     Isolated,
     /// One that only a newer version knows.
     #[serde(other)]
@@ -19,7 +19,7 @@ pub enum Partition {
 }
 
 impl Partition {
-    /// Whether it is what nobody has to ask for.
+    /// Whether it is the default.
     #[must_use]
     pub const fn is_member(&self) -> bool {
         matches!(self, Self::Member)

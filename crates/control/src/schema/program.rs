@@ -1,8 +1,4 @@
-//! What the launcher knows of a program, and what is settled between user, operator and project about
-//! its OpenMP runtime.
-//!
-//! A user who gives a flag is obeyed. What is left open may be settled by rules of the operator, which
-//! the daemon knows; so a launch says which settings those are, and the reply says what became of them.
+//! What the launcher knows of a program's file, and the settings of its OpenMP runtime.
 
 use mapper_model::TeamMode;
 use mapper_model::bounds::OutOfRange;
@@ -30,7 +26,7 @@ const LONGEST_PATH: usize = 4096;
 const LONGEST_BUILD_ID: usize = 128;
 
 impl Program {
-    /// Whether path and build id can be what they are said to be; both are kept and told to people.
+    /// Whether path and build id can be what they are said to be; both are kept and shown to people.
     ///
     /// # Errors
     /// [`OutOfRange`] names the one that cannot.
@@ -123,59 +119,6 @@ impl LinkedOpenMp {
     }
 }
 
-/// Who chose the team mode of a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TeamsAsked {
-    /// The user, by name: nothing overrides it.
-    #[default]
-    ByName,
-    /// `--teams auto`, and the user's own catalogue knows the program.
-    FromCatalogue,
-    /// `--teams auto`, and the catalogue does not know it: rules decide, then the shipped list.
-    Auto,
-    /// Nobody: rules decide.
-    Open,
-    /// Somebody that only a newer launcher knows: nothing overrides what is asked for.
-    #[serde(other)]
-    Unknown,
-}
-
-/// A setting that the user left open, so that a rule may decide it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OpenSetting {
-    /// `--qos`.
-    Qos,
-    /// `--threads`, and `OMP_NUM_THREADS` is not set.
-    Threads,
-    /// `--schedule`, and `MAPPER_SCHEDULE` is not set.
-    Schedule,
-    /// `--no-runtime`. Where it is open and the runtime interface is off all the same, the launcher has found
-    /// no shim.
-    Runtime,
-    /// `--isolated`.
-    Partition,
-}
-
-/// [`Settled::teams_by`] where nobody decided.
-pub const BY_DEFAULT: &str = "by default";
-
-/// What was settled for a launch.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Settled {
-    /// The mode of teams.
-    pub teams: TeamMode,
-    /// Who decided the mode, such as `rule 2 of /etc/mapper/mapper.toml`.
-    pub teams_by: String,
-    /// How many threads to start with, where a rule says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub threads: Option<Threads>,
-    /// How dynamic loops are handed out, where a rule says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schedule: Option<Schedule>,
-}
-
 /// How many threads OpenMP teams start with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -186,6 +129,18 @@ pub enum Threads {
     All,
     /// This many.
     Count(NonZeroU32),
+}
+
+impl Threads {
+    /// The default: the shim sees to the size of each region under `follow` and `virtual`, so
+    /// these start from the most there may be.
+    #[must_use]
+    pub const fn by_default(teams: TeamMode) -> Self {
+        match teams {
+            TeamMode::Fixed => Self::Allocated,
+            TeamMode::Follow | TeamMode::Virtual => Self::All,
+        }
+    }
 }
 
 /// Not a number of threads.
@@ -247,6 +202,12 @@ impl Schedule {
             Self::AsWritten => "as-written",
             Self::Adaptive => "adaptive",
         }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 
@@ -326,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_static_program_without_a_runtime_keeps_nobody_it_starts_from_any_mode() {
+    fn a_static_program_without_a_runtime_keeps_no_program_it_starts_from_any_mode() {
         let linked = LinkedOpenMp::StaticProgram;
         for teams in [TeamMode::Fixed, TeamMode::Follow, TeamMode::Virtual] {
             assert_eq!(linked.serves(teams), Ok(()));

@@ -90,10 +90,10 @@ pub struct TopologyStatus {
     /// CPUs that the daemon may give out.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub usable: CpuSet,
-    /// Those of them that nobody holds.
+    /// Those of them that no application holds.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub free: CpuSet,
-    /// What told the topology.
+    /// The source of the topology.
     pub source: String,
     /// Where the hardware threads are, for a picture of the machine; empty from a daemon that does not tell.
     #[serde(default)]
@@ -263,7 +263,7 @@ pub enum RuntimeState {
 /// What every reason has: its name. The numbers beside it belong to that reason.
 #[cfg(feature = "schema")]
 #[derive(schemars::JsonSchema)]
-#[expect(dead_code, reason = "only its shape is told")]
+#[expect(dead_code, reason = "only its shape is published")]
 struct ReasonShape {
     /// Which reason it is.
     reason: String,
