@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use crate::task_setup::{self, Purpose};
+use crate::task_setup::{self, Consent, Purpose};
 use crate::workspace;
 
 /// What stands behind the name of a task, as it was given.
@@ -97,13 +97,13 @@ impl Program {
 ///
 /// # Errors
 /// When something is missing, or cargo cannot be started.
-pub(crate) fn start(program: Program, words: &Words) -> anyhow::Result<()> {
+pub(crate) fn start(program: Program, words: &Words, consent: Consent) -> anyhow::Result<()> {
     let asks = words.has("--help") || words.has("-h");
     if !asks {
-        task_setup::require(program.purposes(words))?;
+        task_setup::require(program.purposes(words), consent)?;
         // Without Python one experiment is left out, which its report says.
         if matches!(program, Program::Corun("teams"))
-            && let Err(error) = task_setup::require(&[Purpose::Python])
+            && let Err(error) = task_setup::require(&[Purpose::Python], consent)
         {
             eprintln!("note: {error:#}");
         }
@@ -113,14 +113,14 @@ pub(crate) fn start(program: Program, words: &Words) -> anyhow::Result<()> {
 }
 
 /// `cargo xtask eval`: the model, or with `--live` real programs.
-pub(crate) fn evaluate(mut words: Words) -> anyhow::Result<()> {
+pub(crate) fn evaluate(mut words: Words, consent: Consent) -> anyhow::Result<()> {
     let is_live = words.has("--live");
     words.words.retain(|word| word != "--live");
     let program = match is_live {
         true => Program::Corun("live"),
         false => Program::Eval("eval"),
     };
-    start(program, &words)
+    start(program, &words, consent)
 }
 
 #[cfg(test)]

@@ -12,14 +12,19 @@ mod task_install;
 mod task_setup;
 mod task_test;
 mod task_tidy;
+mod tools;
 mod workspace;
 
 use laboratory::{Program, Words};
+use task_setup::Consent;
 
 /// Developer tasks of mapper.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version, about)]
 struct Cli {
+    /// Install missing system packages without asking
+    #[arg(long, global = true)]
+    yes: bool,
     #[command(subcommand)]
     task: Task,
 }
@@ -57,22 +62,23 @@ enum Task {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
+    let consent = Consent::of_user(cli.yes);
     let done = match cli.task {
-        Task::Bench(words) => laboratory::start(Program::Corun("bench"), &words),
-        Task::Conformance(words) => laboratory::start(Program::Conformance, &words),
-        Task::Demo(words) => laboratory::start(Program::Corun("demo"), &words),
-        Task::Dist(args) => task_dist::run(&args),
-        Task::Eval(words) => laboratory::evaluate(words),
-        Task::Install(args) => task_install::run(&args),
-        Task::Measure(words) => laboratory::start(Program::Corun("measure"), &words),
-        Task::Replay(words) => laboratory::start(Program::Eval("replay"), &words),
-        Task::Setup(args) => task_setup::run(&args),
-        Task::Soak(words) => laboratory::start(Program::Corun("soak"), &words),
-        Task::Teams(words) => laboratory::start(Program::Corun("teams"), &words),
-        Task::Test(args) => task_test::run(&args),
+        Task::Bench(words) => laboratory::start(Program::Corun("bench"), &words, consent),
+        Task::Conformance(words) => laboratory::start(Program::Conformance, &words, consent),
+        Task::Demo(words) => laboratory::start(Program::Corun("demo"), &words, consent),
+        Task::Dist(args) => task_dist::run(&args, consent),
+        Task::Eval(words) => laboratory::evaluate(words, consent),
+        Task::Install(args) => task_install::run(&args, consent),
+        Task::Measure(words) => laboratory::start(Program::Corun("measure"), &words, consent),
+        Task::Replay(words) => laboratory::start(Program::Eval("replay"), &words, consent),
+        Task::Setup(args) => task_setup::run(&args, consent),
+        Task::Soak(words) => laboratory::start(Program::Corun("soak"), &words, consent),
+        Task::Teams(words) => laboratory::start(Program::Corun("teams"), &words, consent),
+        Task::Test(args) => task_test::run(&args, consent),
         Task::Tidy(args) => task_tidy::run(&args),
-        Task::Vectors(words) => laboratory::start(Program::Vectors, &words),
-        Task::Vm(words) => laboratory::start(Program::Vm, &words),
+        Task::Vectors(words) => laboratory::start(Program::Vectors, &words, consent),
+        Task::Vm(words) => laboratory::start(Program::Vm, &words, consent),
     };
     match done {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -1,25 +1,30 @@
 //! `cargo xtask dist`: a Debian package out of what `cargo xtask install` puts in place.
 //!
-//! [`package`] lays the files out as the policy of Debian wants them and packs them; [`documents`] has the
-//! programs write their manual pages and completions, [`copyright`] says whose work it is. What needs judgement (maintainer scripts, copyright, what
-//! lintian is told) lies in `deploy/debian`. The same source, toolchain and folder give the same package, byte
-//! for byte: every time in it is `SOURCE_DATE_EPOCH`, or that of the last commit.
+//! The files are laid out as Debian's policy wants them, below `tree`; `cargo deb` packs that folder as
+//! `deploy/debian/Cargo.toml` says, and `cargo about` lists the licences of the crates in it. The same
+//! source, toolchain and folder give the same package: every time in it is `SOURCE_DATE_EPOCH`, or that of
+//! the last commit.
 
-mod copyright;
 mod documents;
-mod package;
 
+use std::fs;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
 use sha2::{Digest as _, Sha256};
 
-use crate::task_install;
-use crate::task_setup::{self, Purpose};
-use crate::workspace;
+use crate::task_install::{self, Folders, SONAME};
+use crate::task_setup::{self, Consent, Purpose};
+use crate::tools::{CARGO_ABOUT, CARGO_DEB};
+use crate::workspace::{self, output};
 
-pub(crate) use package::{Revision, pack};
+/// The version of the source.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What of `deploy/debian` lies beside the tree when it is packed.
+const BESIDE: [&str; 5] = ["Cargo.toml", "postinst", "postrm", "prerm", "triggers"];
 
 /// Makes a Debian package
 ///
@@ -31,8 +36,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// How often this version has been packed: the part of the package's version after the hyphen
-    #[arg(long, value_name = "N", default_value_t = Revision::FIRST)]
-    revision: Revision,
+    #[arg(long, value_name = "N", default_value = "1")]
+    revision: NonZeroU32,
     /// Take what was built from this folder, such as target/release, and build nothing
     #[arg(long, value_name = "FOLDER")]
     built: Option<PathBuf>,
@@ -42,32 +47,33 @@ pub(crate) struct Args {
 }
 
 /// Runs `cargo xtask dist`.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let lint = args.lint.then_some(Purpose::Lint);
-    let purposes: Vec<Purpose> = [Purpose::Build, Purpose::Package]
-        .into_iter()
-        .chain(lint)
-        .collect();
-    task_setup::require(&purposes)?;
-    let built = match &args.built {
-        Some(folder) => folder.clone(),
-        None => {
-            eprintln!("building (minutes, the first time)");
-            task_install::build()?;
-            workspace::target_dir().join("release")
-        }
-    };
-    let out = match &args.out {
-        Some(folder) => folder.clone(),
-        None => workspace::target_dir().join("dist"),
-    };
-    eprintln!("packing (half a minute)");
-    let package = pack(&built, args.revision, &out)?;
+pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
+    let mut purposes = vec![Purpose::Build, Purpose::Package];
+    purposes.extend(args.lint.then_some(Purpose::Lint));
+    task_setup::require(&purposes, consent)?;
+    let target = workspace::target_dir();
+    if args.built.is_none() {
+        eprintln!("building (minutes, the first time)");
+        task_install::build()?;
+    }
+    let built = args.built.clone().unwrap_or_else(|| target.join("release"));
+    let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
+    let package = pack(&built, &licences()?, args.revision, &out)?;
     if args.lint {
         eprintln!("checking with lintian");
-        check(&package)?;
+        let mut lintian = Command::new("lintian");
+        lintian.args([
+            "--fail-on",
+            "error,warning,info",
+            "--display-info",
+            "--allow-root",
+        ]);
+        let status = lintian.arg(&package).status().context("start lintian")?;
+        if !status.success() {
+            bail!("lintian rejects {}; see above", package.display());
+        }
     }
-    let content = std::fs::read(&package).with_context(|| format!("read {}", package.display()))?;
+    let content = fs::read(&package).with_context(|| format!("read {}", package.display()))?;
     println!("{}", package.display());
     eprintln!(
         "{:.1} MB, SHA-256 {:x}; install it with: sudo apt install {}",
@@ -78,19 +84,165 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check(package: &Path) -> anyhow::Result<()> {
-    let status = Command::new("lintian")
-        .args([
-            "--fail-on",
-            "error,warning,info",
-            "--display-info",
-            "--allow-root",
-        ])
-        .arg(package)
-        .status()
-        .context("start lintian")?;
-    if !status.success() {
-        bail!("lintian finds fault with {}; see above", package.display());
+/// The licences of all crates that mapper is built from, listed once for each `Cargo.lock`.
+fn licences() -> anyhow::Result<PathBuf> {
+    let root = workspace::root();
+    let lock = fs::read(root.join("Cargo.lock")).context("read Cargo.lock")?;
+    let name = format!("licences-{:x}.txt", Sha256::digest(lock));
+    let path = workspace::target_dir().join("tools").join(name);
+    if !path.exists() {
+        let mut about = Command::new(CARGO_ABOUT.path()?);
+        eprintln!("listing licences (a minute, once for each Cargo.lock)");
+        about.args([
+            "generate",
+            "--offline",
+            "--locked",
+            "--workspace",
+            "--output-file",
+        ]);
+        about
+            .arg(&path)
+            .arg("deploy/debian/licences.hbs")
+            .current_dir(root);
+        output(&mut about)?;
     }
-    Ok(())
+    Ok(path)
+}
+
+/// Packs what was built in the folder `built` into the folder `out`; gives the package's path.
+fn pack(
+    built: &Path,
+    licences: &Path,
+    revision: NonZeroU32,
+    out: &Path,
+) -> anyhow::Result<PathBuf> {
+    let said = |program: &str, arguments: &[&str]| {
+        anyhow::Ok(
+            output(Command::new(program).args(arguments))?
+                .trim()
+                .to_owned(),
+        )
+    };
+    let date = match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(date) => date,
+        Err(_) => output(workspace::git().args(["log", "-1", "--format=%ct"]))
+            .context("no commit to take the time from: set SOURCE_DATE_EPOCH")?
+            .trim()
+            .to_owned(),
+    };
+    fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
+    let work =
+        tempfile::tempdir_in(out).with_context(|| format!("make a folder in {}", out.display()))?;
+    let (work, shipped) = (work.path(), workspace::root().join("deploy/debian"));
+    let copy = |from: &Path, to: &Path| {
+        fs::copy(from, to).with_context(|| format!("copy {} to {}", from.display(), to.display()))
+    };
+    for name in BESIDE {
+        copy(&shipped.join(name), &work.join(name))?;
+    }
+    write(&work.join("lib.rs"), "")?;
+
+    let multiarch = said("dpkg-architecture", &["-qDEB_HOST_MULTIARCH"])?;
+    let libraries = PathBuf::from(format!("/usr/lib/{multiarch}"));
+    let (tree, version) = (work.join("tree"), format!("{VERSION}-{revision}"));
+    for path in Folders::new("/usr".into(), Some(libraries), None)?.install(built, &tree)? {
+        strip(&path)?;
+    }
+    let share = tree.join("usr/share");
+    let mut texts = documents::install(built, &share)?;
+    texts.retain(|path| path.starts_with(share.join("man")));
+    let doc = share.join("doc/mapper");
+    let changelog = doc.join("changelog.Debian");
+    let mailed = said("date", &["-u", "-R", "-d", &format!("@{date}")])?;
+    write(
+        &changelog,
+        &format!(
+            "mapper ({version}) unstable; urgency=medium\n\n  * Packed from version {VERSION} of the \
+             source; see CHANGELOG.md there.\n\n -- The developers of mapper \
+             <mapper@mapper.invalid>  {mailed}\n"
+        ),
+    )?;
+    copy(&shipped.join("copyright"), &doc.join("copyright"))?;
+    let third_party = doc.join("third-party-licences.txt");
+    copy(licences, &third_party)?;
+    texts.extend([changelog, third_party]);
+    output(Command::new("gzip").args(["-9", "-n"]).args(texts))?;
+    let overrides = shipped.join("lintian-overrides");
+    let overrides = fs::read_to_string(&overrides)
+        .with_context(|| format!("read {}", overrides.display()))?
+        .replace("@MULTIARCH@", &multiarch);
+    write(&share.join("lintian/overrides/mapper"), &overrides)?;
+
+    let package = out.join(format!(
+        "mapper_{version}_{}.deb",
+        said("dpkg", &["--print-architecture"])?
+    ));
+    eprintln!("packing (half a minute)");
+    let mut deb = Command::new(CARGO_DEB.path()?);
+    deb.current_dir(work)
+        .env("SOURCE_DATE_EPOCH", &date)
+        .args([
+            "--no-build",
+            "--no-strip",
+            "--no-dbgsym",
+            "--fast",
+            "--deb-version",
+            &version,
+        ])
+        .arg("--output")
+        .arg(work.join("package.deb"));
+    output(&mut deb)?;
+    add_shlibs(work, &date, &package)?;
+    Ok(package)
+}
+
+/// Adds what `cargo deb` cannot write: the file by which packages of programs that are linked with the
+/// library come to depend on this one.
+fn add_shlibs(work: &Path, date: &str, package: &Path) -> anyhow::Result<()> {
+    let unpacked = work.join("unpacked");
+    output(
+        Command::new("dpkg-deb")
+            .arg("-R")
+            .arg(work.join("package.deb"))
+            .arg(&unpacked),
+    )?;
+    let Some((library, version)) = SONAME.split_once(".so.") else {
+        bail!("the library's name {SONAME:?} has no version");
+    };
+    let line = format!("{library} {version} mapper (>= {VERSION})\n");
+    write(&unpacked.join("DEBIAN/shlibs"), &line)?;
+    let mut deb = Command::new("dpkg-deb");
+    deb.env("SOURCE_DATE_EPOCH", date);
+    deb.args(["--root-owner-group", "-Zxz", "--build"])
+        .arg(unpacked)
+        .arg(package);
+    output(&mut deb).map(drop)
+}
+
+/// Takes away what only a debugger needs; from an archive no more than that.
+fn strip(path: &Path) -> anyhow::Result<()> {
+    let is_archive = path.extension().is_some_and(|kind| kind == "a");
+    let content = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    if path.is_symlink() || !(is_archive || content.starts_with(b"\x7fELF")) {
+        return Ok(());
+    }
+    let how = if is_archive {
+        "--strip-debug"
+    } else {
+        "--strip-unneeded"
+    };
+    let mut strip = Command::new("strip");
+    strip.args([
+        "--enable-deterministic-archives",
+        "--remove-section=.comment",
+    ]);
+    strip.args(["--remove-section=.note", how]).arg(path);
+    output(&mut strip).map(drop)
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    }
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }

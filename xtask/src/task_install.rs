@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use crate::task_setup::{self, Purpose};
+use crate::task_setup::{self, Consent, Purpose};
 use crate::workspace;
 
 /// The name by which programs ask for the library at run time.
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `cargo xtask install`.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     let folders = Folders::new(
         args.prefix.clone(),
         args.libdir.clone(),
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let built = match &args.built {
         Some(folder) => folder.clone(),
         None => {
-            task_setup::require(&[Purpose::Build])?;
+            task_setup::require(&[Purpose::Build], consent)?;
             build()?;
             workspace::target_dir().join("release")
         }

@@ -1,13 +1,14 @@
 //! Installs the Debian packages that building, testing and measuring need.
 //!
 //! Each task asks for the [`Purpose`]s it has with [`require`] before it starts, so that on a
-//! fresh machine no separate step is needed. Packages are installed when that needs no password
-//! (as root, or `sudo -n`); otherwise the exact command is printed and the task stops. On a
-//! system without dpkg nothing can be known: the packages are named and the task goes on.
+//! fresh machine no separate step is needed. Nothing is installed without [`Consent`]: the user is asked,
+//! unless `--yes` was given or `CI` is set. Without a terminal to ask on, the exact command is printed and
+//! the task stops. On a system without dpkg the packages are named and the task continues.
 
 mod newer_libomp;
 
 use std::collections::BTreeSet;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
@@ -59,6 +60,55 @@ impl Purpose {
     }
 }
 
+/// Whether missing packages may be installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Consent {
+    Given,
+    /// The user has to be asked on the terminal.
+    Ask,
+    /// There is nobody to ask.
+    Missing,
+}
+
+impl Consent {
+    /// From `--yes`, the variable `CI` and whether a user sits at a terminal.
+    pub(crate) fn of_user(yes: bool) -> Self {
+        let ci = std::env::var("CI").unwrap_or_default();
+        let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        Self::from_parts(yes, &ci, is_terminal)
+    }
+
+    fn from_parts(yes: bool, ci: &str, is_terminal: bool) -> Self {
+        match (yes || !["", "0", "false"].contains(&ci), is_terminal) {
+            (true, _) => Self::Given,
+            (false, true) => Self::Ask,
+            (false, false) => Self::Missing,
+        }
+    }
+
+    /// Asks where that is needed.
+    fn obtain(self, line: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Given => Ok(()),
+            Self::Ask => {
+                eprint!("packages are missing; run this?\n    {line}\n[y/N] ");
+                std::io::stderr().flush().context("write to the terminal")?;
+                let mut answer = String::new();
+                let read = std::io::stdin().read_line(&mut answer);
+                read.context("read from the terminal")?;
+                match answer.trim() {
+                    "y" | "Y" | "yes" => Ok(()),
+                    _ => bail!("nothing was installed"),
+                }
+            }
+            Self::Missing => bail!(
+                "packages are missing; run this, or repeat with --yes (or CI=true) to install \
+                 them:\n    {line}"
+            ),
+        }
+    }
+}
+
 /// Arguments of `cargo xtask setup`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -71,7 +121,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `cargo xtask setup`.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     let purposes: &[Purpose] = if args.purposes.is_empty() {
         Purpose::value_variants()
     } else {
@@ -94,22 +144,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Found::Missing(names) => bail!("missing; install with: {}", install_line(&names)),
         };
     }
-    require(purposes)?;
+    require(purposes, consent)?;
     println!("everything needed is installed");
     Ok(())
 }
 
-/// Makes sure that the packages of `purposes` are installed, and installs what is missing when
-/// that needs no password.
-pub(crate) fn require(purposes: &[Purpose]) -> anyhow::Result<()> {
-    require_packages(purposes)?;
+/// Makes sure that the packages of `purposes` are installed, and installs what is missing with the
+/// user's consent.
+pub(crate) fn require(purposes: &[Purpose], consent: Consent) -> anyhow::Result<()> {
+    require_packages(purposes, consent)?;
     if purposes.contains(&Purpose::Tests) {
         newer_libomp::fetch();
     }
     Ok(())
 }
 
-fn require_packages(purposes: &[Purpose]) -> anyhow::Result<()> {
+fn require_packages(purposes: &[Purpose], consent: Consent) -> anyhow::Result<()> {
     let names = match missing(purposes) {
         Found::NoDpkg => {
             eprintln!("note: {}", without_dpkg(purposes));
@@ -118,7 +168,8 @@ fn require_packages(purposes: &[Purpose]) -> anyhow::Result<()> {
         Found::Missing(names) if names.is_empty() => return Ok(()),
         Found::Missing(names) => names,
     };
-    let Some(privilege) = Privilege::of_this_process() else {
+    consent.obtain(&install_line(&names))?;
+    let Some(privilege) = Privilege::of_this_process(consent) else {
         bail!(
             "packages are missing and installing them needs a password; run this and try again:\n    {}",
             install_line(&names)
@@ -210,15 +261,18 @@ fn without_dpkg(purposes: &[Purpose]) -> String {
     )
 }
 
-/// How apt-get can be run without asking for a password.
-#[derive(Clone, Copy)]
+/// How apt-get can be run.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Privilege {
     Root,
+    /// `sudo` without a password.
     Sudo,
+    /// `sudo` that may ask the user at the terminal.
+    AskingSudo,
 }
 
 impl Privilege {
-    fn of_this_process() -> Option<Self> {
+    fn of_this_process(consent: Consent) -> Option<Self> {
         if nix::unistd::geteuid().is_root() {
             return Some(Self::Root);
         }
@@ -228,23 +282,29 @@ impl Privilege {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
-        sudo.is_ok_and(|status| status.success())
-            .then_some(Self::Sudo)
+        match sudo {
+            Ok(status) if status.success() => Some(Self::Sudo),
+            Ok(_) if consent == Consent::Ask => Some(Self::AskingSudo),
+            _ => None,
+        }
     }
 
     fn apt_get(self, arguments: &[&str]) -> anyhow::Result<bool> {
         let mut command = match self {
             Self::Root => Command::new("env"),
-            Self::Sudo => {
+            Self::Sudo | Self::AskingSudo => {
                 let mut sudo = Command::new("sudo");
-                sudo.args(["-n", "env"]);
+                sudo.args((self == Self::Sudo).then_some("-n")).arg("env");
                 sudo
             }
         };
         let status = command
             .args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
             .args(arguments)
-            .stdin(Stdio::null())
+            .stdin(match self {
+                Self::AskingSudo => Stdio::inherit(),
+                Self::Root | Self::Sudo => Stdio::null(),
+            })
             .status()
             .context("start apt-get")?;
         Ok(status.success())
@@ -266,6 +326,22 @@ mod tests {
     fn a_package_that_dpkg_does_not_know_is_missing() {
         let wanted = BTreeSet::from(["mmdebstrap"]);
         assert_eq!(not_installed(&wanted, ""), wanted);
+    }
+
+    #[test]
+    fn nothing_is_installed_without_consent() {
+        let parts = Consent::from_parts;
+        assert_eq!(parts(false, "", true), Consent::Ask);
+        assert_eq!(parts(false, "false", false), Consent::Missing);
+        assert_eq!(parts(false, "true", false), Consent::Given);
+        assert_eq!(parts(true, "", true), Consent::Given);
+        let error = Consent::Missing
+            .obtain("sudo apt-get install x")
+            .unwrap_err();
+        assert!(
+            error.to_string().ends_with("sudo apt-get install x"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -2,10 +2,9 @@
 //!
 //! Runs the stages below one after the other, also when one has failed, and says for each how
 //! long it took. What a stage printed is kept in `target/test-logs`; of the first that failed, the
-//! failed tests are shown, and the last lines name each of them with the place where it failed:
-//! where only the end of a log is kept, that is what one needs. The last line counts the tests that really ran: those of cargo's test programs, read
-//! from their summaries, the worked numbers, OpenMP programs in a team mode, and those in the
-//! guest. A test that was left out by `#[ignore]` counts as failed: nothing is skipped in silence.
+//! failed tests are shown, and the last lines name each of them with the place where it failed. The last
+//! line counts the tests that really ran: those of cargo's test programs, read from their summaries, OpenMP
+//! programs in a team mode, and those in the guest. A test with `#[ignore]` counts as failed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,9 +13,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use clap::ValueEnum;
 
 use crate::laboratory::Program;
-use crate::task_setup::{self, Purpose};
+use crate::task_setup::{self, Consent, Purpose};
+use crate::tools::MDBOOK;
 use crate::{task_tidy, workspace};
 
 /// Lines of a failed stage's output that are shown; all of it is in its log.
@@ -28,33 +29,44 @@ const LONGEST_PLACE: usize = 400;
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Leave out the guest and the OpenMP programs, and of the tests those of the laboratory
+    #[arg(long)]
+    quick: bool,
+    /// Run only this stage; may be given several times
+    #[arg(long, value_name = "STAGE", conflicts_with = "quick")]
+    only: Vec<Stage>,
     /// Leave out the tests in the guest, for a machine where QEMU cannot be installed
     #[arg(long)]
     no_vm: bool,
 }
 
-/// Runs `cargo xtask test`.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let started = Instant::now();
-    let mut purposes = vec![Purpose::Build, Purpose::Clang, Purpose::Tests];
-    if !args.no_vm {
-        purposes.push(Purpose::Vm);
+impl Args {
+    /// The stages to run.
+    fn stages(&self) -> Vec<Stage> {
+        let is_chosen = |stage: &Stage| {
+            let is_slow = matches!(stage, Stage::Conformance | Stage::Guest | Stage::Book);
+            let left_out = (self.quick && is_slow) || (self.no_vm && *stage == Stage::Guest);
+            !left_out && (self.only.is_empty() || self.only.contains(stage))
+        };
+        let stages = Stage::value_variants().iter().copied();
+        stages.filter(is_chosen).collect()
     }
-    task_setup::require(&purposes)?;
+}
+
+/// Runs `cargo xtask test`.
+pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let stages = args.stages();
+    let mut purposes: Vec<Purpose> = stages
+        .iter()
+        .flat_map(|stage| stage.purposes())
+        .copied()
+        .collect();
+    purposes.sort();
+    purposes.dedup();
+    task_setup::require(&purposes, consent)?;
     let logs = workspace::target_dir().join("test-logs");
     fs::create_dir_all(&logs).with_context(|| format!("create {}", logs.display()))?;
-
-    let mut stages = vec![
-        Stage::Format,
-        Stage::Lints,
-        Stage::Tidy,
-        Stage::Tests,
-        Stage::Vectors,
-        Stage::Conformance,
-    ];
-    if !args.no_vm {
-        stages.push(Stage::Guest);
-    }
     let mut total = Counts::default();
     let mut failed = Vec::new();
     for (index, &stage) in stages.iter().enumerate() {
@@ -64,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .context("write to standard output")?;
         let begun = Instant::now();
         let mut output = String::new();
-        let ran = stage.run(&mut output).unwrap_or_else(|error| {
+        let ran = stage.run(args.quick, &mut output).unwrap_or_else(|error| {
             let _ = writeln!(output, "{error:#}");
             Ran {
                 counts: Counts::default(),
@@ -98,8 +110,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             println!("  {}: {}", failure.test, failure.place());
         }
     }
-    if args.no_vm {
-        println!("not run: {} (--no-vm)", Stage::Guest.title());
+    for stage in Stage::value_variants()
+        .iter()
+        .filter(|stage| !stages.contains(stage))
+    {
+        println!("not run: {}", stage.title());
     }
     println!("took {}", seconds(started.elapsed()));
     println!("{} passed, {} failed", total.passed, total.failed);
@@ -110,14 +125,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Stage {
+    /// Formatting
     Format,
+    /// Clippy
     Lints,
+    /// Rules of the source tree
     Tidy,
+    /// Unit, property, golden and command line tests
     Tests,
-    Vectors,
+    /// The book
+    Book,
+    /// OpenMP programs while their CPUs change
     Conformance,
+    /// Tests in the guest
     Guest,
 }
 
@@ -128,7 +150,7 @@ impl Stage {
             Self::Lints => "lints",
             Self::Tidy => "tidy",
             Self::Tests => "tests",
-            Self::Vectors => "vectors",
+            Self::Book => "book",
             Self::Conformance => "conformance",
             Self::Guest => "guest",
         }
@@ -140,28 +162,37 @@ impl Stage {
             Self::Lints => "clippy",
             Self::Tidy => "tidy",
             Self::Tests => "unit, property and command line tests",
-            Self::Vectors => "worked numbers",
-            Self::Conformance => "OpenMP programs under flapping CPUs",
+            Self::Book => "book",
+            Self::Conformance => "OpenMP programs while CPUs change",
             Self::Guest => "guest tests",
         }
     }
 
+    /// What has to be installed for it.
+    fn purposes(self) -> &'static [Purpose] {
+        match self {
+            Self::Format | Self::Tidy | Self::Book => &[],
+            Self::Lints => &[Purpose::Build],
+            Self::Tests | Self::Conformance => &[Purpose::Build, Purpose::Clang, Purpose::Tests],
+            Self::Guest => &[
+                Purpose::Build,
+                Purpose::Clang,
+                Purpose::Package,
+                Purpose::Vm,
+            ],
+        }
+    }
+
     /// Runs the stage; what it prints goes to `output`. An error is a stage that could not run.
-    fn run(self, output: &mut String) -> anyhow::Result<Ran> {
+    fn run(self, quick: bool, output: &mut String) -> anyhow::Result<Ran> {
         match self {
             Self::Format => {
                 let verdict = run_cargo(&["fmt", "--all", "--check"], output)?;
                 Ok(Ran::without_tests(verdict))
             }
             Self::Lints => {
-                let clippy = [
-                    "clippy",
-                    "--workspace",
-                    "--all-targets",
-                    "--",
-                    "-D",
-                    "warnings",
-                ];
+                let mut clippy = vec!["clippy", "--all-targets", "--workspace"];
+                clippy.extend(["--", "-D", "warnings"]);
                 let verdict = run_cargo(&clippy, output)?;
                 Ok(Ran::without_tests(verdict))
             }
@@ -171,10 +202,18 @@ impl Stage {
                 Ok(Ran::without_tests(Verdict::passed_if(findings.is_empty())))
             }
             Self::Tests => {
-                let verdict = run_cargo(&["test", "--workspace", "--no-fail-fast"], output)?;
+                let mut test = vec!["test", "--no-fail-fast"];
+                // The workspace's default members are the product.
+                test.extend((!quick).then_some("--workspace"));
+                let verdict = run_cargo(&test, output)?;
                 Ok(Ran::of_tests(Counts::from_summaries(output), verdict))
             }
-            Self::Vectors => run_laboratory(Program::Vectors, &["tests/vectors"], output),
+            Self::Book => {
+                let mut mdbook = Command::new(MDBOOK.path()?);
+                mdbook.arg("build").arg(workspace::root().join("docs/book"));
+                // Where the links lead is checked by tidy.
+                Ok(Ran::without_tests(run_command(mdbook, output)?))
+            }
             Self::Conformance => run_laboratory(Program::Conformance, &["--short"], output),
             Self::Guest => run_laboratory(Program::Vm, &["test"], output),
         }

@@ -1,7 +1,9 @@
-//! Where things are in the checkout, and how to run its cargo.
+//! Where things are in the checkout, and how to run programs there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::{Context as _, bail};
 
 /// The root of the checkout.
 pub(crate) fn root() -> &'static Path {
@@ -20,4 +22,22 @@ pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
+}
+
+/// Git in the root of the checkout.
+pub(crate) fn git() -> Command {
+    let mut command = Command::new("git");
+    command.current_dir(root());
+    command
+}
+
+/// Runs a command; gives what it printed.
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("start {name}"))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        bail!("{name} failed ({}): {}", output.status, errors.trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("read what {name} printed"))
 }
