@@ -54,7 +54,7 @@ enum Task {
     Test(task_test::Args),
     /// Checks rules of the source tree that no compiler checks
     Tidy(task_tidy::Args),
-    /// Holds the code to a folder of worked numbers
+    /// Holds the code to a folder of golden tests
     Vectors(Words),
     /// Builds, runs and tests in a QEMU guest with 4 sockets, systemd and cgroup v2
     Vm(Words),

@@ -1,10 +1,8 @@
 //! `cargo xtask install`: everything that an installation consists of, where it belongs.
 //!
-//! What goes where is one table, [`FILES`]. Two texts name folders and get those of this
-//! installation: the daemon's unit and `mapper.pc`. A package is made by `--destdir`, which is put before every path without being told
-//! to anybody. An existing configuration stays as it is, and the default one lies beside it.
-
-mod next_steps;
+//! What goes where is one table, `deploy/installed-files.txt`. Two texts name folders and get those of this
+//! installation: the daemon's unit and `mapper.pc`. `--destdir` is put before every path and stands in no
+//! file. An existing configuration stays as it is, and the default one lies in `share/mapper`.
 
 use std::fs;
 use std::io;
@@ -73,7 +71,7 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
         if denied {
             error.context(format!(
                 "no right to write there; run this: {}",
-                next_steps::privileged_line(args, &built)
+                privileged_line(args, &built)
             ))
         } else {
             error
@@ -104,143 +102,45 @@ pub(crate) fn build() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where a file comes from.
-#[derive(Clone, Copy)]
-enum Source {
-    /// Out of cargo's folder.
-    Built(&'static str),
-    /// Out of the checkout.
-    Checkout(&'static str),
-    /// Out of the checkout, with the folders of this installation.
-    Filled(&'static str, fn(&Folders, &str) -> String),
-    /// A symbolic link to this name.
-    Link(&'static str),
+/// Everything that is installed, a line each.
+const FILES: &str = include_str!("../../deploy/installed-files.txt");
+
+/// A line of [`FILES`].
+struct Installed {
+    /// `built`, `file`, `filled` or `link`.
+    kind: &'static str,
+    from: String,
+    /// `prefix` or `lib`.
+    folder: &'static str,
+    name: String,
+    mode: u32,
 }
 
-/// The folder a file goes to.
-#[derive(Clone, Copy)]
-enum Folder {
-    /// `PREFIX`.
-    Prefix,
-    /// `PREFIX/lib`, or wherever libraries go.
-    Lib,
-    /// `/etc`.
-    Sysconf,
-}
+impl Installed {
+    /// All lines.
+    fn all() -> anyhow::Result<Vec<Self>> {
+        let lines = FILES.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| Self::read(line).with_context(|| format!("installed-files.txt: {line:?}")))
+            .collect()
+    }
 
-/// Everything that is installed: what, into which folder, under which name, with which mode.
-const FILES: [(Source, Folder, &str, u32); 19] = [
-    (
-        Source::Built("mapperd"),
-        Folder::Prefix,
-        "bin/mapperd",
-        0o755,
-    ),
-    (
-        Source::Built("mapper-launch"),
-        Folder::Prefix,
-        "bin/mapper-launch",
-        0o755,
-    ),
-    (
-        Source::Built("mapperctl"),
-        Folder::Prefix,
-        "bin/mapperctl",
-        0o755,
-    ),
-    // The launcher looks for it here, beside its own folder.
-    (
-        Source::Built("libmapper_omp.so"),
-        Folder::Prefix,
-        "lib/mapper/libmapper_omp.so",
-        0o644,
-    ),
-    (
-        Source::Built("libmapper.so"),
-        Folder::Lib,
-        concat!("libmapper.so.", env!("CARGO_PKG_VERSION")),
-        0o644,
-    ),
-    (
-        Source::Link(concat!("libmapper.so.", env!("CARGO_PKG_VERSION"))),
-        Folder::Lib,
-        SONAME,
-        0o644,
-    ),
-    (Source::Link(SONAME), Folder::Lib, "libmapper.so", 0o644),
-    (
-        Source::Built("libmapper.a"),
-        Folder::Lib,
-        "libmapper.a",
-        0o644,
-    ),
-    (
-        Source::Filled("crates/client-c/mapper.pc", Folders::fill_pkg_config),
-        Folder::Lib,
-        "pkgconfig/mapper.pc",
-        0o644,
-    ),
-    (
-        Source::Checkout("crates/client-c/include/mapper.h"),
-        Folder::Prefix,
-        "include/mapper.h",
-        0o644,
-    ),
-    (
-        Source::Checkout("crates/client-c/fortran/mapper.f90"),
-        Folder::Prefix,
-        "include/mapper.f90",
-        0o644,
-    ),
-    (
-        Source::Checkout("deploy/mapper.slice"),
-        Folder::Prefix,
-        "lib/systemd/system/mapper.slice",
-        0o644,
-    ),
-    (
-        Source::Checkout("deploy/mapper-apps.service"),
-        Folder::Prefix,
-        "lib/systemd/system/mapper-apps.service",
-        0o644,
-    ),
-    (
-        Source::Filled("deploy/mapperd.service", Folders::fill_unit),
-        Folder::Prefix,
-        "lib/systemd/system/mapperd.service",
-        0o644,
-    ),
-    (
-        Source::Checkout("deploy/adopt.conf"),
-        Folder::Prefix,
-        "share/mapper/adopt.conf",
-        0o644,
-    ),
-    (
-        Source::Checkout("deploy/partitions.conf"),
-        Folder::Prefix,
-        "share/mapper/partitions.conf",
-        0o644,
-    ),
-    (
-        Source::Checkout("deploy/mapper.schema.json"),
-        Folder::Prefix,
-        "share/mapper/mapper.schema.json",
-        0o644,
-    ),
-    (
-        Source::Checkout("deploy/status.schema.json"),
-        Folder::Prefix,
-        "share/mapper/status.schema.json",
-        0o644,
-    ),
-    (
-        Source::Checkout("deploy/mapper.toml"),
-        Folder::Prefix,
-        "share/mapper/mapper.toml",
-        0o644,
-    ),
-];
+    fn read(line: &'static str) -> Option<Self> {
+        let filled = |text: &str| {
+            let version = env!("CARGO_PKG_VERSION");
+            text.replace("@VERSION@", version)
+                .replace("@SONAME@", SONAME)
+        };
+        let mut words = line.split_whitespace();
+        Some(Self {
+            kind: words.next()?,
+            from: filled(words.next()?),
+            folder: words.next()?,
+            name: filled(words.next()?),
+            mode: u32::from_str_radix(words.next()?, 8).ok()?,
+        })
+    }
+}
 
 /// The configuration, which is the operator's once it is there.
 const CONFIGURATION: (&str, &str) = ("deploy/mapper.toml", "mapper/mapper.toml");
@@ -289,34 +189,40 @@ impl Folders {
         })
     }
 
-    fn of(&self, folder: Folder) -> &Path {
-        match folder {
-            Folder::Prefix => &self.prefix,
-            Folder::Lib => &self.lib,
-            Folder::Sysconf => &self.sysconf,
-        }
-    }
-
     /// Puts everything in its place below `root` (empty for the system itself); returns the paths
     /// that were written.
     pub(crate) fn install(&self, built: &Path, root: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let mut written = Vec::new();
-        for (source, folder, name, mode) in FILES {
-            let to = below(root, &self.of(folder).join(name));
-            match source {
-                Source::Built(name) => put(&read(&built.join(name))?, &to, mode)?,
-                Source::Checkout(name) => put(&read(&workspace::root().join(name))?, &to, mode)?,
-                Source::Filled(name, fill) => {
-                    let text = String::from_utf8(read(&workspace::root().join(name))?)
-                        .with_context(|| format!("read {name}"))?;
-                    put(fill(self, &text).as_bytes(), &to, mode)?;
+        for Installed {
+            kind,
+            from,
+            folder,
+            name,
+            mode,
+        } in Installed::all()?
+        {
+            let folder = match folder {
+                "prefix" => &self.prefix,
+                "lib" => &self.lib,
+                other => bail!("installed-files.txt: {other} is no folder"),
+            };
+            let to = below(root, &folder.join(name));
+            let checkout = workspace::root().join(&from);
+            match kind {
+                "built" => put(&read(&built.join(&from))?, &to, mode)?,
+                "file" => put(&read(&checkout)?, &to, mode)?,
+                "filled" => {
+                    let text = String::from_utf8(read(&checkout)?)
+                        .with_context(|| format!("read {}", checkout.display()))?;
+                    put(self.fill(&text).as_bytes(), &to, mode)?;
                 }
-                Source::Link(target) => link(target, &to)?,
+                "link" => link(&from, &to)?,
+                other => bail!("installed-files.txt: {other} is no kind of file"),
             }
             written.push(to);
         }
         let (source, name) = CONFIGURATION;
-        let to = below(root, &self.of(Folder::Sysconf).join(name));
+        let to = below(root, &self.sysconf.join(name));
         if to.try_exists().with_context(|| to.display().to_string())? {
             eprintln!("kept {}", to.display());
         } else {
@@ -326,29 +232,30 @@ impl Folders {
         Ok(written)
     }
 
-    /// `mapper.pc` with the folders filled in.
-    fn fill_pkg_config(&self, text: &str) -> String {
-        text.lines()
-            .filter(|line| !line.starts_with('#'))
-            .map(|line| match line.split_once('=') {
-                Some(("prefix", _)) => format!("prefix={}\n", self.prefix.display()),
-                Some(("libdir", _)) => format!("libdir={}\n", self.lib.display()),
-                _ => format!("{line}\n"),
-            })
-            .collect()
-    }
-
-    /// The daemon's unit with the folders filled in.
-    fn fill_unit(&self, text: &str) -> String {
+    /// A text, `mapper.pc` or the daemon's unit, with the folders filled in.
+    fn fill(&self, text: &str) -> String {
         let bin = format!("{}/bin/", self.prefix.display());
-        let text = text.replace("/usr/bin/", &bin);
-        if self.sysconf == Path::new("/etc") {
-            return text;
-        }
-        // The daemon looks into /etc by itself.
         let config = self.sysconf.join(CONFIGURATION.1);
-        let start = format!("ExecStart={bin}mapperd ");
-        text.replace(&start, &format!("{start}--config {} ", config.display()))
+        // The daemon looks into /etc by itself.
+        let options = match self.sysconf == Path::new("/etc") {
+            true => String::new(),
+            false => format!("--config {} ", config.display()),
+        };
+        let mut filled = String::new();
+        for line in text
+            .lines()
+            .filter(|line| !line.starts_with("# `cargo xtask install`"))
+        {
+            filled += &match line.split_once('=') {
+                Some(("prefix", _)) => format!("prefix={}", self.prefix.display()),
+                Some(("libdir", _)) => format!("libdir={}", self.lib.display()),
+                _ => line
+                    .replace("/usr/bin/", &bin)
+                    .replace("/bin/mapperd ", &format!("/bin/mapperd {options}")),
+            };
+            filled.push('\n');
+        }
+        filled
     }
 }
 
@@ -399,7 +306,7 @@ fn aside(to: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Makes a folder and those above it that are missing. Everybody may look into what is made here, whatever the
+/// Makes a folder and those above it that are missing. All users may read what is made here, whatever the
 /// umask; a folder that was there stays as it is.
 fn make_folder(folder: &Path) -> io::Result<()> {
     const MODE: u32 = 0o755;
@@ -415,150 +322,121 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
+/// The command that does the rest as root, without building anything as root.
+fn privileged_line(args: &Args, built: &Path) -> String {
+    let task = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
+    let mut line = format!(
+        "sudo {} install --prefix {} --built {}",
+        quoted(&task),
+        quoted(&args.prefix),
+        quoted(built)
+    );
+    for (flag, value) in [
+        ("--destdir", &args.destdir),
+        ("--libdir", &args.libdir),
+        ("--sysconfdir", &args.sysconfdir),
+    ] {
+        if let Some(value) = value {
+            line += &format!(" {flag} {}", quoted(value));
+        }
+    }
+    line
+}
+
+/// A path as a shell takes it for one word.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+impl Folders {
+    /// What is left to be done for a prefix on this system.
+    fn hints(&self) -> Vec<String> {
+        let mut hints = Vec::new();
+        let lib = self.lib.display();
+        // The loader's own folders are read without its cache; Debian lists the last one in ld.so.conf.d.
+        if self.lib == Path::new("/usr/local/lib") {
+            hints.push(format!(
+                "run `ldconfig` as root, so that programs find {lib}/{SONAME}"
+            ));
+        } else if !self.lib.starts_with("/usr/lib") && !self.lib.starts_with("/lib") {
+            hints.push(format!(
+                "programs find {SONAME} with LD_LIBRARY_PATH={lib}, or when that folder stands in \
+                 /etc/ld.so.conf.d and `ldconfig` has been run"
+            ));
+        }
+        let units = self.prefix.join("lib/systemd/system");
+        if !["/usr", "/usr/local"]
+            .map(Path::new)
+            .contains(&&*self.prefix)
+        {
+            let names = FILES.split_whitespace();
+            let names = names.filter_map(|word| word.strip_prefix("lib/systemd/system/"));
+            let names: Vec<_> = names
+                .map(|name| units.join(name).display().to_string())
+                .collect();
+            hints.push(format!(
+                "systemd does not look into {}; run this as root: systemctl link {}",
+                units.display(),
+                names.join(" ")
+            ));
+        }
+        let hidden = ["/home", "/root", "/run/user"];
+        let is_hidden = |folder: &Path| hidden.iter().any(|home| folder.starts_with(home));
+        if is_hidden(&self.prefix) || is_hidden(&self.sysconf) {
+            hints.push(
+                "mapperd.service sees nothing below /home, /root and /run/user: install elsewhere, or \
+                 give it a drop-in with ProtectHome=read-only"
+                    .to_owned(),
+            );
+        }
+        hints
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::Command;
 
-    /// What cargo made of the library for programs; the programs of mapper are stood in for.
-    fn built() -> tempfile::TempDir {
-        let status = workspace::cargo()
-            .args(["build", "--quiet", "--package", "mapper-client-c"])
-            .status()
+    #[test]
+    fn the_line_for_root_keeps_paths_with_blanks_in_one_word() {
+        assert_eq!(quoted(Path::new("/usr/local")), "/usr/local");
+        let odd = "/home/a b/it's $HOME";
+        let word = quoted(Path::new(odd));
+        let mut shell = Command::new("sh");
+        let said = shell
+            .args(["-c", &format!("printf %s {word}")])
+            .output()
             .unwrap();
-        assert!(status.success());
-        let folder = tempfile::tempdir().unwrap();
-        for library in ["libmapper.so", "libmapper.a"] {
-            let from = workspace::target_dir().join("debug").join(library);
-            fs::copy(from, folder.path().join(library)).unwrap();
-        }
-        for program in ["mapperd", "mapper-launch", "mapperctl", "libmapper_omp.so"] {
-            fs::write(folder.path().join(program), program).unwrap();
-        }
-        folder
-    }
-
-    fn folders(prefix: impl Into<PathBuf>) -> Folders {
-        Folders::new(prefix.into(), None, None).unwrap()
-    }
-
-    fn succeed(command: &mut Command) -> String {
-        let output = command.output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command:?}: {errors}");
-        String::from_utf8(output.stdout).unwrap()
+        assert_eq!(String::from_utf8(said.stdout).unwrap(), odd);
     }
 
     #[test]
-    fn a_program_compiles_against_the_installed_tree_in_both_forms() {
-        let (built, place) = (built(), tempfile::tempdir().unwrap());
-        let prefix = place.path().join("opt");
-        folders(&prefix)
-            .install(built.path(), Path::new(""))
-            .unwrap();
-        let source = workspace::root().join("crates/client-c/tests/calls.c");
-        for form in [&["--libs"][..], &["--static", "--libs"]] {
-            let flags = succeed(
-                Command::new("pkg-config")
-                    .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
-                    .args(form)
-                    .args(["--cflags", "mapper"]),
-            );
-            let program = place.path().join("program");
-            let mut compiler = Command::new("gcc");
-            compiler.arg("-pthread").arg("-o").arg(&program);
-            if form.contains(&"--static") {
-                compiler.arg("-static");
-            }
-            compiler.arg(&source).args(flags.split_whitespace());
-            succeed(&mut compiler);
-            let said = succeed(
-                Command::new(&program)
-                    .env("LD_LIBRARY_PATH", prefix.join("lib"))
-                    .env_remove("MAPPER_PAGE"),
-            );
-            assert_eq!(said, "managed 0, 0 cpus, wait 0\n");
-        }
-    }
-
-    #[test]
-    fn texts_name_the_prefix_and_not_the_folder_of_the_package() {
-        let (built, package) = (built(), tempfile::tempdir().unwrap());
-        for (prefix, sysconf) in [("/usr", "/etc"), ("/opt/mapper", "/opt/mapper/etc")] {
-            let root = package.path();
-            let written = folders(prefix).install(built.path(), root).unwrap();
-            let text = |path: &str| fs::read_to_string(below(root, Path::new(path))).unwrap();
-            let unit = text(&format!("{prefix}/lib/systemd/system/mapperd.service"));
-            let starts = unit.lines().filter(|line| line.starts_with("Exec"));
-            for start in starts {
-                assert!(start.contains(&format!("={prefix}/bin/")), "{start}");
-            }
-            assert_eq!(unit.contains("--config"), sysconf != "/etc", "{unit}");
-            let pc = text(&format!("{prefix}/lib/pkgconfig/mapper.pc"));
-            assert!(pc.starts_with(&format!("prefix={prefix}\n")), "{pc}");
-            let config = below(root, &Path::new(sysconf).join("mapper/mapper.toml"));
-            assert!(written.contains(&config), "{written:?}");
-            for path in written.iter().filter(|path| {
-                path.extension()
-                    .is_some_and(|kind| kind == "pc" || kind == "service")
-            }) {
-                let text = fs::read_to_string(path).unwrap();
-                assert!(!text.contains(root.to_str().unwrap()), "{text}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_configuration_that_is_there_stays_and_programs_are_replaced() {
-        let (built, place) = (built(), tempfile::tempdir().unwrap());
-        let folders = folders("/usr");
-        folders.install(built.path(), place.path()).unwrap();
-        let config = place.path().join("etc/mapper/mapper.toml");
-        fs::write(&config, "interval = \"2s\"\n").unwrap();
-        fs::write(built.path().join("mapperd"), "newer").unwrap();
-        folders.install(built.path(), place.path()).unwrap();
-        assert_eq!(fs::read_to_string(&config).unwrap(), "interval = \"2s\"\n");
-        let daemon = place.path().join("usr/bin/mapperd");
-        assert_eq!(fs::read_to_string(&daemon).unwrap(), "newer");
-        let mode = fs::metadata(&daemon).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o755);
-    }
-
-    #[test]
-    fn what_is_made_can_be_looked_into_whatever_the_umask_and_what_was_there_stays() {
-        // The umask is the process's, so this process does it that a test of its own makes.
-        let tests = std::env::current_exe().unwrap();
-        let place = tempfile::tempdir().unwrap();
-        let marker = "MAPPER_TEST_MAKES_FOLDER_IN";
-        if let Some(folder) = std::env::var_os(marker) {
-            return put(b"x", &Path::new(&folder).join("a/b/c"), 0o644).unwrap();
-        }
-        let kept = place.path().join("kept");
-        fs::create_dir(&kept).unwrap();
-        fs::set_permissions(&kept, fs::Permissions::from_mode(0o750)).unwrap();
-        succeed(
-            Command::new("sh")
-                .args(["-c", "umask 077; exec \"$0\" \"$@\""])
-                .arg(tests)
-                .args(["--exact", "task_install::tests::what_is_made_can_be_looked_into_whatever_the_umask_and_what_was_there_stays"])
-                .env(marker, &kept),
-        );
-        let mode = |path: &str| {
-            let found = fs::metadata(kept.join(path)).unwrap();
-            found.permissions().mode() & 0o777
+    fn next_steps_are_named_for_each_prefix() {
+        let hints_for = |prefix: &str| {
+            Folders::new(prefix.into(), None, None)
+                .unwrap()
+                .hints()
+                .join("\n")
         };
-        assert_eq!(
-            [mode("a"), mode("a/b"), mode("a/b/c")],
-            [0o755, 0o755, 0o644]
+        assert_eq!(hints_for("/usr"), "");
+        let local = hints_for("/usr/local");
+        assert!(
+            local.contains("run `ldconfig`") && !local.contains("systemctl"),
+            "{local}"
         );
-        assert_eq!(mode("."), 0o750);
-    }
-
-    #[test]
-    fn a_folder_that_units_cannot_name_is_refused() {
-        for prefix in ["usr", "/opt/my mapper", "/opt/100%"] {
-            let error = Folders::new(prefix.into(), None, None).unwrap_err();
-            assert!(error.to_string().contains("--prefix"), "{error}");
-        }
+        let opt = hints_for("/opt/mapper");
+        let link = "systemctl link /opt/mapper/lib/systemd/system/mapper.slice";
+        assert!(
+            opt.contains(link) && opt.contains("LD_LIBRARY_PATH=/opt/mapper/lib"),
+            "{opt}"
+        );
+        assert!(!opt.contains("ProtectHome"), "{opt}");
+        assert!(hints_for("/home/u/mapper").contains("ProtectHome=read-only"));
     }
 }

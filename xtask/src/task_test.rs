@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
         });
         let log = logs.join(format!("{}.log", stage.name()));
         fs::write(&log, &output).with_context(|| format!("write {}", log.display()))?;
-        println!("{}", ran.told(begun.elapsed()));
+        println!("{}", ran.line(begun.elapsed()));
         total.add(ran.counts);
         if ran.verdict == Verdict::Failed {
             failed.push((stage, output));
@@ -97,8 +97,8 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
         let shown = if failures.is_empty() {
             tail(output, SHOWN_LINES)
         } else {
-            let told: Vec<&str> = failures.iter().map(|failure| failure.told).collect();
-            tail(&told.join("\n"), SHOWN_LINES)
+            let reports: Vec<&str> = failures.iter().map(|failure| failure.report).collect();
+            tail(&reports.join("\n"), SHOWN_LINES)
         };
         println!("\n---- {} ----\n{shown}", stage.title());
         println!("(all output is in {})", logs.display());
@@ -144,16 +144,10 @@ enum Stage {
 }
 
 impl Stage {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Format => "format",
-            Self::Lints => "lints",
-            Self::Tidy => "tidy",
-            Self::Tests => "tests",
-            Self::Book => "book",
-            Self::Conformance => "conformance",
-            Self::Guest => "guest",
-        }
+    /// As `--only` takes it.
+    fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     fn title(self) -> &'static str {
@@ -256,7 +250,7 @@ impl Ran {
         Self { counts, verdict }
     }
 
-    fn told(&self, elapsed: Duration) -> String {
+    fn line(&self, elapsed: Duration) -> String {
         let word = match self.verdict {
             Verdict::Passed => "ok",
             Verdict::Failed => "FAILED",
@@ -322,18 +316,18 @@ impl Counts {
     }
 }
 
-/// A test of cargo's that failed, as its test program told of it.
+/// A test of cargo's that failed, as its test program reported it.
 #[derive(PartialEq, Eq, Debug)]
 struct Failure<'a> {
     test: &'a str,
     /// The heading with the test's name and what the test printed.
-    told: &'a str,
+    report: &'a str,
 }
 
 impl Failure<'_> {
     /// Where the test panicked and the first line of why, or the first line that it printed.
     fn place(&self) -> String {
-        let mut lines = self.told.lines().skip(1).filter(|line| !line.is_empty());
+        let mut lines = self.report.lines().skip(1).filter(|line| !line.is_empty());
         let first = lines.clone().next().unwrap_or("it printed nothing");
         let place = lines.find_map(|line| line.split_once("panicked at "));
         let told = match (place, lines.next()) {
@@ -358,16 +352,16 @@ fn failures(output: &str) -> Vec<Failure<'_>> {
             .and_then(|rest| rest.strip_suffix(" stdout ----"));
         if heading.is_some() || text == "failures:" || text.starts_with("test result: ") {
             if let Some((test, begin)) = open.take() {
-                let told = output[begin..position].trim_end();
-                failures.push(Failure { test, told });
+                let report = output[begin..position].trim_end();
+                failures.push(Failure { test, report });
             }
             open = heading.map(|test| (test, position));
         }
         position += line.len();
     }
     if let Some((test, begin)) = open {
-        let told = output[begin..].trim_end();
-        failures.push(Failure { test, told });
+        let report = output[begin..].trim_end();
+        failures.push(Failure { test, report });
     }
     failures
 }
@@ -467,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failed_test_is_told_with_the_place_where_it_failed() {
+    fn each_failed_test_is_named_with_the_place_where_it_failed() {
         let output = "running 3 tests\n\
             test a::holds ... ok\n\
             \n\
@@ -497,7 +491,7 @@ mod tests {
                 ("a::is_silent", "it printed nothing".to_owned()),
             ]
         );
-        assert!(failures[0].told.ends_with("assertion failed"));
+        assert!(failures[0].report.ends_with("assertion failed"));
     }
 
     #[test]
@@ -513,7 +507,7 @@ mod tests {
     fn a_stage_that_did_not_compile_fails_without_a_failed_test() {
         let ran = Ran::of_tests(Counts::default(), Verdict::Failed);
         assert!(
-            ran.told(Duration::from_secs(61))
+            ran.line(Duration::from_secs(61))
                 .starts_with("FAILED (1 min 1 s")
         );
     }
