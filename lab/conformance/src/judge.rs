@@ -10,7 +10,7 @@ use mapper_abi::TeamMode;
 use mapper_abi::stand_in::{Allocations, StandIn};
 use serde::Serialize;
 
-use super::Teams;
+use super::modes::Teams;
 use super::programs::{Compiled, Program};
 use super::run::{Ending, Machine, Run, Runner};
 use mapper_report::interrupt::Interrupt;
@@ -321,7 +321,7 @@ pub(crate) fn supported(
 
 #[cfg(test)]
 mod tests {
-    use super::super::LoopSchedule;
+    use super::super::modes::LoopSchedule;
     use super::*;
     use mapper_report::workspace;
     use std::process::Command;

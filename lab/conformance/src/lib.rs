@@ -8,22 +8,24 @@
 //! by exit status 0 that all was well), in C, C++ or Fortran, is compiled by each compiler and run plainly a few times.
 //! Those that pass are run again with the shim, in every team mode, while the allocation flaps every
 //! 300 µs between 1 and twice the CPUs: the page says so, and the affinity of the program's threads
-//! follows as far as there are CPUs. No daemon is needed: [`mapper_abi::stand_in`] is its stand-in.
+//! follows as far as there are CPUs. No daemon is needed: [`mapper_abi::stand_in`] takes its place.
 //!
 //! *What counts.* A program that passes plainly must pass under `fixed` and under `virtual`, whether
 //! the shim's check admits it there or leaves it its real teams. Under `follow` it must pass if it
 //! passes under `OMP_DYNAMIC=true`. A run that outlasts its time limit has hung, which is a failure
-//! of the report and not of the tool. A mode that the shim does not have is told apart from one that
-//! passed.
+//! of the report and not of the tool. A mode that the shim does not have is reported apart from one
+//! that passed.
 //!
 //! | module | job |
 //! |---|---|
+//! | `modes` | what of the shim a run can choose |
 //! | `programs` | which programs there are, and compiling them |
 //! | `run` | one run of one program, plain or managed, with its time limit |
 //! | `judge` | the runs of one program, and what they say |
 //! | `report` | table, failures with the command to repeat them, JSON |
 
 mod judge;
+mod modes;
 mod programs;
 mod report;
 mod run;
@@ -36,13 +38,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use serde::Serialize;
 
 use judge::{Case, Judge};
 use mapper_report::interrupt::Interrupt;
 use mapper_report::output::OutputFile;
 use mapper_report::progress::Progress;
 use mapper_report::workspace;
+use modes::{LoopSchedule, Teams};
 use programs::Program;
 use report::Asked;
 pub(crate) use report::Report;
@@ -110,40 +112,6 @@ pub struct Args {
     /// enough of its programs must run with virtual teams
     #[arg(long, exclusive = true)]
     short: bool,
-}
-
-/// What the shim may do with teams, as `MAPPER_TEAMS` names it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Teams {
-    /// Their size never changes.
-    Fixed,
-    /// Their size follows the allocation.
-    Follow,
-    /// The program sees the team it expects, carried by as many threads as it has CPUs.
-    Virtual,
-}
-
-impl Teams {
-    /// Its name in the environment.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Fixed => "fixed",
-            Self::Follow => "follow",
-            Self::Virtual => "virtual",
-        }
-    }
-}
-
-/// How the shim dispenses dynamic and guided loops.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum LoopSchedule {
-    /// In the chunks that the program asks for.
-    #[default]
-    AsWritten,
-    /// In chunks that grow, as under `MAPPER_SCHEDULE=adaptive`.
-    Adaptive,
 }
 
 /// Runs `cargo xtask conformance`.
@@ -374,7 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_cannot_be_written_is_told_before_anything_runs() {
+    fn a_file_that_cannot_be_written_is_an_error_before_anything_runs() {
         let args = Args {
             dir: Some("/nonexistent".into()),
             json: Some("/nonexistent/results.json".into()),

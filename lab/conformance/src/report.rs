@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::judge::{Case, Mode, Plain, Support, Verdict};
-use super::{LoopSchedule, Teams};
+use super::modes::{LoopSchedule, Teams};
 use mapper_report::stopped::Stopped;
 
 /// What was asked for and has to be asked for again to repeat a failure.
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_runtime_breaks_by_itself_is_told_and_not_blamed_on_mapper() {
+    fn what_the_runtime_breaks_by_itself_is_reported_and_not_blamed_on_mapper() {
         let text = report().to_string();
         assert!(text.contains("without mapper too: gcc racy.c"), "{text}");
         assert!(!text.contains("--program racy.c"), "{text}");

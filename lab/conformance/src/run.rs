@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 
 use mapper_abi::stand_in::{self, Running, StandIn};
 
-use super::LoopSchedule;
+use super::modes::LoopSchedule;
 use mapper_report::interrupt::Interrupt;
 
 /// How often the allocation of a managed program changes.
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ending_of_a_program_is_told() {
+    fn the_end_of_a_program_is_reported() {
         let limit = Duration::from_secs(20);
         assert_eq!(run("exit 0", limit).ending, Ending::Passed);
         let failed = run("echo one; echo two >&2; exit 3", limit);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_says_is_told_without_what_acts_on_a_terminal() {
+    fn what_a_program_prints_is_shown_without_control_characters() {
         let said = run(
             "printf '\\033[2Jred\\a\\tand blue'",
             Duration::from_secs(20),

@@ -14,8 +14,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use super::folder;
-use super::scratch::Scratch;
+use super::scratch::{Scratch, folder};
 
 /// The files of the recipe that go into the guest or work on it.
 const RECIPE: [(&str, &str); 4] = [

@@ -14,9 +14,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::folder;
 use super::image::{Image, output};
-use super::scratch::Scratch;
+use super::scratch::{Scratch, folder};
 use super::sockets::Sockets;
 
 /// Memory of a NUMA node, in MiB.

@@ -17,8 +17,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Parser as _, Subcommand};
 
-use mapper_report::workspace;
-
 mod guest_tests;
 mod image;
 mod machine;
@@ -27,6 +25,7 @@ mod sockets;
 
 use guest_tests::{Chosen, run_guest_tests};
 use machine::{Accelerator, Machine, Progress, STARTED_AGAIN};
+use scratch::folder;
 use sockets::Sockets;
 
 /// Builds, runs and tests in a QEMU guest with 4 sockets, systemd and cgroup v2.
@@ -148,9 +147,4 @@ fn run(args: &Args) -> Result<()> {
             }
         }
     }
-}
-
-/// Where images and the leavings of runs are kept.
-fn folder() -> PathBuf {
-    workspace::target_dir().join("vm")
 }

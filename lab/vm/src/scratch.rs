@@ -5,7 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use super::folder;
+use mapper_report::workspace;
+
+/// Where images and what runs leave are kept.
+pub(super) fn folder() -> PathBuf {
+    workspace::target_dir().join("vm")
+}
 
 /// A folder that is removed when it is dropped. Should this process be killed, the next one that
 /// makes a folder for the same purpose removes it.
