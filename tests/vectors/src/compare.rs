@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_is_told() {
+    fn every_place_is_named() {
         let found = differences(
             &json!({"a": [1, {"b": "x"}], "c": true}),
             &json!({"a": [2, {"b": "y"}], "c": true}),

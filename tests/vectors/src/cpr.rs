@@ -1,7 +1,7 @@
 //! The file `cpr.json`: Cooperative's greedy allocation and chunk rule.
 
+use super::case::{Answered, Group, against_expect, inputs};
 use super::compare::Tolerance;
-use super::registry::{Answered, Group, against_expect, inputs};
 use mapper_predict::cooperative::chunks::{self, ChunkRule, ChunkSize};
 use mapper_predict::cooperative::greedy::{self, ClusteredMachine};
 use mapper_predict::{Cycles, RequestsPerCycle};

@@ -1,11 +1,12 @@
-//! `cargo xtask vectors DIR`: holds the code to a folder of worked numbers.
+//! `cargo xtask vectors DIR`: holds the code to a folder of golden tests.
 //!
 //! A file of vectors is JSON: a note, and groups of cases, each with an id, inputs and what must
-//! come out. Which checks a file needs is told by how its name begins ([`registry`]). Every case
+//! come out. How its name begins says which checks a file needs ([`registry`]). Every case
 //! that fails is one line with file, id, place, expected and got; every file ends with a count. A
 //! file that no check knows is named too: nothing is passed over in silence. The task fails when a
 //! case fails or a file cannot be read.
 
+mod case;
 mod compare;
 mod cpr;
 mod mapper_alloc;
@@ -22,7 +23,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Holds the code to a folder of worked numbers
+/// Holds the code to a folder of golden tests
 #[derive(clap::Parser)]
 #[command(name = "cargo xtask vectors")]
 pub struct Args {
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_number_is_told_with_its_place() {
+    fn a_wrong_number_is_reported_with_its_place() {
         let text = spoilt("nupoco_smp.json", "121.0526316", "121.1");
         let folder = check_files(&[("nupoco_smp.json", &text)]);
         assert_eq!((folder.passed, folder.failed), (11, 1));
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_json_is_told_with_file_and_place_and_fails() {
+    fn bad_json_is_reported_with_file_and_place_and_fails() {
         let folder = check_files(&[("nupoco_smp.json", "{\n \"cases\": [}\n")]);
         assert_eq!(folder.unreadable, 1);
         assert!(

@@ -2,8 +2,8 @@
 //!
 //! In a closed-loop trace the final count binds; when it is reached illustrates.
 
+use super::case::{Answered, Group, against_expect, field, inputs};
 use super::compare::Tolerance;
-use super::registry::{Answered, Group, against_expect, field, inputs};
 use anyhow::{Context as _, bail};
 use mapper_allocate::efficiency::exploration::{self, Direction, PlainTrial, Stride, Verdict};
 use mapper_allocate::efficiency::membership::{self, Member};
@@ -36,7 +36,7 @@ pub(super) const GROUPS: &[Group] = &[
     group("history", answer_history),
 ];
 
-const fn group(key: &'static str, answer: super::registry::Answer) -> Group {
+const fn group(key: &'static str, answer: super::case::Answer) -> Group {
     Group {
         key,
         answer,

@@ -3,8 +3,8 @@
 //! Of what a case expects, the totals and the allocation bind. How many allocations tie, how long
 //! the author's solver took and what the paper printed is told for information.
 
+use super::case::{Answered, Group, field};
 use super::compare::Tolerance;
-use super::registry::{Answered, Group, field};
 use anyhow::Context as _;
 use mapper_predict::nucore::{
     Demand, DramCharge, EffortLimit, Machine, MachineSpec, NodeAllocation, Program,

@@ -1,7 +1,7 @@
 //! The files `nupoco_*.json`.
 
+use super::case::{Answered, Group, against_expect, inputs};
 use super::compare::Tolerance;
-use super::registry::{Answered, Group, against_expect, inputs};
 use anyhow::Context as _;
 use mapper_predict::nupoco::colocation::{self, Reading, Share};
 use mapper_predict::nupoco::dop::{self, Section};
@@ -22,7 +22,7 @@ pub(super) const NETWORK: &[Group] = &[cases(answer_network)];
 pub(super) const ALGORITHM_1: &[Group] = &[cases(answer_algorithm_1)];
 pub(super) const ALGORITHM_2: &[Group] = &[cases(answer_algorithm_2)];
 
-const fn cases(answer: super::registry::Answer) -> Group {
+const fn cases(answer: super::case::Answer) -> Group {
     Group {
         key: "cases",
         answer,
@@ -150,7 +150,7 @@ fn answer_policies(_: &Value, case: &Value) -> anyhow::Result<Answered> {
         })
     };
     let c = smp_policy::compare(&machine, &[job(0)?, job(1)?], i.reading.into())?;
-    let told = |o: Outcome| {
+    let shown = |o: Outcome| {
         json!({
             "split": o.split,
             "total": o.total,
@@ -162,10 +162,10 @@ fn answer_policies(_: &Value, case: &Value) -> anyhow::Result<Answered> {
         case,
         json!({
             "batch": c.batch,
-            "equal": told(c.equal),
-            "best_static": told(c.best_static),
-            "max_system_util": told(c.max_system_util),
-            "max_cpu_util": told(c.max_cpu_util),
+            "equal": shown(c.equal),
+            "best_static": shown(c.best_static),
+            "max_system_util": shown(c.max_system_util),
+            "max_cpu_util": shown(c.max_cpu_util),
         }),
     )
 }

@@ -3,8 +3,8 @@
 //! Placements are checked by what must hold of them, not by CPU numbers: each expected statement is
 //! compared with the statement that is true of the placement made.
 
+use super::case::{Answered, Group, against_expect, field, inputs};
 use super::compare::Tolerance;
-use super::registry::{Answered, Group, against_expect, field, inputs};
 use anyhow::{Context as _, bail, ensure};
 use mapper_characterise::history::{HistoryRules, SharingHistory, SharingSample, Strictness};
 use mapper_characterise::{Contender, mapping_order};
@@ -26,7 +26,7 @@ pub(super) const GROUPS: &[Group] = &[
     group("mapper_sort", answer_sort),
 ];
 
-const fn group(key: &'static str, answer: super::registry::Answer) -> Group {
+const fn group(key: &'static str, answer: super::case::Answer) -> Group {
     Group {
         key,
         answer,

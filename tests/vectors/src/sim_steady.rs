@@ -2,8 +2,8 @@
 //!
 //! Applications and machines are the simulator's presets. Saturation is without loss there.
 
+use super::case::{Answered, Group, inputs};
 use super::compare::Tolerance;
-use super::registry::{Answered, Group, inputs};
 use anyhow::{Context as _, bail};
 use mapper_model::CpuSet;
 use mapper_sim::{Constants, Machine, Occupancy, presets, solve};

@@ -1,4 +1,4 @@
-//! The worked numbers kept in this folder.
+//! The golden tests kept in this folder.
 
 #![allow(
     clippy::unwrap_used,
