@@ -23,7 +23,6 @@ pub(crate) fn observe(
     let apps_count = u32::try_from(registry.apps.len()).unwrap_or(u32::MAX);
     let setting = Setting {
         now_ns,
-        usable: &usable,
         equal_share: usable.len() / apps_count.max(1),
     };
     let apps = registry
@@ -42,13 +41,12 @@ pub(crate) fn observe(
 }
 
 /// What is the same for all applications.
-struct Setting<'a> {
+struct Setting {
     now_ns: u64,
-    usable: &'a CpuSet,
     equal_share: u32,
 }
 
-fn observe_one(app: &mut App, setting: &Setting<'_>, machine: &mut Machine) -> AppObservation {
+fn observe_one(app: &mut App, setting: &Setting, machine: &mut Machine) -> AppObservation {
     let now_ns = setting.now_ns;
     let id = app.record.id;
     // A newcomer has nothing in force that was decided for it.

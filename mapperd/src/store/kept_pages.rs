@@ -46,7 +46,7 @@ impl KeptPages {
             match Page::adopt(kept, token) {
                 Ok(page) => return Some(page),
                 Err(error) => {
-                    tracing::warn!(app = app.0, "page kept by the service manager: {error}")
+                    tracing::warn!(app = app.0, "page kept by the service manager: {error}");
                 }
             }
         }
