@@ -38,7 +38,7 @@ mod tests;
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use config::settings::Settings;
-use config::{args, file};
+use config::{args, file, former_places};
 use daemon::{Daemon, Timing};
 use decider::Decider;
 use machine::sleep::Sleep;
@@ -86,6 +86,9 @@ fn main() -> ExitCode {
         Err(error) => return fail(&error, 1),
     };
     if only_check {
+        for moved in &settings.moved {
+            say(&format!("warning: {moved}"));
+        }
         if let Err(error) = settings.reserve_is_here() {
             // It may be another machine's file.
             say(&format!("warning: {error:#}"));
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         return done(tell(&settings.checked()));
     }
     logging::start();
+    former_places::warn_of(&settings.moved);
     match run(settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<paths::AlreadyRunning>() => fail(&error, ALREADY_RUNNING),

@@ -23,7 +23,7 @@ fn a_reload_takes_over_what_it_can_and_tells_what_waits() {
     let running = launch(&daemon, "steady");
     std::fs::write(
         &path,
-        "interval = \"80ms\"\nallocation = \"fair\"\nrecord = \"/tmp/r\"\n[monitor]\nfading = 0.5\n",
+        "interval = \"80ms\"\nallocation = \"fair\"\nrecord = \"/tmp/r\"\n[expert.characterise]\nfading = 0.5\n",
     )
     .unwrap();
     let reply = daemon.client().reload().unwrap();
@@ -32,7 +32,7 @@ fn a_reload_takes_over_what_it_can_and_tells_what_waits() {
         [
             "interval: 50ms → 80ms",
             "allocation: equal → fair",
-            "[monitor]"
+            "[expert.characterise]"
         ]
     );
     assert_eq!(reply.needs_restart, ["record: none → /tmp/r"]);

@@ -4,6 +4,7 @@
 //! and `deploy/mapper.schema.json` is the JSON schema for editors. Tests compare both with this code.
 
 use crate::config::access::AccessRule;
+use crate::config::former_places::Moved;
 use crate::config::interval::Interval;
 use crate::config::program_rules::ProgramRule;
 use crate::config::types::EnforcerChoice;
@@ -29,21 +30,12 @@ pub(crate) struct ConfigFile {
     /// Time between two decisions, from 20ms to 10s, such as "1s" or "250ms".
     #[schemars(with = "Option<String>")]
     pub(crate) interval: Option<Interval>,
-    /// Share of the interval that observing, deciding and enforcing may take, from 0.001 to 0.5; beyond, the
-    /// interval is stretched. 0: whatever it takes.
-    #[schemars(with = "Option<f64>")]
-    pub(crate) overhead_budget: Option<OverheadBudget>,
     /// Policy that decides how many CPUs each application gets; `mapperctl policies` lists them.
     #[schemars(with = "Option<String>")]
     pub(crate) allocation: Option<Parsed<AllocationName>>,
-    /// Policy that decides which CPUs; `mapperctl policies` lists them.
-    #[schemars(with = "Option<String>")]
-    pub(crate) mapping: Option<Parsed<MappingName>>,
     /// How CPUs are confined: "auto", "cgroup" or "affinity".
     #[schemars(with = "Option<String>")]
     pub(crate) enforcer: Option<EnforcerChoice>,
-    /// Make control groups in this directory.
-    pub(crate) cgroup_root: Option<PathBuf>,
     /// What is measured: "auto", "hardware" or "software".
     #[schemars(with = "Option<String>")]
     pub(crate) counters: Option<Parsed<CounterChoice>>,
@@ -52,22 +44,62 @@ pub(crate) struct ConfigFile {
     /// CPUs that are never assigned, such as "0-1".
     #[schemars(with = "Option<String>")]
     pub(crate) reserve: Option<CpuSet>,
-    /// Write every observation and plan to this file, one JSON line each.
-    pub(crate) record: Option<PathBuf>,
-    /// Where is kept what outlives a restart of the daemon.
-    pub(crate) state_dir: Option<PathBuf>,
     /// Who may do what: the first rule that fits a user decides.
     pub(crate) access: Vec<AccessRule>,
     /// What is settled for programs whose users leave it open: the first rule that fits decides.
     pub(crate) program: Vec<ProgramRule>,
     /// Where metrics are served.
     pub(crate) metrics: MetricsConfig,
+    /// What an operator need not judge: places that the service manager sets, and settings of the policies
+    /// and of how readings are judged.
+    pub(crate) expert: Expert,
+    // The places of `expert`'s keys in earlier versions; see `former_places`.
+    #[schemars(skip)]
+    pub(crate) overhead_budget: Option<OverheadBudget>,
+    #[schemars(skip)]
+    pub(crate) mapping: Option<Parsed<MappingName>>,
+    #[schemars(skip)]
+    pub(crate) cgroup_root: Option<PathBuf>,
+    #[schemars(skip)]
+    pub(crate) record: Option<PathBuf>,
+    #[schemars(skip)]
+    pub(crate) state_dir: Option<PathBuf>,
+    #[schemars(skip)]
+    pub(crate) monitor: Option<MonitorConfig>,
+    #[schemars(skip)]
+    pub(crate) allocate: Option<AllocationConfig>,
+    #[schemars(skip)]
+    pub(crate) map: Option<MappingConfig>,
+    #[schemars(skip)]
+    pub(crate) machine: Option<MachineProfile>,
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) moved: Vec<Moved>,
+}
+
+/// Keys that few operators need.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Expert {
+    /// Policy that decides which CPUs; `mapperctl policies` lists them.
+    #[schemars(with = "Option<String>")]
+    pub(crate) mapping: Option<Parsed<MappingName>>,
+    /// Share of the interval that observing, deciding and enforcing may take, from 0.001 to 0.5; beyond, the
+    /// interval is stretched. 0: whatever it takes.
+    #[schemars(with = "Option<f64>")]
+    pub(crate) overhead_budget: Option<OverheadBudget>,
+    /// Make control groups in this directory.
+    pub(crate) cgroup_root: Option<PathBuf>,
+    /// Where is kept what outlives a restart of the daemon.
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Write every observation and plan to this file, one JSON line each.
+    pub(crate) record: Option<PathBuf>,
     /// How readings are judged.
-    pub(crate) monitor: MonitorConfig,
+    pub(crate) characterise: MonitorConfig,
     /// Settings of the allocation policy.
     pub(crate) allocate: AllocationConfig,
-    /// Settings of the mapping policy.
-    pub(crate) map: MappingConfig,
+    /// Settings of the policy that decides which CPUs.
+    pub(crate) placement: MappingConfig,
     /// Thresholds of the machine.
     pub(crate) machine: MachineProfile,
 }
@@ -97,7 +129,7 @@ fn loopback<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<SocketAd
 }
 
 /// A value that is written in the file as on the command line.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Parsed<T>(pub(crate) T);
 
 impl<'de, T> Deserialize<'de> for Parsed<T>

@@ -5,6 +5,7 @@
 pub(crate) mod access;
 pub(crate) mod args;
 pub(crate) mod file;
+pub(crate) mod former_places;
 pub(crate) mod interval;
 pub(crate) mod parse;
 pub(crate) mod peer;

@@ -6,7 +6,7 @@
 use crate::config::access::Access;
 use crate::config::file::ConfigFile;
 use crate::config::program_rules::ProgramRules;
-use crate::config::ranges;
+use crate::config::{former_places, ranges};
 use anyhow::{Context, anyhow};
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
@@ -22,7 +22,8 @@ impl ConfigFile {
 
     /// Parses a text and checks every value in it.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let file: Self = toml::from_str(text)?;
+        let mut file: Self = toml::from_str(text)?;
+        former_places::resolve(&mut file)?;
         match ranges::first_outside(&file) {
             None => {
                 if let Some(bad) = ranges::first_bad_rule(&file.access) {
@@ -39,7 +40,10 @@ impl ConfigFile {
                 }
                 Ok(file)
             }
-            Some(bad) => Err(anyhow!("{}{bad}", place(text, bad.key))),
+            Some(bad) => {
+                let bad = bad.as_given(&file.moved);
+                Err(anyhow!("{}{bad}", place(text, &bad.key)))
+            }
         }
     }
 
@@ -194,13 +198,56 @@ mod tests {
             serde_json::from_str(&ConfigFile::schema().unwrap()).unwrap();
         let mut all = BTreeSet::new();
         keys(&schema, &schema, &mut all);
-        assert!(all.len() > 30, "{all:?}");
         let text = std::fs::read_to_string(deployed("mapper.toml")).unwrap();
         let words: BTreeSet<&str> = text
             .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
             .collect();
         let missing: Vec<_> = all.iter().filter(|key| !words.contains(&***key)).collect();
         assert!(missing.is_empty(), "not in deploy/mapper.toml: {missing:?}");
+    }
+
+    #[test]
+    fn an_operator_sees_at_most_thirty_keys() {
+        let schema: serde_json::Value =
+            serde_json::from_str(&ConfigFile::schema().unwrap()).unwrap();
+        let below = |value: &serde_json::Value| {
+            let name = value["$ref"].as_str().or(value["items"]["$ref"].as_str());
+            let table = name.and_then(|name| schema.pointer(name.trim_start_matches('#')));
+            table.map_or(0, |table| {
+                table["properties"].as_object().map_or(0, |p| p.len())
+            })
+        };
+        let shown: usize = schema["properties"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(name, _)| *name != "expert")
+            .map(|(_, value)| below(value).max(1))
+            .sum();
+        assert!((20..=30).contains(&shown), "{shown} keys");
+    }
+
+    #[test]
+    fn a_key_at_its_former_place_works_and_the_new_place_is_named() {
+        let file = ConfigFile::parse("mapping = \"linear\"\n[allocate]\nstep = 3\n").unwrap();
+        assert_eq!(file.expert.allocate.step, Some(3));
+        assert!(file.expert.mapping.is_some());
+        let moved: Vec<String> = file.moved.iter().map(ToString::to_string).collect();
+        assert!(
+            moved[0].starts_with("mapping is now expert.mapping;"),
+            "{moved:?}"
+        );
+        assert!(
+            moved[1].starts_with("allocate is now expert.allocate;"),
+            "{moved:?}"
+        );
+        let error =
+            ConfigFile::parse("[map]\nswap_cores = 3\n[expert.placement]\nswap_cores = 4\n");
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("map and expert.placement are both given"),
+            "{error}"
+        );
     }
 
     #[test]

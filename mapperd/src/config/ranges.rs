@@ -6,16 +6,38 @@
 //! with NaN holds.
 
 use crate::config::access::AccessRule;
-use crate::config::file::ConfigFile;
+use crate::config::file::{ConfigFile, Expert};
+use crate::config::former_places::Moved;
 use std::fmt;
 use std::path::Path;
 
 /// A value outside its range.
 #[derive(Debug)]
 pub(crate) struct Outside {
-    pub(crate) key: &'static [&'static str],
+    pub(crate) key: Vec<&'static str>,
     value: String,
     fix: &'static str,
+}
+
+impl Outside {
+    /// The same with its key as the file gives it, which may be at a former place.
+    pub(crate) fn as_given(mut self, moved: &[Moved]) -> Self {
+        let key = self.key.join(".");
+        let former = moved.iter().find(|place| {
+            let rest = key.strip_prefix(place.to);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
+        if let Some(place) = former {
+            // Every new place is one table below `expert`.
+            self.key.splice(..2, [place.from]);
+        }
+        self
+    }
+
+    fn of_expert(mut self) -> Self {
+        self.key.insert(0, "expert");
+        self
+    }
 }
 
 impl fmt::Display for Outside {
@@ -69,7 +91,7 @@ macro_rules! first_outside {
         )),*];
         keys.into_iter().find_map(|(key, value, range): (_, Option<f64>, Range)| {
             let value = value.filter(|value| !(range.contains)(*value))?.to_string();
-            Some(Outside { key, value, fix: range.fix })
+            Some(Outside { key: key.to_vec(), value, fix: range.fix })
         })
     }};
 }
@@ -91,33 +113,36 @@ const AT_LEAST_ONE: Range = Range::new(|value| value >= 1.0, "give at least 1, o
 /// The first value of the file that is outside its range.
 pub(crate) fn first_outside(file: &ConfigFile) -> Option<Outside> {
     relative_path(file)
-        .or_else(|| number_outside(file))
-        .or_else(|| pair_outside(file))
+        .or_else(|| number_outside(&file.expert).map(Outside::of_expert))
+        .or_else(|| pair_outside(&file.expert).map(Outside::of_expert))
 }
 
 /// A path in the file has to be absolute: where the daemon was started must not matter.
 fn relative_path(file: &ConfigFile) -> Option<Outside> {
     let paths: [(&'static [&'static str], Option<&Path>); 5] = [
         (&["socket"], file.socket.as_deref()),
-        (&["state_dir"], file.state_dir.as_deref()),
-        (&["record"], file.record.as_deref()),
-        (&["cgroup_root"], file.cgroup_root.as_deref()),
+        (&["expert", "state_dir"], file.expert.state_dir.as_deref()),
+        (&["expert", "record"], file.expert.record.as_deref()),
+        (
+            &["expert", "cgroup_root"],
+            file.expert.cgroup_root.as_deref(),
+        ),
         (&["metrics", "socket"], file.metrics.socket.as_deref()),
     ];
     paths.into_iter().find_map(|(key, path)| {
         let path = path.filter(|path| !path.is_absolute())?;
         Some(Outside {
-            key,
+            key: key.to_vec(),
             value: format!("{:?}", path.display().to_string()),
             fix: "give an absolute path, one that begins with /",
         })
     })
 }
 
-fn number_outside(file: &ConfigFile) -> Option<Outside> {
-    first_outside! { file;
-        monitor.fading: SHARE,
-        monitor.phase_threshold: SHARE,
+fn number_outside(expert: &Expert) -> Option<Outside> {
+    first_outside! { expert;
+        characterise.fading: SHARE,
+        characterise.phase_threshold: SHARE,
         allocate.threshold: Range::new(SHARE_OR_NONE.contains, "give a share from 0 to 1, such as 0.05"),
         allocate.tolerance: Range::new(
             |value| (0.0..1.0).contains(&value),
@@ -127,7 +152,7 @@ fn number_outside(file: &ConfigFile) -> Option<Outside> {
         allocate.step: AT_LEAST_ONE,
         allocate.migration_budget: AT_LEAST_ONE,
         allocate.reexplore_every: AT_LEAST_ONE,
-        map.swap_threshold: Range::new(
+        placement.swap_threshold: Range::new(
             |value| value.is_finite() && value > 1.0,
             "give a number above 1",
         ),
@@ -150,17 +175,17 @@ fn number_outside(file: &ConfigFile) -> Option<Outside> {
 }
 
 /// Values that have to fit each other.
-fn pair_outside(file: &ConfigFile) -> Option<Outside> {
-    let machine = &file.machine;
+fn pair_outside(expert: &Expert) -> Option<Outside> {
+    let machine = &expert.machine;
     if machine.sharing_medium_per_cycle > machine.sharing_high_per_cycle {
         return Some(Outside {
-            key: &["machine", "sharing_medium_per_cycle"],
+            key: vec!["machine", "sharing_medium_per_cycle"],
             value: machine.sharing_medium_per_cycle.to_string(),
             fix: "it is above sharing_high_per_cycle; give at most that",
         });
     }
     (machine.history_threshold > machine.history_intervals).then(|| Outside {
-        key: &["machine", "history_threshold"],
+        key: vec!["machine", "history_threshold"],
         value: machine.history_threshold.to_string(),
         fix: "can never be reached; give at most history_intervals",
     })
@@ -200,7 +225,7 @@ fn grant_outside(rule: &AccessRule) -> Option<Outside> {
     outside.or_else(|| {
         let cpus = rule.max_min_cpus.filter(|cpus| *cpus > most)?;
         Some(Outside {
-            key: &["max_min_cpus"],
+            key: vec!["max_min_cpus"],
             value: cpus.to_string(),
             fix: "is more than max_cpus; give at most that",
         })

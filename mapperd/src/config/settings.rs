@@ -3,6 +3,7 @@
 use crate::config::access::Access;
 use crate::config::args::Args;
 use crate::config::file::{ConfigFile, MetricsConfig, Parsed};
+use crate::config::former_places::Moved;
 use crate::config::interval::Interval;
 use crate::config::program_rules::ProgramRules;
 use crate::config::types::{Audience, EnforcerChoice, ProfilePlace};
@@ -44,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) shipped_programs: ProgramRules,
     /// Where metrics are served.
     pub(crate) metrics: MetricsConfig,
+    /// What the file gives at a former place.
+    pub(crate) moved: Vec<Moved>,
     /// The configuration file that was read, if there is one.
     read_from: Option<PathBuf>,
     /// The command line, to read everything again.
@@ -107,6 +110,7 @@ impl Settings {
     /// What the command line says, else what the file says, else the defaults.
     /// `origin` is where the file was, for people.
     pub(crate) fn merge(args: Args, file: ConfigFile, origin: &str) -> anyhow::Result<Self> {
+        let expert = file.expert;
         let sources = args.clone();
         let audience = args.audience();
         let defaults = PipelineConfig::default();
@@ -117,12 +121,12 @@ impl Settings {
                 .unwrap_or(defaults.allocation),
             mapping: args
                 .mapping
-                .or(file.mapping.map(|Parsed(name)| name.0))
+                .or(expert.mapping.map(|Parsed(name)| name.0))
                 .unwrap_or(defaults.mapping),
-            monitor: file.monitor,
-            allocate: file.allocate,
-            map: file.map,
-            machine: file.machine,
+            monitor: expert.characterise,
+            allocate: expert.allocate,
+            map: expert.placement,
+            machine: expert.machine,
         };
         let socket = match args.socket.or(file.socket) {
             Some(socket) => socket,
@@ -138,19 +142,19 @@ impl Settings {
             interval: args.interval.or(file.interval).unwrap_or_default(),
             overhead_budget: args
                 .overhead_budget
-                .or(file.overhead_budget)
+                .or(expert.overhead_budget)
                 .unwrap_or_default(),
             enforcer,
-            cgroup_root: args.cgroup_root.or(file.cgroup_root),
+            cgroup_root: args.cgroup_root.or(expert.cgroup_root),
             counters: args
                 .counters
                 .or(file.counters.map(|Parsed(choice)| choice))
                 .unwrap_or_default(),
             reserve: args.reserve.or(file.reserve).unwrap_or_default(),
-            record: args.record.or(file.record),
+            record: args.record.or(expert.record),
             state_dir: args
                 .state_dir
-                .or(file.state_dir)
+                .or(expert.state_dir)
                 .or_else(|| default_state_dir(audience)),
             pipeline,
             machine_profile: ProfilePlace::find(args.machine_profile, audience),
@@ -159,6 +163,7 @@ impl Settings {
             shipped_programs: ProgramRules::shipped()
                 .context("read the shipped list of programs")?,
             metrics: file.metrics,
+            moved: file.moved,
             read_from: None,
             sources,
         })

@@ -3,7 +3,7 @@
 //! A profile is valid only for the machine it was measured on. One at the usual path may have come with a
 //! disk or an image: if it is another machine's, that is logged and the defaults are used. One that was named
 //! by `--machine-profile` has to be valid, or the daemon does not start. What an operator has set in
-//! `[machine]` overrides what was measured.
+//! `[expert.machine]` overrides what was measured.
 
 use crate::config::args::Args;
 use crate::config::settings::Settings;
@@ -191,7 +191,7 @@ fn written(found: &Calibration) -> anyhow::Result<String> {
     let body = toml::to_string_pretty(found).context("write the profile as TOML")?;
     Ok(format!(
         "# Measured by `mapperd calibrate` on this machine, and used by mapperd on no other.\n\
-         # [machine] of mapper.toml comes before it.\n\n{body}"
+         # [expert.machine] of mapper.toml comes before it.\n\n{body}"
     ))
 }
 

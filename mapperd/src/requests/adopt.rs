@@ -304,7 +304,7 @@ fn unsaved(flushed: Flushed) -> Option<(String, &'static str)> {
         ),
         Flushed::Nowhere => (
             "the daemon has no state directory".to_owned(),
-            "start mapperd with --state-dir, or set state_dir in mapper.toml",
+            "start mapperd with --state-dir, or set expert.state_dir in mapper.toml",
         ),
     };
     Some((why, fix))

@@ -5,6 +5,7 @@
 //! settings, reserved CPUs. What was learned about applications stays; a policy that cannot read another
 //! policy's history starts without. Everything else is reported as waiting for a restart.
 
+use crate::config::former_places;
 use crate::config::interval::Interval;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
@@ -75,6 +76,7 @@ fn try_reload(
 ) -> anyhow::Result<Reloaded> {
     let mut new = settings.gather_again()?;
     new.reserve_is_here()?;
+    former_places::warn_of(&new.moved);
     new.pipeline.machine = profile::thresholds(
         &new.machine_profile,
         &new.pipeline.machine,
@@ -133,10 +135,10 @@ fn compare_policies(changes: &mut Changes, old: &PipelineConfig, new: &PipelineC
     changes.now("allocation", &old.allocation, &new.allocation);
     changes.now("mapping", &old.mapping, &new.mapping);
     for (section, differs) in [
-        ("[monitor]", old.monitor != new.monitor),
-        ("[allocate]", old.allocate != new.allocate),
-        ("[map]", old.map != new.map),
-        ("[machine]", old.machine != new.machine),
+        ("[expert.characterise]", old.monitor != new.monitor),
+        ("[expert.allocate]", old.allocate != new.allocate),
+        ("[expert.placement]", old.map != new.map),
+        ("[expert.machine]", old.machine != new.machine),
     ] {
         if differs {
             changes.now.push(section.to_owned());

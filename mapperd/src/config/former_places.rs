@@ -1,0 +1,78 @@
+//! Keys of the configuration file that stood elsewhere in earlier versions.
+//!
+//! A file that uses a former place still works; a warning names the new one.
+
+use crate::config::file::ConfigFile;
+use anyhow::ensure;
+use std::fmt;
+
+/// A key or table that the file gives at its former place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Moved {
+    pub(crate) from: &'static str,
+    pub(crate) to: &'static str,
+}
+
+impl fmt::Display for Moved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to } = self;
+        write!(f, "{from} is now {to}; the former place still works")
+    }
+}
+
+/// Logs what the file gives at a former place.
+pub(crate) fn warn_of(moved: &[Moved]) {
+    for place in moved {
+        tracing::warn!("configuration: {place}");
+    }
+}
+
+/// Takes what is given at a former place over to its new one.
+fn take<T: PartialEq>(
+    former: Option<T>,
+    now: &mut T,
+    unset: &T,
+    place: Moved,
+) -> anyhow::Result<Option<Moved>> {
+    let Some(value) = former else {
+        return Ok(None);
+    };
+    ensure!(
+        now == unset,
+        "{} and {} are both given; remove the former",
+        place.from,
+        place.to
+    );
+    *now = value;
+    Ok(Some(place))
+}
+
+/// Takes everything that the file gives at a former place over to its new one.
+pub(crate) fn resolve(file: &mut ConfigFile) -> anyhow::Result<()> {
+    macro_rules! take {
+        ($($former:ident => $now:ident as $given:expr;)*) => {
+            [$(take(
+                file.$former.take().map($given),
+                &mut file.expert.$now,
+                &Default::default(),
+                Moved {
+                    from: stringify!($former),
+                    to: concat!("expert.", stringify!($now)),
+                },
+            )?),*]
+        };
+    }
+    let moved = take! {
+        overhead_budget => overhead_budget as Some;
+        mapping => mapping as Some;
+        cgroup_root => cgroup_root as Some;
+        record => record as Some;
+        state_dir => state_dir as Some;
+        monitor => characterise as |table| table;
+        allocate => allocate as |table| table;
+        map => placement as |table| table;
+        machine => machine as |table| table;
+    };
+    file.moved = moved.into_iter().flatten().collect();
+    Ok(())
+}
