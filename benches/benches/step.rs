@@ -8,7 +8,7 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use mapper_benches::World;
-use mapper_placement::MappingConfig;
+use mapper_placement::PlacementConfig;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ fn map(c: &mut Criterion) {
         let Ok(entry) = mapper_placement::find("sam_mph") else {
             return;
         };
-        let policy = (entry.build)(&MappingConfig::default());
+        let policy = (entry.build)(&PlacementConfig::default());
         world.with_snapshot(|snapshot, allocation| {
             group.bench_function(name(cpus, apps), |b| {
                 b.iter(|| black_box(policy.place(snapshot, allocation)));

@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// Shows the present situation to a mapping policy: the last plan's shares, placed again.
+    /// Shows the present situation to a placement policy: the last plan's shares, placed again.
     pub fn with_snapshot(&self, look: impl FnOnce(&Snapshot<'_>, &Allocation)) {
         let unknown: Vec<Profile> = self
             .observation

@@ -21,7 +21,7 @@ pub struct Allocation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placing {
-    /// The mapping policy's.
+    /// The placement policy's.
     #[default]
     Policy,
     /// As the static fair share would be placed [MAPPER §4.3]: over all sockets, empty cores first; what is

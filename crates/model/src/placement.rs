@@ -1,9 +1,9 @@
-//! Which CPUs each application may use: the output of a mapping policy.
+//! Which CPUs each application may use: the output of a placement policy.
 
 use crate::{AppId, CpuSet};
 use serde::{Deserialize, Serialize};
 
-/// The decision of a mapping policy: one entry per share of the allocation, in the same order.
+/// The decision of a placement policy: one entry per share of the allocation, in the same order.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Placement {
     /// One entry per application.

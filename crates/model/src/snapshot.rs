@@ -2,7 +2,7 @@
 
 use crate::{AppId, AppSpec, CpuSet, MachineProfile, Profile, Topology, Trigger};
 
-/// What allocation and mapping policies see.
+/// What allocation and placement policies see.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
     /// Counts the decisions, from 1.

@@ -11,7 +11,7 @@ use mapper_model::{
     NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share, Sharing, Snapshot, Strategy,
     Topology, Transfer,
 };
-use mapper_placement::{MappingConfig, MappingPolicy};
+use mapper_placement::{PlacementConfig, PlacementPolicy};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,14 +22,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct PipelineConfig {
     /// The allocation policy, by name.
     pub allocation: String,
-    /// The mapping policy, by name.
+    /// The placement policy, by name.
     pub mapping: String,
     /// How readings are judged.
     pub monitor: MonitorConfig,
     /// Settings of the allocation policy.
     pub allocate: AllocationConfig,
-    /// Settings of the mapping policy.
-    pub map: MappingConfig,
+    /// Settings of the placement policy.
+    pub map: PlacementConfig,
     /// Thresholds of the machine.
     pub machine: MachineProfile,
 }
@@ -41,7 +41,7 @@ impl Default for PipelineConfig {
             mapping: "sam_mph".into(),
             monitor: MonitorConfig::default(),
             allocate: AllocationConfig::default(),
-            map: MappingConfig::default(),
+            map: PlacementConfig::default(),
             machine: MachineProfile::default(),
         }
     }
@@ -53,7 +53,7 @@ pub enum PipelineError {
     /// No such allocation policy.
     #[error(transparent)]
     Allocation(#[from] mapper_allocate::UnknownPolicy),
-    /// No such mapping policy.
+    /// No such placement policy.
     #[error(transparent)]
     Mapping(#[from] mapper_placement::UnknownPolicy),
 }
@@ -103,7 +103,7 @@ pub struct Controller {
     topology: Topology,
     monitor: Monitor,
     allocation: Box<dyn AllocationPolicy>,
-    mapping: Box<dyn MappingPolicy>,
+    mapping: Box<dyn PlacementPolicy>,
     apps: BTreeMap<AppId, Remembered>,
 }
 
@@ -457,7 +457,7 @@ struct Decided {
 /// The policies at work.
 struct Policies<'a> {
     allocation: &'a mut dyn AllocationPolicy,
-    mapping: &'a dyn MappingPolicy,
+    mapping: &'a dyn PlacementPolicy,
 }
 
 impl Policies<'_> {

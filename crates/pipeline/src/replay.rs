@@ -17,7 +17,7 @@ use serde_json::Value;
 pub struct Changes {
     /// Another allocation policy.
     pub allocation: Option<String>,
-    /// Another mapping policy.
+    /// Another placement policy.
     pub mapping: Option<String>,
 }
 

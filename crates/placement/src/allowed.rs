@@ -10,7 +10,7 @@
 //! Invariants: every application lies within what it may use, whenever the counts fit at all; when nothing changed,
 //! nobody moves.
 
-use crate::policy::MappingPolicy;
+use crate::policy::PlacementPolicy;
 use mapper_model::{
     Allocation, AppPlacement, AppView, Assignment, CpuSet, NodeId, Placement, Share, Sharing,
     Snapshot, Strategy,
@@ -19,7 +19,7 @@ use mapper_model::{
 /// Places every share by a policy, within what its application may use.
 #[must_use]
 pub fn place(
-    policy: &dyn MappingPolicy,
+    policy: &dyn PlacementPolicy,
     snapshot: &Snapshot<'_>,
     allocation: &Allocation,
 ) -> Placement {
@@ -79,7 +79,7 @@ struct Confined<'a> {
 }
 
 fn place_confined(
-    policy: &dyn MappingPolicy,
+    policy: &dyn PlacementPolicy,
     snapshot: &Snapshot<'_>,
     allocation: &Allocation,
     confined: &[Confined<'_>],

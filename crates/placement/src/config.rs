@@ -1,12 +1,12 @@
-//! Settings of the mapping policies.
+//! Settings of the placement policies.
 
 use serde::{Deserialize, Serialize};
 
-/// Settings of the mapping policies.
+/// Settings of the placement policies.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
-pub struct MappingConfig {
+pub struct PlacementConfig {
     /// What moving one CPU of an application has to bring, in thousandths of the speed of one
     /// thread, before applications that could stay are placed anew. 60 by default: a thread that
     /// moves to another socket loses the contents of its caches, some tens of milliseconds in all,
@@ -19,7 +19,7 @@ pub struct MappingConfig {
     pub swap_cores: u32,
 }
 
-impl Default for MappingConfig {
+impl Default for PlacementConfig {
     fn default() -> Self {
         Self {
             move_cost: 60,

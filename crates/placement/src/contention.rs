@@ -1,7 +1,7 @@
 //! What a placement costs, so that two placements can be compared.
 //!
 //! MAPPER places where the least contention is when no strategy fits, and keeps the differences
-//! between successive placements small [MAPPER §3.4]. Both need a common measure. The unit is a
+//! between successive placements small [MAPPER §3.4]. Both need a common measure. The demand is a
 //! *point*: a thousandth of the speed of one thread. The weights say roughly what a situation takes
 //! from a thread, after the measurements the papers report: consolidating threads that share much
 //! brings 1.5 to 2.4 times their speed [SAM-MPH §3.1], two busy threads on a core run at about
@@ -11,11 +11,11 @@
 //! Invariant: the cost depends on wishes and positions only, not on measured values, so that noise
 //! does not change it.
 
-use crate::board::Board;
-use crate::layout::NOBODY;
-use crate::unit::{Siblings, Unit, Wish};
+use crate::demand::{Demand, Siblings, Wish};
+use crate::layout::UNOWNED;
+use crate::machine_view::MachineView;
 
-/// For each thread of a unit whose partners all are in other sockets.
+/// For each thread of a demand whose partners all are in other sockets.
 const fn apart(wish: Wish) -> u64 {
     match wish {
         Wish::Paired => 500,
@@ -32,13 +32,13 @@ const fn apart(wish: Wish) -> u64 {
 const WRONG_NODE: u64 = 10_000;
 /// For each streaming thread whose node is full of streaming threads.
 const STREAMS: u64 = 300;
-/// For each thread whose region is full of threads of others.
+/// For each thread whose domain is full of threads of others.
 const CROWD: u64 = 30;
 /// For each thread that is not the first on its core.
 const SIBLING: u64 = 120;
 /// The same if threads that share much are paired on purpose.
 const PAIRED: u64 = 20;
-/// For each core that units share.
+/// For each core that demands share.
 const SHARED_CORE: u64 = 40;
 /// For each hot thread beside another.
 const HOT_SIBLING: u64 = 180;
@@ -46,60 +46,60 @@ const HOT_SIBLING: u64 = 180;
 const SLOW: u64 = 50;
 
 /// The points that a placement costs.
-pub(crate) fn points(board: &Board<'_>, units: &[Unit<'_>]) -> u64 {
-    let layout = board.layout;
+pub(crate) fn points(view: &MachineView<'_>, demands: &[Demand<'_>]) -> u64 {
+    let layout = view.layout;
     let mut total = 0;
     let mut on_socket = vec![0u64; layout.sockets as usize];
-    for (unit, id) in units.iter().zip(0..) {
-        let counts = board.counts(id);
+    for (demand, id) in demands.iter().zip(0..) {
+        let counts = view.counts(id);
         let count: u64 = counts.iter().map(|c| u64::from(*c)).sum();
         if count == 0 {
             continue;
         }
-        let weight = apart(unit.wish);
+        let weight = apart(demand.wish);
         let mut together = 0;
-        for (r, region) in layout.regions.iter().enumerate() {
+        for (r, domain) in layout.domains.iter().enumerate() {
             let here = u64::from(counts[r]);
             if here == 0 {
                 continue;
             }
             together += here * here;
-            on_socket[region.socket as usize] += here;
-            let others = u64::from(region.seats - board.regions[r].free) - here;
-            total += CROWD * here * others / u64::from(region.seats);
-            if unit.nature.streams {
-                let node = region.node_index as usize;
-                total += STREAMS * here * u64::from(board.node_streams[node])
-                    / u64::from(layout.node_seats[node]);
+            on_socket[domain.socket as usize] += here;
+            let others = u64::from(domain.threads - view.domains[r].free) - here;
+            total += CROWD * here * others / u64::from(domain.threads);
+            if demand.nature.streams {
+                let node = domain.node_index as usize;
+                total += STREAMS * here * u64::from(view.node_streams[node])
+                    / u64::from(layout.node_threads[node]);
             }
         }
-        for (r, region) in layout.regions.iter().enumerate() {
+        for (r, domain) in layout.domains.iter().enumerate() {
             if counts[r] > 0 {
-                let here = std::mem::take(&mut on_socket[region.socket as usize]);
+                let here = std::mem::take(&mut on_socket[domain.socket as usize]);
                 together += here * here;
             }
         }
-        // Half for leaving the region, half for leaving the socket.
+        // Half for leaving the domain, half for leaving the socket.
         total += weight * (2 * count * count - together) / (2 * count);
-        for share in unit.by_node.unwrap_or_default() {
-            let here: u32 = (layout.regions.iter().zip(counts))
-                .filter(|(region, _)| region.node == share.node)
+        for share in demand.by_node.unwrap_or_default() {
+            let here: u32 = (layout.domains.iter().zip(counts))
+                .filter(|(domain, _)| domain.node == share.node)
                 .map(|(_, count)| *count)
                 .sum();
             total += WRONG_NODE * u64::from(share.cpus.saturating_sub(here));
         }
     }
-    if units.iter().any(|u| u.siblings == Siblings::Ignored) {
+    if demands.iter().any(|u| u.siblings == Siblings::Ignored) {
         return total;
     }
-    for (core, state) in layout.cores.iter().zip(&board.cores) {
+    for (core, state) in layout.cores.iter().zip(&view.cores) {
         if state.used > 1 {
             let first = core
                 .range()
-                .map(|s| board.owner[s as usize])
-                .find(|o| *o != NOBODY);
+                .map(|s| view.owner[s as usize])
+                .find(|o| *o != UNOWNED);
             let paired =
-                first.is_some_and(|o| state.owner == o && units[o as usize].wish == Wish::Paired);
+                first.is_some_and(|o| state.owner == o && demands[o as usize].wish == Wish::Paired);
             let beside = u64::from(state.used - 1);
             total += beside * if paired { PAIRED } else { SIBLING };
             if first != Some(state.owner) {
@@ -110,10 +110,10 @@ pub(crate) fn points(board: &Board<'_>, units: &[Unit<'_>]) -> u64 {
             }
         }
         if core.slowness > 0 {
-            let needs = |o: &u32| *o != NOBODY && units[*o as usize].wish != Wish::Spread;
+            let needs = |o: &u32| *o != UNOWNED && demands[*o as usize].wish != Wish::Spread;
             let threads = core
                 .range()
-                .map(|s| board.owner[s as usize])
+                .map(|s| view.owner[s as usize])
                 .filter(needs)
                 .count();
             total += SLOW * u64::from(core.slowness.min(2)) * threads as u64;

@@ -1,57 +1,57 @@
 //! The usable part of a machine, laid out for placing.
 //!
-//! A [`Layout`] lists the usable hardware threads as *seats*, sorted so that the seats of a core,
-//! the cores of a region and the regions of a socket are contiguous. It is built once per decision
+//! A [`Layout`] lists the usable hardware threads, sorted so that the threads of a core,
+//! the cores of a domain and the domains of a socket are contiguous. It is built once per decision
 //! from the topology and the usable CPUs; everything else in this crate works on its dense numbers.
 //!
-//! A *region* is the smallest part of the machine within which threads share a last-level cache
+//! A *domain* is the smallest part of the machine within which threads share a last-level cache
 //! and a memory controller: a whole socket on an ordinary machine, one L3 of several on a chiplet
 //! machine, one cluster where a socket is split into several NUMA nodes. It is where contention and
 //! the cost of sharing change, so it takes the place of the papers' "socket" [SAM-MPH §4.4,
-//! MAPPER §3.4]; where an application does not fit into one region, regions of the same socket come
+//! MAPPER §3.4]; where an application does not fit into one domain, domains of the same socket come
 //! next.
 //!
-//! Invariants: every usable CPU of the topology is one seat; a core lies in one region (that of its
-//! first thread) and a region in one socket and one node; CPUs that are not usable do not occur, so
-//! a core with an offline sibling has fewer seats.
+//! Invariants: every usable CPU of the topology is one thread; a core lies in one domain (that of its
+//! first thread) and a domain in one socket and one node; CPUs that are not usable do not occur, so
+//! a core with an offline sibling has fewer threads.
 
 use mapper_model::{CoreId, CpuId, CpuSet, NodeId, Topology};
 
 /// Index of a usable hardware thread in a [`Layout`].
-pub(crate) type Seat = u32;
+pub(crate) type ThreadIndex = u32;
 
-/// No seat, no unit.
-pub(crate) const NOBODY: u32 = u32::MAX;
+/// No thread, no demand.
+pub(crate) const UNOWNED: u32 = u32::MAX;
 
 /// A core with at least one usable thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Core {
-    /// Its first seat.
-    pub(crate) first: Seat,
-    /// How many seats it has.
-    pub(crate) seats: u32,
-    /// The region it lies in.
-    pub(crate) region: u32,
+    /// Its first thread.
+    pub(crate) first: ThreadIndex,
+    /// How many threads it has.
+    pub(crate) threads: u32,
+    /// The domain it lies in.
+    pub(crate) domain: u32,
     /// How far it is below the fastest cores of the machine; 0 on ordinary machines.
     pub(crate) slowness: u32,
 }
 
 impl Core {
-    /// The seats of the core.
-    pub(crate) const fn range(&self) -> std::ops::Range<Seat> {
-        self.first..self.first + self.seats
+    /// The threads of the core.
+    pub(crate) const fn range(&self) -> std::ops::Range<ThreadIndex> {
+        self.first..self.first + self.threads
     }
 }
 
-/// A region with at least one usable thread.
+/// A domain with at least one usable thread.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Region {
+pub(crate) struct Domain {
     /// Its first core.
     pub(crate) first_core: u32,
     /// How many cores it has.
     pub(crate) cores: u32,
-    /// How many seats it has.
-    pub(crate) seats: u32,
+    /// How many threads it has.
+    pub(crate) threads: u32,
     /// Dense number of its socket among those with usable threads.
     pub(crate) socket: u32,
     /// Its NUMA node.
@@ -60,8 +60,8 @@ pub(crate) struct Region {
     pub(crate) node_index: u32,
 }
 
-impl Region {
-    /// The cores of the region.
+impl Domain {
+    /// The cores of the domain.
     pub(crate) const fn range(&self) -> std::ops::Range<u32> {
         self.first_core..self.first_core + self.cores
     }
@@ -70,22 +70,22 @@ impl Region {
 /// The usable part of a machine. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// CPU of each seat.
+    /// CPU of each thread.
     pub(crate) cpu: Vec<CpuId>,
-    /// Core of each seat.
+    /// Core of each thread.
     pub(crate) core_of: Vec<u32>,
-    /// The cores, region by region.
+    /// The cores, domain by domain.
     pub(crate) cores: Vec<Core>,
-    /// The regions, socket by socket.
-    pub(crate) regions: Vec<Region>,
+    /// The domains, socket by socket.
+    pub(crate) domains: Vec<Domain>,
     /// How many sockets have usable threads.
     pub(crate) sockets: u32,
     /// Usable threads of each node that has any.
-    pub(crate) node_seats: Vec<u32>,
-    /// The most seats a core has.
+    pub(crate) node_threads: Vec<u32>,
+    /// The most threads a core has.
     pub(crate) widest_core: u32,
-    // Seat by CPU number, `NOBODY` where the CPU is not usable.
-    seat_of: Vec<Seat>,
+    // Thread by CPU number, `UNOWNED` where the CPU is not usable.
+    thread_of: Vec<ThreadIndex>,
 }
 
 impl Layout {
@@ -108,98 +108,98 @@ impl Layout {
                     node: t.node,
                     core: t.core,
                     rank: t.rank.0,
-                    seats: 0,
+                    threads: 0,
                 });
             }
-            places[*slot as usize].seats += 1;
+            places[*slot as usize].threads += 1;
         }
         places.sort_unstable_by_key(|p| (p.socket, p.node, p.cache, p.core));
 
         let mut cores = Vec::with_capacity(places.len());
-        let mut regions: Vec<Region> = Vec::new();
+        let mut domains: Vec<Domain> = Vec::new();
         let mut nodes: Vec<NodeId> = Vec::new();
-        let mut node_seats: Vec<u32> = Vec::new();
-        let (mut sockets, mut seat, mut widest_core) = (0, 0, 1);
+        let mut node_threads: Vec<u32> = Vec::new();
+        let (mut sockets, mut thread, mut widest_core) = (0, 0, 1);
         for (i, p) in places.iter().enumerate() {
             let before = i.checked_sub(1).map(|i| &places[i]);
             if before.is_none_or(|b| (b.socket, b.node, b.cache) != (p.socket, p.node, p.cache)) {
                 sockets += u32::from(before.is_none_or(|b| b.socket != p.socket));
                 let node_index = nodes.iter().position(|n| *n == p.node).unwrap_or_else(|| {
                     nodes.push(p.node);
-                    node_seats.push(0);
+                    node_threads.push(0);
                     nodes.len() - 1
                 });
-                regions.push(Region {
+                domains.push(Domain {
                     first_core: i as u32,
                     cores: 0,
-                    seats: 0,
+                    threads: 0,
                     socket: sockets - 1,
                     node: p.node,
                     node_index: node_index as u32,
                 });
             }
-            let number = regions.len() as u32 - 1;
-            let region = &mut regions[number as usize];
-            region.cores += 1;
-            region.seats += p.seats;
-            node_seats[region.node_index as usize] += p.seats;
-            widest_core = widest_core.max(p.seats);
+            let number = domains.len() as u32 - 1;
+            let domain = &mut domains[number as usize];
+            domain.cores += 1;
+            domain.threads += p.threads;
+            node_threads[domain.node_index as usize] += p.threads;
+            widest_core = widest_core.max(p.threads);
             cores.push(Core {
-                first: seat,
-                seats: p.seats,
-                region: number,
+                first: thread,
+                threads: p.threads,
+                domain: number,
                 slowness: u32::from(fastest - p.rank),
             });
             place_of_core[p.core.index()] = i as u32;
-            seat += p.seats;
+            thread += p.threads;
         }
 
-        let mut cpu = vec![CpuId(0); seat as usize];
-        let mut core_of = vec![0; seat as usize];
-        let mut seat_of = vec![NOBODY; threads.last().map_or(0, |t| t.cpu.index() + 1)];
-        let mut next: Vec<Seat> = cores.iter().map(|c: &Core| c.first).collect();
+        let mut cpu = vec![CpuId(0); thread as usize];
+        let mut core_of = vec![0; thread as usize];
+        let mut thread_of = vec![UNOWNED; threads.last().map_or(0, |t| t.cpu.index() + 1)];
+        let mut next: Vec<ThreadIndex> = cores.iter().map(|c: &Core| c.first).collect();
         for t in threads.iter().filter(|t| usable.contains(t.cpu)) {
             let core = place_of_core[t.core.index()];
-            let seat = &mut next[core as usize];
-            cpu[*seat as usize] = t.cpu;
-            core_of[*seat as usize] = core;
-            seat_of[t.cpu.index()] = *seat;
-            *seat += 1;
+            let thread = &mut next[core as usize];
+            cpu[*thread as usize] = t.cpu;
+            core_of[*thread as usize] = core;
+            thread_of[t.cpu.index()] = *thread;
+            *thread += 1;
         }
         Self {
             cpu,
             core_of,
             cores,
-            regions,
+            domains,
             sockets,
-            node_seats,
+            node_threads,
             widest_core,
-            seat_of,
+            thread_of,
         }
     }
 
-    /// The seat of a CPU, if it is usable.
-    pub(crate) fn seat(&self, cpu: CpuId) -> Option<Seat> {
-        self.seat_of
+    /// The thread of a CPU, if it is usable.
+    pub(crate) fn thread(&self, cpu: CpuId) -> Option<ThreadIndex> {
+        self.thread_of
             .get(cpu.index())
             .copied()
-            .filter(|seat| *seat != NOBODY)
+            .filter(|thread| *thread != UNOWNED)
     }
 
-    /// The region of a seat.
-    pub(crate) fn region_of(&self, seat: Seat) -> u32 {
-        self.cores[self.core_of[seat as usize] as usize].region
+    /// The domain of a thread.
+    pub(crate) fn domain_of(&self, thread: ThreadIndex) -> u32 {
+        self.cores[self.core_of[thread as usize] as usize].domain
     }
 }
 
-// Where a core sits, before regions are numbered.
+// Where a core sits, before domains are numbered.
 struct Place {
     socket: u32,
     cache: u32,
     node: NodeId,
     core: CoreId,
     rank: u8,
-    seats: u32,
+    threads: u32,
 }
 
 #[cfg(test)]
@@ -209,7 +209,7 @@ mod tests {
     use mapper_model::{CacheId, SocketId};
 
     #[test]
-    fn a_socket_is_one_region_on_an_ordinary_machine() {
+    fn a_socket_is_one_domain_on_an_ordinary_machine() {
         let topology = Topology::regular(Shape {
             sockets: 2,
             cores_per_socket: 2,
@@ -219,19 +219,19 @@ mod tests {
         let cpus: Vec<u32> = layout.cpu.iter().map(|c| c.0).collect();
         // CPU 4, the sibling of CPU 0, is not usable.
         assert_eq!(cpus, [0, 1, 5, 2, 6, 3, 7]);
-        assert_eq!(layout.regions.len(), 2);
+        assert_eq!(layout.domains.len(), 2);
         assert_eq!(
-            (layout.regions[0].seats, layout.regions[1].seats),
+            (layout.domains[0].threads, layout.domains[1].threads),
             (3, 4),
             "{layout:?}"
         );
-        assert_eq!(layout.seat(CpuId(4)), None);
-        assert_eq!(layout.seat(CpuId(99)), None);
-        assert_eq!(layout.region_of(layout.seat(CpuId(6)).unwrap()), 1);
+        assert_eq!(layout.thread(CpuId(4)), None);
+        assert_eq!(layout.thread(CpuId(99)), None);
+        assert_eq!(layout.domain_of(layout.thread(CpuId(6)).unwrap()), 1);
     }
 
     #[test]
-    fn caches_and_nodes_split_a_socket_into_regions() {
+    fn caches_and_nodes_split_a_socket_into_domains() {
         // One socket, two nodes, two caches on each, one core a cache.
         let thread = |n: u32| HardwareThread {
             cpu: CpuId(n),
@@ -247,9 +247,9 @@ mod tests {
         })
         .unwrap();
         let layout = Layout::new(&topology, topology.cpus());
-        assert_eq!((layout.regions.len(), layout.sockets), (4, 1));
-        assert_eq!(layout.node_seats, [2, 2]);
-        assert_eq!(layout.regions[3].node, NodeId(3));
+        assert_eq!((layout.domains.len(), layout.sockets), (4, 1));
+        assert_eq!(layout.node_threads, [2, 2]);
+        assert_eq!(layout.domains[3].node, NodeId(3));
         let slow: Vec<u32> = layout.cores.iter().map(|c| c.slowness).collect();
         assert_eq!(slow, [0, 1, 1, 1]);
     }

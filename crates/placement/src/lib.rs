@@ -1,15 +1,15 @@
-//! Mapping policies: which CPUs each application may use, given how many.
+//! Placement policies: which CPUs each application may use, given how many.
 //!
 //! The machine is not uniform: threads that share data are fast within one last-level cache and
 //! slow across sockets, threads that stream want several memory controllers, busy threads do not
-//! want to share a core. A policy ([`MappingPolicy`]) turns an [`Allocation`](mapper_model::Allocation)
+//! want to share a core. A policy ([`PlacementPolicy`]) turns an [`Allocation`](mapper_model::Allocation)
 //! into CPU sets that respect this, and leaves everybody where it is as long as that is good enough.
 //!
 //! ```text
 //! topology, usable ─► layout ─┐                                        (layout)
-//! shares, profiles ─► units ──┴► keep ─► afresh? ─► placement          (unit, order, place, result)
+//! shares, profiles ─► demands ──┴► keep ─► afresh? ─► placement          (demand, order, place, result)
 //!                                 │        │
-//!                    trim, regions, seats  contention
+//!                    trim, domains, threads  contention
 //! ```
 //!
 //! [`place`] asks a policy and keeps every application within the CPUs that it may use.
@@ -21,26 +21,26 @@
 //! Invariants, checked by one property test for every policy: see [`policy`].
 
 pub mod allowed;
-mod board;
 pub mod config;
 mod contention;
+mod demand;
+mod domains;
+mod free_cpus;
 mod layout;
 pub mod linear;
+mod machine_view;
 pub mod nupoco_swap;
 pub mod order;
 mod place;
 pub mod policy;
-mod regions;
 pub mod registry;
 pub mod residency;
 mod result;
 pub mod sam_mph;
-mod seats;
 pub mod spread;
 mod trim;
-mod unit;
 
 pub use allowed::place;
-pub use config::MappingConfig;
-pub use policy::MappingPolicy;
+pub use config::PlacementConfig;
+pub use policy::PlacementPolicy;
 pub use registry::{POLICIES, PolicyEntry, UnknownPolicy, find};

@@ -4,64 +4,64 @@
 //! little takes the lowest free ones, in order of arrival. CPUs per node that the allocation decided
 //! are taken in order of their numbers within the node.
 
-use crate::board::Board;
-use crate::layout::{Layout, NOBODY};
-use crate::policy::MappingPolicy;
+use crate::demand::{Demand, Demands};
+use crate::layout::{Layout, UNOWNED};
+use crate::machine_view::MachineView;
+use crate::policy::PlacementPolicy;
 use crate::result::to_placement;
-use crate::unit::{Unit, Units};
 use mapper_model::{Allocation, CpuId, NodeId, Placement, Snapshot, Strategy};
 
 /// The policy. See the [module](self).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Linear;
 
-impl MappingPolicy for Linear {
+impl PlacementPolicy for Linear {
     fn name(&self) -> &'static str {
         "linear"
     }
 
     fn place(&self, snapshot: &Snapshot<'_>, allocation: &Allocation) -> Placement {
         let layout = Layout::new(snapshot.topology, snapshot.usable);
-        let units = Units::collect(&layout, snapshot, allocation, |_, share| Unit {
+        let demands = Demands::collect(&layout, snapshot, allocation, |_, share| Demand {
             by_node: share.by_node.as_deref(),
-            ..Unit::plain(share.cpus)
+            ..Demand::plain(share.cpus)
         });
-        let natures = units.natures();
-        let mut board = Board::new(&layout, &natures);
+        let natures = demands.natures();
+        let mut view = MachineView::new(&layout, &natures);
         let mut numbered: Vec<(CpuId, u32)> = layout.cpu.iter().copied().zip(0..).collect();
         numbered.sort_unstable();
 
-        // Held seats in order of their numbers, so that the highest are given first.
-        for &(_, seat) in &numbered {
-            let id = units.held[seat as usize];
-            if id == NOBODY {
+        // Held threads in order of their numbers, so that the highest are given first.
+        for &(_, thread) in &numbered {
+            let id = demands.held[thread as usize];
+            if id == UNOWNED {
                 continue;
             }
-            let unit = &units.list[id as usize];
-            let node = layout.regions[layout.region_of(seat) as usize].node;
-            if total(&board, id) < unit.want && node_has_room(&board, id, unit, node) {
-                board.take(id, seat);
+            let demand = &demands.list[id as usize];
+            let node = layout.domains[layout.domain_of(thread) as usize].node;
+            if total(&view, id) < demand.want && node_has_room(&view, id, demand, node) {
+                view.take(id, thread);
             }
         }
         for pass in [Pass::DecidedNodes, Pass::Anywhere] {
-            for (unit, id) in units.list.iter().zip(0..) {
-                let mut need = unit.want - total(&board, id);
-                for &(_, seat) in &numbered {
+            for (demand, id) in demands.list.iter().zip(0..) {
+                let mut need = demand.want - total(&view, id);
+                for &(_, thread) in &numbered {
                     if need == 0 {
                         break;
                     }
-                    let node = layout.regions[layout.region_of(seat) as usize].node;
-                    if board.owner[seat as usize] == NOBODY
+                    let node = layout.domains[layout.domain_of(thread) as usize].node;
+                    if view.owner[thread as usize] == UNOWNED
                         && (pass == Pass::Anywhere
-                            || (unit.by_node.is_some() && node_has_room(&board, id, unit, node)))
+                            || (demand.by_node.is_some() && node_has_room(&view, id, demand, node)))
                     {
-                        board.take(id, seat);
+                        view.take(id, thread);
                         need -= 1;
                     }
                 }
             }
         }
-        to_placement(&board, &units, allocation, strategy)
+        to_placement(&view, &demands, allocation, strategy)
     }
 }
 
@@ -72,26 +72,26 @@ enum Pass {
     Anywhere,
 }
 
-fn total(board: &Board<'_>, id: u32) -> u32 {
-    board.counts(id).iter().sum()
+fn total(view: &MachineView<'_>, id: u32) -> u32 {
+    view.counts(id).iter().sum()
 }
 
-/// Whether the unit may have one more CPU on a node.
-fn node_has_room(board: &Board<'_>, id: u32, unit: &Unit<'_>, node: NodeId) -> bool {
-    let Some(shares) = unit.by_node else {
+/// Whether the demand may have one more CPU on a node.
+fn node_has_room(view: &MachineView<'_>, id: u32, demand: &Demand<'_>, node: NodeId) -> bool {
+    let Some(shares) = demand.by_node else {
         return true;
     };
     let wanted = shares.iter().find(|s| s.node == node).map_or(0, |s| s.cpus);
-    let regions = board.layout.regions.iter().zip(board.counts(id));
-    let here: u32 = regions
-        .filter(|(region, _)| region.node == node)
+    let domains = view.layout.domains.iter().zip(view.counts(id));
+    let here: u32 = domains
+        .filter(|(domain, _)| domain.node == node)
         .map(|(_, count)| *count)
         .sum();
     here < wanted
 }
 
-fn strategy(_: &Board<'_>, _: u32, unit: &Unit<'_>) -> Strategy {
-    if unit.by_node.is_some() {
+fn strategy(_: &MachineView<'_>, _: u32, demand: &Demand<'_>) -> Strategy {
+    if demand.by_node.is_some() {
         Strategy::ByNode
     } else {
         Strategy::Linear

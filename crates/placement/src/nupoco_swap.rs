@@ -17,13 +17,13 @@
 //!
 //! Invariant: an exchange leaves everybody's count and every node's free CPUs as they are.
 
-use crate::board::Board;
-use crate::config::MappingConfig;
-use crate::layout::{Layout, NOBODY};
+use crate::config::PlacementConfig;
+use crate::demand::{Demand, Demands};
+use crate::layout::{Layout, UNOWNED};
+use crate::machine_view::MachineView;
 use crate::place::keep;
-use crate::policy::MappingPolicy;
+use crate::policy::PlacementPolicy;
 use crate::result::to_placement;
-use crate::unit::{Unit, Units};
 use mapper_model::{Allocation, NodeId, NodeShare, Placement, Sharing, Snapshot, Strategy};
 use mapper_predict::nupoco::swap::{self, NodePressure, Resident, SwapRule};
 
@@ -36,7 +36,7 @@ pub struct NupocoSwap {
 impl NupocoSwap {
     /// The policy with a threshold and a number of cores.
     #[must_use]
-    pub fn new(config: &MappingConfig) -> Self {
+    pub fn new(config: &PlacementConfig) -> Self {
         Self {
             rule: SwapRule {
                 threshold: config.swap_threshold.max(1.0),
@@ -46,7 +46,7 @@ impl NupocoSwap {
     }
 }
 
-impl MappingPolicy for NupocoSwap {
+impl PlacementPolicy for NupocoSwap {
     fn name(&self) -> &'static str {
         "nupoco_swap"
     }
@@ -54,38 +54,38 @@ impl MappingPolicy for NupocoSwap {
     fn place(&self, snapshot: &Snapshot<'_>, allocation: &Allocation) -> Placement {
         let layout = Layout::new(snapshot.topology, snapshot.usable);
         let exclusive = |s: &mapper_model::Share| s.sharing == Sharing::Exclusive;
-        let mut units = Units::collect(&layout, snapshot, allocation, |_, share| Unit {
+        let mut demands = Demands::collect(&layout, snapshot, allocation, |_, share| Demand {
             by_node: share.by_node.as_deref(),
-            ..Unit::plain(share.cpus)
+            ..Demand::plain(share.cpus)
         });
-        let order: Vec<usize> = (0..units.list.len()).collect();
-        let natures = units.natures();
+        let order: Vec<usize> = (0..demands.list.len()).collect();
+        let natures = demands.natures();
 
-        let mut held = vec![0; units.list.len()];
-        for &unit in units.held.iter().filter(|u| **u != NOBODY) {
-            held[unit as usize] += 1;
+        let mut held = vec![0; demands.list.len()];
+        for &demand in demands.held.iter().filter(|u| **u != UNOWNED) {
+            held[demand as usize] += 1;
         }
-        let settled = units.list.iter().zip(&held).all(|(u, h)| u.want == *h);
-        let decided: Vec<Option<&[NodeShare]>> = units.list.iter().map(|u| u.by_node).collect();
+        let settled = demands.list.iter().zip(&held).all(|(u, h)| u.want == *h);
+        let decided: Vec<Option<&[NodeShare]>> = demands.list.iter().map(|u| u.by_node).collect();
         if settled {
-            units.list.iter_mut().for_each(|u| u.by_node = None);
+            demands.list.iter_mut().for_each(|u| u.by_node = None);
         }
-        let base = keep(&layout, &natures, &units, &order);
+        let base = keep(&layout, &natures, &demands, &order);
         let everybody =
-            allocation.shares.iter().all(exclusive) && snapshot.apps.len() == units.list.len();
+            allocation.shares.iter().all(exclusive) && snapshot.apps.len() == demands.list.len();
         let rates = everybody.then(|| accesses_per_cpu(snapshot)).flatten();
         let counts = rates.and_then(|rates| self.exchange(&base, &rates));
         let Some(counts) = counts else {
-            return to_placement(&base, &units, allocation, |_, id, _| {
+            return to_placement(&base, &demands, allocation, |_, id, _| {
                 strategy(decided[id as usize].is_some())
             });
         };
-        for (unit, shares) in units.list.iter_mut().zip(&counts) {
-            unit.by_node = Some(shares);
+        for (demand, shares) in demands.list.iter_mut().zip(&counts) {
+            demand.by_node = Some(shares);
         }
-        units.held.clone_from(&base.owner);
-        let board = keep(&layout, &natures, &units, &order);
-        to_placement(&board, &units, allocation, |_, id, _| {
+        demands.held.clone_from(&base.owner);
+        let view = keep(&layout, &natures, &demands, &order);
+        to_placement(&view, &demands, allocation, |_, id, _| {
             strategy(decided[id as usize].is_some())
         })
     }
@@ -110,18 +110,18 @@ fn accesses_per_cpu(snapshot: &Snapshot<'_>) -> Option<Vec<f64>> {
 }
 
 impl NupocoSwap {
-    /// The CPUs of each unit on each node after all exchanges that pay; `None` if none does.
-    fn exchange(&self, board: &Board<'_>, per_cpu: &[f64]) -> Option<Vec<Vec<NodeShare>>> {
-        let layout = board.layout;
-        let mut nodes: Vec<NodeId> = layout.regions.iter().map(|r| r.node).collect();
+    /// The CPUs of each demand on each node after all exchanges that pay; `None` if none does.
+    fn exchange(&self, view: &MachineView<'_>, per_cpu: &[f64]) -> Option<Vec<Vec<NodeShare>>> {
+        let layout = view.layout;
+        let mut nodes: Vec<NodeId> = layout.domains.iter().map(|r| r.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        // CPUs by node and unit.
+        // CPUs by node and demand.
         let mut cpus = vec![vec![0u32; per_cpu.len()]; nodes.len()];
-        for (r, region) in layout.regions.iter().enumerate() {
-            let node = nodes.binary_search(&region.node).ok()?;
-            for (unit, of_unit) in cpus[node].iter_mut().enumerate() {
-                *of_unit += board.counts(unit as u32)[r];
+        for (r, domain) in layout.domains.iter().enumerate() {
+            let node = nodes.binary_search(&domain.node).ok()?;
+            for (demand, of_demand) in cpus[node].iter_mut().enumerate() {
+                *of_demand += view.counts(demand as u32)[r];
             }
         }
         let rule = SwapRule {
@@ -141,12 +141,12 @@ impl NupocoSwap {
                     node,
                     llc_accesses: load(of_node),
                     residents: (0..per_cpu.len())
-                        .filter(|&unit| of_node[unit] > 0)
-                        .map(|unit| Resident {
-                            workload: unit,
-                            cores: of_node[unit],
-                            miss_rate: per_cpu[unit],
-                            llc_accesses: f64::from(of_node[unit]) * per_cpu[unit],
+                        .filter(|&demand| of_node[demand] > 0)
+                        .map(|demand| Resident {
+                            workload: demand,
+                            cores: of_node[demand],
+                            miss_rate: per_cpu[demand],
+                            llc_accesses: f64::from(of_node[demand]) * per_cpu[demand],
                         })
                         .collect(),
                 })
@@ -173,13 +173,13 @@ impl NupocoSwap {
         }
         exchanged.then(|| {
             (0..per_cpu.len())
-                .map(|unit| {
+                .map(|demand| {
                     nodes
                         .iter()
                         .zip(&cpus)
                         .map(|(&node, of_node)| NodeShare {
                             node,
-                            cpus: of_node[unit],
+                            cpus: of_node[demand],
                         })
                         .collect()
                 })

@@ -1,106 +1,110 @@
-//! From units to seats: keep what is held, and place afresh only where that pays.
+//! From demands to threads: keep what is held, and place afresh only where that pays.
 //!
 //! First everybody keeps what it holds; who has too much gives by the residency rule, who has too
 //! little takes from what is free, in order of priority ([`keep`]). That disturbs nobody. Then the
-//! same units are placed from an empty board in the same order, with a preference for where they
+//! same demands are placed from an empty view in the same order, with a preference for where they
 //! are ([`afresh`]); an application that must be together may so displace another one that does not
 //! care. The second placement replaces the first only if it costs fewer points
 //! ([`contention`](crate::contention)) by more than the moves are worth, and is then itself put to
 //! the test, until nothing better is found.
 //!
 //! Invariants: a placement that is the answer once is the answer to itself, so nobody moves while
-//! nothing changes; who grows keeps its CPUs unless moving pays; every seat has at most one unit.
+//! nothing changes; who grows keeps its CPUs unless moving pays; every thread has at most one demand.
 
-use crate::board::{Board, Nature};
 use crate::contention;
-use crate::layout::{Layout, NOBODY};
-use crate::regions::Regions;
-use crate::seats::Seats;
+use crate::demand::Demands;
+use crate::domains::Domains;
+use crate::free_cpus::FreeCpus;
+use crate::layout::{Layout, UNOWNED};
+use crate::machine_view::{MachineView, Nature};
 use crate::trim::trim;
-use crate::unit::Units;
 
 /// Gives and takes as little as possible.
 pub(crate) fn keep<'l>(
     layout: &'l Layout,
     natures: &'l [Nature],
-    units: &Units<'_>,
+    demands: &Demands<'_>,
     order: &[usize],
-) -> Board<'l> {
-    let mut board = Board::new(layout, natures);
-    for (seat, &unit) in units.held.iter().enumerate() {
-        if unit != NOBODY {
-            board.take(unit, seat as u32);
+) -> MachineView<'l> {
+    let mut view = MachineView::new(layout, natures);
+    for (thread, &demand) in demands.held.iter().enumerate() {
+        if demand != UNOWNED {
+            view.take(demand, thread as u32);
         }
     }
-    for (unit, id) in units.list.iter().zip(0..) {
-        trim(&mut board, id, unit);
+    for (demand, id) in demands.list.iter().zip(0..) {
+        trim(&mut view, id, demand);
     }
     let mut affinity = Vec::new();
-    let mut hands = Hands::default();
-    for &unit in order {
+    let mut chooser = Chooser::default();
+    for &demand in order {
         affinity.clear();
-        affinity.extend_from_slice(board.counts(unit as u32));
+        affinity.extend_from_slice(view.counts(demand as u32));
         let have: u32 = affinity.iter().sum();
-        let need = units.list[unit].want.saturating_sub(have);
-        hands.place(&mut board, units, unit, need, &affinity, &units.held);
+        let need = demands.list[demand].want.saturating_sub(have);
+        chooser.place(&mut view, demands, demand, need, &affinity, &demands.held);
     }
-    board
+    view
 }
 
-/// Places everybody on an empty board; `before` is where they are.
-pub(crate) fn afresh<'l>(before: &Board<'l>, units: &Units<'_>, order: &[usize]) -> Board<'l> {
-    let mut board = Board::new(before.layout, before.natures);
-    let mut hands = Hands::default();
-    for &unit in order {
-        let want = units.list[unit].want;
-        let affinity = before.counts(unit as u32);
-        hands.place(&mut board, units, unit, want, affinity, &before.owner);
+/// Places everybody on an empty view; `before` is where they are.
+pub(crate) fn afresh<'l>(
+    before: &MachineView<'l>,
+    demands: &Demands<'_>,
+    order: &[usize],
+) -> MachineView<'l> {
+    let mut view = MachineView::new(before.layout, before.natures);
+    let mut chooser = Chooser::default();
+    for &demand in order {
+        let want = demands.list[demand].want;
+        let affinity = before.counts(demand as u32);
+        chooser.place(&mut view, demands, demand, want, affinity, &before.owner);
     }
-    board
+    view
 }
 
 /// Replaces a placement by a fresh one as long as that pays. A moved CPU has to bring `move_cost`
 /// points.
 pub(crate) fn improve<'l>(
-    mut board: Board<'l>,
-    units: &Units<'_>,
+    mut view: MachineView<'l>,
+    demands: &Demands<'_>,
     order: &[usize],
     move_cost: u32,
-) -> Board<'l> {
-    let mut points = contention::points(&board, &units.list);
+) -> MachineView<'l> {
+    let mut points = contention::points(&view, &demands.list);
     // Every round takes points off, so there is a last one.
     loop {
-        let other = afresh(&board, units, order);
-        let moved = board
+        let other = afresh(&view, demands, order);
+        let moved = view
             .owner
             .iter()
             .zip(&other.owner)
-            .filter(|(a, b)| a != b && **b != NOBODY)
+            .filter(|(a, b)| a != b && **b != UNOWNED)
             .count() as u64;
         if moved == 0 {
-            return board;
+            return view;
         }
-        let better = contention::points(&other, &units.list);
+        let better = contention::points(&other, &demands.list);
         if better + moved * u64::from(move_cost.max(1)) > points {
-            return board;
+            return view;
         }
-        board = other;
+        view = other;
         points = better;
     }
 }
 
 /// The buffers of the two choices.
 #[derive(Default)]
-struct Hands {
-    regions: Regions,
-    seats: Seats,
+struct Chooser {
+    domains: Domains,
+    threads: FreeCpus,
 }
 
-impl Hands {
+impl Chooser {
     fn place(
         &mut self,
-        board: &mut Board<'_>,
-        units: &Units<'_>,
+        view: &mut MachineView<'_>,
+        demands: &Demands<'_>,
         number: usize,
         need: u32,
         affinity: &[u32],
@@ -109,11 +113,11 @@ impl Hands {
         if need == 0 {
             return;
         }
-        let (id, unit) = (number as u32, &units.list[number]);
-        self.regions.choose(board, id, unit, need, affinity);
-        for (region, &count) in (0..).zip(&self.regions.take) {
+        let (id, demand) = (number as u32, &demands.list[number]);
+        self.domains.choose(view, id, demand, need, affinity);
+        for (domain, &count) in (0..).zip(&self.domains.take) {
             if count > 0 {
-                self.seats.take(board, id, unit, region, count, before);
+                self.threads.take(view, id, demand, domain, count, before);
             }
         }
     }

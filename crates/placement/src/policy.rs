@@ -1,4 +1,4 @@
-//! What a mapping policy is.
+//! What a placement policy is.
 //!
 //! A policy decides which CPUs each application may use, given how many. It sees where everybody
 //! is now ([`AppView::held`](mapper_model::AppView)) and is otherwise without memory: the same
@@ -12,7 +12,7 @@
 use mapper_model::{Allocation, Placement, Snapshot};
 
 /// Decides which CPUs each application may use.
-pub trait MappingPolicy: Send + std::fmt::Debug {
+pub trait PlacementPolicy: Send + std::fmt::Debug {
     /// The name it is selected by.
     fn name(&self) -> &'static str;
 

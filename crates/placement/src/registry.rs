@@ -1,9 +1,9 @@
-//! The table of all mapping policies.
+//! The table of all placement policies.
 
-use crate::config::MappingConfig;
+use crate::config::PlacementConfig;
 use crate::linear::Linear;
 use crate::nupoco_swap::NupocoSwap;
-use crate::policy::MappingPolicy;
+use crate::policy::PlacementPolicy;
 use crate::sam_mph::{SamMph, Variant};
 use crate::spread::Spread;
 
@@ -17,7 +17,7 @@ pub struct PolicyEntry {
     /// Where it comes from: paper and section.
     pub source: &'static str,
     /// Makes one.
-    pub build: fn(&MappingConfig) -> Box<dyn MappingPolicy>,
+    pub build: fn(&PlacementConfig) -> Box<dyn PlacementPolicy>,
 }
 
 /// All policies, the preferred one first.
@@ -79,9 +79,9 @@ pub fn find(name: &str) -> Result<&'static PolicyEntry, UnknownPolicy> {
         })
 }
 
-/// A name that no mapping policy has.
+/// A name that no placement policy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown mapping policy {name:?}: give one of {}", names())]
+#[error("unknown placement policy {name:?}: give one of {}", names())]
 pub struct UnknownPolicy {
     name: String,
 }
@@ -99,7 +99,10 @@ mod tests {
     fn a_policy_is_found_under_the_name_it_gives_itself() {
         for entry in POLICIES {
             let found = find(entry.name).unwrap();
-            assert_eq!((found.build)(&MappingConfig::default()).name(), entry.name);
+            assert_eq!(
+                (found.build)(&PlacementConfig::default()).name(),
+                entry.name
+            );
         }
     }
 

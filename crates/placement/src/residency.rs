@@ -1,7 +1,7 @@
 //! MAPPER's residency rule: on which sockets an application grows and from which it gives
 //! [MAPPER §3.4, readings "MAPPER refinement"].
 //!
-//! Counts hardware contexts per socket (or per region, see [`crate`]). An application's *residency
+//! Counts hardware contexts per socket (or per domain, see [`crate`]). An application's *residency
 //! score* on a socket is the number of contexts it holds there. To colocate, it grows into the
 //! sockets with the highest scores, gives from those with the lowest that is not zero, and gathers
 //! on one socket as soon as one can hold all of it. To spread, it grows one context at a time where

@@ -5,12 +5,12 @@
 //!
 //! | application | where |
 //! |---|---|
-//! | much sharing | one region; siblings of a core if it stalls more than 550 cycles per event and runs at most 0.9 instructions per cycle, else separate cores as far as there are |
+//! | much sharing | one domain; siblings of a core if it stalls more than 550 cycles per event and runs at most 0.9 instructions per cycle, else separate cores as far as there are |
 //! | some sharing | the same, separate cores |
-//! | some sharing, busy | the same, but in more regions rather than with two busy threads on a core |
+//! | some sharing, busy | the same, but in more domains rather than with two busy threads on a core |
 //! | memory bandwidth | over all memory controllers |
 //! | compute | idle cores, else beside threads that are not busy |
-//! | unknown | on few regions, cores not shared with others |
+//! | unknown | on few domains, cores not shared with others |
 //!
 //! Everybody keeps its CPUs unless moving pays (module `place`). CPUs per node that the
 //! allocation decided come before all of this.
@@ -21,15 +21,15 @@
 //! The ablations are those of [SAM-MPH §5]: SAM knows neither groups, latency tolerance, history
 //! nor siblings; M adds groups and latency tolerance, P the history, H the siblings.
 
-use crate::board::Nature;
-use crate::config::MappingConfig;
+use crate::config::PlacementConfig;
+use crate::demand::{Apart, Demand, Demands, Siblings, Wish, budget_cores};
 use crate::layout::Layout;
+use crate::machine_view::Nature;
 use crate::order::{Traits, priority};
 use crate::place::{improve, keep};
-use crate::policy::MappingPolicy;
+use crate::policy::PlacementPolicy;
 use crate::result::to_placement;
 use crate::spread::spread;
-use crate::unit::{Apart, Siblings, Unit, Units, Wish, budget_cores};
 use mapper_model::{
     Allocation, Bottleneck, MachineProfile, Placement, Placing, SharingClass, Snapshot,
 };
@@ -76,13 +76,13 @@ impl Variant {
 #[derive(Clone, Debug)]
 pub struct SamMph {
     variant: Variant,
-    config: MappingConfig,
+    config: PlacementConfig,
 }
 
 impl SamMph {
     /// The policy with some or all of its parts.
     #[must_use]
-    pub fn new(variant: Variant, config: &MappingConfig) -> Self {
+    pub fn new(variant: Variant, config: &PlacementConfig) -> Self {
         Self {
             variant,
             config: config.clone(),
@@ -90,7 +90,7 @@ impl SamMph {
     }
 }
 
-impl MappingPolicy for SamMph {
+impl PlacementPolicy for SamMph {
     fn name(&self) -> &'static str {
         self.variant.name()
     }
@@ -101,7 +101,7 @@ impl MappingPolicy for SamMph {
         }
         let layout = Layout::new(snapshot.topology, snapshot.usable);
         let mut traits = Vec::with_capacity(allocation.shares.len());
-        let mut units = Units::collect(&layout, snapshot, allocation, |view, share| {
+        let mut demands = Demands::collect(&layout, snapshot, allocation, |view, share| {
             let t = match self.variant {
                 Variant::Sam | Variant::SamM => Traits::of_interval(view.profile, snapshot.machine),
                 Variant::SamMp | Variant::SamMph => Traits::of(view.profile),
@@ -110,7 +110,7 @@ impl MappingPolicy for SamMph {
             let siblings = self.variant.siblings();
             let hot = siblings == Siblings::Told && is_hot(&t);
             let wish = wish(&t, hot, siblings, snapshot.machine);
-            Unit {
+            Demand {
                 want: share.cpus,
                 wish,
                 nature: Nature {
@@ -124,23 +124,23 @@ impl MappingPolicy for SamMph {
             }
         });
         // Slots are all alike; only applications with CPUs of their own have an order.
-        let slots = traits.len() != units.list.len();
+        let slots = traits.len() != demands.list.len();
         let mut order: Vec<usize> = if slots || self.variant == Variant::Sam {
-            (0..units.list.len()).collect()
+            (0..demands.list.len()).collect()
         } else {
             priority(&traits)
         };
-        order.sort_by_key(|&unit| units.list[unit].by_node.is_none());
-        budget_cores(&layout, &mut units.list, &order);
-        let natures = units.natures();
-        let kept = keep(&layout, &natures, &units, &order);
-        let board = if slots {
+        order.sort_by_key(|&demand| demands.list[demand].by_node.is_none());
+        budget_cores(&layout, &mut demands.list, &order);
+        let natures = demands.natures();
+        let kept = keep(&layout, &natures, &demands, &order);
+        let view = if slots {
             kept
         } else {
-            improve(kept, &units, &order, self.config.move_cost)
+            improve(kept, &demands, &order, self.config.move_cost)
         };
-        to_placement(&board, &units, allocation, |board, id, unit| {
-            board.strategy_of(id, unit)
+        to_placement(&view, &demands, allocation, |view, id, demand| {
+            view.strategy_of(id, demand)
         })
     }
 }

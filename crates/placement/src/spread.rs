@@ -4,19 +4,19 @@
 //! An application grows where it has least and gives where it has most
 //! ([`residency::spread`](crate::residency::spread)); what it holds it keeps.
 
-use crate::board::{Board, Nature};
+use crate::demand::{Demand, Demands, Wish};
 use crate::layout::Layout;
+use crate::machine_view::{MachineView, Nature};
 use crate::place::{afresh, keep};
-use crate::policy::MappingPolicy;
+use crate::policy::PlacementPolicy;
 use crate::result::to_placement;
-use crate::unit::{Unit, Units, Wish};
 use mapper_model::{Allocation, Placement, Placing, Snapshot, Strategy};
 
 /// The policy. See the [module](self).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spread;
 
-impl MappingPolicy for Spread {
+impl PlacementPolicy for Spread {
     fn name(&self) -> &'static str {
         "spread"
     }
@@ -30,26 +30,26 @@ impl MappingPolicy for Spread {
 /// everything else beginning with what is held.
 pub(crate) fn spread(snapshot: &Snapshot<'_>, allocation: &Allocation) -> Placement {
     let layout = Layout::new(snapshot.topology, snapshot.usable);
-    let units = Units::collect(&layout, snapshot, allocation, |_, share| Unit {
+    let demands = Demands::collect(&layout, snapshot, allocation, |_, share| Demand {
         wish: Wish::Spread,
         nature: Nature {
             hot: false,
             streams: true,
         },
         by_node: share.by_node.as_deref(),
-        ..Unit::plain(share.cpus)
+        ..Demand::plain(share.cpus)
     });
-    let order: Vec<usize> = (0..units.list.len()).collect();
-    let natures = units.natures();
-    let board = match allocation.placing {
-        Placing::FairShareAfresh => afresh(&Board::new(&layout, &natures), &units, &order),
-        Placing::FairShare | Placing::Policy => keep(&layout, &natures, &units, &order),
+    let order: Vec<usize> = (0..demands.list.len()).collect();
+    let natures = demands.natures();
+    let view = match allocation.placing {
+        Placing::FairShareAfresh => afresh(&MachineView::new(&layout, &natures), &demands, &order),
+        Placing::FairShare | Placing::Policy => keep(&layout, &natures, &demands, &order),
     };
-    to_placement(&board, &units, allocation, strategy)
+    to_placement(&view, &demands, allocation, strategy)
 }
 
-fn strategy(_: &Board<'_>, _: u32, unit: &Unit<'_>) -> Strategy {
-    if unit.by_node.is_some() {
+fn strategy(_: &MachineView<'_>, _: u32, demand: &Demand<'_>) -> Strategy {
+    if demand.by_node.is_some() {
         Strategy::ByNode
     } else {
         Strategy::Spread

@@ -10,7 +10,7 @@ use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, CpuSet, Explanation, MachineProfile, NodeId,
     NodeShare, Profile, Rates, Share, Sharing, Snapshot, Topology, Trigger,
 };
-use mapper_placement::{MappingConfig, find};
+use mapper_placement::{PlacementConfig, find};
 
 /// Four nodes of eight cores; the first application fills nodes 0 and 2, the second 1 and 3.
 fn place(misses: [Option<f64>; 2], held: &[CpuSet; 2]) -> [CpuSet; 2] {
@@ -67,7 +67,7 @@ fn place(misses: [Option<f64>; 2], held: &[CpuSet; 2]) -> [CpuSet; 2] {
         machine: &MachineProfile::default(),
         apps: &views,
     };
-    let policy = (find("nupoco_swap").unwrap().build)(&MappingConfig::default());
+    let policy = (find("nupoco_swap").unwrap().build)(&PlacementConfig::default());
     let placement = policy.place(&snapshot, &allocation);
     [0, 1].map(|i| placement.apps[i].cpus.clone())
 }

@@ -12,7 +12,7 @@ use mapper_model::{
     MachineProfile, NodeShare, Placement, Placing, Profile, Rates, Share, Sharing, SharingClass,
     Snapshot, Topology, Trigger,
 };
-use mapper_placement::{MappingConfig, POLICIES};
+use mapper_placement::{POLICIES, PlacementConfig};
 use proptest::prelude::*;
 
 /// One moment in the life of a machine: who is there, how they behave, how many CPUs each gets.
@@ -215,7 +215,7 @@ impl World {
             apps: &views,
         };
         let entry = mapper_placement::find(policy).unwrap();
-        let policy = (entry.build)(&MappingConfig::default());
+        let policy = (entry.build)(&PlacementConfig::default());
         let placement = mapper_placement::place(policy.as_ref(), &snapshot, &moment.allocation);
         assert_eq!(
             placement,

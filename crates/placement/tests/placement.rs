@@ -10,7 +10,7 @@ use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, Bottleneck, CpuSet, Explanation, MachineProfile,
     Placement, Profile, Share, Sharing, SharingClass, Snapshot, Strategy, Topology, Trigger,
 };
-use mapper_placement::{MappingConfig, find};
+use mapper_placement::{PlacementConfig, find};
 
 /// How an application of the papers behaves [readings "Assumed per-app inputs"].
 #[derive(Clone, Copy)]
@@ -159,7 +159,7 @@ impl Bench {
             machine: &MachineProfile::default(),
             apps: &views,
         };
-        let policy = (find(self.policy).unwrap().build)(&MappingConfig::default());
+        let policy = (find(self.policy).unwrap().build)(&PlacementConfig::default());
         self.placement = policy.place(&snapshot, &allocation);
         self.held = self.placement.apps.iter().map(|a| a.cpus.clone()).collect();
         self

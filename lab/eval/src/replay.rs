@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Decide with this allocation policy instead of the recorded one
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// Decide with this mapping policy instead of the recorded one
+    /// Decide with this placement policy instead of the recorded one
     #[arg(long, value_name = "NAME")]
     mapping: Option<String>,
 }

@@ -13,7 +13,7 @@ use mapper_characterise::MonitorConfig;
 use mapper_host::counters::Choice as CounterChoice;
 use mapper_model::{CpuSet, MachineProfile};
 use mapper_pipeline::OverheadBudget;
-use mapper_placement::MappingConfig;
+use mapper_placement::PlacementConfig;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fmt;
@@ -69,7 +69,7 @@ pub(crate) struct ConfigFile {
     #[schemars(skip)]
     pub(crate) allocate: Option<AllocationConfig>,
     #[schemars(skip)]
-    pub(crate) map: Option<MappingConfig>,
+    pub(crate) map: Option<PlacementConfig>,
     #[schemars(skip)]
     pub(crate) machine: Option<MachineProfile>,
     #[serde(skip)]
@@ -99,7 +99,7 @@ pub(crate) struct Expert {
     /// Settings of the allocation policy.
     pub(crate) allocate: AllocationConfig,
     /// Settings of the policy that decides which CPUs.
-    pub(crate) placement: MappingConfig,
+    pub(crate) placement: PlacementConfig,
     /// Thresholds of the machine.
     pub(crate) machine: MachineProfile,
 }
@@ -154,7 +154,7 @@ impl std::str::FromStr for AllocationName {
     }
 }
 
-/// The name of a mapping policy that exists.
+/// The name of a placement policy that exists.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct MappingName(pub(crate) String);
 

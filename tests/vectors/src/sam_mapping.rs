@@ -14,7 +14,7 @@ use mapper_model::{
     Placement, Profile, Share, Sharing, SharingClass, Snapshot, Topology, Trigger,
 };
 use mapper_placement::order::{Traits, priority};
-use mapper_placement::{MappingConfig, residency};
+use mapper_placement::{PlacementConfig, residency};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -186,7 +186,7 @@ fn place(topology: &Topology, i: &PlacementInputs) -> anyhow::Result<Placement> 
         machine: &machine,
         apps: &views,
     };
-    let policy = (mapper_placement::find("sam_mph")?.build)(&MappingConfig::default());
+    let policy = (mapper_placement::find("sam_mph")?.build)(&PlacementConfig::default());
     Ok(policy.place(&snapshot, &allocation))
 }
 

@@ -1,7 +1,7 @@
 //! Where threads that wait for each other's data are brought together: which node each such
 //! application gets its CPUs on, as far as it fits into one.
 //!
-//! The mapping policies find that out by themselves in time; an application that comes again is known
+//! The placement policies find that out by themselves in time; an application that comes again is known
 //! here before they have seen it.
 
 use mapper_model::{AppView, CpuSet, NodeShare, Snapshot};

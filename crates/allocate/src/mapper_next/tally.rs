@@ -122,7 +122,7 @@ impl Tally {
 /// By whose rule the CPUs of an interval were chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placed {
-    /// The mapping policy's.
+    /// The placement policy's.
     Usually,
     /// As the static fair share is placed.
     AsFair,

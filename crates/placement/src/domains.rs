@@ -1,25 +1,25 @@
-//! How many CPUs of each region an application gets.
+//! How many CPUs of each domain an application gets.
 //!
-//! To gather, an application takes one region that no other application uses, else any region that
-//! holds it, else regions of one socket, else as few sockets as possible, the roomiest first
+//! To gather, an application takes one domain that no other application uses, else any domain that
+//! holds it, else domains of one socket, else as few sockets as possible, the roomiest first
 //! [SAM-MPH §4.4, readings "Order and placement"]. Among equal ones it takes those where it already
-//! is [MAPPER §3.4]. An application that grows first fills the regions and then the sockets where
+//! is [MAPPER §3.4]. An application that grows first fills the domains and then the sockets where
 //! it has most.
 //!
-//! What counts as room depends on the wish: a sharing application takes any free CPU of its region,
+//! What counts as room depends on the wish: a sharing application takes any free CPU of its domain,
 //! one that needs the pipeline looks for idle cores, then for cores without another hot thread, and
 //! only then for what is left.
 
-use crate::board::Board;
-use crate::layout::NOBODY;
-use crate::unit::{Apart, Unit, Wish};
+use crate::demand::{Apart, Demand, Wish};
+use crate::layout::UNOWNED;
+use crate::machine_view::MachineView;
 use mapper_model::NodeId;
 use std::cmp::Reverse;
 
-/// Chooses regions. Holds no state between calls but buffers.
+/// Chooses domains. Holds no state between calls but buffers.
 #[derive(Debug, Default)]
-pub(crate) struct Regions {
-    /// The result: how many more CPUs in each region.
+pub(crate) struct Domains {
+    /// The result: how many more CPUs in each domain.
     pub(crate) take: Vec<u32>,
     room: Vec<u32>,
     socket_room: Vec<u32>,
@@ -36,42 +36,42 @@ enum Room {
     Open,
     /// One for each idle core.
     Idle,
-    /// As many for each idle core as the unit puts on one, and those beside its own.
+    /// As many for each idle core as the demand puts on one, and those beside its own.
     Budget,
 }
 
-impl Regions {
-    /// Chooses `need` more CPUs for a unit. `affinity` is how many it has, or had before everything
-    /// is placed afresh, in each region.
+impl Domains {
+    /// Chooses `need` more CPUs for a demand. `affinity` is how many it has, or had before everything
+    /// is placed afresh, in each domain.
     pub(crate) fn choose(
         &mut self,
-        board: &Board<'_>,
+        view: &MachineView<'_>,
         id: u32,
-        unit: &Unit<'_>,
+        demand: &Demand<'_>,
         need: u32,
         affinity: &[u32],
     ) {
         self.take.clear();
-        self.take.resize(board.regions.len(), 0);
+        self.take.resize(view.domains.len(), 0);
         let mut left = need;
-        for share in unit.by_node.unwrap_or_default() {
-            let regions = &board.layout.regions;
-            let have: u32 = (regions.iter().zip(board.counts(id)))
-                .filter(|(region, _)| region.node == share.node)
+        for share in demand.by_node.unwrap_or_default() {
+            let domains = &view.layout.domains;
+            let have: u32 = (domains.iter().zip(view.counts(id)))
+                .filter(|(domain, _)| domain.node == share.node)
                 .map(|(_, count)| *count)
                 .sum();
             let part = left.min(share.cpus.saturating_sub(have));
-            left -= self.fill(board, id, unit, part, affinity, Some(share.node));
+            left -= self.fill(view, id, demand, part, affinity, Some(share.node));
         }
-        self.fill(board, id, unit, left, affinity, None);
+        self.fill(view, id, demand, left, affinity, None);
     }
 
     /// Adds up to `need` CPUs within a node, or anywhere. Returns how many it found.
     fn fill(
         &mut self,
-        board: &Board<'_>,
+        view: &MachineView<'_>,
         id: u32,
-        unit: &Unit<'_>,
+        demand: &Demand<'_>,
         need: u32,
         affinity: &[u32],
         node: Option<NodeId>,
@@ -79,8 +79,8 @@ impl Regions {
         if need == 0 {
             return 0;
         }
-        let tiers: &[Room] = match unit.wish {
-            Wish::Spread => return self.spread(board, id, need, affinity, node),
+        let tiers: &[Room] = match demand.wish {
+            Wish::Spread => return self.spread(view, id, need, affinity, node),
             Wish::Paired | Wish::Together | Wish::Near => &[Room::Free],
             Wish::NearAndCool => &[Room::Open, Room::Free],
             Wish::OwnCores => &[Room::Idle, Room::Open, Room::Free],
@@ -88,13 +88,13 @@ impl Regions {
         };
         let mut left = need;
         for &tier in tiers {
-            let total = self.measure(board, id, unit, tier, node);
-            // Half a unit on good places and half elsewhere is worse than all of it in one place,
+            let total = self.measure(view, id, demand, tier, node);
+            // Half a demand on good places and half elsewhere is worse than all of it in one place,
             // unless the good places are worth it.
             if matches!(tier, Room::Budget) && total < left {
                 continue;
             }
-            left -= self.gather(board, id, unit, left.min(total), affinity);
+            left -= self.gather(view, id, demand, left.min(total), affinity);
             if left == 0 {
                 break;
             }
@@ -102,21 +102,21 @@ impl Regions {
         need - left
     }
 
-    /// Computes the room of every region; returns the sum.
+    /// Computes the room of every domain; returns the sum.
     fn measure(
         &mut self,
-        board: &Board<'_>,
+        view: &MachineView<'_>,
         id: u32,
-        unit: &Unit<'_>,
+        demand: &Demand<'_>,
         kind: Room,
         node: Option<NodeId>,
     ) -> u32 {
         self.room.clear();
         let mut total = 0;
-        let per_core = unit.want.div_ceil(unit.cores.max(1));
-        for (r, (region, state)) in board.layout.regions.iter().zip(&board.regions).enumerate() {
+        let per_core = demand.want.div_ceil(demand.cores.max(1));
+        for (r, (domain, state)) in view.layout.domains.iter().zip(&view.domains).enumerate() {
             let taken = self.take[r];
-            let room = if node.is_some_and(|n| n != region.node) {
+            let room = if node.is_some_and(|n| n != domain.node) {
                 0
             } else {
                 let free = state.free - taken;
@@ -125,8 +125,8 @@ impl Regions {
                     Room::Open => state.open.saturating_sub(taken).min(free),
                     Room::Idle => state.idle.saturating_sub(taken).min(free),
                     Room::Budget => {
-                        let beside = if per_core > 1 && board.counts(id)[r] > 0 {
-                            beside_own(board, id, r)
+                        let beside = if per_core > 1 && view.counts(id)[r] > 0 {
+                            beside_own(view, id, r)
                         } else {
                             0
                         };
@@ -145,24 +145,23 @@ impl Regions {
     /// Adds `need` CPUs out of `room`, which holds that many.
     fn gather(
         &mut self,
-        board: &Board<'_>,
+        view: &MachineView<'_>,
         id: u32,
-        unit: &Unit<'_>,
+        demand: &Demand<'_>,
         need: u32,
         affinity: &[u32],
     ) -> u32 {
-        let regions = &board.layout.regions;
+        let domains = &view.layout.domains;
         self.socket_room.clear();
-        self.socket_room.resize(board.layout.sockets as usize, 0);
+        self.socket_room.resize(view.layout.sockets as usize, 0);
         self.socket_affinity.clear();
-        self.socket_affinity
-            .resize(board.layout.sockets as usize, 0);
-        for (r, region) in regions.iter().enumerate() {
-            self.socket_room[region.socket as usize] += self.room[r];
-            self.socket_affinity[region.socket as usize] += affinity[r];
+        self.socket_affinity.resize(view.layout.sockets as usize, 0);
+        for (r, domain) in domains.iter().enumerate() {
+            self.socket_room[domain.socket as usize] += self.room[r];
+            self.socket_affinity[domain.socket as usize] += affinity[r];
         }
         let mut left = need;
-        let grows = board
+        let grows = view
             .counts(id)
             .iter()
             .zip(&self.take)
@@ -170,32 +169,32 @@ impl Regions {
         if grows {
             self.order.clear();
             self.order.extend(
-                (0..regions.len() as u32)
-                    .filter(|&r| self.socket_affinity[regions[r as usize].socket as usize] > 0),
+                (0..domains.len() as u32)
+                    .filter(|&r| self.socket_affinity[domains[r as usize].socket as usize] > 0),
             );
             let (order, sockets) = (&mut self.order, &self.socket_affinity);
             order.sort_unstable_by_key(|&r| {
-                let socket = regions[r as usize].socket;
+                let socket = domains[r as usize].socket;
                 (
                     Reverse(sockets[socket as usize]),
                     Reverse(affinity[r as usize]),
                     r,
                 )
             });
-            left = self.drain(board, left);
+            left = self.drain(view, left);
         }
         if left == 0 {
             return need;
         }
 
-        let apart = |used: bool| unit.apart == Apart::Wanted && used;
-        let one = (0..regions.len())
+        let apart = |used: bool| demand.apart == Apart::Wanted && used;
+        let one = (0..domains.len())
             .filter(|&r| self.room[r] >= left)
             .min_by_key(|&r| {
                 (
-                    apart(board.regions[r].units > 0),
+                    apart(view.domains[r].demands > 0),
                     Reverse(affinity[r]),
-                    apart(board.socket_units[regions[r].socket as usize] > 0),
+                    apart(view.socket_demands[domains[r].socket as usize] > 0),
                     r,
                 )
             });
@@ -204,14 +203,14 @@ impl Regions {
             return need;
         }
 
-        let mut sockets: Vec<u32> = (0..board.layout.sockets).collect();
+        let mut sockets: Vec<u32> = (0..view.layout.sockets).collect();
         let one = sockets
             .iter()
             .copied()
             .filter(|&s| self.socket_room[s as usize] >= left)
             .min_by_key(|&s| {
                 (
-                    apart(board.socket_units[s as usize] > 0),
+                    apart(view.socket_demands[s as usize] > 0),
                     Reverse(self.socket_affinity[s as usize]),
                     s,
                 )
@@ -220,8 +219,8 @@ impl Regions {
             Some(s) => sockets = vec![s],
             None => {
                 let mut idle = vec![0; sockets.len()];
-                for (region, state) in regions.iter().zip(&board.regions) {
-                    idle[region.socket as usize] += state.idle;
+                for (domain, state) in domains.iter().zip(&view.domains) {
+                    idle[domain.socket as usize] += state.idle;
                 }
                 sockets.sort_by_key(|&s| {
                     (
@@ -236,18 +235,18 @@ impl Regions {
         for socket in sockets {
             self.order.clear();
             self.order.extend(
-                (0..regions.len() as u32).filter(|&r| regions[r as usize].socket == socket),
+                (0..domains.len() as u32).filter(|&r| domains[r as usize].socket == socket),
             );
             let room = &self.room;
             self.order.sort_unstable_by_key(|&r| {
                 (
                     Reverse(affinity[r as usize]),
                     Reverse(room[r as usize]),
-                    Reverse(board.regions[r as usize].idle),
+                    Reverse(view.domains[r as usize].idle),
                     r,
                 )
             });
-            left = self.drain(board, left);
+            left = self.drain(view, left);
             if left == 0 {
                 break;
             }
@@ -255,47 +254,47 @@ impl Regions {
         need - left
     }
 
-    /// Takes up to `need` from the regions in `order`; returns what is still needed.
-    fn drain(&mut self, board: &Board<'_>, mut need: u32) -> u32 {
+    /// Takes up to `need` from the domains in `order`; returns what is still needed.
+    fn drain(&mut self, view: &MachineView<'_>, mut need: u32) -> u32 {
         for &r in &self.order {
             let part = need.min(self.room[r as usize]);
             self.take[r as usize] += part;
             self.room[r as usize] -= part;
-            self.socket_room[board.layout.regions[r as usize].socket as usize] -= part;
+            self.socket_room[view.layout.domains[r as usize].socket as usize] -= part;
             need -= part;
         }
         need
     }
 
-    /// One CPU after the other where the unit has fewest: first by node, as that is where memory
-    /// controllers are, then by region; among equal ones where it was before, then where fewest
+    /// One CPU after the other where the demand has fewest: first by node, as that is where memory
+    /// controllers are, then by domain; among equal ones where it was before, then where fewest
     /// others stream, then where most cores are idle.
     fn spread(
         &mut self,
-        board: &Board<'_>,
+        view: &MachineView<'_>,
         id: u32,
         need: u32,
         affinity: &[u32],
         node: Option<NodeId>,
     ) -> u32 {
-        let layout = board.layout;
-        let mut on_node = vec![0; layout.node_seats.len()];
-        for (r, region) in layout.regions.iter().enumerate() {
-            on_node[region.node_index as usize] += board.counts(id)[r] + self.take[r];
+        let layout = view.layout;
+        let mut on_node = vec![0; layout.node_threads.len()];
+        for (r, domain) in layout.domains.iter().enumerate() {
+            on_node[domain.node_index as usize] += view.counts(id)[r] + self.take[r];
         }
         for done in 0..need {
-            let best = (0..layout.regions.len())
-                .filter(|&r| node.is_none_or(|n| n == layout.regions[r].node))
-                .filter(|&r| board.regions[r].free > self.take[r])
+            let best = (0..layout.domains.len())
+                .filter(|&r| node.is_none_or(|n| n == layout.domains[r].node))
+                .filter(|&r| view.domains[r].free > self.take[r])
                 .min_by_key(|&r| {
-                    let place = layout.regions[r].node_index as usize;
-                    let own = board.counts(id)[r] + self.take[r];
+                    let place = layout.domains[r].node_index as usize;
+                    let own = view.counts(id)[r] + self.take[r];
                     (
                         on_node[place],
                         own,
                         affinity[r] <= own,
-                        board.node_streams[place],
-                        Reverse(board.regions[r].idle.saturating_sub(self.take[r])),
+                        view.node_streams[place],
+                        Reverse(view.domains[r].idle.saturating_sub(self.take[r])),
                         r,
                     )
                 });
@@ -303,17 +302,17 @@ impl Regions {
                 return done;
             };
             self.take[r] += 1;
-            on_node[layout.regions[r].node_index as usize] += 1;
+            on_node[layout.domains[r].node_index as usize] += 1;
         }
         need
     }
 }
 
-/// Free seats of a region on cores that the unit has to itself.
-fn beside_own(board: &Board<'_>, id: u32, region: usize) -> u32 {
-    board.layout.regions[region]
+/// Free threads of a domain on cores that the demand has to itself.
+fn beside_own(view: &MachineView<'_>, id: u32, domain: usize) -> u32 {
+    view.layout.domains[domain]
         .range()
-        .filter(|&core| board.cores[core as usize].owner == id && id != NOBODY)
-        .map(|core| board.free_on(core))
+        .filter(|&core| view.cores[core as usize].owner == id && id != UNOWNED)
+        .map(|core| view.free_on(core))
         .sum()
 }

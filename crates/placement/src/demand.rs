@@ -1,35 +1,35 @@
 //! What is placed: applications with CPUs of their own, and slots that applications share.
 //!
-//! A policy turns every share of the allocation into a [`Unit`] with a [`Wish`]; the placing rules
-//! work on units alone. All applications of one slot are one unit of one CPU
+//! A policy turns every share of the allocation into a [`Demand`] with a [`Wish`]; the placing rules
+//! work on demands alone. All applications of one slot are one demand of one CPU
 //! [readings R3.16].
 
-use crate::board::Nature;
-use crate::layout::{Layout, NOBODY};
+use crate::layout::{Layout, UNOWNED};
+use crate::machine_view::Nature;
 use mapper_model::{Allocation, AppView, NodeShare, Share, Sharing, Snapshot};
 
 /// Where an application wants its threads [SAM-MPH §4.4, MAPPER §3.4].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wish {
-    /// In one region, two and more to a core: much sharing, little latency hidden.
+    /// In one domain, two and more to a core: much sharing, little latency hidden.
     Paired,
-    /// In one region: much sharing.
+    /// In one domain: much sharing.
     Together,
-    /// In one region if possible: some sharing.
+    /// In one domain if possible: some sharing.
     Near,
-    /// In one region as long as no two hot threads meet on a core, else in more regions.
+    /// In one domain as long as no two hot threads meet on a core, else in more domains.
     NearAndCool,
     /// Over all memory controllers.
     Spread,
     /// On idle cores.
     OwnCores,
-    /// Undisturbed by others, on few regions: nothing is known of it.
+    /// Undisturbed by others, on few domains: nothing is known of it.
     Compact,
 }
 
 /// What is placed. See the [module](self).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unit<'a> {
+pub(crate) struct Demand<'a> {
     /// How many CPUs it gets.
     pub(crate) want: u32,
     /// Where it wants them.
@@ -40,18 +40,18 @@ pub(crate) struct Unit<'a> {
     pub(crate) by_node: Option<&'a [NodeShare]>,
     /// Over how many cores it should be placed; see [`budget_cores`].
     pub(crate) cores: u32,
-    /// Whether it looks for a region that no other unit uses.
+    /// Whether it looks for a domain that no other demand uses.
     pub(crate) apart: Apart,
     /// Whether the rules for siblings of a core apply.
     pub(crate) siblings: Siblings,
 }
 
-/// Whether a unit avoids regions that others use.
+/// Whether a demand avoids domains that others use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Apart {
     /// It does.
     Wanted,
-    /// It does not know of groups: any region is as good.
+    /// It does not know of groups: any domain is as good.
     Ignored,
 }
 
@@ -64,75 +64,75 @@ pub(crate) enum Siblings {
     Ignored,
 }
 
-/// The units of an allocation, and how they relate to shares and seats.
+/// The demands of an allocation, and how they relate to shares and threads.
 #[derive(Debug)]
-pub(crate) struct Units<'a> {
-    /// The units in the order of their first share.
-    pub(crate) list: Vec<Unit<'a>>,
-    /// The unit of each share.
+pub(crate) struct Demands<'a> {
+    /// The demands in the order of their first share.
+    pub(crate) list: Vec<Demand<'a>>,
+    /// The demand of each share.
     pub(crate) of_share: Vec<u32>,
-    /// The unit that holds each seat now, or nobody.
+    /// The demand that holds each thread now, or nobody.
     pub(crate) held: Vec<u32>,
 }
 
-impl<'a> Units<'a> {
-    /// The units of `allocation`. `describe` gives the wish and the nature of an application; it
+impl<'a> Demands<'a> {
+    /// The demands of `allocation`. `describe` gives the wish and the nature of an application; it
     /// is not asked for slots.
     pub(crate) fn collect(
         layout: &Layout,
         snapshot: &'a Snapshot<'_>,
         allocation: &'a Allocation,
-        mut describe: impl FnMut(&AppView<'a>, &'a Share) -> Unit<'a>,
+        mut describe: impl FnMut(&AppView<'a>, &'a Share) -> Demand<'a>,
     ) -> Self {
-        let mut units = Self {
+        let mut demands = Self {
             list: Vec::with_capacity(allocation.shares.len()),
             of_share: Vec::with_capacity(allocation.shares.len()),
-            held: vec![NOBODY; layout.cpu.len()],
+            held: vec![UNOWNED; layout.cpu.len()],
         };
-        let mut unit_of_slot: Vec<(u32, u32)> = Vec::new();
+        let mut demand_of_slot: Vec<(u32, u32)> = Vec::new();
         for (i, share) in allocation.shares.iter().enumerate() {
             let view = snapshot
                 .apps
                 .get(i)
                 .filter(|v| v.app == share.app)
                 .or_else(|| snapshot.apps.iter().find(|v| v.app == share.app));
-            let next = units.list.len() as u32;
+            let next = demands.list.len() as u32;
             let number = match share.sharing {
                 Sharing::Exclusive => {
-                    units.list.push(match view {
+                    demands.list.push(match view {
                         Some(view) => describe(view, share),
-                        None => Unit::plain(share.cpus),
+                        None => Demand::plain(share.cpus),
                     });
                     next
                 }
-                Sharing::Slot(slot) => match unit_of_slot.iter().find(|(s, _)| *s == slot) {
-                    Some((_, unit)) => *unit,
+                Sharing::Slot(slot) => match demand_of_slot.iter().find(|(s, _)| *s == slot) {
+                    Some((_, demand)) => *demand,
                     None => {
-                        unit_of_slot.push((slot, next));
-                        units.list.push(Unit::plain(1));
+                        demand_of_slot.push((slot, next));
+                        demands.list.push(Demand::plain(1));
                         next
                     }
                 },
             };
-            units.of_share.push(number);
+            demands.of_share.push(number);
             let Some(view) = view else { continue };
             let fresh_slot = share.sharing == Sharing::Exclusive || number == next;
             if fresh_slot {
-                units.hold(layout, number, view, share.sharing);
+                demands.hold(layout, number, view, share.sharing);
             }
         }
-        units
+        demands
     }
 
-    /// Notes the seats that an application holds, unless another unit already does.
-    fn hold(&mut self, layout: &Layout, unit: u32, view: &AppView<'_>, sharing: Sharing) {
+    /// Notes the threads that an application holds, unless another demand already does.
+    fn hold(&mut self, layout: &Layout, demand: u32, view: &AppView<'_>, sharing: Sharing) {
         for cpu in view.held {
-            let Some(seat) = layout.seat(cpu) else {
+            let Some(thread) = layout.thread(cpu) else {
                 continue;
             };
-            let holder = &mut self.held[seat as usize];
-            if *holder == NOBODY {
-                *holder = unit;
+            let holder = &mut self.held[thread as usize];
+            if *holder == UNOWNED {
+                *holder = demand;
                 if sharing != Sharing::Exclusive {
                     return;
                 }
@@ -140,14 +140,14 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// The natures of the units, in their order.
+    /// The natures of the demands, in their order.
     pub(crate) fn natures(&self) -> Vec<Nature> {
         self.list.iter().map(|u| u.nature).collect()
     }
 }
 
-impl Unit<'_> {
-    /// A unit of which nothing is known.
+impl Demand<'_> {
+    /// A demand of which nothing is known.
     pub(crate) const fn plain(want: u32) -> Self {
         Self {
             want,
@@ -163,7 +163,7 @@ impl Unit<'_> {
         }
     }
 
-    /// The fewest and the most cores the unit may be placed on.
+    /// The fewest and the most cores the demand may be placed on.
     fn core_range(&self, widest: u32) -> (u32, u32) {
         let packed = self.want.div_ceil(widest);
         match self.wish {
@@ -173,39 +173,39 @@ impl Unit<'_> {
         }
     }
 
-    /// Over how many of the cores of a region `count` of its CPUs should be placed.
+    /// Over how many of the cores of a domain `count` of its CPUs should be placed.
     pub(crate) fn cores_for(&self, count: u32) -> u32 {
         let share = u64::from(count) * u64::from(self.cores);
         share.div_ceil(u64::from(self.want.max(1))) as u32
     }
 }
 
-/// Decides over how many cores each unit is placed, so that units share no core while that is
+/// Decides over how many cores each demand is placed, so that demands share no core while that is
 /// possible.
 ///
-/// With a core for every CPU, everybody gets one. Otherwise units that suffer from busy siblings
+/// With a core for every CPU, everybody gets one. Otherwise demands that suffer from busy siblings
 /// still get one, the others sit on whole cores, and cores left over go to them in order of
-/// priority. If that is not possible, units that are not hot take as many cores as there are and
+/// priority. If that is not possible, demands that are not hot take as many cores as there are and
 /// leave the siblings to hot ones, which rather share a core with a cool thread of another
 /// application than with one of their own [SAM-MPH §5.3].
-pub(crate) fn budget_cores(layout: &Layout, units: &mut [Unit<'_>], order: &[usize]) {
+pub(crate) fn budget_cores(layout: &Layout, demands: &mut [Demand<'_>], order: &[usize]) {
     let (available, widest) = (layout.cores.len() as u32, layout.widest_core);
-    let fewest: u32 = units.iter().map(|u| u.core_range(widest).0).sum();
-    let most: u32 = units.iter().map(|u| u.core_range(widest).1).sum();
+    let fewest: u32 = demands.iter().map(|u| u.core_range(widest).0).sum();
+    let most: u32 = demands.iter().map(|u| u.core_range(widest).1).sum();
     let mut left = if most <= available {
         available
     } else if fewest <= available {
         available - fewest
-    } else if units.iter().any(|u| u.nature.hot) {
+    } else if demands.iter().any(|u| u.nature.hot) {
         u32::MAX
     } else {
         0
     };
-    for &unit in order {
-        let unit = &mut units[unit];
-        let (fewest, most) = unit.core_range(widest);
+    for &demand in order {
+        let demand = &mut demands[demand];
+        let (fewest, most) = demand.core_range(widest);
         let more = left.min(most - fewest);
-        unit.cores = fewest + more;
+        demand.cores = fewest + more;
         left -= more;
     }
 }
@@ -223,20 +223,20 @@ mod tests {
             threads_per_core: 2,
         });
         let layout = Layout::new(&topology, topology.cpus());
-        let mut units: Vec<Unit<'_>> = wants
+        let mut demands: Vec<Demand<'_>> = wants
             .iter()
-            .map(|&(want, wish, hot)| Unit {
+            .map(|&(want, wish, hot)| Demand {
                 wish,
                 nature: Nature {
                     hot,
                     streams: false,
                 },
-                ..Unit::plain(want)
+                ..Demand::plain(want)
             })
             .collect();
-        let order: Vec<usize> = (0..units.len()).collect();
-        budget_cores(&layout, &mut units, &order);
-        units.iter().map(|u| u.cores).collect()
+        let order: Vec<usize> = (0..demands.len()).collect();
+        budget_cores(&layout, &mut demands, &order);
+        demands.iter().map(|u| u.cores).collect()
     }
 
     #[test]
