@@ -418,7 +418,7 @@ fn an_application_below_its_own_minimum_is_shown_why() {
             .iter()
             .find(|app| app.id == launched.reply.app)
             .unwrap();
-        let says = format!("needs {most} by its own account");
+        let says = format!("requested a minimum of {most}");
         assert!(
             most == 1 || app.sentence.contains(&says),
             "{}",

@@ -34,7 +34,7 @@ impl Probability {
             Err(OutOfRange {
                 what: "probability",
                 value: value.to_string(),
-                mend: "give a number above 0 and at most 1, such as 0.3, or leave the key out",
+                hint: "give a number above 0 and at most 1, such as 0.3, or leave the key out",
             })
         }
     }

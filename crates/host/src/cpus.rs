@@ -83,7 +83,7 @@ impl UsableCpus {
 /// The CPUs that this machine has, online or not.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// When the kernel does not report it.
 pub fn present() -> Result<CpuSet, HostError> {
     read_cpu_list(std::path::Path::new("/sys/devices/system/cpu/present"))
 }
@@ -91,7 +91,7 @@ pub fn present() -> Result<CpuSet, HostError> {
 /// The CPUs that this process may use.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// When the kernel does not report it.
 pub fn own_affinity() -> Result<CpuSet, HostError> {
     masks::get(ThreadId(std::process::id()))
 }

@@ -5,8 +5,8 @@
 //! is found holds for the process that looks: a service may have rights that its operator's shell has
 //! not, and the other way round.
 
-use crate::counters::{self, HardwareCounters};
 use crate::enforce::cgroup;
+use crate::observe::{self, HardwareCounters};
 use crate::procfs::{read_cpu_list, read_small};
 use crate::topology::{HwlocSource, TopologySource};
 use crate::{Missing, chain};
@@ -35,7 +35,7 @@ pub struct Finding {
     pub condition: Condition,
     /// What was seen, or why it is not there.
     pub seen: String,
-    /// What would mend it; empty when nothing has to be.
+    /// What would fix it; empty when nothing has to be.
     pub remedy: String,
 }
 
@@ -187,10 +187,10 @@ fn delegation(groups: Condition) -> Finding {
 }
 
 fn hardware_counters() -> Vec<Finding> {
-    let of = |missing: Missing| Finding::missing(missing.what, missing.why, missing.mend);
+    let of = |missing: Missing| Finding::missing(missing.what, missing.why, missing.hint);
     match HardwareCounters::probe() {
         Ok(mut found) => {
-            use crate::counters::{CounterSource, SwitchCost, reduce_to_worth};
+            use crate::observe::{CounterSource, SwitchCost, reduce_to_worth};
             let what = "hardware counters";
             let cost = reduce_to_worth(&mut found);
             let says = found.counters.describe();
@@ -199,13 +199,12 @@ fn hardware_counters() -> Vec<Finding> {
                 SwitchCost::TooMuch(cost) => Finding::limited(
                     what,
                     format!(
-                        "{says}; each context switch takes {:.1} µs longer with them, and at most {:.1} are \
-                         worth it",
+                        "{says}; counters add {:.1} µs to every context switch on this machine (limit {:.1} µs)",
                         us(cost),
-                        us(counters::MOST_SWITCH_COST)
+                        us(observe::MOST_SWITCH_COST)
                     ),
-                    "nothing need be done: they are left alone, and programs are measured by the progress that \
-                     their OpenMP runtime reports; counters = \"hardware\" in mapper.toml uses them all the same",
+                    "no action needed: programs are measured by the progress that their OpenMP runtime reports; \
+                     set counters = \"hardware\" in mapper.toml to use them anyway",
                 ),
                 SwitchCost::Worth(cost) => Finding::good(
                     what,
@@ -217,7 +216,7 @@ fn hardware_counters() -> Vec<Finding> {
                 findings.push(Finding::good("event table", found.processors.join(" and ")));
             }
             findings.extend(found.described.into_iter().map(|described| {
-                Finding::good(counters::hardware::name(&described.event), described.text)
+                Finding::good(observe::hardware::name(&described.event), described.text)
             }));
             findings.extend(found.missing.into_iter().map(of));
             findings
@@ -253,9 +252,9 @@ fn resctrl(places: &Places) -> Finding {
     let features = root.join("info/L3_MON/mon_features");
     if let Ok(text) = read_small(&features) {
         let names: Vec<&str> = text.lines().collect();
-        return match counters::MemoryBandwidth::probe(&root) {
+        return match observe::MemoryBandwidth::probe(&root) {
             Ok(_) => Finding::good(what, names.join(", ")),
-            Err(lack) => Finding::limited(what, lack.why, lack.mend),
+            Err(lack) => Finding::limited(what, lack.why, lack.hint),
         };
     }
     let flags = read_small(&places.proc.join("cpuinfo")).unwrap_or_default();
@@ -272,7 +271,7 @@ fn resctrl(places: &Places) -> Finding {
         Finding::missing(
             what,
             "the processor counts none for this system",
-            "nothing mends it; last-level cache misses stand in for it where they are counted",
+            "it cannot be added; last-level cache misses are used instead where they are counted",
         )
     }
 }
@@ -291,7 +290,7 @@ fn isolated_cpus(places: &Places) -> Finding {
     }
     Finding::limited(
         what,
-        format!("{seen}, isolated {isolated}: these are not given out"),
+        format!("{seen}, isolated {isolated}: these are not assigned"),
         "take isolcpus= off the kernel's command line if mapper is to use them",
     )
 }
@@ -302,10 +301,10 @@ fn smt(places: &Places) -> Finding {
     Finding::good(
         "hardware threads (SMT)",
         match text.trim() {
-            "" => "the kernel does not tell",
+            "" => "the kernel does not report it",
             "notsupported" => "one thread a core",
             "notimplemented" => "the kernel cannot switch them on and off here",
-            told => told,
+            message => message,
         },
     )
 }
@@ -360,8 +359,8 @@ mod tests {
             let found = delegation(groups);
             // On a machine with a place there is nothing to advise.
             let expected = advised && found.condition == Condition::Missing;
-            let told = found.remedy.contains("systemctl start");
-            assert_eq!(told, expected, "{groups:?}: {found:?}");
+            let message = found.remedy.contains("systemctl start");
+            assert_eq!(message, expected, "{groups:?}: {found:?}");
         }
     }
     use std::fs;
@@ -394,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paranoid_kernel_is_told_with_its_level() {
+    fn a_paranoid_kernel_is_reported_with_its_level() {
         let level = |text| {
             let (places, _dir) = machine(&[("proc/sys/kernel/perf_event_paranoid", text)]);
             paranoid_level(&places)
@@ -417,7 +416,7 @@ mod tests {
             "proc/cpuinfo",
             "flags : cqm_llc cqm_mbm_total cqm_mbm_local\n",
         );
-        let place = ("sys/fs/resctrl/mon_groups/somebody/tasks", "");
+        let place = ("sys/fs/resctrl/mon_groups/other/tasks", "");
         for (files, condition) in [
             (&[mon, cpu, place][..], Condition::Good),
             (&[mon, cpu], Condition::Limited),
@@ -430,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn isolated_and_offline_cpus_are_told() {
+    fn isolated_and_offline_cpus_are_reported() {
         let (places, _dir) = machine(&[
             ("sys/devices/system/cpu/online", "0-5\n"),
             ("sys/devices/system/cpu/offline", "6-7\n"),
@@ -442,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_kernel_is_told() {
+    fn an_old_kernel_is_reported() {
         for (release, condition) in [
             ("6.1.0-18-amd64", Condition::Limited),
             ("6.2.0", Condition::Good),

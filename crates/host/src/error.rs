@@ -58,14 +58,14 @@ pub enum HostError {
     #[error("{0}")]
     Missing(Missing),
     /// Something that runs cannot be brought under management.
-    #[error("{target} cannot be adopted: {why}; {mend}")]
+    #[error("{target} cannot be adopted: {why}; {hint}")]
     NotAdoptable {
         /// What it is.
         target: String,
         /// Why not.
         why: String,
-        /// What would mend it.
-        mend: String,
+        /// What would fix it.
+        hint: String,
     },
     /// Processes that were moved could not go back to where they were.
     #[error("processes stay in {}, with all CPUs", group.display())]
@@ -77,14 +77,14 @@ pub enum HostError {
         source: Box<HostError>,
     },
     /// A partition does not stand.
-    #[error("CPUs {cpus} are not isolated: {} says {told:?}", path.display())]
+    #[error("CPUs {cpus} are not isolated: {} says {message:?}", path.display())]
     Partition {
         /// The file that tells.
         path: PathBuf,
         /// What was to be its own.
         cpus: CpuSet,
         /// What the kernel says, with its reason.
-        told: String,
+        message: String,
     },
     /// systemd did not do what it was asked to.
     #[error("{action} {unit} through systemd: {why}")]
@@ -145,16 +145,16 @@ impl HostError {
     }
 }
 
-/// Something a machine does not offer: what, why, and what would mend it.
+/// Something a machine does not offer: what, why, and how to fix that.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no {what}: {why}; {mend}")]
+#[error("no {what}: {why}; {hint}")]
 pub struct Missing {
     /// What is missing, such as `hardware counters`.
     pub what: &'static str,
     /// Why, as precisely as the kernel tells.
     pub why: String,
-    /// What would mend it.
-    pub mend: String,
+    /// What would fix it.
+    pub hint: String,
 }
 
 /// An error with all its causes on one line.

@@ -4,7 +4,7 @@
 //! Three seams let the daemon run on machines that differ in what they offer:
 //!
 //! - [`topology::TopologySource`]: what the machine looks like (hwloc, or a file in tests);
-//! - [`counters::CounterSource`]: what applications do (hardware counters, the page shared with the
+//! - [`observe::CounterSource`]: what applications do (hardware counters, the page shared with the
 //!   OpenMP shim, CPU time);
 //! - [`enforce::Enforcer`]: how a CPU set is put in force (cgroup v2 cpuset, or thread affinity).
 //!
@@ -17,11 +17,11 @@
 
 pub mod calibrate;
 pub mod clock;
-pub mod counters;
 pub mod cpus;
 pub mod doctor;
 pub mod enforce;
 pub mod error;
+pub mod observe;
 pub mod peer;
 pub mod procfs;
 pub mod topology;

@@ -505,14 +505,14 @@ mod tests {
         assert!(proc.threads(me).unwrap().contains(&ThreadId(me)));
         assert!(!proc.cpus_allowed(me).unwrap().is_empty());
         assert!(proc.newest_pid().unwrap() > 0);
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, message) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             // SAFETY: the call takes no argument and cannot fail.
             tell.send(unsafe { libc::gettid() } as u32).unwrap();
             std::thread::park();
         });
         assert_eq!(
-            proc.stat(told.recv().unwrap()).unwrap().kind,
+            proc.stat(message.recv().unwrap()).unwrap().kind,
             TaskKind::Thread
         );
         thread.thread().unpark();

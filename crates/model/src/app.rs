@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 macro_rules! checked_f64 {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $ok:expr, $mend:literal) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $ok:expr, $hint:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]
         #[serde(try_from = "f64", into = "f64")]
@@ -22,7 +22,7 @@ macro_rules! checked_f64 {
                 if ok(value) {
                     Ok(Self(value))
                 } else {
-                    Err(OutOfRange { what: $what, value: value.to_string(), mend: $mend })
+                    Err(OutOfRange { what: $what, value: value.to_string(), hint: $hint })
                 }
             }
 
@@ -51,7 +51,7 @@ macro_rules! checked_f64 {
             fn from_str(text: &str) -> Result<Self, OutOfRange> {
                 match text.trim().parse::<f64>() {
                     Ok(value) => Self::new(value),
-                    Err(_) => Err(OutOfRange { what: $what, value: format!("{text:?}"), mend: $mend }),
+                    Err(_) => Err(OutOfRange { what: $what, value: format!("{text:?}"), hint: $hint }),
                 }
             }
         }
@@ -117,14 +117,14 @@ impl CpuRange {
             return Err(OutOfRange {
                 what: "min-cpus",
                 value: "0".into(),
-                mend: "give 1 or more",
+                hint: "give 1 or more",
             });
         }
         match max {
             Some(max) if max < min => Err(OutOfRange {
                 what: "max-cpus",
                 value: format!("{max} (min-cpus {min})"),
-                mend: "give at least min-cpus",
+                hint: "give at least min-cpus",
             }),
             _ => Ok(Self { min, max }),
         }
@@ -210,7 +210,7 @@ impl FromStr for TeamMode {
             _ => Err(OutOfRange {
                 what: "teams",
                 value: format!("{text:?}"),
-                mend: "give fixed, follow or virtual",
+                hint: "give fixed, follow or virtual",
             }),
         }
     }
@@ -237,7 +237,7 @@ impl AppName {
             return Err(OutOfRange {
                 what: "name",
                 value: format!("{:?}", name.chars().take(80).collect::<String>()),
-                mend: "give 1 to 64 letters, digits, dots, dashes, plus signs or underscores, starting with a letter or digit",
+                hint: "give 1 to 64 letters, digits, dots, dashes, plus signs or underscores, starting with a letter or digit",
             });
         }
         Ok(Self(name.to_owned()))

@@ -127,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everybody_has_one_exactly_if_no_group_is_larger_than_its_cpus(
+        fn all_have_one_exactly_if_no_group_is_larger_than_its_cpus(
             masks in proptest::collection::vec(1u32..256, 1..8),
         ) {
             let cpus = |bits: u32| -> CpuSet { (0..8).filter(|cpu| bits >> cpu & 1 == 1).map(CpuId).collect() };

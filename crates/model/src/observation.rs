@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_that_is_no_number_survives_being_written_down() {
+    fn a_report_that_is_no_number_survives_saving() {
         for done in [f64::NAN, f64::INFINITY] {
             let report = ReportedProgress::Work { done, at_ns: 7 };
             let text = serde_json::to_string(&report).unwrap();

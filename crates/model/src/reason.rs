@@ -233,12 +233,12 @@ impl Reason {
         let _ = match self {
             Self::Arrived { fair } => write!(out, "arrived, fair share {fair}"),
             Self::Measuring { done, wanted } if done < wanted => {
-                write!(out, "being measured ({done} of {wanted} intervals)")
+                write!(out, "measuring ({done} of {wanted} intervals)")
             }
             Self::Measuring { done, .. } => {
                 write!(
                     out,
-                    "being measured for longer, as its samples scatter ({done} intervals so far)"
+                    "measuring longer, as its samples vary ({done} intervals so far)"
                 )
             }
             Self::Steady => write!(out, "steady"),
@@ -259,16 +259,11 @@ impl Reason {
             ),
             // Not "back to": the change may have taken the CPUs that it would go back to.
             Self::Interrupted { to } => {
-                write!(
-                    out,
-                    "its trial, begun at {to}, ends, as a change overtook it"
-                )
+                write!(out, "its trial from {to} ends because of another change")
             }
-            Self::Undecided { gain } => write!(
-                out,
-                "{:+.1} % so far, not yet told from noise",
-                gain * 100.0
-            ),
+            Self::Undecided { gain } => {
+                write!(out, "{:+.1} % so far, within the noise", gain * 100.0)
+            }
             Self::GaveTo {
                 taker,
                 cpus,
@@ -360,7 +355,7 @@ impl Reason {
             Self::Limited { min, max: None } => write!(out, "its own lower limit is {min}"),
             Self::BelowOwnLimit { min } => write!(
                 out,
-                "needs {min} by its own account, but what all need is more than there is"
+                "requested a minimum of {min}, but the minimums of all applications exceed the machine"
             ),
             Self::Allowed { cpus } => write!(out, "may use only CPUs {cpus}"),
             Self::NoneAllowed { cpus } => {
@@ -418,8 +413,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measuring_is_never_told_as_more_intervals_than_were_wanted() {
-        let told = |done| {
+    fn measuring_never_names_more_intervals_than_wanted() {
+        let message = |done| {
             let explanation = Explanation {
                 before: 40,
                 after: 40,
@@ -427,16 +422,16 @@ mod tests {
             };
             explanation.sentence(&|_| None)
         };
-        assert_eq!(told(3), "40 CPUs: being measured (3 of 4 intervals)");
+        assert_eq!(message(3), "40 CPUs: measuring (3 of 4 intervals)");
         assert_eq!(
-            told(9),
-            "40 CPUs: being measured for longer, as its samples scatter (9 intervals so far)"
+            message(9),
+            "40 CPUs: measuring longer, as its samples vary (9 intervals so far)"
         );
     }
 
     #[test]
-    fn who_gave_and_who_took_is_told_by_name_and_of_many_the_first_few() {
-        let told = |reason| {
+    fn givers_and_takers_are_named_and_of_many_the_first_few() {
+        let message = |reason| {
             let explanation = Explanation {
                 before: 8,
                 after: 4,
@@ -448,17 +443,17 @@ mod tests {
             to: ids.map(AppId).collect(),
             cpus: 4,
         };
-        assert_eq!(told(to(1..2)), "8 → 4 CPUs: gave 4 to app 1");
-        assert_eq!(told(to(1..3)), "8 → 4 CPUs: gave 4 to app 1 and app 2");
+        assert_eq!(message(to(1..2)), "8 → 4 CPUs: gave 4 to app 1");
+        assert_eq!(message(to(1..3)), "8 → 4 CPUs: gave 4 to app 1 and app 2");
         assert_eq!(
-            told(to(1..9)),
+            message(to(1..9)),
             "8 → 4 CPUs: gave 4 to app 1, app 2, app 3 and 5 others"
         );
     }
 
     #[test]
-    fn what_was_owed_is_told_in_the_right_number() {
-        let told = |cpus| {
+    fn owed_cpus_are_named_in_singular_or_plural() {
+        let message = |cpus| {
             let explanation = Explanation {
                 before: 8,
                 after: 8 - cpus,
@@ -469,13 +464,16 @@ mod tests {
             };
             explanation.sentence(&|_| None)
         };
-        assert_eq!(told(1), "8 → 7 CPUs: gave 1 to app 3, which was owed it");
-        assert_eq!(told(2), "8 → 6 CPUs: gave 2 to app 3, which was owed them");
+        assert_eq!(message(1), "8 → 7 CPUs: gave 1 to app 3, which was owed it");
+        assert_eq!(
+            message(2),
+            "8 → 6 CPUs: gave 2 to app 3, which was owed them"
+        );
     }
 
     #[test]
-    fn who_shares_a_cpu_is_told_with_how_many() {
-        let told = |with| {
+    fn a_shared_cpu_is_explained_with_how_many_share_it() {
+        let message = |with| {
             let explanation = Explanation {
                 before: 1,
                 after: 1,
@@ -484,13 +482,13 @@ mod tests {
             explanation.sentence(&|_| None)
         };
         let start = "1 CPU: more applications than CPUs, ";
-        assert_eq!(told(1), format!("{start}its CPU is still its own"));
-        assert_eq!(told(2), format!("{start}shares its CPU with one other"));
-        assert_eq!(told(3), format!("{start}shares its CPU with 2 others"));
+        assert_eq!(message(1), format!("{start}its CPU is still its own"));
+        assert_eq!(message(2), format!("{start}shares its CPU with one other"));
+        assert_eq!(message(3), format!("{start}shares its CPU with 2 others"));
     }
 
     #[test]
-    fn a_gift_is_told_with_taker_efficiencies_and_floor() {
+    fn a_gift_is_explained_with_taker_efficiencies_and_floor() {
         let fft = AppName::new("fft").unwrap();
         let explanation = Explanation {
             before: 40,

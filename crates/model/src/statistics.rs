@@ -42,7 +42,7 @@ impl Confidence {
             Err(OutOfRange {
                 what: "confidence",
                 value: value.to_string(),
-                mend: "give a number above 0.5 and below 1, such as 0.99",
+                hint: "give a number above 0.5 and below 1, such as 0.99",
             })
         }
     }

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_counts_with_the_cpus_that_may_be_given_out() {
+    fn a_socket_counts_with_its_usable_cpus() {
         let t = Topology::regular(Shape {
             sockets: 2,
             cores_per_socket: 10,

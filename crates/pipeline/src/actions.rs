@@ -104,7 +104,7 @@ mod tests {
         list.parse().unwrap()
     }
 
-    fn told(steps: &[(&str, &str)]) -> Vec<String> {
+    fn described(steps: &[(&str, &str)]) -> Vec<String> {
         let sets: Vec<(CpuSet, CpuSet)> = steps.iter().map(|(a, b)| (set(a), set(b))).collect();
         let moves: Vec<Move<'_>> = sets
             .iter()
@@ -125,38 +125,38 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_lets_go_before_who_takes_gets() {
+    fn shrinking_comes_before_growing() {
         assert_eq!(
-            told(&[("0-1", "0-3"), ("2-5", "4-5")]),
+            described(&[("0-1", "0-3"), ("2-5", "4-5")]),
             ["1 shrinks 2-5 to 4-5", "0 set 0-1 to 0-3"]
         );
     }
 
     #[test]
-    fn who_moves_within_a_chain_waits_for_the_place_to_be_left() {
+    fn a_move_waits_for_its_cpus_to_be_left() {
         // 0 wants what 1 holds, 1 wants what is free: 1 goes first.
         assert_eq!(
-            told(&[("0", "1"), ("1", "2")]),
+            described(&[("0", "1"), ("1", "2")]),
             ["1 set 1 to 2", "0 set 0 to 1"]
         );
     }
 
     #[test]
-    fn who_stays_is_left_alone() {
-        assert!(told(&[("0-1", "0-1"), ("2", "2")]).is_empty());
+    fn an_unchanged_set_needs_no_action() {
+        assert!(described(&[("0-1", "0-1"), ("2", "2")]).is_empty());
     }
 
     #[test]
     fn an_exchange_of_everything_ends_all_the_same() {
         assert_eq!(
-            told(&[("0", "1"), ("1", "0")]),
+            described(&[("0", "1"), ("1", "0")]),
             ["0 set 0 to 1", "1 set 1 to 0"]
         );
     }
 
     proptest! {
         #[test]
-        fn everybody_arrives_and_an_overlap_needs_somebody_who_keeps_nothing(
+        fn all_arrive_and_only_one_that_keeps_nothing_causes_an_overlap(
             owners in proptest::collection::vec((0usize..6, 0usize..6), 1..40),
         ) {
             // CPU i belongs to owners[i].0 before and owners[i].1 after; app 5 is "nobody".

@@ -190,15 +190,15 @@ fn check_owners(plan: &Plan, usable: &CpuSet, findings: &mut Findings) {
             None,
             format!(
                 "the free CPUs are {}, the plan says {}",
-                told(&free),
-                told(&plan.free)
+                listed(&free),
+                listed(&plan.free)
             ),
         );
     }
 }
 
 /// A set as text, also an empty one.
-fn told(cpus: &CpuSet) -> String {
+fn listed(cpus: &CpuSet) -> String {
     if cpus.is_empty() {
         "none".to_owned()
     } else {
@@ -278,7 +278,7 @@ fn check_actions(plan: &Plan, observation: &Observation, findings: &mut Findings
         if now.get(app) != Some(&from) {
             findings.error(
                 Some(*app),
-                format!("an action takes it from {}, where it is not", told(from)),
+                format!("an action takes it from {}, where it is not", listed(from)),
             );
         }
         if to.is_empty() {
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_may_not_be_enforced_is_told_with_the_values() {
+    fn a_plan_that_may_not_be_enforced_is_reported_with_the_values() {
         type Spoil = fn(&mut Plan);
         let cases: [(Spoil, &str); 8] = [
             (|p| p.apps[0].cpus = CpuSet::new(), "app 1: has no CPU"),
@@ -463,8 +463,8 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_and_takes_in_one_decision_is_told() {
-        let told = worst(|p| {
+    fn giving_and_taking_in_one_decision_is_reported() {
+        let message = worst(|p| {
             let give = |from, to| Transfer {
                 from: Some(AppId(from)),
                 to: Some(AppId(to)),
@@ -473,13 +473,13 @@ mod tests {
             p.transfers = vec![give(1, 2), give(2, 1)];
         });
         assert!(
-            told.starts_with("Warning") && told.contains("gives to and takes"),
-            "{told}"
+            message.starts_with("Warning") && message.contains("gives to and takes"),
+            "{message}"
         );
     }
 
     #[test]
-    fn a_cpu_promised_twice_on_the_way_is_told() {
+    fn a_cpu_promised_twice_on_the_way_is_reported() {
         let (mut plan, observation) = situation();
         plan.apps[0].cpus = set("0,2");
         plan.apps[1].cpus = set("1,3");

@@ -73,7 +73,7 @@ impl Decision {
     /// from those of `earlier` they differ in how far something has come.
     fn counts_on(&self, earlier: &Self) -> bool {
         let (now, then) = (&self.explanation, &earlier.explanation);
-        let still = |told: &Explanation| told.before == told.after;
+        let still = |of: &Explanation| of.before == of.after;
         let next = |(a, b): (&Reason, &Reason)| {
             a == b
                 || matches!(
@@ -165,7 +165,7 @@ mod tests {
         for tick in 22..30 {
             history.add(decision(tick, 1, Reason::Steady));
         }
-        let told: Vec<(u64, u64)> = history.iter().map(|d| (d.tick, d.times)).collect();
-        assert_eq!(told, [(1, 1), (21, 20), (22, 8)]);
+        let remembered: Vec<(u64, u64)> = history.iter().map(|d| (d.tick, d.times)).collect();
+        assert_eq!(remembered, [(1, 1), (21, 20), (22, 8)]);
     }
 }

@@ -351,12 +351,12 @@ mod tests {
     #[test]
     fn a_number_that_is_no_share_is_refused_with_the_range() {
         for share in [-0.1, 0.0005, 0.51, 2.0, f64::NAN, f64::INFINITY] {
-            let told = OverheadBudget::new(share).unwrap_err().to_string();
-            assert!(told.contains("0.001 to 0.5"), "{told}");
+            let message = OverheadBudget::new(share).unwrap_err().to_string();
+            assert!(message.contains("0.001 to 0.5"), "{message}");
         }
         for text in ["", "2%", "much"] {
-            let told = text.parse::<OverheadBudget>().unwrap_err();
-            assert!(told.contains("such as 0.02"), "{told}");
+            let message = text.parse::<OverheadBudget>().unwrap_err();
+            assert!(message.contains("such as 0.02"), "{message}");
         }
         assert_eq!("0".parse(), Ok(OverheadBudget::OFF));
         assert_eq!("0.02".parse(), Ok(OverheadBudget::default()));

@@ -2,7 +2,8 @@
 //!
 //! A [`Replay`] is a controller made from the header of a [recording](crate::record). Each further
 //! line gives the decision it takes on the recorded observation, and how that compares with the
-//! recorded one. With the same policies every plan must come out the same, byte for byte. With
+//! recorded one. With the same policies every plan must come out the same, byte for byte but for the wording of
+//! its reasons. With
 //! another policy, or other settings, each decision is what *it* would have decided in the situation
 //! recorded: it sees the applications where the recorded plans had put them.
 
@@ -65,7 +66,7 @@ pub enum ReplayError {
 /// How a decision compares with the recorded one.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Comparison {
-    /// The same bytes.
+    /// The same bytes, but for the wording of reasons.
     Same,
     /// Not the same.
     Different(Difference),
@@ -171,7 +172,7 @@ impl Replay {
         let recorded: Plan = serde_json::from_str(entry.plan.get()).map_err(unreadable)?;
         let plan = self.controller.step(&entry.observation);
         let text = serde_json::to_string(&plan).map_err(unreadable)?;
-        let comparison = if text == entry.plan.get() {
+        let comparison = if text == entry.plan.get() || same_but_for_words(&recorded, &plan) {
             Comparison::Same
         } else {
             let before = serde_json::from_str(entry.plan.get()).map_err(unreadable)?;
@@ -191,6 +192,17 @@ impl Replay {
             comparison,
         })
     }
+}
+
+/// Whether two plans differ only in how the same reasons are put into words, as those of another version may.
+fn same_but_for_words(recorded: &Plan, now: &Plan) -> bool {
+    let mut reworded = recorded.clone();
+    for (then, now) in reworded.apps.iter_mut().zip(&now.apps) {
+        if then.share.explanation == now.share.explanation {
+            then.sentence.clone_from(&now.sentence);
+        }
+    }
+    reworded == *now
 }
 
 /// The first place where two values differ.

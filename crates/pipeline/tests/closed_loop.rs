@@ -1,9 +1,6 @@
 //! The whole loop with applications of known scaling: who ends with how many CPUs, and how quietly.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should say where"
-)]
+#![allow(clippy::unwrap_used, reason = "a failing test should say where")]
 
 mod support;
 
@@ -191,7 +188,7 @@ fn cpus_that_go_offline_are_left_and_come_back_into_use() {
 }
 
 #[test]
-fn without_any_usable_cpu_everybody_stays() {
+fn without_any_usable_cpu_all_stay() {
     let mut w = world(1, 4, 1);
     w.start([linear(), linear()]);
     w.intervals(3);
@@ -203,24 +200,24 @@ fn without_any_usable_cpu_everybody_stays() {
 }
 
 #[test]
-fn the_last_ten_decisions_are_told_with_curve_and_floor() {
+fn the_last_ten_decisions_are_explained_with_curve_and_floor() {
     let mut w = world(4, 10, 2);
     w.start([linear(), flat(30.0)]);
     w.intervals(40);
-    let told = w.controller.explain(AppId(2)).unwrap();
-    assert!(told.decisions.len() <= 10 && !told.decisions.is_empty());
-    assert!(told.curve.iter().any(|p| p.cpus == 40));
-    assert_eq!((told.fair, told.cpus.len()), (40, 1));
-    assert!(told.floor.is_some() && told.slack.is_some());
-    let tried = told.decisions.iter().any(|d| {
+    let explained = w.controller.explain(AppId(2)).unwrap();
+    assert!(explained.decisions.len() <= 10 && !explained.decisions.is_empty());
+    assert!(explained.curve.iter().any(|p| p.cpus == 40));
+    assert_eq!((explained.fair, explained.cpus.len()), (40, 1));
+    assert!(explained.floor.is_some() && explained.slack.is_some());
+    let tried = explained.decisions.iter().any(|d| {
         let mut reasons = d.explanation.reasons.iter();
         reasons.any(|r| matches!(r, Reason::Exploring { .. }))
     });
-    assert!(tried, "{:#?}", told.decisions);
+    assert!(tried, "{:#?}", explained.decisions);
     assert!(w.controller.explain(AppId(9)).is_none());
-    let text = serde_json::to_string(&told).unwrap();
+    let text = serde_json::to_string(&explained).unwrap();
     let read: mapper_pipeline::AppExplanation = serde_json::from_str(&text).unwrap();
-    assert_eq!(read, told);
+    assert_eq!(read, explained);
 }
 
 /// A number that depends on the tick alone, evenly spread.

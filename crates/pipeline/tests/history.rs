@@ -1,10 +1,7 @@
 //! Whole steps through random histories on random machines, for every policy with every mapping:
 //! whatever is observed, a plan can be enforced, can be explained, and can be taken again.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should say where"
-)]
+#![allow(clippy::unwrap_used, reason = "a failing test should say where")]
 
 mod support;
 
@@ -295,9 +292,9 @@ fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper
     }
     assert!(plan.apps.iter().map(|a| a.app).eq(ids.iter().copied()));
     for id in &ids {
-        let told = controller.explain(*id).unwrap();
-        assert!(!told.decisions.is_empty() && told.decisions.len() <= 10);
-        assert!(told.curve.iter().all(|p| p.perf.is_finite()));
+        let explained = controller.explain(*id).unwrap();
+        assert!(!explained.decisions.is_empty() && explained.decisions.len() <= 10);
+        assert!(explained.curve.iter().all(|p| p.perf.is_finite()));
     }
     if usable.is_empty() {
         assert!(plan.actions.is_empty());

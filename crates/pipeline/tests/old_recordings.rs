@@ -3,10 +3,7 @@
 //! `data/version_1.jsonl`: a program that scales and one that does so less, for 44 intervals; after
 //! every 18 they are seen in another region, of which version 1 took no notice.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should say where"
-)]
+#![allow(clippy::unwrap_used, reason = "a failing test should say where")]
 
 use mapper_pipeline::{Changes, Comparison, Replay};
 

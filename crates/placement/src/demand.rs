@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_has_a_core_for_each_cpu_while_there_are_enough() {
+    fn each_cpu_gets_a_core_of_its_own_while_there_are_enough() {
         let near = |n| (n, Wish::Near, false);
         assert_eq!(budgets(&[near(10), near(10)]), [10, 10]);
         assert_eq!(budgets(&[(10, Wish::Paired, false), near(10)]), [5, 10]);

@@ -1,9 +1,6 @@
 //! `nupoco_swap`: nodes with many and few cache accesses exchange cores, and then leave it at that.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should say where"
-)]
+#![allow(clippy::unwrap_used, reason = "a failing test should say where")]
 
 use mapper_model::topology::Shape;
 use mapper_model::{

@@ -1,10 +1,7 @@
 //! The invariants of [`mapper_placement::policy`], for every policy on machines and histories of all
 //! kinds.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should say where"
-)]
+#![allow(clippy::unwrap_used, reason = "a failing test should say where")]
 
 use mapper_model::testing::{Machine, Numbers, machines, usable};
 use mapper_model::{

@@ -1,9 +1,6 @@
 //! Where `sam_mph` puts the application mixes of [SAM-MPH Tables 2 and 3], checked as rules.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should say where"
-)]
+#![allow(clippy::unwrap_used, reason = "a failing test should say where")]
 
 use mapper_model::topology::Shape;
 use mapper_model::{

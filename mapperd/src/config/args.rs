@@ -4,7 +4,7 @@ use crate::config::interval::Interval;
 use crate::config::types::{Audience, EnforcerChoice};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
-use mapper_host::counters::Choice as CounterChoice;
+use mapper_host::observe::Choice as CounterChoice;
 use mapper_model::CpuSet;
 use mapper_pipeline::OverheadBudget;
 use std::ffi::OsString;

@@ -10,7 +10,7 @@ use crate::config::program_rules::ProgramRule;
 use crate::config::types::EnforcerChoice;
 use mapper_allocate::AllocationConfig;
 use mapper_characterise::MonitorConfig;
-use mapper_host::counters::Choice as CounterChoice;
+use mapper_host::observe::Choice as CounterChoice;
 use mapper_model::{CpuSet, MachineProfile};
 use mapper_pipeline::OverheadBudget;
 use mapper_placement::PlacementConfig;

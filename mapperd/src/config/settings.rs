@@ -9,7 +9,7 @@ use crate::config::program_rules::ProgramRules;
 use crate::config::types::{Audience, EnforcerChoice, ProfilePlace};
 use anyhow::{Context, bail};
 use mapper_control::socket_path::{SYSTEM_SOCKET, Surroundings};
-use mapper_host::counters::Choice as CounterChoice;
+use mapper_host::observe::Choice as CounterChoice;
 use mapper_model::CpuSet;
 use mapper_pipeline::{OverheadBudget, PipelineConfig};
 use std::path::{Path, PathBuf};

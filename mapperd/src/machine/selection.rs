@@ -4,9 +4,9 @@ use crate::config::settings::Settings;
 use crate::config::types::EnforcerChoice;
 use anyhow::Context;
 use mapper_control::schema::Selection;
-use mapper_host::counters::{self, Choice, CounterSource};
 use mapper_host::enforce::cgroup;
 use mapper_host::enforce::{AffinityEnforcer, CgroupEnforcer, Enforcer};
+use mapper_host::observe::{self, Choice, CounterSource};
 use mapper_host::topology::{HwlocSource, TopologySource};
 use mapper_host::{HostError, chain};
 use mapper_model::Topology;
@@ -47,7 +47,7 @@ pub(crate) fn topology() -> anyhow::Result<FoundTopology> {
 }
 
 pub(crate) fn counters(choice: Choice) -> anyhow::Result<FoundCounters> {
-    let probed = counters::probe(choice).context("counters")?;
+    let probed = observe::probe(choice).context("counters")?;
     let names: Vec<String> = probed.sources.iter().map(|s| s.describe()).collect();
     let selection = Selection {
         name: names.join(", "),

@@ -18,7 +18,7 @@ use crate::telemetry::Telemetry;
 use anyhow::{Context, ensure};
 use mapper_control::schema::ReloadReply;
 use mapper_control::{ErrorReply, PROTOCOL};
-use mapper_host::counters::Choice as CounterChoice;
+use mapper_host::observe::Choice as CounterChoice;
 use mapper_host::cpus::UsableCpus;
 use mapper_model::CpuSet;
 use mapper_pipeline::{Controller, OverheadBudget, PipelineConfig};

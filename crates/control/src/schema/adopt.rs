@@ -101,7 +101,7 @@ impl TryFrom<AdoptWire> for AdoptRequest {
     type Error = OutOfRange;
 
     fn try_from(wire: AdoptWire) -> Result<Self, OutOfRange> {
-        let wrong = |what, value: String, mend| Err(OutOfRange { what, value, mend });
+        let wrong = |what, value: String, hint| Err(OutOfRange { what, value, hint });
         let named = |what, name: String| {
             if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
                 let start = name.chars().take(40).collect();
@@ -123,14 +123,14 @@ impl TryFrom<AdoptWire> for AdoptRequest {
                 return Err(OutOfRange {
                     what: "target",
                     value: "none".to_owned(),
-                    mend: "give pid, cgroup or unit",
+                    hint: "give pid, cgroup or unit",
                 });
             }
             _ => {
                 return Err(OutOfRange {
                     what: "target",
                     value: "more than one".to_owned(),
-                    mend: "give pid, cgroup or unit, and not two of them",
+                    hint: "give pid, cgroup or unit, and not two of them",
                 });
             }
         };

@@ -145,7 +145,7 @@ impl TryFrom<LaunchWire> for LaunchRequest {
             return Err(OutOfRange {
                 what: "pid",
                 value: wire.pid.to_string(),
-                mend: "give the process that will exec the program",
+                hint: "give the process that will exec the program",
             });
         }
         if let Some(program) = &wire.program {

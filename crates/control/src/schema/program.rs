@@ -36,7 +36,7 @@ impl Program {
             return Err(OutOfRange {
                 what: "program path",
                 value: shown(&self.path),
-                mend: "give a path of at most 4096 bytes",
+                hint: "give a path of at most 4096 bytes",
             });
         }
         let is_hex = |id: &str| {
@@ -46,7 +46,7 @@ impl Program {
             Some(id) if !is_hex(id) => Err(OutOfRange {
                 what: "build id",
                 value: shown(id),
-                mend: "give at most 128 hexadecimal digits",
+                hint: "give at most 128 hexadecimal digits",
             }),
             _ => Ok(()),
         }

@@ -58,7 +58,7 @@ pub(super) fn measure(
                 bytes >> 20,
                 readers.len()
             ),
-            mend: "calibrate while more memory is free".to_owned(),
+            hint: "calibrate while more memory is free".to_owned(),
         }));
     }
     let words = bytes as usize / size_of::<u64>();
@@ -97,7 +97,7 @@ fn buffer_bytes(threads: u64, free_bytes: u64) -> u64 {
     BUFFER_BYTES.min(most).max(1 << 20)
 }
 
-/// Memory that can be had without anybody else losing theirs; assumed small where the kernel does not tell.
+/// Memory that can be had without anybody else losing theirs; assumed small where the kernel does not report it.
 fn free_bytes() -> u64 {
     let text = read_small(Path::new("/proc/meminfo")).unwrap_or_default();
     text.lines()

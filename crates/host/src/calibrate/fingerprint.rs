@@ -1,7 +1,7 @@
 //! Which machine it was: a profile is good for that one alone.
 
 use crate::HostError;
-use crate::counters::processor::Processor;
+use crate::observe::processor::Processor;
 use crate::procfs::read_small;
 use mapper_model::Topology;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub struct Fingerprint {
     pub topology: String,
     /// A number for which CPU is in which core, cache, socket and node.
     pub layout: String,
-    /// Its memory in MiB, 0 where the kernel does not tell. Other memory has another bandwidth.
+    /// Its memory in MiB, 0 where the kernel does not report it. Other memory has another bandwidth.
     pub memory_mib: u64,
 }
 
@@ -88,7 +88,7 @@ impl Fingerprint {
     }
 }
 
-/// The memory of the machine; 0 where the kernel does not tell.
+/// The memory of the machine; 0 where the kernel does not report it.
 fn memory_mib(meminfo: &str) -> u64 {
     let kib = meminfo.lines().find_map(|line| {
         let value = line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?;
@@ -153,8 +153,11 @@ mod tests {
         // Another kernel keeps some other part for itself, wherever the limit between two sizes may lie.
         assert_eq!(with("131072000").differs_from(&with("131050000")), None);
         assert_eq!(with("12584960").differs_from(&with("12580864")), None);
-        let told = with("131072000").differs_from(&with("65536000")).unwrap();
-        assert!(told.contains("62.5 GiB of memory, not 125.0"), "{told}");
+        let message = with("131072000").differs_from(&with("65536000")).unwrap();
+        assert!(
+            message.contains("62.5 GiB of memory, not 125.0"),
+            "{message}"
+        );
         assert!(with("131072000").differs_from(&with("x")).is_some());
     }
 
@@ -167,16 +170,16 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_is_told_by_what_differs() {
+    fn a_fingerprint_of_another_machine_names_what_differs() {
         let this = of(CPUINFO, 2, 2, 1);
         let other = of(&CPUINFO.replace("Xeon E5", "Xeon E7"), 2, 2, 1);
-        let told = this.differs_from(&other).unwrap();
+        let message = this.differs_from(&other).unwrap();
         assert!(
-            told.contains("E7") && told.contains("not Xeon E5"),
-            "{told}"
+            message.contains("E7") && message.contains("not Xeon E5"),
+            "{message}"
         );
-        let told = this.differs_from(&of(CPUINFO, 2, 4, 1)).unwrap();
-        assert!(told.contains("CPUs 0-7"), "{told}");
+        let message = this.differs_from(&of(CPUINFO, 2, 4, 1)).unwrap();
+        assert!(message.contains("CPUs 0-7"), "{message}");
         // As many CPUs, cores and sockets, in other places.
         let mut moved = this.clone();
         moved.layout = of(CPUINFO, 1, 4, 1).layout;

@@ -23,6 +23,7 @@ mod fingerprint;
 mod nominal;
 mod pin;
 pub mod pipeline;
+mod points;
 pub mod thresholds;
 
 use crate::HostError;
@@ -38,6 +39,7 @@ const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
 pub use fingerprint::Fingerprint;
+pub use points::Points;
 pub use thresholds::Thresholds;
 
 /// The version of what is written down.
@@ -67,21 +69,6 @@ pub struct Calibration {
     pub coherence: Vec<coherence::Point>,
     /// Two threads on one core.
     #[serde(default)]
-    pub pipeline: Vec<pipeline::Point>,
-}
-
-/// Everything measured, before anything is concluded.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Points {
-    /// Steps per second of a chain of instructions of one cycle each; `None` where none is known.
-    pub clock_hz: Option<f64>,
-    /// The clock that the processor is sold with; `None` where the kernel does not tell.
-    pub nominal_hz: Option<f64>,
-    /// Memory bandwidth.
-    pub bandwidth: Vec<bandwidth::Point>,
-    /// Shared counters.
-    pub coherence: Vec<coherence::Point>,
-    /// Two threads on one core.
     pub pipeline: Vec<pipeline::Point>,
 }
 
@@ -129,7 +116,7 @@ impl Step {
     }
 }
 
-/// The nodes that have memory of their own; `None` where the kernel does not tell, as without NUMA. Nodes are listed
+/// The nodes that have memory of their own; `None` where the kernel does not report it, as without NUMA. Nodes are listed
 /// as CPUs are.
 fn nodes_with_memory(nodes: &Path) -> Option<CpuSet> {
     let list = read_small(&nodes.join("has_memory")).ok()?;
@@ -317,14 +304,14 @@ mod tests {
             .iter()
             .take(2)
             .collect();
-        let mut told = Vec::new();
+        let mut message = Vec::new();
         let found = calibrate(&topology, &usable, &mut |progress| {
-            told.push(progress.clone());
+            message.push(progress.clone());
         })
         .unwrap();
         assert!(
-            told.iter().all(|progress| progress.of == told.len()),
-            "{told:?}"
+            message.iter().all(|progress| progress.of == message.len()),
+            "{message:?}"
         );
         assert_eq!(
             found.how.len() + found.kept.len(),

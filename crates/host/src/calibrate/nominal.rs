@@ -29,7 +29,7 @@ pub(super) fn nominal_hz(cpus: &Path, cpu: CpuId) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn told(files: &[(&str, &str)]) -> Option<f64> {
+    fn message(files: &[(&str, &str)]) -> Option<f64> {
         let cpus = tempfile::tempdir().unwrap();
         for (name, text) in files {
             let path = cpus.path().join("cpu3").join(name);
@@ -42,16 +42,19 @@ mod tests {
     #[test]
     fn the_clock_is_read_in_the_unit_of_its_file() {
         assert_eq!(
-            told(&[("cpufreq/base_frequency", "2300000\n")]),
+            message(&[("cpufreq/base_frequency", "2300000\n")]),
             Some(2.3e9)
         );
-        assert_eq!(told(&[("acpi_cppc/nominal_freq", "2450\n")]), Some(2.45e9));
+        assert_eq!(
+            message(&[("acpi_cppc/nominal_freq", "2450\n")]),
+            Some(2.45e9)
+        );
     }
 
     #[test]
-    fn what_is_not_told_is_not_guessed() {
-        assert_eq!(told(&[]), None);
-        assert_eq!(told(&[("acpi_cppc/nominal_freq", "0\n")]), None);
-        assert_eq!(told(&[("cpufreq/base_frequency", "fast\n")]), None);
+    fn an_unknown_clock_is_not_guessed() {
+        assert_eq!(message(&[]), None);
+        assert_eq!(message(&[("acpi_cppc/nominal_freq", "0\n")]), None);
+        assert_eq!(message(&[("cpufreq/base_frequency", "fast\n")]), None);
     }
 }

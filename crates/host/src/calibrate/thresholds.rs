@@ -13,9 +13,9 @@
 //! increments, over the clock. Between two measured points the rule is met where the straight line between them, in
 //! the logarithm of the activity, meets it.
 
-use super::Points;
 use super::coherence::{self, Distance};
 use super::pipeline::INSTRUCTIONS_OF_A_STEP;
+use super::points::Points;
 use mapper_model::MachineProfile;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -163,7 +163,7 @@ pub(super) fn draw(points: &Points) -> Drawn {
             clock.clone().map(|hz| {
                 let how = match points.nominal_hz {
                     Some(_) => "nominal clock, as the kernel tells it",
-                    None => "chain of instructions of one cycle on one CPU; the nominal clock is not told",
+                    None => "chain of instructions of one cycle on one CPU; the nominal clock is not known",
                 };
                 (hz, how.to_owned())
             }),
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_core_is_told_by_what_a_second_thread_takes() {
+    fn the_busy_threshold_is_what_a_second_thread_takes() {
         let point = |chains, alone_per_s, shared_per_s| pipeline::Point {
             chains,
             alone_per_s,

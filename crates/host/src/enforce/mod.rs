@@ -99,14 +99,14 @@ pub trait Confine: fmt::Debug {
     /// The CPUs that it can give out at most, read now.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel does not report it.
     fn limit(&self) -> Result<CpuSet, HostError>;
 
     /// The CPUs that limits around an application leave to it, read now; `None` where no others stand than those
     /// that count for all ([`Confine::limit`]).
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel does not report it.
     fn limit_of(&self, _app: AppId) -> Result<Option<CpuSet>, HostError> {
         Ok(None)
     }
@@ -120,7 +120,7 @@ pub trait Confine: fmt::Debug {
     /// The CPUs in force for an application.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel does not report it.
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError>;
 
     /// The CPUs that somebody else has set for an application since it was last told a set; `None`
@@ -158,7 +158,7 @@ pub trait Membership: fmt::Debug {
     /// called once an interval, before readings are taken.
     ///
     /// # Errors
-    /// When the kernel does not tell; the last knowledge stays.
+    /// When the kernel does not report it; the last knowledge stays.
     fn refresh(&mut self) -> Result<(), HostError>;
 
     /// How many groups there are below one that was adopted in its place, if they are more than can be looked
@@ -282,7 +282,7 @@ impl dyn Enforcer + '_ {
             HostError::Missing(Missing {
                 what: "binding of memory",
                 why: "this daemon confines by thread affinity, without control groups".to_owned(),
-                mend: "start it with --enforcer cgroup, or the program without --mem".to_owned(),
+                hint: "start it with --enforcer cgroup, or the program without --mem".to_owned(),
             })
         };
         self.memory().ok_or_else(unavailable)?.bind(app, nodes)
@@ -317,7 +317,7 @@ fn no_isolation() -> HostError {
     HostError::Missing(Missing {
         what: "isolated CPUs",
         why: "this daemon confines by thread affinity, which keeps nothing else away".to_owned(),
-        mend: "start it with --enforcer cgroup".to_owned(),
+        hint: "start it with --enforcer cgroup".to_owned(),
     })
 }
 

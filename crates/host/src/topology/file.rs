@@ -38,7 +38,7 @@ mod tests {
     use mapper_model::topology::Shape;
 
     #[test]
-    fn a_description_written_down_is_read_back() {
+    fn a_saved_description_is_read_back() {
         let topology = Topology::regular(Shape {
             sockets: 4,
             cores_per_socket: 10,

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn several_last_level_caches_in_a_socket_are_told_apart() {
+    fn several_last_level_caches_in_a_socket_are_distinct() {
         let t = synthetic("pack:2 l3:4 core:3 pu:1");
         assert_eq!(t.caches().len(), 8);
         assert_eq!(t.caches()[1].to_string(), "3-5");
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn sub_numa_nodes_within_a_socket_are_told_apart() {
+    fn sub_numa_nodes_within_a_socket_are_distinct() {
         let t = synthetic("pack:2 group:2 numa:1 core:2 pu:1");
         assert_eq!(t.nodes().len(), 4);
         assert_eq!(t.node_cpus(NodeId(1)).to_string(), "2-3");

@@ -6,10 +6,7 @@
     unreachable_pub,
     reason = "each test file uses a part of it"
 )]
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should say where"
-)]
+#![allow(clippy::unwrap_used, reason = "a failing test should say where")]
 
 use mapper_model::testing::Numbers;
 use mapper_model::{

@@ -270,7 +270,11 @@ impl AffinityEnforcer {
     /// offline) is no reason to keep it: the new one is put in force all the same.
     fn settle_under_old(confined: &mut Confined, app: AppId) {
         if let Err(error) = Self::settle(confined, app) {
-            tracing::info!(app = app.0, "under the CPUs before: {}", chain(&error));
+            tracing::info!(
+                app = app.0,
+                "masks not applied for the previous CPUs: {}",
+                chain(&error)
+            );
         }
     }
 
@@ -296,7 +300,7 @@ impl AffinityEnforcer {
                 && let Err(error) = masks::set(*tid, had)
                 && !error.is_gone()
             {
-                tracing::warn!(thread = tid.0, "mask not put back: {}", chain(&error));
+                tracing::warn!(thread = tid.0, "mask not restored: {}", chain(&error));
             }
         }
     }
@@ -411,7 +415,7 @@ impl Membership for AffinityEnforcer {
             return Err(HostError::NotAdoptable {
                 target: adoptee.target.to_string(),
                 why: "this daemon confines by thread affinity, without control groups".to_owned(),
-                mend: "adopt its process (--pid), or start the daemon with --enforcer cgroup"
+                hint: "adopt its process (--pid), or start the daemon with --enforcer cgroup"
                     .to_owned(),
             });
         };
@@ -501,7 +505,7 @@ impl Membership for AffinityEnforcer {
         // A full look: the last processes may just have ended, or left orphans behind.
         self.full_look_in = 0;
         if let Err(error) = self.look_at_processes() {
-            tracing::warn!("processes not looked at: {}", chain(&error));
+            tracing::warn!("processes not checked: {}", chain(&error));
         }
         self.tree.members(app).next().is_some()
     }
@@ -560,7 +564,7 @@ impl Handover for AffinityEnforcer {
             return Err(HostError::Missing(Missing {
                 what: "list of processes",
                 why: "it was not saved, or by another enforcer".to_owned(),
-                mend: "start the daemon with the enforcer it had before".to_owned(),
+                hint: "start the daemon with the enforcer it had before".to_owned(),
             }));
         }
         let before = former.processes.get(BEFORE).cloned();

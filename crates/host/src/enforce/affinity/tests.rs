@@ -161,7 +161,7 @@ fn what_was_adopted_gets_back_the_masks_it_had_also_by_another_enforcer() {
 }
 
 #[test]
-fn groups_and_units_are_refused_with_what_would_mend_it() {
+fn groups_and_units_are_refused_with_a_hint() {
     let mut enforcer = AffinityEnforcer::new().unwrap();
     for target in [
         AdoptTarget::Cgroup("a".into()),

@@ -86,12 +86,12 @@ impl Adoption<'_> {
                 continue;
             }
             let name = scope.file_name().unwrap_or_default().to_string_lossy();
-            let mend = match self.groups.is_delegated(scope) {
+            let hint = match self.groups.is_delegated(scope) {
                 true => format!("adopt its group (--cgroup /{})", scope.display()),
                 false => format!("have root adopt the unit (--unit {name})"),
             };
             let why = format!("nobody would be left in {name}, which systemd would then remove");
-            return Err(refused(target, why, mend));
+            return Err(refused(target, why, hint));
         }
         Ok(())
     }
@@ -178,8 +178,8 @@ impl Adoption<'_> {
             return Ok(());
         };
         let why = format!("{why}, and mapper gives out {usable}");
-        let mend = "lift that limit, or have mapper give out no others (reserve in mapper.toml)";
-        Err(refused(target, why, mend))
+        let hint = "lift that limit, or have mapper give out no others (reserve in mapper.toml)";
+        Err(refused(target, why, hint))
     }
 
     fn unit(&mut self, name: &str) -> Result<Group, HostError> {

@@ -77,7 +77,7 @@ fn a_group_that_had_no_set_gets_all_cpus_back() {
 }
 
 #[test]
-fn what_cannot_be_adopted_is_told_with_what_would_mend_it() {
+fn what_cannot_be_adopted_is_refused_with_a_hint() {
     let (mount, mut enforcer) = mount_with_a_job(Init::Other);
     fake_group(&mount.path().join("jobs/empty"), false);
     fake_group(&mount.path().join("mapper/app-7"), true);
@@ -98,10 +98,10 @@ fn what_cannot_be_adopted_is_told_with_what_would_mend_it() {
         assert!(text.contains(says), "{path}: {text}");
     }
     let own = rustix::process::geteuid().as_raw();
-    let told = refusal(adopt(1, "jobs/1", Some(own + 1)));
+    let message = refusal(adopt(1, "jobs/1", Some(own + 1)));
     assert!(
-        told.contains(&format!("belongs to user {own}, not to the caller")),
-        "{told}"
+        message.contains(&format!("belongs to user {own}, not to the caller")),
+        "{message}"
     );
     let unit = Adoptee {
         target: AdoptTarget::Unit("a.service".into()),
@@ -139,7 +139,7 @@ fn delegate(group: &Path) {
 }
 
 #[test]
-fn a_group_that_was_delegated_is_not_its_users_to_confine_and_one_that_he_made_below_is() {
+fn a_user_may_adopt_groups_below_a_delegated_group_but_not_the_group_itself() {
     let (mount, mut enforcer) = mount_with_a_job(Init::Systemd);
     let own = rustix::process::geteuid().as_raw();
     let unit = mount.path().join("user.slice/user@1000.service");
@@ -267,17 +267,17 @@ fn where_each_process_comes_from_is_known_before_the_first_is_moved() {
 #[test]
 fn a_tree_with_a_process_of_another_user_is_refused_also_if_it_came_after_the_first_look() {
     let (mount, mut enforcer) = mount_with(&[shown(100, 50, 7, SLICE), shown(101, 100, 8, SLICE)]);
-    let told = enforcer.adopt(&adopt_pid(100, Some(7))).unwrap_err();
+    let message = enforcer.adopt(&adopt_pid(100, Some(7))).unwrap_err();
     assert!(
-        told.to_string().contains("101 of it belongs to user 8"),
-        "{told}"
+        message.to_string().contains("101 of it belongs to user 8"),
+        "{message}"
     );
     enforcer.adopt(&adopt_pid(100, None)).unwrap();
     // As if root had not been the one who asked: what the first look let pass is looked at again.
-    let told = enforcer.move_in(&adopt_pid(100, Some(7))).unwrap_err();
+    let message = enforcer.move_in(&adopt_pid(100, Some(7))).unwrap_err();
     assert!(
-        told.to_string().contains("101 of it belongs to user 8"),
-        "{told}"
+        message.to_string().contains("101 of it belongs to user 8"),
+        "{message}"
     );
     let moved = mount.path().join("mapper/app-1/cgroup.procs");
     assert_ne!(fs::read_to_string(moved).unwrap_or_default(), "101");
@@ -308,10 +308,10 @@ fn the_last_process_of_a_scope_is_not_taken_out_of_it() {
     let scope = "user.slice/session-3.scope";
     let all = [shown(100, 50, 7, scope), shown(101, 100, 7, scope)];
     let (mount, mut enforcer) = mount_with(&all);
-    let told = enforcer.adopt(&adopt_pid(100, Some(7))).unwrap_err();
+    let message = enforcer.adopt(&adopt_pid(100, Some(7))).unwrap_err();
     assert!(
-        told.to_string().contains("--unit session-3.scope"),
-        "{told}"
+        message.to_string().contains("--unit session-3.scope"),
+        "{message}"
     );
     assert!(!mount.path().join("mapper/app-1").exists());
     // Somebody stays behind.
@@ -333,10 +333,13 @@ fn one_home_that_is_gone_keeps_nobody_else_from_going_back() {
     fs::write(mount.path().join(SLICE).join("cgroup.procs"), "").unwrap();
     fs::remove_dir_all(mount.path().join(gone)).unwrap();
     // Plain files do not lose who was moved, so that this never finds the group empty.
-    let told = enforcer
+    let message = enforcer
         .release(AppId(1), &CpuSet::first(8), Departure::ForGood)
         .unwrap_err();
-    assert!(told.to_string().contains("app-1, with all CPUs"), "{told}");
+    assert!(
+        message.to_string().contains("app-1, with all CPUs"),
+        "{message}"
+    );
     assert_eq!(text(mount.path().join(SLICE).join("cgroup.procs")), "101");
     assert_eq!(enforcer.left_over(), [AppId(1)]);
 }
@@ -349,17 +352,17 @@ fn what_others_limit_to_fewer_cpus_than_may_be_planned_is_refused_with_both_sets
         usable: usable.parse().unwrap(),
         ..adopt(1, "jobs/1", None)
     };
-    let told = enforcer.adopt(&of("0-7")).unwrap_err().to_string();
+    let message = enforcer.adopt(&of("0-7")).unwrap_err().to_string();
     assert!(
-        told.contains("limited to CPUs 4-5") && told.contains("gives out 0-7"),
-        "{told}"
+        message.contains("limited to CPUs 4-5") && message.contains("gives out 0-7"),
+        "{message}"
     );
     fs::write(mount.path().join("jobs/1/cpuset.cpus"), "\n").unwrap();
     fs::write(mount.path().join("jobs/cpuset.cpus.effective"), "0-3\n").unwrap();
-    let told = enforcer.adopt(&of("0-7")).unwrap_err().to_string();
+    let message = enforcer.adopt(&of("0-7")).unwrap_err().to_string();
     assert!(
-        told.contains("/jobs around it is limited to CPUs 0-3"),
-        "{told}"
+        message.contains("/jobs around it is limited to CPUs 0-3"),
+        "{message}"
     );
     enforcer.adopt(&of("0-3")).unwrap();
 }
@@ -403,7 +406,7 @@ fn a_change_by_systemd_counts_when_the_file_shows_it_and_one_that_failed_is_nobo
 }
 
 #[test]
-fn what_the_owner_of_a_group_wrote_is_told_as_his_and_stays_when_it_is_released_to_him() {
+fn a_set_written_by_the_owner_of_a_group_is_reported_and_stays_after_its_release() {
     let (mount, mut enforcer) = mount_with_a_job(Init::Other);
     enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap();
     enforcer.apply(AppId(1), &"2".parse().unwrap()).unwrap();
@@ -434,10 +437,10 @@ fn a_group_with_more_groups_below_it_than_can_be_looked_through_is_not_managed()
         fs::write(job.join("cgroup.stat"), text).unwrap();
     };
     stat(MOST_GROUPS + 1);
-    let told = enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap_err();
+    let message = enforcer.adopt(&adopt(1, "jobs/1", None)).unwrap_err();
     assert!(
-        told.to_string().contains("has 257 groups below it"),
-        "{told}"
+        message.to_string().contains("has 257 groups below it"),
+        "{message}"
     );
     stat(MOST_GROUPS);
     fake_group(&job.join("inner"), true);

@@ -35,7 +35,7 @@ pub(super) fn ask(
         return Err(HostError::Systemd {
             action: "set AllowedCPUs of",
             unit: unit.as_str().to_owned(),
-            why: "it has not answered the call before".to_owned(),
+            why: "it has not answered the previous call".to_owned(),
         });
     }
     let started = Instant::now();
@@ -118,7 +118,7 @@ pub(super) fn look(group: &mut Group, app: AppId, found: &CpuSet) {
         Some(Err(why)) => {
             tracing::warn!(
                 app = app.0,
-                "systemd did not set its CPUs, asked again: {why}"
+                "systemd did not set its CPUs, trying again: {why}"
             );
             group.change = None;
         }

@@ -19,19 +19,19 @@ impl GroupDir {
     /// Gives the group these CPUs.
     pub(super) fn set_cpus(&self, cpus: &CpuSet) -> Result<(), HostError> {
         let list = cpus.to_string();
-        self.told("cpuset.cpus", &list, self.cpuset().set_cpus(&list))
+        self.with_context("cpuset.cpus", &list, self.cpuset().set_cpus(&list))
     }
 
     /// Binds its memory to these nodes, in the form of a CPU list.
     pub(super) fn set_mems(&self, nodes: &str) -> Result<(), HostError> {
-        self.told("cpuset.mems", nodes, self.cpuset().set_mems(nodes))
+        self.with_context("cpuset.mems", nodes, self.cpuset().set_mems(nodes))
     }
 
     /// Moves a process in, with all its threads.
     pub(super) fn add_process(&self, process: u32) -> Result<(), HostError> {
         let pid = CgroupPid::from(u64::from(process));
         let written = self.cpuset().add_task_by_tgid(&pid);
-        self.told("cgroup.procs", &process.to_string(), written)
+        self.with_context("cgroup.procs", &process.to_string(), written)
     }
 
     fn cpuset(&self) -> CpuSetController {
@@ -40,7 +40,7 @@ impl GroupDir {
     }
 
     /// The error with the true path and the kernel's reason.
-    fn told(&self, name: &str, value: &str, written: Written<()>) -> Result<(), HostError> {
+    fn with_context(&self, name: &str, value: &str, written: Written<()>) -> Result<(), HostError> {
         written.map_err(|error| HostError::Write {
             value: value.to_owned(),
             path: self.file(name),

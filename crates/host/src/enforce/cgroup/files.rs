@@ -51,8 +51,8 @@ pub(super) const MOST_GROUPS: u64 = 256;
 /// How many groups there are below one, in all generations, by one read.
 pub(super) fn groups_below(group: &GroupDir) -> u64 {
     let stat = group.read("cgroup.stat").unwrap_or_default();
-    let told = |line: &str| line.strip_prefix("nr_descendants ")?.trim().parse().ok();
-    stat.lines().find_map(told).unwrap_or(0)
+    let message = |line: &str| line.strip_prefix("nr_descendants ")?.trim().parse().ok();
+    stat.lines().find_map(message).unwrap_or(0)
 }
 
 /// The processes and threads of a group and of those below it; of the group alone if there are too many.

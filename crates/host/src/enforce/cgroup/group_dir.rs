@@ -198,8 +198,8 @@ impl GroupDir {
     /// Whether the kernel says that anybody is in it or below it.
     pub(super) fn is_populated(&self) -> Result<Populated, HostError> {
         let text = self.read("cgroup.events")?;
-        let told = |line: &str| line.strip_prefix("populated ").map(str::to_owned);
-        match text.lines().find_map(told).as_deref() {
+        let message = |line: &str| line.strip_prefix("populated ").map(str::to_owned);
+        match text.lines().find_map(message).as_deref() {
             Some("0") => Ok(Populated::No),
             Some("1") => Ok(Populated::Yes),
             _ => Err(HostError::malformed(
@@ -344,8 +344,8 @@ mod tests {
             step_by_step(root.dir.as_fd(), Path::new(path), read, Mode::empty())
         };
         for path in [".", "a", "a/b", "a/./b/file"] {
-            let told = open(path).map(drop);
-            assert_eq!(told, Ok(()), "{path}");
+            let message = open(path).map(drop);
+            assert_eq!(message, Ok(()), "{path}");
             assert!(root.open_beneath(Path::new(path), OFlags::RDONLY).is_ok());
         }
         for path in [

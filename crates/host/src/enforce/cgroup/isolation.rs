@@ -82,10 +82,10 @@ pub(super) fn enter(dir: &GroupDir, cpus: &CpuSet) -> Result<(), HostError> {
     let text = dir.read(PARTITION)?;
     match text.trim_end() {
         ISOLATED => Ok(()),
-        told => Err(HostError::Partition {
+        message => Err(HostError::Partition {
             path: dir.file(PARTITION),
             cpus: cpus.clone(),
-            told: told.chars().take(120).collect(),
+            message: message.chars().take(120).collect(),
         }),
     }
 }

@@ -82,7 +82,7 @@ impl CgroupEnforcer {
     /// Below a directory of a cgroup v2 file system, which is made when it does not exist.
     ///
     /// # Errors
-    /// [`HostError::Missing`] says what the machine lacks and what would mend it.
+    /// [`HostError::Missing`] says what the machine lacks and how to fix that.
     pub fn open(root: &Path) -> Result<Self, HostError> {
         if !root.exists() {
             std::fs::create_dir(root).map_err(|source| HostError::file("create", root, source))?;

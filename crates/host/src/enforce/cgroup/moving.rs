@@ -39,7 +39,7 @@ pub(super) fn gather(groups: &mut Groups, adoptee: &Adoptee) -> Result<(), HostE
         if let Origin::Moved(homes) = &group.origin
             && let Err(error) = put_back(groups, &group.dir, homes)
         {
-            tracing::warn!("not put back: {}", crate::chain(&error));
+            tracing::warn!("processes not moved back: {}", crate::chain(&error));
         }
         if let Err(error) = groups.abandon(adoptee.app, &group) {
             tracing::warn!("group not removed: {}", crate::chain(&error));
@@ -135,7 +135,7 @@ pub(super) fn put_back(groups: &Groups, dir: &GroupDir, homes: &Homes) -> Result
                 Ok(()) => {}
                 Err(error) if error.errno() == Some(Errno::SRCH) => {}
                 Err(error) => {
-                    tracing::warn!(pid, "not put back: {}", crate::chain(&error));
+                    tracing::warn!(pid, "process not moved back: {}", crate::chain(&error));
                     stay.insert(pid);
                     first_error.get_or_insert(error);
                 }

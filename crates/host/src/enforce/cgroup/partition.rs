@@ -85,7 +85,7 @@ impl Partitions {
                 false => self.isolate_on(groups, other, &rest),
             };
             if let Err(error) = moved {
-                tracing::warn!(app = other.0, "does not make way: {}", chain(&error));
+                tracing::warn!(app = other.0, "CPUs not released: {}", chain(&error));
             }
         }
     }
@@ -132,7 +132,7 @@ impl Partitions {
         if group.is_none_or(|group| group.partition.exclusive().is_none()) {
             return;
         }
-        if let Err(error) = leave(groups, app, "somebody else set its CPUs") {
+        if let Err(error) = leave(groups, app, "its CPUs were set by another program or user") {
             tracing::warn!(app = app.0, "not made a member: {}", chain(&error));
         }
         self.let_go(groups);
@@ -155,7 +155,7 @@ impl Partitions {
                 Err(error) if error.is_gone() => continue,
                 Err(error) => chain(&error),
             };
-            tracing::warn!(app = app.0, "isolated no more: {why}");
+            tracing::warn!(app = app.0, "no longer isolated: {why}");
             group.partition.falls(Some(why));
             if let Err(error) = become_member(&group.dir) {
                 tracing::warn!(app = app.0, "not made a member: {}", chain(&error));
@@ -248,7 +248,7 @@ impl Partitions {
             return;
         }
         if let Err(error) = self.claim(groups, &used) {
-            tracing::warn!("exclusive CPUs not let go: {}", chain(&error));
+            tracing::warn!("exclusive CPUs not returned: {}", chain(&error));
             // Told once; the next claim writes everything anew.
             self.claimed.clone_from(&used);
         }
@@ -258,11 +258,11 @@ impl Partitions {
 
 /// Whether groups here can be isolated at all, and if not what is missing.
 pub(super) fn check(groups: &Groups) -> Result<(), HostError> {
-    let missing = |why: String, mend: &str| {
+    let missing = |why: String, hint: &str| {
         Err(HostError::Missing(Missing {
             what: "isolated CPUs",
             why,
-            mend: mend.to_owned(),
+            hint: hint.to_owned(),
         }))
     };
     const DROP_IN: &str =
@@ -323,7 +323,7 @@ fn leave(groups: &mut Groups, app: AppId, why: &str) -> Result<(), HostError> {
     become_member(&group.dir)
 }
 
-/// The capabilities of this process that are in force; `None` if the kernel does not tell.
+/// The capabilities of this process that are in force; `None` if the kernel does not report it.
 fn effective_capabilities() -> Option<u64> {
     let status = crate::procfs::read_small(Path::new("/proc/self/status")).ok()?;
     let held = status

@@ -99,7 +99,7 @@ fn an_isolated_application_moves_with_its_partition_and_those_around_claim_what_
 }
 
 #[test]
-fn what_is_isolated_still_counts_as_given_out() {
+fn isolated_cpus_stay_part_of_the_limit() {
     let tree = Tree::new();
     let mut enforcer = tree.enforcer();
     tree.admit(&mut enforcer, 1);
@@ -139,8 +139,8 @@ fn a_partition_that_the_kernel_dissolves_is_a_member_again_and_says_why() {
     enforcer.isolate(AppId(1)).unwrap();
     enforcer.apply(AppId(1), &set("0-3")).unwrap();
     let file = tree.path("mapper.slice/apps/app-1").join(PARTITION);
-    let told = "isolated invalid (Parent is not a partition root)";
-    fs::write(&file, format!("{told}\n")).unwrap();
+    let message = "isolated invalid (Parent is not a partition root)";
+    fs::write(&file, format!("{message}\n")).unwrap();
     enforcer.refresh().unwrap();
     assert_eq!(tree.app(1, PARTITION), MEMBER);
     assert_eq!(tree.app(1, EXCLUSIVE), "");
@@ -149,7 +149,7 @@ fn a_partition_that_the_kernel_dissolves_is_a_member_again_and_says_why() {
     let Standing::NotIsolated(why) = enforcer.standing(AppId(1)) else {
         panic!("it is {}", enforcer.standing(AppId(1)));
     };
-    assert!(why.contains(told), "{why}");
+    assert!(why.contains(message), "{why}");
     enforcer.apply(AppId(1), &set("0-2")).unwrap();
     assert_eq!(enforcer.standing(AppId(1)), Standing::Isolated);
 }
@@ -173,7 +173,7 @@ fn what_kept_a_partition_from_standing_is_tried_again() {
 }
 
 #[test]
-fn a_set_that_somebody_else_writes_counts_and_ends_the_partition() {
+fn a_set_written_by_others_counts_and_ends_the_partition() {
     let tree = Tree::new();
     let mut enforcer = tree.enforcer();
     tree.admit(&mut enforcer, 1);
@@ -207,7 +207,7 @@ fn where_nothing_can_be_claimed_the_application_has_its_cpus_all_the_same() {
 }
 
 #[test]
-fn the_next_daemon_goes_on_with_a_partition_and_a_stop_dissolves_it() {
+fn the_next_daemon_keeps_a_partition_and_a_stop_dissolves_it() {
     let tree = Tree::new();
     let mut enforcer = tree.enforcer();
     tree.admit(&mut enforcer, 1);
@@ -259,7 +259,7 @@ fn a_partition_whose_application_ended_without_a_daemon_is_dissolved() {
 }
 
 #[test]
-fn a_kernel_without_remote_partitions_is_told_with_the_version_that_has_them() {
+fn a_kernel_without_remote_partitions_is_reported_with_the_version_that_has_them() {
     let tree = Tree::new();
     fs::remove_file(tree.path("mapper.slice/apps").join(EXCLUSIVE)).unwrap();
     let error = tree.enforcer().available().unwrap_err().to_string();

@@ -124,7 +124,7 @@ impl Asked {
     fn trouble(&self) -> Option<&str> {
         match self {
             Self::Done | Self::Ended => None,
-            Self::Late(_) => Some("it has not answered yet"),
+            Self::Late(_) => Some("no answer yet"),
             Self::Failed(why) => Some(why),
         }
     }
@@ -145,7 +145,7 @@ pub(super) fn recall(remembered: &serde_json::Value, now: Instant) -> Vec<Restor
     let owed: Vec<Owed> = serde_json::from_value(remembered.clone()).unwrap_or_default();
     let anew = |owed| Restoring {
         owed,
-        asked: Asked::Failed("an earlier daemon had not given them back".to_owned()),
+        asked: Asked::Failed("the previous daemon did not restore them".to_owned()),
         since: now,
         again: now,
         pause: FIRST_PAUSE,
@@ -212,7 +212,7 @@ impl Units {
                 Err(error) if !error.is_gone() => {
                     tracing::warn!(
                         unit = unit.as_str(),
-                        "its memory nodes are not given back: {}",
+                        "memory nodes not restored: {}",
                         crate::chain(&error)
                     );
                 }
@@ -248,9 +248,9 @@ impl Units {
             return Ok(());
         };
         let error = HostError::Systemd {
-            action: "give its CPUs back to",
+            action: "restore the CPUs of",
             unit: unit.as_str().to_owned(),
-            why: format!("{why}; it is asked again for {} s", PERSISTENCE.as_secs()),
+            why: format!("{why}; retrying for {} s", PERSISTENCE.as_secs()),
         };
         let now = Instant::now();
         self.stop_restoring(unit);
@@ -286,7 +286,7 @@ impl Units {
                 Asked::Late(_) => return true,
                 Asked::Ended => return false,
                 Asked::Done => {
-                    tracing::info!(unit, "has its CPUs back");
+                    tracing::info!(unit, "CPUs restored");
                     return false;
                 }
                 Asked::Failed(why) => why,
@@ -296,7 +296,7 @@ impl Units {
                 tracing::error!(
                     unit,
                     %before,
-                    "given up to give it its CPUs back (systemctl set-property --runtime {unit} \
+                    "its CPUs could not be restored; restore them with (systemctl set-property --runtime {unit} \
                      AllowedCPUs={before}): {why}"
                 );
                 return false;
@@ -304,7 +304,7 @@ impl Units {
             if now < restoring.again {
                 return true;
             }
-            tracing::warn!(unit, "its CPUs are not given back yet, asked again: {why}");
+            tracing::warn!(unit, "its CPUs are not restored yet, trying again: {why}");
             restoring.asked = restoring.owed.ask(systemd, Duration::ZERO);
             restoring.pause = (restoring.pause * 2).min(LONGEST_PAUSE);
             restoring.again = now + restoring.pause;

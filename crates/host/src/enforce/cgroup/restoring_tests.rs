@@ -83,16 +83,13 @@ fn after(seconds: u64) -> Instant {
 }
 
 #[test]
-fn a_release_that_systemd_has_not_answered_is_told_as_such_and_gone_on_with() {
+fn a_release_that_systemd_has_not_answered_is_reported_and_retried() {
     let asked = Asked::default();
     let (_mount, mut enforcer) = mount_with_a_unit(&asked);
     enforcer.adopt(&adoptee(1)).unwrap();
     assert_eq!(enforcer.unfinished(), Unfinished::Nothing);
-    let told = release(&mut enforcer, 1).unwrap_err().to_string();
-    assert!(
-        told.contains("has not answered yet; it is asked again"),
-        "{told}"
-    );
+    let message = release(&mut enforcer, 1).unwrap_err().to_string();
+    assert!(message.contains("no answer yet; retrying"), "{message}");
     assert_eq!(enforcer.unfinished(), Unfinished::Restoring);
     // Once it does what it is asked there is nothing left to do.
     enforcer.units.restoring[0].give_up_waiting();
@@ -111,8 +108,8 @@ fn it_is_asked_again_with_growing_pauses_for_a_minute() {
     asked.answer(refused());
     let (_mount, mut enforcer) = mount_with_a_unit(&asked);
     enforcer.adopt(&adoptee(1)).unwrap();
-    let told = release(&mut enforcer, 1).unwrap_err().to_string();
-    assert!(told.contains("not now"), "{told}");
+    let message = release(&mut enforcer, 1).unwrap_err().to_string();
+    assert!(message.contains("not now"), "{message}");
     let start = Instant::now();
     let mut asked_at = Vec::new();
     for second in 0..120 {
@@ -139,7 +136,7 @@ fn it_is_asked_again_with_growing_pauses_for_a_minute() {
 }
 
 #[test]
-fn the_next_daemon_goes_on_with_what_an_earlier_one_had_not_given_back() {
+fn the_next_daemon_restores_what_the_previous_one_had_not() {
     let asked = Asked::default();
     asked.answer(refused());
     let (mount, mut enforcer) = mount_with_a_unit(&asked);

@@ -21,7 +21,7 @@ const UNIT: &str = "mapper.slice/mapper-apps.service";
 /// in the group of mapper's own unit if that runs, else in `mapper.slice` at the top.
 ///
 /// # Errors
-/// [`HostError::Missing`] says what the machine lacks and what would mend it.
+/// [`HostError::Missing`] says what the machine lacks and how to fix that.
 pub fn find_root() -> Result<PathBuf, HostError> {
     let mounts = read_small(Path::new("/proc/self/mounts"))?;
     let Some(mount) = cgroup2_mount(&mounts) else {
@@ -88,11 +88,11 @@ pub(super) fn cgroup2_mount(mounts: &str) -> Option<PathBuf> {
     })
 }
 
-pub(super) fn missing(why: String, mend: &str) -> HostError {
+pub(super) fn missing(why: String, hint: &str) -> HostError {
     HostError::Missing(Missing {
         what: "control groups",
         why,
-        mend: mend.to_owned(),
+        hint: hint.to_owned(),
     })
 }
 

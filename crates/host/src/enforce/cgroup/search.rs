@@ -12,12 +12,12 @@ use std::path::{Component, Path, PathBuf};
 pub(super) fn refused(
     target: &AdoptTarget,
     why: impl Into<String>,
-    mend: impl Into<String>,
+    hint: impl Into<String>,
 ) -> HostError {
     HostError::NotAdoptable {
         target: target.to_string(),
         why: why.into(),
-        mend: mend.into(),
+        hint: hint.into(),
     }
 }
 

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_cpu_for_himself_stays_and_who_chose_one_keeps_others_away() {
+    fn a_thread_alone_on_its_cpu_stays_and_a_pinned_thread_keeps_others_away() {
         let spread: Vec<Placed> = (1..=4).map(|thread| placed(thread, thread)).collect();
         assert!(moves(&spread, &[], &"1-4".parse().unwrap()).is_empty());
         let moved = moves(&[placed(1, 2)], &[placed(9, 2)], &"2-3".parse().unwrap());

@@ -42,7 +42,7 @@ impl UnitName {
             return Err(HostError::NotAdoptable {
                 target: format!("unit {name:?}"),
                 why: "it is no name of a unit with processes".to_owned(),
-                mend: "give one that ends in .service, .scope or .slice".to_owned(),
+                hint: "give one that ends in .service, .scope or .slice".to_owned(),
             });
         }
         Ok(Self(name.to_owned()))
@@ -123,7 +123,7 @@ impl Outstanding {
     /// The answer, if it has come: what systemd said, or that its thread gave up.
     pub(super) fn answer(&self) -> Option<Result<(), String>> {
         match self.0.try_recv() {
-            Ok(told) => Some(told),
+            Ok(message) => Some(message),
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => Some(Err("its thread has ended".to_owned())),
         }
@@ -205,16 +205,16 @@ fn serve(jobs: &Receiver<Job>) {
         // Whoever asked may have given up.
         match job {
             Job::Look(unit, answer) => {
-                let told = runtime.block_on(with(&mut connection, async |systemd| {
+                let message = runtime.block_on(with(&mut connection, async |systemd| {
                     look(systemd, &unit).await
                 }));
-                let _ = answer.send(told);
+                let _ = answer.send(message);
             }
             Job::Set(unit, property, cpus, answer) => {
-                let told = runtime.block_on(with(&mut connection, async |systemd| {
+                let message = runtime.block_on(with(&mut connection, async |systemd| {
                     set(systemd, &unit, property, &cpus).await
                 }));
-                let _ = answer.send(told);
+                let _ = answer.send(message);
             }
         }
     }
@@ -230,15 +230,15 @@ async fn with<T>(
             Some(systemd) => systemd,
             None => connect().await?,
         };
-        let told = call(&systemd).await;
+        let message = call(&systemd).await;
         // An error that systemd replies is no fault of the connection.
-        if told.is_ok() || matches!(told, Err(zbus::Error::MethodError(..))) {
+        if message.is_ok() || matches!(message, Err(zbus::Error::MethodError(..))) {
             *connection = Some(systemd);
         }
-        told
+        message
     };
     match tokio::time::timeout(GIVEN_UP, attempt).await {
-        Ok(told) => told.map_err(|error| match error {
+        Ok(message) => message.map_err(|error| match error {
             zbus::Error::MethodError(name, Some(message), _) => format!("{message} ({name})"),
             other => other.to_string(),
         }),
@@ -355,8 +355,8 @@ fn from_bits(bits: &[u8]) -> CpuSet {
 /// An answer that a test gives.
 #[cfg(test)]
 pub(super) fn outstanding() -> (Sender<Result<(), String>>, Outstanding) {
-    let (tell, told) = channel();
-    (tell, Outstanding(told))
+    let (tell, message) = channel();
+    (tell, Outstanding(message))
 }
 
 /// How a systemd that is none answers when it is asked to set CPUs; `None`: never.
@@ -376,8 +376,8 @@ impl Systemd {
                         let _ = answer.send(Ok(state.clone()));
                     }
                     Job::Set(unit, _, cpus, answer) => match script(&unit, &cpus) {
-                        Some(told) => {
-                            let _ = answer.send(told);
+                        Some(message) => {
+                            let _ = answer.send(message);
                         }
                         None => unanswered.push(answer),
                     },

@@ -89,7 +89,7 @@ fn tasks_and_cpu_time_are_read_from_the_group_and_those_below() {
 }
 
 #[test]
-fn a_set_written_by_somebody_else_is_noticed() {
+fn a_set_written_by_others_is_noticed() {
     let root = tempfile::tempdir().unwrap();
     fake_group(root.path(), true);
     let mut enforcer = prepare(root.path()).unwrap();
@@ -144,7 +144,7 @@ fn groups_of_an_earlier_daemon_are_taken_over_as_they_are() {
     fake_group(&group, true);
     fs::write(group.join("cpuset.cpus"), "3\n").unwrap();
     fs::write(group.join("cpuset.cpus.effective"), "3\n").unwrap();
-    fake_group(&root.path().join("somebody-elses"), true);
+    fake_group(&root.path().join("of-another"), true);
     let mut enforcer = prepare(root.path()).unwrap();
     assert_eq!(enforcer.left_over(), [AppId(41)]);
     let former = |app| Former {
@@ -161,7 +161,7 @@ fn groups_of_an_earlier_daemon_are_taken_over_as_they_are() {
     enforcer.apply(AppId(41), &"5".parse().unwrap()).unwrap();
     assert_eq!(text(group.join("cpuset.cpus")), "5\n".trim());
     assert!(enforcer.take_over(&former(42)).unwrap_err().is_gone());
-    assert_eq!(text(root.path().join("somebody-elses/cpuset.cpus")), "");
+    assert_eq!(text(root.path().join("of-another/cpuset.cpus")), "");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_daemon_that_sits_in_the_root_moves_beside_the_applications() {
 }
 
 #[test]
-fn a_root_without_the_controller_says_what_is_there_and_what_would_mend_it() {
+fn a_root_without_the_controller_is_reported_with_a_hint() {
     let root = tempfile::tempdir().unwrap();
     fake_group(root.path(), true);
     fs::write(root.path().join("cgroup.controllers"), "cpu memory\n").unwrap();
@@ -232,7 +232,7 @@ fn a_directory_elsewhere_is_refused() {
 }
 
 #[test]
-fn the_mount_of_version_2_is_told_from_those_of_version_1() {
+fn the_mount_of_version_2_is_found_among_those_of_version_1() {
     let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
                   cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
                   cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";

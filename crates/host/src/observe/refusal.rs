@@ -1,4 +1,4 @@
-//! Why the kernel refuses a counter, and what would mend it.
+//! Why the kernel refuses a counter, and how to fix that.
 
 use crate::Missing;
 use rustix::io::Errno;
@@ -6,7 +6,7 @@ use std::io;
 
 /// Why the kernel refuses a counter, in words that lead to a remedy.
 pub(super) fn explain(error: &io::Error) -> Missing {
-    let (why, mend) = match Errno::from_io_error(error) {
+    let (why, hint) = match Errno::from_io_error(error) {
         Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => (
             format!("the processor offers none to this system ({error})"),
             "on a virtual machine, ask for a virtual PMU".to_owned(),
@@ -29,7 +29,7 @@ pub(super) fn explain(error: &io::Error) -> Missing {
         ),
         Some(Errno::MFILE | Errno::NFILE) => (error.to_string(), "raise LimitNOFILE".to_owned()),
         Some(Errno::BUSY) => (
-            format!("the counters are taken by somebody else ({error})"),
+            format!("the counters are in use by another program ({error})"),
             "stop other profilers, or the NMI watchdog".to_owned(),
         ),
         _ => (error.to_string(), "see perf_event_open(2)".to_owned()),
@@ -37,7 +37,7 @@ pub(super) fn explain(error: &io::Error) -> Missing {
     Missing {
         what: "hardware counters",
         why,
-        mend,
+        hint,
     }
 }
 
@@ -47,13 +47,13 @@ mod tests {
 
     #[test]
     fn a_refusal_names_cause_and_remedy() {
-        for (errno, why, mend) in [
+        for (errno, why, hint) in [
             (libc::ENOENT, "processor offers none", "virtual PMU"),
             (libc::EACCES, "perf_event_paranoid is", "CAP_PERFMON"),
             (libc::ENOSYS, "no perf_event_open", "CONFIG_PERF_EVENTS"),
         ] {
             let lack = explain(&io::Error::from_raw_os_error(errno));
-            assert!(lack.why.contains(why) && lack.mend.contains(mend), "{lack}");
+            assert!(lack.why.contains(why) && lack.hint.contains(hint), "{lack}");
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn measured<C>(mut count: impl FnMut(ThreadId) -> Option<C>) -> Optio
     let cpu = one_own_cpu()?;
     let (to_other, from_here) = sync_channel(1);
     let (to_here, from_other) = sync_channel(1);
-    let (tell, told) = channel();
+    let (tell, message) = channel();
     std::thread::scope(|scope| {
         let echo = tell.clone();
         scope.spawn(move || {
@@ -46,7 +46,7 @@ pub(super) fn measured<C>(mut count: impl FnMut(ThreadId) -> Option<C>) -> Optio
                 hand_over(&to_other, &from_other, &asked);
             }
         });
-        let threads = [told.recv().ok()?, told.recv().ok()?];
+        let threads = [message.recv().ok()?, message.recv().ok()?];
         let batch = || {
             let (reply, took) = sync_channel(1);
             ask.send(reply).ok()?;

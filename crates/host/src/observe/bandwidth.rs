@@ -12,7 +12,7 @@
 //! like a fall. What is read stays cumulative. The sum is only shown; by the traffic of each node the policy
 //! `nucore` knows where data are.
 
-use super::{CounterSource, Subject};
+use super::source::{CounterSource, Subject};
 use crate::Missing;
 use crate::procfs::read_small;
 use mapper_model::{AppId, MemoryTraffic, NodeId, NodeTraffic, Reading, ThreadId};
@@ -70,16 +70,16 @@ impl MemoryBandwidth {
     /// # Errors
     /// [`Missing`] says what is not there.
     pub fn probe(root: &Path) -> Result<Self, Missing> {
-        let lack = |why: String, mend: &str| Missing {
+        let lack = |why: String, hint: &str| Missing {
             what: "memory bandwidth",
             why,
-            mend: mend.to_owned(),
+            hint: hint.to_owned(),
         };
         let path = root.join("info/L3_MON/mon_features");
         let text = read_small(&path).map_err(|_| {
             lack(
                 format!("no {}", path.display()),
-                "see mapperctl doctor; last-level cache misses stand in for it",
+                "see mapperctl doctor; last-level cache misses are used instead",
             )
         })?;
         let has = |name| text.lines().any(|line| line.trim() == name);
@@ -238,14 +238,14 @@ fn traffic(data: &Path, features: Features) -> Option<Vec<(Option<u32>, MemoryTr
         let domain = data.join(name);
         let bytes =
             |file| -> Option<u64> { read_small(&domain.join(file)).ok()?.trim().parse().ok() };
-        let mut told = MemoryTraffic::default();
+        let mut message = MemoryTraffic::default();
         if features != Features::Local {
-            told.total_bytes = Some(bytes("mbm_total_bytes")?);
+            message.total_bytes = Some(bytes("mbm_total_bytes")?);
         }
         if features != Features::Total {
-            told.local_bytes = Some(bytes("mbm_local_bytes")?);
+            message.local_bytes = Some(bytes("mbm_local_bytes")?);
         }
-        domains.push((number, told));
+        domains.push((number, message));
     }
     Some(domains)
 }
@@ -260,7 +260,7 @@ fn plus(a: MemoryTraffic, b: MemoryTraffic) -> MemoryTraffic {
 
 /// The sum over all domains, if there are any.
 fn sum(domains: &[(Option<u32>, MemoryTraffic)]) -> Option<MemoryTraffic> {
-    domains.iter().map(|(_, told)| *told).reduce(plus)
+    domains.iter().map(|(_, message)| *message).reduce(plus)
 }
 
 /// The sums over the domains of each node; nothing unless the node of every domain is known.
@@ -269,16 +269,16 @@ fn by_node(
     nodes: &BTreeMap<u32, NodeId>,
 ) -> Vec<NodeTraffic> {
     let mut sums: BTreeMap<NodeId, MemoryTraffic> = BTreeMap::new();
-    for (domain, told) in domains {
+    for (domain, message) in domains {
         let Some(node) = domain.and_then(|domain| nodes.get(&domain)) else {
             return Vec::new();
         };
         (sums.entry(*node))
-            .and_modify(|sum| *sum = plus(*sum, *told))
-            .or_insert(*told);
+            .and_modify(|sum| *sum = plus(*sum, *message))
+            .or_insert(*message);
     }
-    let told = |(node, traffic)| NodeTraffic { node, traffic };
-    sums.into_iter().map(told).collect()
+    let message = |(node, traffic)| NodeTraffic { node, traffic };
+    sums.into_iter().map(message).collect()
 }
 
 #[cfg(test)]
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_traffic_of_each_node_is_told_where_every_domain_has_one() {
+    fn traffic_is_reported_by_node_where_every_domain_has_one() {
         let dir = tree(
             BOTH,
             &[
@@ -359,7 +359,7 @@ mod tests {
             ],
         );
         let nodes = BTreeMap::from([(0, NodeId(0)), (1, NodeId(0)), (8, NodeId(1))]);
-        let told = |nodes| read(&mut probe(dir.path()).by_node(nodes), 7, &[]);
+        let message = |nodes| read(&mut probe(dir.path()).by_node(nodes), 7, &[]);
         let of = |node, total, local| NodeTraffic {
             node: NodeId(node),
             traffic: MemoryTraffic {
@@ -367,13 +367,13 @@ mod tests {
                 local_bytes: Some(local),
             },
         };
-        let all = told(nodes.clone());
+        let all = message(nodes.clone());
         assert_eq!(all.memory_by_node, [of(0, 1050, 905), of(1, 7, 1)]);
         let mut without = nodes;
         without.remove(&8);
-        let reading = told(without);
+        let reading = message(without);
         assert_eq!(reading.memory_by_node, []);
-        assert_eq!(reading.memory, all.memory, "the sum is told all the same");
+        assert_eq!(reading.memory, all.memory, "the sum is reported anyway");
     }
 
     #[test]
@@ -428,7 +428,7 @@ mod tests {
             group
         };
         make("mapper-1", Some("4711\n"));
-        make("somebody", Some(""));
+        make("other", Some(""));
         let empty = make("mapper-2", Some(""));
         // The tree begins with one of a living application that nobody is in yet.
         fs::write(dir.path().join("mon_groups/mapper-7/tasks"), "1\n").unwrap();
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_bandwidth_counters_is_told_so() {
+    fn missing_bandwidth_counters_are_reported() {
         let empty = tempfile::tempdir().unwrap();
         let lack = MemoryBandwidth::probe(empty.path()).unwrap_err();
         assert!(lack.why.contains("mon_features"), "{lack}");

@@ -20,12 +20,10 @@ mod perf_group;
 pub mod processor;
 pub mod progress;
 mod refusal;
+mod source;
 mod switch_cost;
 
-use crate::enforce::Tasks;
 use crate::{HostError, Missing};
-use mapper_abi::PageReader;
-use mapper_model::{AppId, CpuSet, Reading};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -35,37 +33,7 @@ pub use bandwidth::MemoryBandwidth;
 pub use cpu_time::CpuTime;
 pub use hardware::HardwareCounters;
 pub use progress::RuntimePages;
-
-/// Adds what it knows of an application to its readings.
-pub trait CounterSource: fmt::Debug {
-    /// What it reads, for logs and status.
-    fn describe(&self) -> String;
-
-    /// Reads one application.
-    fn read(&mut self, subject: &Subject<'_>, reading: &mut Reading);
-
-    /// Forgets an application.
-    fn forget(&mut self, app: AppId);
-}
-
-/// The application to be read.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
-    /// Its id.
-    pub app: AppId,
-    /// Its processes and threads.
-    pub tasks: &'a Tasks,
-    /// The CPUs in force for it.
-    pub cpus: &'a CpuSet,
-    /// The directory of its control group, if it has one of its own.
-    pub group: Option<&'a Path>,
-    /// The page it reports to.
-    pub page: Option<&'a PageReader>,
-    /// The CPU time of its group, where the kernel sums it up.
-    pub group_cpu_time_ns: Option<u64>,
-    /// Monotonic time of the reading.
-    pub now_ns: u64,
-}
+pub use source::{CounterSource, Subject};
 
 /// Which counters to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -132,7 +100,7 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
         missing.push(Missing {
             what: "hardware counters",
             why: "not asked for".to_owned(),
-            mend: "choose counters auto or hardware".to_owned(),
+            hint: "choose counters auto or hardware".to_owned(),
         });
     } else {
         match HardwareCounters::probe() {
@@ -142,7 +110,7 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
                     Choice::Hardware | Choice::Software => SwitchCost::Unknown,
                 };
                 if let SwitchCost::TooMuch(cost) = cost {
-                    missing.push(too_dear(cost));
+                    missing.push(too_expensive(cost));
                 } else {
                     missing.extend(found.missing);
                     sources.push(Box::new(found.counters));
@@ -205,16 +173,15 @@ fn reduced<F>(
     }
 }
 
-fn too_dear(cost: Duration) -> Missing {
+fn too_expensive(cost: Duration) -> Missing {
     Missing {
         what: "hardware counters",
         why: format!(
-            "they make every context switch {:.1} µs longer here, as virtual machines do, and at most \
-             {:.1} µs are worth it",
+            "counters add {:.1} µs to every context switch on this machine (limit {:.1} µs)",
             cost.as_secs_f64() * 1e6,
             MOST_SWITCH_COST.as_secs_f64() * 1e6
         ),
-        mend: "choose counters hardware to have them all the same".to_owned(),
+        hint: "choose counters hardware to use them anyway".to_owned(),
     }
 }
 
@@ -233,16 +200,19 @@ mod tests {
     }
 
     #[test]
-    fn hardware_counters_are_there_or_the_reason_is_told() {
+    fn hardware_counters_are_available_or_the_reason_is_reported() {
         let probed = probe(Choice::Auto).unwrap();
         let there = probed
             .sources
             .iter()
             .any(|s| s.describe().contains("hardware"));
-        let told = probed.missing.iter().any(|m| m.what == "hardware counters");
-        assert!(there != told, "{probed:?}");
-        let dear = probed.missing.iter().any(|m| m.why.contains("longer"));
-        assert_eq!(probe(Choice::Hardware).is_ok(), there || dear);
+        let message = probed.missing.iter().any(|m| m.what == "hardware counters");
+        assert!(there != message, "{probed:?}");
+        let expensive = probed
+            .missing
+            .iter()
+            .any(|m| m.why.contains("to every context switch"));
+        assert_eq!(probe(Choice::Hardware).is_ok(), there || expensive);
     }
 
     #[test]
@@ -273,10 +243,10 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_cost_too_much_are_told_with_their_cost_and_the_way_to_have_them() {
-        let told = too_dear(Duration::from_nanos(12_340));
-        assert!(told.why.contains("12.3 µs"), "{told}");
-        assert!(told.mend.contains("counters hardware"), "{told}");
+    fn expensive_counters_are_reported_with_their_cost_and_a_hint() {
+        let message = too_expensive(Duration::from_nanos(12_340));
+        assert!(message.why.contains("12.3 µs"), "{message}");
+        assert!(message.hint.contains("counters hardware"), "{message}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! used when it ended is kept in the sum. Processes that start and end between two readings are
 //! missed, unless the application has a control group, whose own sum is exact.
 
-use super::{CounterSource, Subject};
+use super::source::{CounterSource, Subject};
 use mapper_model::{AppId, Reading};
 use std::collections::BTreeMap;
 

@@ -129,7 +129,7 @@ impl Offer {
             pmu.wanted.retain(|wanted| wanted.event != event);
         }
         self.described.retain(|described| described.event != event);
-        self.lacks.push(lack(event, &why.why, &why.mend));
+        self.lacks.push(lack(event, &why.why, &why.hint));
     }
 
     fn of_tables(tables: &[EventTable], kinds: &[CoreKind]) -> Self {
@@ -230,7 +230,7 @@ fn of_the_kernel(event: Event, id: u64, kind: Option<u32>) -> Wanted {
 }
 
 /// What is said of an event that is not counted: which, why, and which rule does without.
-pub(crate) fn lack(event: Event, why: &str, mend: &str) -> Missing {
+pub(crate) fn lack(event: Event, why: &str, hint: &str) -> Missing {
     let (what, rule) = match event {
         Event::Cycles => ("counter of cycles", "instructions per cycle"),
         Event::Instructions => ("counter of instructions", "instructions per cycle"),
@@ -255,7 +255,7 @@ pub(crate) fn lack(event: Event, why: &str, mend: &str) -> Missing {
     Missing {
         what,
         why: format!("{why}; off without it: {rule}"),
-        mend: mend.to_owned(),
+        hint: hint.to_owned(),
     }
 }
 

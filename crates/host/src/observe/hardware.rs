@@ -23,7 +23,8 @@ use super::budget::{Needs, Way, way};
 use super::offer::{Described, Offer, Wanted, lack};
 use super::perf_group::{Target, ThreadCounters, groups_that_fit, open_groups};
 use super::refusal::explain;
-use super::{CounterSource, Subject, switch_cost};
+use super::source::{CounterSource, Subject};
+use super::switch_cost;
 use crate::Missing;
 use crate::procfs::ProcFs;
 use mapper_model::{AppId, CpuId, Event, Reading, ThreadId, ThreadReading};
@@ -141,7 +142,7 @@ impl HardwareCounters {
         let proc = ProcFs::system().map_err(|error| Missing {
             what: "hardware counters",
             why: crate::chain(&error),
-            mend: "mount /proc".to_owned(),
+            hint: "mount /proc".to_owned(),
         })?;
         let mut offer = Offer::read(Path::new("/sys"), Path::new("/proc"));
         for event in Event::ALL {
@@ -541,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sharing_is_told_by_can_be_given_up_alone() {
+    fn the_events_of_sharing_can_be_given_up_alone() {
         let all: Vec<Wanted> = Event::ALL.map(|event| software(event, 1)).into();
         let mut found = Found {
             counters: HardwareCounters::with_groups(

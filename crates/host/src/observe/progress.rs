@@ -5,7 +5,7 @@
 //! says that it is in a serial phase, which needs one. Whichever is more counts. Both only ever give
 //! CPUs away, so that nothing an application claims takes any from others.
 
-use super::{CounterSource, Subject};
+use super::source::{CounterSource, Subject};
 use mapper_abi::{OwnProgress, ReportFlags};
 use mapper_model::{AppId, Reading, ReportedProgress, RuntimeProgress, SerialPhase};
 

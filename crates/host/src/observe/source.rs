@@ -1,0 +1,38 @@
+//! What a source of readings is, and what it reads.
+
+use crate::enforce::Tasks;
+use mapper_abi::PageReader;
+use mapper_model::{AppId, CpuSet, Reading};
+use std::fmt;
+use std::path::Path;
+
+/// Adds what it knows of an application to its readings.
+pub trait CounterSource: fmt::Debug {
+    /// What it reads, for logs and status.
+    fn describe(&self) -> String;
+
+    /// Reads one application.
+    fn read(&mut self, subject: &Subject<'_>, reading: &mut Reading);
+
+    /// Forgets an application.
+    fn forget(&mut self, app: AppId);
+}
+
+/// The application to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Its id.
+    pub app: AppId,
+    /// Its processes and threads.
+    pub tasks: &'a Tasks,
+    /// The CPUs in force for it.
+    pub cpus: &'a CpuSet,
+    /// The directory of its control group, if it has one of its own.
+    pub group: Option<&'a Path>,
+    /// The page it reports to.
+    pub page: Option<&'a PageReader>,
+    /// The CPU time of its group, where the kernel sums it up.
+    pub group_cpu_time_ns: Option<u64>,
+    /// Monotonic time of the reading.
+    pub now_ns: u64,
+}
