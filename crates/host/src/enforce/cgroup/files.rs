@@ -3,7 +3,7 @@
 use super::group_dir::{DEPTH, GroupDir};
 use crate::HostError;
 use crate::enforce::Tasks;
-use crate::procfs::read_small;
+use crate::procfs::read_cpu_list;
 use mapper_model::{AppId, CpuSet, ThreadId};
 use std::path::Path;
 
@@ -11,19 +11,12 @@ use std::path::Path;
 /// but the kernel refuses it while the group has members (ENOSPC); so every CPU there can be is listed, of which
 /// the parent lets through its own.
 pub(super) fn give_all(group: &GroupDir, exclusive: &CpuSet) -> Result<(), HostError> {
-    let possible = possible_cpus()?;
-    let possible = possible.trim_end();
-    match possible.parse::<CpuSet>() {
-        Ok(all) if !exclusive.is_empty() => {
-            group.write("cpuset.cpus", &all.difference(exclusive).to_string())
-        }
-        _ => group.write("cpuset.cpus", possible),
-    }
+    group.set_cpus(&possible_cpus()?.difference(exclusive))
 }
 
-/// All CPUs that can ever be online, as a list.
-pub(super) fn possible_cpus() -> Result<String, HostError> {
-    read_small(Path::new(POSSIBLE_CPUS))
+/// All CPUs that can ever be online.
+pub(super) fn possible_cpus() -> Result<CpuSet, HostError> {
+    read_cpu_list(Path::new(POSSIBLE_CPUS))
 }
 
 /// Lists the CPUs that can ever be online.

@@ -304,9 +304,8 @@ fn spread(groups: &Groups, app: AppId) {
     let Some(group) = groups.apps.get(&app) else {
         return;
     };
-    let all = possible_cpus().map(|list| list.trim().parse());
     if let Some(cpus) = group.partition.exclusive()
-        && let Ok(Ok(all)) = all
+        && let Ok(all) = possible_cpus()
     {
         let mut tasks = Tasks::default();
         collect_tasks(&group.dir, &mut tasks);

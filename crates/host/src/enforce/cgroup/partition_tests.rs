@@ -233,7 +233,7 @@ fn the_next_daemon_keeps_a_partition_and_a_stop_dissolves_it() {
     assert_eq!(tree.read("mapper.slice", EXCLUSIVE), "");
     assert_eq!(
         tree.app(1, "cpuset.cpus"),
-        possible_cpus().unwrap().trim_end()
+        possible_cpus().unwrap().to_string()
     );
 }
 

@@ -67,7 +67,7 @@ impl Owed {
     fn ask(&self, systemd: &mut Systemd, patience: Duration) -> Asked {
         let steps = match self.before.is_empty() {
             true => match possible_cpus() {
-                Ok(all) => vec![all.trim().parse().unwrap_or_default(), CpuSet::new()],
+                Ok(all) => vec![all, CpuSet::new()],
                 Err(error) => return Asked::Failed(crate::chain(&error)),
             },
             false => vec![self.before.clone()],
@@ -179,7 +179,7 @@ impl Units {
                 }
                 // The kernel refuses an empty list while anybody is in the group.
                 let before = match place.before.is_empty() {
-                    true => possible_cpus()?.trim().parse().unwrap_or_default(),
+                    true => possible_cpus()?,
                     false => place.before.clone(),
                 };
                 group.dir.set_cpus(&before)
