@@ -4,7 +4,7 @@ use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::registry::app::{App, CpuTimeSample, Standing};
 use crate::registry::page;
-use mapper_host::counters::Subject;
+use mapper_host::observe::Subject;
 use mapper_host::procfs::ProcFs;
 use mapper_model::{Activity, AppObservation, CpuSet, Observation, Reading, ThreadId, Trigger};
 

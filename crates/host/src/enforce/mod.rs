@@ -288,29 +288,11 @@ impl dyn Enforcer + '_ {
         self.memory().ok_or_else(unavailable)?.bind(app, nodes)
     }
 
-    /// What kind it is.
-    #[must_use]
-    pub fn kind(&self) -> EnforcerKind {
-        match self.capabilities().members {
-            MembersKept::ByKernel => EnforcerKind::Cgroup,
-            MembersKept::BySavedState => EnforcerKind::Affinity,
-        }
-    }
-
     /// The CPUs of all isolated applications together.
     #[must_use]
     pub fn exclusive(&self) -> CpuSet {
         self.isolation().map(Isolate::exclusive).unwrap_or_default()
     }
-}
-
-/// The kinds of enforcers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EnforcerKind {
-    /// Control groups, version 2.
-    Cgroup,
-    /// Affinity of threads.
-    Affinity,
 }
 
 fn no_isolation() -> HostError {
