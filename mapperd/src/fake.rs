@@ -1,6 +1,6 @@
 //! A daemon on a fake machine of eight CPUs, whose enforcer only records what it is asked for. For tests.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use crate::config::args::Args;
 use crate::config::file::ConfigFile;
