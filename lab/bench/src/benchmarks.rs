@@ -9,7 +9,7 @@ use crate::data::figures::FigureExperiment;
 use crate::evaluate::judge;
 use crate::result::report::{Figure, Results};
 use crate::run::schedule::Ended;
-use crate::show::publish::{Outputs, publish};
+use crate::show::publish::{Outputs, Paths, publish};
 use anyhow::{Context as _, bail};
 use mapper_report::statistics;
 use mapper_report::workspace;
@@ -36,6 +36,10 @@ pub(crate) struct Args {
 
 /// Runs `cargo xtask bench`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let outputs = Outputs::claim(Paths {
+        json: args.json.as_deref(),
+        ..Paths::default()
+    })?;
     let begun = SystemTime::now();
     let mut command = workspace::cargo();
     command.args(["bench", "--package", "mapper-benches", "--benches", "--"]);
@@ -55,8 +59,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some(filter) => figures.iter().any(|f| of.covers(&f.name)) || of.name.contains(filter),
         None => true,
     });
-    let mut outputs = Outputs::default();
-    outputs.claim_json(args.json.as_deref())?;
     let elapsed = begun.elapsed().unwrap_or_default();
     let results = Results::of_figures(&experiment, "bench", figures, expectations, elapsed);
     if let Some(folder) = &args.plots {

@@ -7,7 +7,7 @@ use mapper_report::workspace;
 
 use super::corun::{self, Prepared, WithoutPython};
 use crate::data::experiment::{Experiment, Tables};
-use crate::show::publish::Outputs;
+use crate::show::publish::{Outputs, Paths};
 
 /// Runs pairs of OpenMP programs under plain Linux and under mapper, and compares
 #[derive(clap::Args)]
@@ -54,9 +54,11 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         method.repetitions = usize::from(reps);
         method.budget_s = None;
     }
-    let mut outputs = Outputs::default();
-    outputs.claim_json(args.json.as_deref())?;
-    outputs.claim_page(Some(&page(args)?))?;
+    let outputs = Outputs::claim(Paths {
+        json: args.json.as_deref(),
+        page: Some(&page(args)?),
+        ..Paths::default()
+    })?;
     Ok(Prepared {
         experiment,
         outputs,

@@ -8,7 +8,7 @@ use super::corun::{self, Prepared, WithoutPython};
 use crate::build::dlb::Dlb;
 use crate::data::experiment::{Experiment, Tables};
 use crate::data::setting::{Manager, Setting};
-use crate::show::publish::Outputs;
+use crate::show::publish::{Outputs, Paths};
 
 /// Runs real programs on this machine
 ///
@@ -95,10 +95,12 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     if let Some(interval_s) = args.interval {
         method.interval_ms = interval_ms(interval_s)?;
     }
-    let mut outputs = Outputs::default();
-    outputs.claim_folder(args.out.as_deref())?;
-    outputs.claim_json(args.json.as_deref())?;
-    outputs.claim_markdown(args.markdown.as_deref())?;
+    let outputs = Outputs::claim(Paths {
+        json: args.json.as_deref(),
+        markdown: args.markdown.as_deref(),
+        folder: args.out.as_deref(),
+        page: None,
+    })?;
     Ok(Prepared {
         experiment,
         outputs,

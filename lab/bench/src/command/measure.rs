@@ -14,7 +14,7 @@ use crate::probe::crowd::Counting;
 use crate::probe::{crowd, idle, launch, resize, slowdown};
 use crate::result::report::{Figure, Results};
 use crate::run::schedule::Ended;
-use crate::show::publish::{Outputs, publish};
+use crate::show::publish::{Outputs, Paths, publish};
 
 /// Measures launch overhead, the idle daemon, and how programs take a change of their CPUs.
 #[derive(clap::Args)]
@@ -65,8 +65,10 @@ impl What {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let text = include_str!("../../experiments/measure.toml");
     let experiment = FigureExperiment::parse("measure.toml", text)?;
-    let mut outputs = Outputs::default();
-    outputs.claim_json(args.json.as_deref())?;
+    let outputs = Outputs::claim(Paths {
+        json: args.json.as_deref(),
+        ..Paths::default()
+    })?;
     let begun = Instant::now();
     let bin = build_mapper(Profile::Release)?;
     let mut figures = Vec::new();

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use super::corun::{self, Prepared, WithoutPython};
 use crate::data::experiment::{Experiment, Tables};
-use crate::show::publish::Outputs;
+use crate::show::publish::{Outputs, Paths};
 
 /// Measures what team modes bring beside the best tuning by hand, and what they cost
 #[derive(clap::Args)]
@@ -41,9 +41,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut experiment = Experiment::parse("teams.toml", text, &tables)?;
     experiment.choose_groups(&args.groups)?;
     experiment.method.repetitions = usize::from(args.reps);
-    let mut outputs = Outputs::default();
-    outputs.claim_json(args.json.as_deref())?;
-    outputs.claim_page(args.html.as_deref())?;
+    let outputs = Outputs::claim(Paths {
+        json: args.json.as_deref(),
+        page: args.html.as_deref(),
+        ..Paths::default()
+    })?;
     let without_python = match args.require.contains(&Requirement::Python) {
         true => WithoutPython::Fails,
         false => WithoutPython::LeftOut,

@@ -31,9 +31,10 @@ impl Bound {
 
     /// For people, with `unit` after the number.
     pub(crate) fn text(self, unit: &str) -> String {
+        let shown = |bound: f64| (1e3 * bound).round() / 1e3;
         match self {
-            Self::AtLeast(bound) => format!("at least {bound}{unit}"),
-            Self::Below(bound) => format!("below {bound}{unit}"),
+            Self::AtLeast(bound) => format!("at least {}{unit}", shown(bound)),
+            Self::Below(bound) => format!("below {}{unit}", shown(bound)),
         }
     }
 }
@@ -62,6 +63,12 @@ mod tests {
         assert!(Bound::AtLeast(2.0).is_met(2.0) && !Bound::AtLeast(2.0).is_met(1.9));
         assert!(!Bound::Below(2.0).is_met(2.0) && Bound::Below(2.0).is_met(1.9));
         assert!(!Bound::AtLeast(2.0).is_met(f64::NAN) && !Bound::Below(2.0).is_met(f64::NAN));
+    }
+
+    #[test]
+    fn a_bound_is_shown_with_three_places() {
+        assert_eq!(Bound::AtLeast(0.952381).text("×"), "at least 0.952×");
+        assert_eq!(Bound::Below(15.0).text(" ms"), "below 15 ms");
     }
 
     #[test]

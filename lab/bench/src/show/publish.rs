@@ -16,58 +16,46 @@ use crate::data::experiment::Missed;
 use crate::result::report::Results;
 use crate::run::schedule::Ended;
 
+/// Where results are to go.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Paths<'a> {
+    pub(crate) json: Option<&'a Path>,
+    pub(crate) page: Option<&'a Path>,
+    /// A document whose measured part is replaced.
+    pub(crate) markdown: Option<&'a Path>,
+    /// Gets `live.json` and `live.html`.
+    pub(crate) folder: Option<&'a Path>,
+}
+
 /// The files that results go to, claimed before anything takes time.
 #[derive(Default)]
 pub(crate) struct Outputs {
     json: Option<OutputFile>,
     page: Option<OutputFile>,
     markdown: Option<OutputFile>,
-    /// Gets `live.json` and `live.html`.
     folder: Option<PathBuf>,
 }
 
 impl Outputs {
-    /// Has results go to this file as JSON.
+    /// Opens every file.
     ///
     /// # Errors
-    /// It cannot be written.
-    pub(crate) fn claim_json(&mut self, path: Option<&Path>) -> anyhow::Result<()> {
-        self.json = path.map(OutputFile::claim).transpose()?;
-        Ok(())
-    }
-
-    /// Has results go to this file as a page.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub(crate) fn claim_page(&mut self, path: Option<&Path>) -> anyhow::Result<()> {
-        self.page = path.map(OutputFile::claim).transpose()?;
-        Ok(())
-    }
-
-    /// Has the tables go to this document.
-    ///
-    /// # Errors
-    /// It cannot be written, or would lose its text.
-    pub(crate) fn claim_markdown(&mut self, path: Option<&Path>) -> anyhow::Result<()> {
-        if let Some(file) = path.filter(|file| file.exists()) {
+    /// One cannot be written, or would lose its text.
+    pub(crate) fn claim(paths: Paths<'_>) -> anyhow::Result<Self> {
+        if let Some(file) = paths.markdown.filter(|file| file.exists()) {
             markdown::check_document(&read_document(file)?)
                 .with_context(|| format!("--markdown {}", file.display()))?;
         }
-        self.markdown = path.map(OutputFile::claim).transpose()?;
-        Ok(())
-    }
-
-    /// Has the data and the page go to this folder.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub(crate) fn claim_folder(&mut self, folder: Option<&Path>) -> anyhow::Result<()> {
-        if let Some(folder) = folder {
+        if let Some(folder) = paths.folder {
             check_writable(folder)?;
         }
-        self.folder = folder.map(Path::to_owned);
-        Ok(())
+        let claim = |path: Option<&Path>| path.map(OutputFile::claim).transpose();
+        Ok(Self {
+            json: claim(paths.json)?,
+            page: claim(paths.page)?,
+            markdown: claim(paths.markdown)?,
+            folder: paths.folder.map(Path::to_owned),
+        })
     }
 
     /// Writes every output; gives a line for each and the first failure.
@@ -185,9 +173,11 @@ mod tests {
 
     fn json_in(folder: &tempfile::TempDir) -> (Outputs, PathBuf) {
         let json = folder.path().join("live.json");
-        let mut outputs = Outputs::default();
-        outputs.claim_json(Some(&json)).unwrap();
-        (outputs, json)
+        let paths = Paths {
+            json: Some(&json),
+            ..Paths::default()
+        };
+        (Outputs::claim(paths).unwrap(), json)
     }
 
     #[test]
@@ -262,8 +252,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut results = example();
         results.wrong_results = 0;
-        let mut outputs = Outputs::default();
-        outputs.claim_folder(Some(folder.path())).unwrap();
+        let paths = Paths {
+            folder: Some(folder.path()),
+            ..Paths::default()
+        };
+        let outputs = Outputs::claim(paths).unwrap();
         publish(outputs, &results, Ended::Done, Missed::Shown, &mut Closed).unwrap();
         assert!(
             folder.path().join("live.html").exists() && folder.path().join("live.json").exists()
@@ -272,22 +265,36 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_written_or_would_lose_its_text_is_refused_at_once() {
-        let nowhere = Path::new("/nonexistent/folder/file");
-        for error in [
-            Outputs::default().claim_json(Some(nowhere)),
-            Outputs::default().claim_page(Some(nowhere)),
-            Outputs::default().claim_markdown(Some(nowhere)),
+        let refusal = |paths: Paths<'_>| match Outputs::claim(paths) {
+            Ok(_) => panic!("{paths:?} was accepted"),
+            Err(error) => format!("{error:#}"),
+        };
+        let nowhere = Some(Path::new("/nonexistent/folder/file"));
+        let none = Paths::default();
+        for paths in [
+            Paths {
+                json: nowhere,
+                ..none
+            },
+            Paths {
+                page: nowhere,
+                ..none
+            },
+            Paths {
+                markdown: nowhere,
+                ..none
+            },
         ] {
-            let error = format!("{:#}", error.unwrap_err());
+            let error = refusal(paths);
             assert!(error.contains("/nonexistent/folder/file"), "{error}");
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notes.md");
         std::fs::write(&path, "my notes\n").unwrap();
-        let error = format!(
-            "{:#}",
-            Outputs::default().claim_markdown(Some(&path)).unwrap_err()
-        );
+        let error = refusal(Paths {
+            markdown: Some(&path),
+            ..none
+        });
         assert!(
             error.contains("notes.md") && error.contains("measured: begin"),
             "{error}"
