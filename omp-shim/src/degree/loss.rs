@@ -16,8 +16,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::trials::{WARM_UP, WINDOW};
-
+/// Calls with each size that are counted.
+pub(super) const WINDOW: u32 = 16;
+/// Calls before them, which may have to make or end threads.
+pub(super) const WARM_UP: u32 = 4;
 /// Calls of the full team, as time, that a smaller one may lose.
 const TOLERATED: u64 = 4;
 /// Most of them that one call counts for.

@@ -45,8 +45,8 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use loss::Budget;
-use trials::Trials;
 pub(crate) use trials::{Activity, Choice, Sizes};
+use trials::{Quiet, Trials};
 
 /// What trials may cost the process.
 static BUDGET: Budget = Budget::new();
@@ -57,27 +57,6 @@ pub(crate) struct Degree {
     quiet: AtomicU64,
     taken: AtomicBool,
     trials: UnsafeCell<Trials>,
-}
-
-/// Calls with the full team that need no look.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Quiet {
-    /// The limit for which that was found.
-    limit: u32,
-    calls: u32,
-}
-
-impl Quiet {
-    const fn pack(self) -> u64 {
-        (self.limit as u64) << 32 | self.calls as u64
-    }
-
-    const fn unpack(word: u64) -> Self {
-        Self {
-            limit: (word >> 32) as u32,
-            calls: word as u32,
-        }
-    }
 }
 
 // SAFETY: `trials` is accessed only by `Degree::with`, by one thread at a time.
@@ -158,7 +137,8 @@ impl Degree {
 
 #[cfg(test)]
 mod tests {
-    use super::trials::{DOUBLINGS_FOR_HELP, MOST_DOUBLINGS, REST, SMALL, WARM_UP, WINDOW};
+    use super::loss::{WARM_UP, WINDOW};
+    use super::trials::{DOUBLINGS_FOR_HELP, MOST_DOUBLINGS, REST, SMALL};
     use super::*;
 
     #[test]

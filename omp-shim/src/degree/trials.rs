@@ -10,8 +10,7 @@
 //! *Invariants.* All that is known is about one limit. A size is in use or being tried only if it is at
 //! most that.
 
-use super::Quiet;
-use super::loss::{Lag, Standing};
+use super::loss::{Lag, Standing, WARM_UP, WINDOW};
 
 /// Calls that take longer than this, some 10 ms, are worth every thread.
 pub(super) const SMALL: u64 = 25_000_000;
@@ -19,10 +18,6 @@ pub(super) const SMALL: u64 = 25_000_000;
 const SEEN: u32 = 32;
 /// ... so many long ones are more than a thread that lost its CPU for a moment.
 const LONG: u32 = 2;
-/// Calls with each size that are counted.
-pub(super) const WINDOW: u32 = 16;
-/// Calls before them, which may have to make or end threads.
-pub(super) const WARM_UP: u32 = 4;
 /// What a smaller team has to gain.
 const GAIN_PERCENT: u64 = 10;
 /// Calls until the sizes are tried again.
@@ -35,6 +30,27 @@ const DOUBLINGS_FOR_GIVING_UP: u32 = 3;
 pub(super) const DOUBLINGS_FOR_HELP: u32 = 6;
 /// Calls in succession with another limit after which all is found out anew.
 const LASTING: u32 = 32;
+
+/// Calls with the full team that need no look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Quiet {
+    /// The limit for which that was found.
+    pub(super) limit: u32,
+    pub(super) calls: u32,
+}
+
+impl Quiet {
+    pub(super) const fn pack(self) -> u64 {
+        (self.limit as u64) << 32 | self.calls as u64
+    }
+
+    pub(super) const fn unpack(word: u64) -> Self {
+        Self {
+            limit: (word >> 32) as u32,
+            calls: word as u32,
+        }
+    }
+}
 
 /// Which sizes a runtime changes to cheaply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -27,7 +27,7 @@ use crate::ompt::abi::{
     AnyFunction, Data, Event, PARALLEL_LEAGUE, SCOPE_BEGIN, SCOPE_END, TASK_INITIAL, is_barrier,
     is_loop,
 };
-use crate::ompt::tool::{Copy, copy};
+use crate::ompt::copies::{Copy, copy};
 use mapper_shim_core::attachment;
 use mapper_shim_core::elf::Module;
 use mapper_shim_core::progress;

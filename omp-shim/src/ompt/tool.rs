@@ -16,98 +16,27 @@
 //! *Invariants.* Callbacks of OMPT do not say which copy they come from; so each copy has callbacks of its own,
 //! and there is room for [`ROOM`] in the life of a process. No panic leaves the exported function.
 
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::ffi::{CStr, c_char, c_int, c_uint};
+use core::ptr::null;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use mapper_shim_core::scope;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use crate::ompt::abi::{
-    AnyFunction, Data, Event, GetParallelInfo, GetTaskInfo, GetThreadData, Lookup, SET_IMPOSSIBLE,
-    SetCallback, StartResult, StartTool,
+    AnyFunction, Data, Event, Lookup, SET_IMPOSSIBLE, SetCallback, StartResult, StartTool,
 };
+use crate::ompt::copies::{self, ROOM, copy};
 use crate::ompt::events;
 use crate::ompt::reach::{self, Reach};
-use crate::ompt::team::Sizing;
 use mapper_shim_core::attachment;
 use mapper_shim_core::elf::{self, Module};
 use mapper_shim_core::environment;
 use mapper_shim_core::shield::shielded;
 
-/// Most copies that are heard in one process.
-pub(crate) const ROOM: usize = 4;
-
-/// A copy of libomp that is heard by OMPT.
-#[derive(Debug)]
-pub(crate) struct Copy {
-    get_thread_data: AtomicPtr<c_void>,
-    get_parallel_info: AtomicPtr<c_void>,
-    get_task_info: AtomicPtr<c_void>,
-    /// Whether and how its teams get other sizes.
-    pub(crate) sizing: Sizing,
-}
-
-impl Copy {
-    const fn new() -> Self {
-        Self {
-            get_thread_data: AtomicPtr::new(null_mut()),
-            get_parallel_info: AtomicPtr::new(null_mut()),
-            get_task_info: AtomicPtr::new(null_mut()),
-            sizing: Sizing::new(),
-        }
-    }
-
-    /// The tool's word beside the calling thread.
-    pub(crate) fn thread_data(&self) -> Option<&'static Data> {
-        let function = self.get_thread_data.load(Ordering::Relaxed);
-        // SAFETY: a function of that name has this type; null becomes `None`.
-        let get = unsafe { core::mem::transmute::<AnyFunction, Option<GetThreadData>>(function) }?;
-        // SAFETY: it takes nothing, and the word it leads to, which only the calling thread uses, stays as long
-        // as the thread.
-        unsafe { get().as_ref() }
-    }
-
-    /// Whether the calling thread, which is about to begin a region, is in none.
-    pub(crate) fn is_outside_regions(&self) -> bool {
-        let function = self.get_parallel_info.load(Ordering::Relaxed);
-        // SAFETY: as above.
-        let get = unsafe { core::mem::transmute::<AnyFunction, Option<GetParallelInfo>>(function) };
-        // Level 0 is the team that the thread is in, which outside all regions is its own; there is another one
-        // around it only within a region.
-        // SAFETY: nothing is asked for but whether there is one.
-        get.is_some_and(|get| unsafe { get(1, null_mut(), null_mut()) } == 0)
-    }
-
-    /// The number of the calling thread in its team.
-    pub(crate) fn thread_num(&self) -> u32 {
-        let function = self.get_task_info.load(Ordering::Relaxed);
-        // SAFETY: as above.
-        let get = unsafe { core::mem::transmute::<AnyFunction, Option<GetTaskInfo>>(function) };
-        let mut number = 0;
-        let nothing = null_mut();
-        if let Some(get) = get {
-            // SAFETY: `number` is a place for the answer; the others are not asked for.
-            unsafe { get(0, null_mut(), nothing, null_mut(), nothing, &raw mut number) };
-        }
-        u32::try_from(number).unwrap_or(0)
-    }
-}
-
-static COPIES: [Copy; ROOM] = [const { Copy::new() }; ROOM];
 /// How many of them are taken.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static RESULTS: [StartResult; ROOM] = [result::<0>(), result::<1>(), result::<2>(), result::<3>()];
-
-/// The copy with that number.
-#[inline(always)]
-pub(crate) fn copy<const N: usize>() -> &'static Copy {
-    const {
-        assert!(N < ROOM);
-    }
-    #[expect(clippy::indexing_slicing, reason = "N is within, by the assertion")]
-    &COPIES[N]
-}
 
 const fn result<const N: usize>() -> StartResult {
     StartResult {
@@ -175,7 +104,7 @@ fn take(caller: usize) -> Option<&'static StartResult> {
     // It may be here as a tool only; what it registers with the C library must not go away with the copy.
     scope::keep_loaded(&shim);
     events::note_own_place(&shim);
-    COPIES.get(number)?.sizing.look_up(&copy, &shim);
+    copies::COPIES.get(number)?.sizing.look_up(&copy, &shim);
     RESULTS.get(number)
 }
 

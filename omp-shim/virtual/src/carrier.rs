@@ -30,120 +30,27 @@
 mod ending;
 mod lending;
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
+use core::ffi::c_void;
+use core::sync::atomic::Ordering;
 
 pub(super) use ending::{finish, succeed};
-use lending::FirstStop;
-pub(super) use lending::{Outcome, Visits, lend_members, look_at, outcome};
+pub(super) use lending::{lend_members, look_at, outcome};
 
+use super::block::Carrier;
 use super::context::{Base, Landing};
+use super::gate::Others;
 use super::member::OfMember;
 use super::member::{BARRIER, Member, State};
-use super::thread_pointer::{self, ThreadPointer};
-use super::waiting::Lock;
-use super::{kernel, liveness, team};
+use super::thread_pointer;
+use super::{kernel, pool, region};
 use mapper_shim_core::thread_state::{self, LoopState};
 
-/// A block of members and how far they are.
-#[repr(C, align(128))]
-pub(crate) struct Carrier {
-    /// Members of the block.
-    len: AtomicU32,
-    /// Those that are neither waiting at a barrier nor through with the region.
-    left: AtomicU32,
-    /// Those through with the region.
-    done: AtomicU32,
-    /// Barriers that the block has passed, in units of `BARRIER`.
-    barriers_passed: AtomicU32,
-    /// Its members run under the thread pointer of `lender`.
-    is_shared: AtomicBool,
-    lender: AtomicUsize,
-    /// Goes up each time the carrier comes into the shim.
-    visits: AtomicUsize,
-    /// The carrier's OS thread is inside the shim, or has no block.
-    busy: AtomicBool,
-    /// The carrier's OS thread holds the lock.
-    holds_lock: AtomicBool,
-    /// Others may touch the block: take the lock.
-    contested: AtomicBool,
-    /// Members on other OS threads.
-    on_loan: AtomicU32,
-    lock: Lock,
-    /// Changes when a member on another OS thread has come to a stop.
-    news: AtomicU32,
-    /// Who came to a stop first since members were lent.
-    first_stop: FirstStop,
-}
-
-/// What other OS threads may do with a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Others {
-    /// Nothing.
-    KeepAway,
-    /// Anything, under the lock.
-    MayTouchIt,
-}
-
 impl Carrier {
-    pub(super) const fn new() -> Self {
-        Self {
-            len: AtomicU32::new(0),
-            left: AtomicU32::new(0),
-            done: AtomicU32::new(0),
-            is_shared: AtomicBool::new(false),
-            lender: AtomicUsize::new(0),
-            visits: AtomicUsize::new(0),
-            busy: AtomicBool::new(true),
-            holds_lock: AtomicBool::new(false),
-            contested: AtomicBool::new(false),
-            on_loan: AtomicU32::new(0),
-            lock: Lock::new(),
-            news: AtomicU32::new(0),
-            first_stop: FirstStop::new(),
-            barriers_passed: AtomicU32::new(0),
-        }
-    }
-
-    /// Takes a new block of `len` members, who share the storage of `lender` if there is one.
-    #[inline]
-    pub(super) fn open(&self, len: u32, lender: Option<ThreadPointer>) {
-        self.len.store(len, Ordering::Relaxed);
-        self.left.store(len, Ordering::Relaxed);
-        self.done.store(0, Ordering::Relaxed);
-        self.is_shared.store(lender.is_some(), Ordering::Relaxed);
-        if let Some(ThreadPointer(lender)) = lender {
-            self.lender.store(lender, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether its members run under the thread pointer of a lender.
-    #[inline(always)]
-    pub(super) fn is_shared(&self) -> bool {
-        self.is_shared.load(Ordering::Relaxed)
-    }
-
-    fn lender(&self) -> ThreadPointer {
-        ThreadPointer(self.lender.load(Ordering::Relaxed))
-    }
-
     /// The carrier's OS thread, which runs `member`, comes into the shim.
     #[inline(always)]
     fn enter(&self, member: &'static Member) {
-        if self.comes_in() == Others::MayTouchIt {
+        if self.gate.comes_in() == Others::MayTouchIt {
             self.take_lock(member);
-        }
-    }
-
-    /// The same but for the lock.
-    #[inline(always)]
-    fn comes_in(&self) -> Others {
-        self.busy.store(true, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        let visits = self.visits.load(Ordering::Relaxed);
-        self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
-        match self.contested.load(Ordering::Relaxed) {
-            true => Others::MayTouchIt,
-            false => Others::KeepAway,
         }
     }
 
@@ -158,26 +65,6 @@ impl Carrier {
             // use what is the calling thread's.
             unsafe { member.move_to_own_storage() };
         }
-    }
-
-    /// The carrier's OS thread goes back to the program's code.
-    #[inline(always)]
-    fn leave(&self) {
-        if self.holds_lock.load(Ordering::Relaxed) {
-            self.drop_lock();
-        }
-        self.busy.store(false, Ordering::Release);
-    }
-
-    #[cold]
-    fn drop_lock(&self) {
-        self.holds_lock.store(false, Ordering::Relaxed);
-        self.lock.give();
-    }
-
-    /// Gives back the lock that a member took on another OS thread.
-    pub(super) fn give_lock(&self) {
-        self.lock.give();
     }
 
     #[inline(always)]
@@ -199,7 +86,7 @@ impl Carrier {
     }
 
     fn members(&self, lead: &'static Member) -> &'static [Member] {
-        team::members(lead.id, self.len.load(Ordering::Relaxed))
+        pool::members(lead.id, self.len.load(Ordering::Relaxed))
     }
 
     /// Whether a member could run if it got a CPU.
@@ -231,13 +118,13 @@ impl Carrier {
     #[inline(always)]
     fn change(&'static self, member: &'static Member, next: &'static Member) {
         if next.state() == State::UNSTARTED {
-            next.make_context();
+            make_context(next);
         }
         next.set(State::RUNNING);
         self.hand_over(next);
         let landing = match self.holds_lock.load(Ordering::Relaxed) {
             true => Landing::tell(self),
-            false => Landing::clear(&self.busy),
+            false => Landing::clear(&self.gate.busy),
         };
         // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and either
         // nobody else touches the block or this OS thread holds its lock.
@@ -300,10 +187,10 @@ impl Carrier {
         // Members on other OS threads wait there, if any are left: the program has been given up.
         let on_loan = self.on_loan.load(Ordering::Relaxed) > 0;
         if self.holds_lock.load(Ordering::Relaxed) {
-            self.contested.store(on_loan, Ordering::Relaxed);
+            self.gate.set_contested(on_loan);
             self.drop_lock();
         }
-        team::meet_other_blocks();
+        region::meet_other_blocks();
         if on_loan {
             self.take_lock(member);
             for other in self.members(lead) {
@@ -343,10 +230,26 @@ impl Carrier {
     }
 }
 
-/// A member that was continued by [`Carrier::change`] is there: whoever left may be continued by others.
-pub(super) extern "C" fn landed(carrier: *const Carrier) {
-    // SAFETY: only `change` has this called, with a carrier, which is never freed.
-    unsafe { &*carrier }.leave();
+/// Gives a member a context in which it begins the region.
+pub(super) fn make_context(member: &'static Member) {
+    member.make_context(begin);
+}
+
+/// Where a member begins a region, on its own stack.
+unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
+    // SAFETY: `make_context` passes the member.
+    let mut member = unsafe { &*member.cast::<Member>() };
+    // Its modes are in the context that it begins with.
+    member.keepsake.take_up();
+    loop {
+        region::run_body(member);
+        member.keep_modes();
+        if thread_pointer::current() != member.thread_pointer() {
+            // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
+            unsafe { member.thread_pointer().copy_errno() };
+        }
+        member = succeed(member);
+    }
 }
 
 /// Begins the program's code on the carrier's OS thread.
@@ -377,7 +280,7 @@ pub(super) fn barrier(member: &'static Member) {
     if member.host().is_some() {
         return wait_on_host(member);
     }
-    if carrier.comes_in() == Others::MayTouchIt {
+    if carrier.gate.comes_in() == Others::MayTouchIt {
         return wait_with_lock(member);
     }
     if carrier.count_off() == 0 {
@@ -397,7 +300,7 @@ pub(super) fn barrier(member: &'static Member) {
     };
     // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and nobody else touches the
     // block.
-    unsafe { member.switch_to(next, base, Landing::clear(&carrier.busy)) };
+    unsafe { member.switch_to(next, base, Landing::clear(&carrier.gate.busy)) };
 }
 
 /// The same where others may touch the block.
@@ -450,7 +353,7 @@ fn wait_on_host(member: &'static Member) {
     carrier.first_stop.of_lent_member();
     carrier.count_off();
     let passed = carrier.wait(member);
-    if liveness::has_given_up() {
+    if region::has_given_up() {
         // It stays where it is.
         carrier.tell_news();
         carrier.lock.give();

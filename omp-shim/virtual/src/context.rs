@@ -22,7 +22,7 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::carrier::Carrier;
+use super::block::{Carrier, landed};
 use super::preserved::{self, Preserved};
 use super::thread_pointer::{ERRNO_OFFSET, HAS_FSGSBASE, ThreadPointer};
 
@@ -157,7 +157,7 @@ core::arch::global_asm!(
     ".size mapper_context_start,.-mapper_context_start",
     ".popsection",
     errno_offset = sym ERRNO_OFFSET,
-    landed = sym super::carrier::landed,
+    landed = sym landed,
 );
 
 unsafe extern "C-unwind" {
@@ -211,7 +211,7 @@ impl Landing {
         }
     }
 
-    /// The carrier is told by [`landed`](super::carrier::landed).
+    /// The carrier is told by [`landed`](super::block::landed).
     #[inline(always)]
     pub(super) fn tell(carrier: &'static Carrier) -> Self {
         Self {

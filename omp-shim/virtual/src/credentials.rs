@@ -28,21 +28,16 @@
 
 mod signal;
 
+use crate::pool;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 pub(super) use signal::come_before;
 
-use super::thread_pointer::{self, ThreadPointer};
-use super::{errno, kernel, quiet_thread, team};
+use super::{errno, kernel, quiet_thread};
 use mapper_shim_core::elf;
 use mapper_shim_core::symbols::c_name;
-
-/// The thread pointer of the calling OS thread itself, if it runs under another one.
-fn own_thread_pointer() -> Option<ThreadPointer> {
-    team::thread_pointer_of(kernel::thread_number()).filter(|own| *own != thread_pointer::current())
-}
 
 /// A call that another thread makes.
 struct Errand<'a> {
@@ -117,7 +112,7 @@ pub(super) fn real(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
 
 /// Makes the call, on a thread to which no thread pointer is lent. −1 if it needs one that cannot be made.
 pub(super) fn call(call: &dyn Fn() -> c_int) -> c_int {
-    match own_thread_pointer() {
+    match pool::own_thread_pointer() {
         Some(_) => Errand::send(call),
         None => call(),
     }

@@ -15,10 +15,11 @@
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use mapper_shim_core::logical;
 
 use super::member::{Member, OfMember};
+use super::runtimes_lock::RuntimesLock;
 use super::waiting::Lock;
 use super::{carrier, kernel};
 use mapper_shim_core::attachment;
@@ -26,26 +27,12 @@ use mapper_shim_core::pass_on::{pass_on, runtime_of_caller};
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::thread_state::{self, ThreadState, thread_block};
 
-/// A lock that a runtime has one of.
-pub(crate) struct RuntimesLock {
-    lock: Lock,
-    /// What its holder holds besides, taken before. For the holder alone.
-    outer: AtomicPtr<RuntimesLock>,
-}
-
 thread_block! {
     /// The lock of a runtime that the calling thread took last and has not given back, outside virtual regions.
     held: Cell<Option<&'static RuntimesLock>>, "mapper_omp_held"
 }
 
 impl RuntimesLock {
-    const fn new() -> Self {
-        Self {
-            lock: Lock::new(),
-            outer: AtomicPtr::new(null_mut()),
-        }
-    }
-
     /// Takes it. It is noted which one it was: the call that gives it back may have been turned into a jump,
     /// whose caller is not known.
     fn enter(&'static self, thread: &ThreadState) {

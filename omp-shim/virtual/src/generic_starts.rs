@@ -4,6 +4,7 @@
 //! The loops go on by the ordinary functions. Reductions over tasks are not served: modules with them
 //! import functions for which `admission` refuses virtual teams.
 
+use crate::shares;
 use core::ffi::{c_long, c_uint, c_ulonglong, c_void};
 use mapper_shim_core::chunks::Bound;
 use mapper_shim_core::chunks::Bounds;
@@ -13,7 +14,6 @@ use mapper_shim_core::logical;
 
 use super::member::Member;
 use super::member::member_for;
-use super::team;
 use super::unserved::refuse;
 use super::worksharing::{self, next_section};
 use mapper_shim_core::construct::{Loop, Schedule};
@@ -62,14 +62,14 @@ unsafe fn enter(member: &'static Member, extras: Extras, describe: impl Fn() -> 
         refuse(symbol);
     }
     if memory.is_null() {
-        team::enter_share(member, describe);
+        shares::enter_share(member, describe);
         return;
     }
     // SAFETY: the caller vouches for it. gcc puts the size where the address is to be.
     let bytes = unsafe { *memory } as usize;
-    team::enter_share(member, || describe().with_memory(bytes));
+    shares::enter_share(member, || describe().with_memory(bytes));
     // SAFETY: as above.
-    unsafe { *memory = team::memory(member) };
+    unsafe { *memory = shares::memory(member) };
 }
 
 /// Has `member` begin a loop; hands out its first chunk, if the program asks for it.

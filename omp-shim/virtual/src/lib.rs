@@ -41,33 +41,44 @@
 
 mod admission;
 mod blindness;
+mod block;
 mod carrier;
 mod context;
 mod control_variables;
 mod credentials;
 mod errno;
+mod errno_address;
 mod exclusion;
+mod first_stop;
+mod gate;
 mod generic_starts;
 mod kernel;
 mod kernel_state;
 mod liveness;
 mod member;
+mod os_thread;
+mod owner;
+mod pool;
 mod preserved;
 mod queries;
 mod quiet_thread;
+mod region;
+mod runtimes_lock;
 mod service;
 mod share;
 mod shared_memory;
+mod shares;
 mod storage;
 mod team;
 mod thread_names;
 mod thread_pointer;
 mod unserved;
 mod waiting;
+mod words;
 mod worksharing;
 
+pub use owner::owner_ends as thread_ends;
 pub use service::{SERVICE, attached, clock_ticked, forked, looked_up, want};
-pub use team::owner_ends as thread_ends;
 
 #[cfg(test)]
 static FEATURES: mapper_shim_core::features::Features = mapper_shim_core::features::NONE;

@@ -36,13 +36,16 @@
 //! *Invariants.* The watcher alone takes members away from carriers. It sleeps without waking while
 //! no virtual region runs.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use mapper_abi::TeamsOff;
 
-use super::carrier::{self, Outcome, Visits};
-use super::team::{self, MOST_MEMBERS};
+use super::carrier;
+use super::first_stop::Outcome;
+use super::gate::Visits;
+use super::pool::MOST_MEMBERS;
+use super::region::{self, has_given_up};
 use super::{kernel, member::Member, quiet_thread};
 use mapper_shim_core::attachment;
 use mapper_shim_core::logical;
@@ -72,15 +75,6 @@ const ABSENT: u32 = 0;
 const AWAKE: u32 = 1;
 const ASLEEP: u32 = 2;
 
-/// The program has gone back to real teams for good.
-static GAVE_UP: AtomicBool = AtomicBool::new(false);
-
-/// Whether the program needs as many OS threads as it has logical ones.
-#[inline(always)]
-pub(super) fn has_given_up() -> bool {
-    GAVE_UP.load(Ordering::Relaxed)
-}
-
 /// Whether there is a watcher, starting it if not. Before a region gets fewer carriers than members.
 #[inline(always)]
 pub(super) fn stands_by() -> bool {
@@ -90,7 +84,7 @@ pub(super) fn stands_by() -> bool {
     }
 }
 
-/// A region with more members than carriers begins; [`team::leads`] has them already.
+/// A region with more members than carriers begins; [`region::leads`] has them already.
 #[inline(always)]
 pub(super) fn watch() {
     // The watcher has a fence for both sides; see where it goes to sleep.
@@ -111,13 +105,13 @@ fn rouse() {
 
 /// Without a watcher there is no net: the program may have no thread more.
 fn give_up_unwatched() {
-    GAVE_UP.store(true, Ordering::Relaxed);
+    region::give_up();
     attachment::report_teams_off(TeamsOff::TooLarge);
 }
 
 /// What the watcher was about to do is not known: the program gets as many OS threads as logical ones.
 fn give_up_after_panic() {
-    GAVE_UP.store(true, Ordering::Relaxed);
+    region::give_up();
     attachment::report_teams_off(TeamsOff::Unwatched);
 }
 
@@ -298,7 +292,7 @@ fn look_for_ever() {
         budget.age(now);
         for of_lead in &mut watched {
             if settle(&mut of_lead.pending, &mut budget) == Prospect::RealTeams
-                && !GAVE_UP.swap(true, Ordering::Relaxed)
+                && !region::give_up()
             {
                 attachment::report_teams_off(TeamsOff::Stalled);
             }
@@ -308,7 +302,7 @@ fn look_for_ever() {
             true => FIRST_PATIENCE,
         };
         let mut ran = false;
-        for lead in team::leads() {
+        for lead in region::leads() {
             ran = true;
             if let Some(of_lead) = watched.get_mut(lead.id as usize) {
                 look(lead, of_lead, [before, now], patience);
@@ -323,7 +317,7 @@ fn look_for_ever() {
             // The owner says that a region runs, then looks whether the watcher is awake; the watcher
             // says that it is not, then looks whether a region runs. This is the fence for both.
             kernel::memory_barrier_everywhere();
-            if team::leads().next().is_some() {
+            if region::leads().next().is_some() {
                 let _ =
                     WATCHER.compare_exchange(ASLEEP, AWAKE, Ordering::AcqRel, Ordering::Relaxed);
             }

@@ -19,19 +19,17 @@
 //! on its carrier, or on its host.
 
 use core::ffi::c_void;
-use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use super::carrier::Carrier;
+use super::block::Carrier;
 use super::context::{self, Base, Landing, Modes, Saved};
-use super::exclusion::RuntimesLock;
+use super::kernel;
 use super::preserved::Keepsake;
+use super::runtimes_lock::RuntimesLock;
 use super::share::Share;
 use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Mailbox;
-use super::{carrier, kernel, team};
-use mapper_shim_core::attachment;
 use mapper_shim_core::pass_on;
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::thread_state::{self, Logical, ThreadState};
@@ -80,9 +78,9 @@ pub(crate) struct Member {
     /// Its floating-point modes between regions.
     modes: AtomicU64,
     /// What else it has, for programs that look at it.
-    keepsake: Keepsake,
+    pub(super) keepsake: Keepsake,
     /// Where its stack begins when its OS thread is parked.
-    stack_top: AtomicUsize,
+    pub(super) stack_top: AtomicUsize,
     /// Worksharing constructs it has entered, in the life of the pool.
     pub(super) shares_entered: AtomicU64,
     /// The construct it is in.
@@ -103,11 +101,11 @@ pub(crate) struct Member {
     /// Orders to its OS thread.
     pub(super) mailbox: Mailbox,
     /// Whom its OS thread is to host.
-    guest: AtomicPtr<Member>,
+    pub(super) guest: AtomicPtr<Member>,
     /// Where its OS thread goes on once its guest waits.
-    parked: Saved,
+    pub(super) parked: Saved,
     /// The carrier whose lock its OS thread gives back when it gets there.
-    locked: AtomicPtr<Carrier>,
+    pub(super) locked: AtomicPtr<Carrier>,
     /// Its block, if it is a lead.
     pub(super) carrier: Carrier,
 }
@@ -152,11 +150,6 @@ const NEVER: u32 = u32::MAX;
 /// Orders that an OS thread finds in its mailbox.
 pub(super) const CARRY: u32 = 2;
 pub(super) const HOST: u32 = 3;
-
-/// Room for what a parked OS thread has on its stack: its own frames, and those of signal handlers, which
-/// would meet the member that lives below. Blocking signals instead would keep those from the program that it
-/// wants its threads to take.
-const PARKED_BYTES: usize = 1 << 20;
 
 impl Member {
     /// The one that the shim's core knows so.
@@ -275,13 +268,13 @@ impl Member {
     }
 
     /// Remembers the floating-point modes and the like of the calling thread for the member's next region.
-    fn keep_modes(&self) {
+    pub(super) fn keep_modes(&self) {
         self.modes.store(context::modes().0, Ordering::Relaxed);
         self.keepsake.keep();
     }
 
     /// Has the calling thread go on with them.
-    fn take_up_modes(&self) {
+    pub(super) fn take_up_modes(&self) {
         context::set_modes(Modes(self.modes.load(Ordering::Relaxed)));
         self.keepsake.take_up();
     }
@@ -334,7 +327,10 @@ impl Member {
     }
 
     /// Gives it a context in which it begins the region.
-    pub(super) fn make_context(&'static self) {
+    pub(super) fn make_context(
+        &'static self,
+        start: unsafe extern "C-unwind" fn(*const c_void) -> !,
+    ) {
         // SAFETY: the OS thread is parked and uses only the stack above; the region before, which
         // used the stack below, is over for this member.
         let context = unsafe {
@@ -342,7 +338,7 @@ impl Member {
                 self.stack_top.load(Ordering::Relaxed),
                 Modes(self.modes.load(Ordering::Relaxed)),
                 self.thread_pointer(),
-                begin,
+                start,
                 core::ptr::from_ref(self).cast(),
             )
         };
@@ -386,100 +382,4 @@ impl Member {
             context::switch(&guest.saved, to, base, Landing::silent());
         }
     }
-
-    /// The life of a member's OS thread.
-    fn serve(&'static self) {
-        loop {
-            if self.mailbox.take(|| team::expected(self)) == CARRY {
-                self.take_up_modes();
-                team::carry(self);
-                self.keep_modes();
-                continue;
-            }
-            // SAFETY: whoever ordered it stored the guest there, suspended, for this OS thread alone.
-            let guest = unsafe { &*self.guest.load(Ordering::Relaxed) };
-            let to = guest.saved.load(Ordering::Relaxed);
-            // SAFETY: likewise.
-            unsafe {
-                let base = Base::Of(guest.thread_pointer());
-                context::switch(&self.parked, to, base, Landing::silent());
-            }
-            // SAFETY: set in `send_away` to a carrier whose lock this OS thread holds.
-            unsafe { &*self.locked.load(Ordering::Relaxed) }.give_lock();
-        }
-    }
-}
-
-/// Where a member begins a region, on its own stack.
-unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
-    // SAFETY: `make_context` passes the member.
-    let mut member = unsafe { &*member.cast::<Member>() };
-    // Its modes are in the context that it begins with.
-    member.keepsake.take_up();
-    loop {
-        team::run_body(member);
-        member.keep_modes();
-        if thread_pointer::current() != member.thread_pointer() {
-            // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
-            unsafe { member.thread_pointer().copy_errno() };
-        }
-        member = carrier::succeed(member);
-    }
-}
-
-extern "C" fn os_thread(member: *mut c_void) -> *mut c_void {
-    // SAFETY: `start_thread` passes the member.
-    let member: &'static Member = unsafe { &*member.cast::<Member>() };
-    let thread = thread_state::current();
-    // While it is itself, so that the slot bears its number.
-    let _ = attachment::slot(thread);
-    thread.set_member(Some(member));
-    member.adopt_this_thread();
-    member.keep_modes();
-    let mark = 0_u8;
-    let here = core::hint::black_box(&raw const mark) as usize;
-    member
-        .stack_top
-        .store((here - PARKED_BYTES) & !63, Ordering::Release);
-    member.serve();
-    null_mut()
-}
-
-/// Makes the OS thread of a member and waits until it is parked; false if there can be no more. Its
-/// stack has so many bytes, or as many as the system gives if that is zero.
-pub(super) fn start_thread(member: &'static Member, stack_bytes: usize) -> bool {
-    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
-    // SAFETY: the attributes are initialised before use and destroyed after; the start function
-    // matches its argument, which lives for ever.
-    let started = unsafe {
-        libc::pthread_attr_init(attributes.as_mut_ptr());
-        let mut size = stack_bytes;
-        if size == 0 {
-            libc::pthread_attr_getstacksize(attributes.as_ptr(), &raw mut size);
-        }
-        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
-        // The size is the user's word, and the member's stack begins where the rest has room.
-        let started = size
-            .checked_add(PARKED_BYTES)
-            .and_then(|size| size.checked_next_multiple_of(4096))
-            .is_some_and(|size| {
-                libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), size) == 0
-                    && libc::pthread_create(
-                        thread.as_mut_ptr(),
-                        attributes.as_ptr(),
-                        os_thread,
-                        core::ptr::from_ref(member).cast_mut().cast(),
-                    ) == 0
-            });
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        started
-    };
-    if !started {
-        return false;
-    }
-    while member.stack_top.load(Ordering::Acquire) == 0 {
-        std::thread::yield_now();
-    }
-    true
 }

@@ -5,12 +5,13 @@
 //! another runtime than the region's is asked, the runtime alone. Fortran's forms have an underscore and
 //! take addresses.
 
+use crate::region;
 use core::ffi::c_int;
 
 use super::member::Member;
 use super::member::OfMember;
 use super::member::member_for;
-use super::{carrier, kernel, team};
+use super::{carrier, kernel};
 use mapper_shim_core::logical::is_within;
 use mapper_shim_core::pass_on::{is_for_team, pass_on};
 use mapper_shim_core::symbols::Symbol;
@@ -50,7 +51,7 @@ impl Hidden {
 }
 
 fn team_size() -> c_int {
-    c_int::try_from(team::size()).unwrap_or(c_int::MAX)
+    c_int::try_from(region::size()).unwrap_or(c_int::MAX)
 }
 
 /// The thread's ancestor's number at `level`; `deeper` answers for levels that the runtime knows.
@@ -98,8 +99,8 @@ queries! {
         Some(member) => member.id as c_int,
         None => real(),
     };
-    omp_get_num_threads omp_get_num_threads_ [_member => team::size() as c_int]: |thread, symbol, real| match member_for(thread, symbol) {
-        Some(_) => team::size() as c_int,
+    omp_get_num_threads omp_get_num_threads_ [_member => region::size() as c_int]: |thread, symbol, real| match member_for(thread, symbol) {
+        Some(_) => region::size() as c_int,
         None => real().max(1),
     };
     omp_in_parallel omp_in_parallel_: |thread, symbol, real| match Hidden::of(thread, symbol) {

@@ -3,8 +3,9 @@
 use mapper_abi::TeamsOff;
 
 use super::member::OfMember;
-use super::team::{self, Plan, Region};
+use super::region::{self, Plan, Region};
 use super::{admission, control_variables, credentials, liveness, storage, thread_names, waiting};
+use super::{owner, shares, team};
 use mapper_shim_core::attachment;
 use mapper_shim_core::construct::{Chunk, Loop, Start};
 use mapper_shim_core::features::{Begun, Request, TeamService};
@@ -38,12 +39,12 @@ pub fn want() {
 
 /// The process is the child of a fork.
 pub fn forked(thread: &ThreadState) {
-    team::after_fork_in_child(thread);
+    owner::after_fork_in_child(thread);
 }
 
 /// Time has passed for a thread that runs regions.
 pub fn clock_ticked(thread: &ThreadState, now_ns: u64) {
-    team::count_parked(thread, now_ns);
+    owner::count_parked(thread, now_ns);
 }
 
 /// A function has been looked up that virtual teams cannot come before.
@@ -65,7 +66,7 @@ fn plan(request: &mut Request<'_>) -> Option<Plan> {
         return None;
     }
     let is_outermost = runtime.level(Family::Gomp) == 0;
-    if !is_outermost || !team::own_pool(thread) || !admission::is_granted() {
+    if !is_outermost || !owner::own_pool(thread) || !admission::is_granted() {
         return None;
     }
     let sizes = control_variables::sizes(runtime);
@@ -77,11 +78,11 @@ fn plan(request: &mut Request<'_>) -> Option<Plan> {
     if size < 2 {
         return None;
     }
-    if size > sizes.limit || !team::has_members(size) {
+    if size > sizes.limit || !owner::has_members(size) {
         attachment::report_teams_off(TeamsOff::TooLarge);
         return None;
     }
-    let gave_up = liveness::has_given_up();
+    let gave_up = region::has_given_up();
     let most_carriers = |size: u32| match gave_up {
         true => size,
         false => attachment::carrier_limit().clamp(1, size.max(1)),
@@ -128,10 +129,10 @@ fn begin(request: &mut Request<'_>) -> Begun {
 
 fn enter_loop(describe: &dyn Fn() -> Loop) -> Option<Chunk> {
     let member = thread_state::current().member()?;
-    team::enter_share(member, describe);
-    team::next_chunk(member)
+    shares::enter_share(member, describe);
+    shares::next_chunk(member)
 }
 
 fn next_chunk(thread: &ThreadState) -> Option<Chunk> {
-    team::next_chunk(thread.member()?)
+    shares::next_chunk(thread.member()?)
 }

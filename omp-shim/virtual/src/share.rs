@@ -25,7 +25,6 @@ use mapper_shim_core::construct::Loop;
 use mapper_shim_core::construct::Schedule;
 
 use super::shared_memory::Memory;
-use super::team;
 use mapper_shim_core::adaptive_schedule;
 use mapper_shim_core::shared_loop::SharedLoop;
 
@@ -104,7 +103,7 @@ impl Share {
 
     /// Enters construct number `sequence`, setting it up by `describe` if nobody has.
     #[inline]
-    pub(super) fn enter(&self, sequence: u64, describe: impl FnOnce() -> Loop) -> Entry {
+    pub(super) fn enter(&self, sequence: u64, team: u32, describe: impl FnOnce() -> Loop) -> Entry {
         match self.ticket.load(Ordering::Acquire) {
             now if now == ticket(sequence, READY) => Entry::Entered,
             now if now == ticket(sequence, FREE) => {
@@ -117,7 +116,7 @@ impl Share {
                 if mine.is_err() {
                     return Entry::AlmostReady;
                 }
-                self.set_up(&describe());
+                self.set_up(&describe(), team);
                 self.ticket
                     .store(ticket(sequence, READY), Ordering::Release);
                 Entry::Entered
@@ -127,7 +126,7 @@ impl Share {
         }
     }
 
-    fn set_up(&self, work: &Loop) {
+    fn set_up(&self, work: &Loop, team: u32) {
         self.left.store(0, Ordering::Relaxed);
         self.schedule.store(work.schedule as u32, Ordering::Relaxed);
         self.start.store(work.start, Ordering::Relaxed);
@@ -138,7 +137,7 @@ impl Share {
         self.next.0.store(0, Ordering::Relaxed);
         self.memory.provide(work.memory_bytes);
         if work.schedule == Schedule::Adaptive {
-            adaptive_schedule::deal(&self.growing, work.span(), team::size());
+            adaptive_schedule::deal(&self.growing, work.span(), team);
         }
     }
 
@@ -265,7 +264,7 @@ mod tests {
     /// All iterations that a team of `team` threads gets, by value, in no order.
     fn run(work: Loop, team: u32) -> Vec<i64> {
         let share = Share::new(0);
-        assert_eq!(share.enter(0, || work), Entry::Entered);
+        assert_eq!(share.enter(0, 4, || work), Entry::Entered);
         let mut values = Vec::new();
         let mut trips = vec![0; team as usize];
         let mut active = true;
@@ -335,7 +334,7 @@ mod tests {
         let all = Loop::unsigned(Direction::Up, [0, u64::MAX], 1, Schedule::Dynamic, 1 << 62);
         assert_eq!(all.count, u64::MAX);
         let share = Share::new(0);
-        share.enter(0, || all);
+        share.enter(0, 4, || all);
         let asker = Asker {
             id: 0,
             team: 2,
@@ -383,7 +382,7 @@ mod tests {
         let share = Share::new(0);
         for (round, bytes) in [100, 40, 0, 5000].into_iter().enumerate() {
             let sequence = (round * RING) as u64;
-            share.enter(sequence, || Loop::sections(1).with_memory(bytes));
+            share.enter(sequence, 4, || Loop::sections(1).with_memory(bytes));
             let memory = share.memory().cast::<u8>();
             assert_eq!(memory.is_null(), bytes == 0);
             assert_eq!(memory as usize % 64, 0);
@@ -401,12 +400,12 @@ mod tests {
     fn a_place_is_free_again_when_all_have_left() {
         let share = Share::new(3);
         let work = || Loop::sections(2);
-        assert_eq!(share.enter(3 + RING as u64, work), Entry::Occupied);
-        assert_eq!(share.enter(3, work), Entry::Entered);
-        assert_eq!(share.enter(3, || panic!("set up twice")), Entry::Entered);
+        assert_eq!(share.enter(3 + RING as u64, 4, work), Entry::Occupied);
+        assert_eq!(share.enter(3, 4, work), Entry::Entered);
+        assert_eq!(share.enter(3, 4, || panic!("set up twice")), Entry::Entered);
         share.leave(3, 2);
-        assert_eq!(share.enter(3 + RING as u64, work), Entry::Occupied);
+        assert_eq!(share.enter(3 + RING as u64, 4, work), Entry::Occupied);
         share.leave(3, 2);
-        assert_eq!(share.enter(3 + RING as u64, work), Entry::Entered);
+        assert_eq!(share.enter(3 + RING as u64, 4, work), Entry::Entered);
     }
 }

@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use mapper_shim_core::caller;
 
 use super::member::Member;
-use super::team::MOST_MEMBERS;
+use super::pool::MOST_MEMBERS;
 use super::thread_pointer::{self, ThreadPointer};
 use super::{blindness, kernel, quiet_thread};
 use mapper_shim_core::attachment;

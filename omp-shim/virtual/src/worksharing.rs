@@ -3,12 +3,13 @@
 //! Loops that libgomp dispenses in chunks are exported by `gomp::loops`, which calls [`start`] and
 //! [`next`] for members; the rest is exported here.
 
+use crate::shares;
 use core::ffi::{c_long, c_uint, c_ulonglong, c_void};
 use core::sync::atomic::Ordering;
 
+use super::carrier;
 use super::member::Member;
 use super::member::member_for;
-use super::{carrier, team};
 use mapper_shim_core::chunks::{Bound, Bounds, hand_out};
 use mapper_shim_core::construct::{Division, Loop, Schedule, unsigned};
 use mapper_shim_core::pass_on::pass_on;
@@ -25,7 +26,7 @@ use mapper_shim_core::waits;
 unsafe fn next<T: Bound>(thread: &ThreadState, member: &'static Member, bounds: Bounds<T>) -> bool {
     progress::chunk_done(thread);
     // SAFETY: as the caller promises.
-    unsafe { hand_out(thread, team::next_chunk(member), bounds) }
+    unsafe { hand_out(thread, shares::next_chunk(member), bounds) }
 }
 
 /// Has `member` begin a loop; hands out its first chunk.
@@ -38,7 +39,7 @@ unsafe fn start<T: Bound>(
     describe: impl Fn() -> Loop,
     bounds: Bounds<T>,
 ) -> bool {
-    team::enter_share(member, describe);
+    shares::enter_share(member, describe);
     // SAFETY: as the caller promises.
     unsafe { first(member, bounds) }
 }
@@ -52,16 +53,16 @@ pub(super) unsafe fn first<T: Bound>(member: &'static Member, bounds: Bounds<T>)
     // The thread that entered may have given way meanwhile.
     let thread = thread_state::current();
     // SAFETY: as the caller promises.
-    unsafe { hand_out(thread, team::next_chunk(member), bounds) }
+    unsafe { hand_out(thread, shares::next_chunk(member), bounds) }
 }
 
 /// The number of the member's next section; 0 if there is none.
 pub(super) fn next_section(member: &Member) -> c_uint {
-    team::next_chunk(member).map_or(0, |chunk| chunk.first as c_uint)
+    shares::next_chunk(member).map_or(0, |chunk| chunk.first as c_uint)
 }
 
 fn end_share(member: &'static Member) {
-    team::leave_share(member);
+    shares::leave_share(member);
     carrier::barrier(member);
 }
 
@@ -74,15 +75,15 @@ fn static_division(chunk: i64) -> Division {
 
 /// Takes a `single copyprivate`, or waits for what its taker hands on.
 fn copy_start(member: &'static Member) -> *mut c_void {
-    if team::takes_single(member) {
+    if shares::takes_single(member) {
         return core::ptr::null_mut();
     }
     carrier::barrier(member);
-    team::copied().load(Ordering::Relaxed)
+    shares::copied().load(Ordering::Relaxed)
 }
 
 fn copy_end(member: &'static Member, data: *mut c_void) {
-    team::copied().store(data, Ordering::Relaxed);
+    shares::copied().store(data, Ordering::Relaxed);
     carrier::barrier(member);
 }
 
@@ -92,7 +93,7 @@ pass_on! {
         None => waits::at_barrier(thread, real),
     };
     GOMP_single_start() -> bool: |thread, real| match member_for(thread, Symbol::GOMP_single_start) {
-        Some(member) => team::takes_single(member),
+        Some(member) => shares::takes_single(member),
         None => real(),
     };
     GOMP_single_copy_start() -> *mut c_void: |thread, real| match member_for(thread, Symbol::GOMP_single_copy_start) {
@@ -106,7 +107,7 @@ pass_on! {
     };
     GOMP_sections_start(count: c_uint) -> c_uint: |thread, real| match member_for(thread, Symbol::GOMP_sections_start) {
         Some(member) => {
-            team::enter_share(member, || Loop::sections(count));
+            shares::enter_share(member, || Loop::sections(count));
             next_section(member)
         }
         None => real(count),
@@ -120,7 +121,7 @@ pass_on! {
         None => waits::at_barrier(thread, real),
     };
     GOMP_sections_end_nowait(): |thread, real| match member_for(thread, Symbol::GOMP_sections_end_nowait) {
-        Some(member) => team::leave_share(member),
+        Some(member) => shares::leave_share(member),
         None => real(),
     };
     GOMP_loop_end(): |thread, real| match member_for(thread, Symbol::GOMP_loop_end) {
@@ -128,7 +129,7 @@ pass_on! {
         None => waits::at_barrier(thread, real),
     };
     GOMP_loop_end_nowait(): |thread, real| match member_for(thread, Symbol::GOMP_loop_end_nowait) {
-        Some(member) => team::leave_share(member),
+        Some(member) => shares::leave_share(member),
         None => real(),
     };
     GOMP_loop_static_start(

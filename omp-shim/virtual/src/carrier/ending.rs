@@ -5,7 +5,10 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{Carrier, Landing, Member, Others, State};
+use crate::block::Carrier;
+use crate::context::Landing;
+use crate::gate::Others;
+use crate::member::{Member, State};
 
 /// `member` is through with the region. Returns for leads only, on their own OS thread, when all
 /// members of the block are through.
@@ -35,7 +38,7 @@ pub(crate) fn succeed(member: &'static Member) -> &'static Member {
     if member.host().is_some() {
         finish(member);
     } else {
-        if carrier.comes_in() == Others::MayTouchIt {
+        if carrier.gate.comes_in() == Others::MayTouchIt {
             carrier.take_lock(member);
         }
         note_done(carrier, member);
@@ -76,7 +79,7 @@ fn run_rest(member: &'static Member) {
             carrier.wait_for_news(member);
         }
     }
-    carrier.contested.store(false, Ordering::Relaxed);
+    carrier.gate.set_contested(false);
     if carrier.holds_lock.load(Ordering::Relaxed) {
         carrier.drop_lock();
     }

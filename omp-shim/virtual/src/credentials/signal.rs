@@ -14,8 +14,8 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::own_thread_pointer;
 use crate::kernel::{self, SignalAction};
+use crate::pool::own_thread_pointer;
 use crate::thread_pointer;
 
 /// The C library's `SIGSETXID`, which it keeps to itself.

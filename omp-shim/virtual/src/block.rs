@@ -1,0 +1,103 @@
+//! A block of members, as data: how far they are, and who may touch it.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use super::first_stop::FirstStop;
+use super::gate::Gate;
+use super::thread_pointer::ThreadPointer;
+use super::waiting::Lock;
+
+/// A block of members and how far they are.
+#[repr(C, align(128))]
+pub(crate) struct Carrier {
+    /// Members of the block.
+    pub(super) len: AtomicU32,
+    /// Those that are neither waiting at a barrier nor through with the region.
+    pub(super) left: AtomicU32,
+    /// Those through with the region.
+    pub(super) done: AtomicU32,
+    /// Barriers that the block has passed, in units of `BARRIER`.
+    pub(super) barriers_passed: AtomicU32,
+    /// Its members run under the thread pointer of `lender`.
+    pub(super) is_shared: AtomicBool,
+    pub(super) lender: AtomicUsize,
+    /// Who may touch the rest.
+    pub(super) gate: Gate,
+    /// The carrier's OS thread holds the lock.
+    pub(super) holds_lock: AtomicBool,
+    /// Members on other OS threads.
+    pub(super) on_loan: AtomicU32,
+    pub(super) lock: Lock,
+    /// Changes when a member on another OS thread has come to a stop.
+    pub(super) news: AtomicU32,
+    /// Who came to a stop first since members were lent.
+    pub(super) first_stop: FirstStop,
+}
+
+impl Carrier {
+    pub(super) fn new() -> Self {
+        Self {
+            len: AtomicU32::new(0),
+            left: AtomicU32::new(0),
+            done: AtomicU32::new(0),
+            is_shared: AtomicBool::new(false),
+            lender: AtomicUsize::new(0),
+            gate: Gate::new(),
+            holds_lock: AtomicBool::new(false),
+            on_loan: AtomicU32::new(0),
+            lock: Lock::new(),
+            news: AtomicU32::new(0),
+            first_stop: FirstStop::new(),
+            barriers_passed: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes a new block of `len` members, who share the storage of `lender` if there is one.
+    #[inline]
+    pub(super) fn open(&self, len: u32, lender: Option<ThreadPointer>) {
+        self.len.store(len, Ordering::Relaxed);
+        self.left.store(len, Ordering::Relaxed);
+        self.done.store(0, Ordering::Relaxed);
+        self.is_shared.store(lender.is_some(), Ordering::Relaxed);
+        if let Some(ThreadPointer(lender)) = lender {
+            self.lender.store(lender, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether its members run under the thread pointer of a lender.
+    #[inline(always)]
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn lender(&self) -> ThreadPointer {
+        ThreadPointer(self.lender.load(Ordering::Relaxed))
+    }
+
+    /// The carrier's OS thread goes back to the program's code.
+    #[inline(always)]
+    pub(super) fn leave(&self) {
+        if self.holds_lock.load(Ordering::Relaxed) {
+            self.drop_lock();
+        }
+        self.gate.leave();
+    }
+
+    #[cold]
+    pub(super) fn drop_lock(&self) {
+        self.holds_lock.store(false, Ordering::Relaxed);
+        self.lock.give();
+    }
+
+    /// Gives back the lock that a member took on another OS thread.
+    pub(super) fn give_lock(&self) {
+        self.lock.give();
+    }
+}
+
+/// A member that was continued by `carrier::change` is there: whoever left may be continued by others.
+pub(super) extern "C" fn landed(carrier: *const c_void) {
+    // SAFETY: only `change` has this called, with a carrier, which is never freed.
+    unsafe { &*carrier.cast::<Carrier>() }.leave();
+}

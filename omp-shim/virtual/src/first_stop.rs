@@ -1,0 +1,187 @@
+//! Who came to a stop first since members were taken away from a carrier.
+//!
+//! *What lending shows.* A carrier that waits for a member cannot come back before one that was lent has run, and those
+//! that were lent run on to their next stop, while a carrier that computes is ahead of them by the time after
+//! which it was helped. So whether a lent member came to a stop first ([`Outcome`]) tells one from the other.
+//! A member that sets a flag and goes to a barrier, and the carrier that sees the flag and goes there too, are
+//! there within less than a microsecond of each other, in either order, depending on the machine; those that
+//! compute are ahead by milliseconds. So a carrier that is first by less than [`SAME_TIME_NS`] waited.
+
+use core::sync::atomic::Ordering;
+
+use mapper_shim_core::clock;
+
+use super::words::{Native, Number as _, Words};
+
+/// Stops that are no further apart are of threads of which one waited for the other. Much less than the patience
+/// with carriers, after which members are lent, and enough for a page fault or an interrupt in between.
+const SAME_TIME_NS: usize = 200_000;
+
+/// What lending a carrier's members has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    /// Nothing yet: neither the carrier nor one of the members has come to a stop.
+    Open,
+    /// A member did first: the carrier may well have waited for it.
+    Waited,
+    /// The carrier did, by more than [`SAME_TIME_NS`].
+    Computed,
+}
+
+/// Who came to a stop first since members were lent: one of them, or the carrier. Written under the carrier's lock,
+/// but for being cleared by the watcher once it is known.
+#[repr(C)]
+pub(super) struct FirstStop<W: Words = Native> {
+    state: W::Number,
+    /// When the carrier came to a stop, while the state is [`CARRIER_FIRST`].
+    carrier_came_ns: W::Number,
+}
+
+/// Nothing was lent, or it has been told.
+const NOT_ASKED: usize = 0;
+const OPEN: usize = 1;
+const MEMBER_FIRST: usize = 2;
+const CARRIER_FIRST: usize = 3;
+
+impl<W: Words> FirstStop<W> {
+    pub(super) fn new() -> Self {
+        Self {
+            state: NOT_ASKED.into(),
+            carrier_came_ns: 0.into(),
+        }
+    }
+
+    /// Members are lent. What is known and has not been asked for stands for these members, too.
+    pub(super) fn is_asked(&self) {
+        if self.state.load(Ordering::Relaxed) == NOT_ASKED {
+            self.state.store(OPEN, Ordering::Relaxed);
+        }
+    }
+
+    /// The carrier comes to a stop.
+    pub(super) fn of_carrier(&self) {
+        if self.state.load(Ordering::Relaxed) == OPEN {
+            self.carrier_comes(now_ns());
+        }
+    }
+
+    fn carrier_comes(&self, now_ns: usize) {
+        self.carrier_came_ns.store(now_ns, Ordering::Relaxed);
+        self.state.store(CARRIER_FIRST, Ordering::Release);
+    }
+
+    /// A member that was lent comes to a stop.
+    pub(super) fn of_lent_member(&self) {
+        match self.state.load(Ordering::Relaxed) {
+            OPEN => self.state.store(MEMBER_FIRST, Ordering::Relaxed),
+            CARRIER_FIRST => self.member_follows(now_ns()),
+            _ => {}
+        }
+    }
+
+    fn member_follows(&self, now_ns: usize) {
+        if !self.is_long_past(now_ns) {
+            // If the watcher has just cleared it, it has been told.
+            self.state.exchange(CARRIER_FIRST, MEMBER_FIRST);
+        }
+    }
+
+    /// Whether a member that comes to a stop now does not do so with the carrier.
+    fn is_long_past(&self, now_ns: usize) -> bool {
+        let came_ns = self.carrier_came_ns.load(Ordering::Relaxed);
+        now_ns.saturating_sub(came_ns) > SAME_TIME_NS
+    }
+
+    /// What is known; it is told once. For the thread that lends members.
+    pub(super) fn tell(&self, now_ns: usize) -> Outcome {
+        match self.state.load(Ordering::Acquire) {
+            NOT_ASKED | OPEN => return Outcome::Open,
+            CARRIER_FIRST if !self.is_long_past(now_ns) => return Outcome::Open,
+            _ => {}
+        }
+        // A member may have come to its stop since; after the next lending, which is this thread's, the state is
+        // written again.
+        match self.state.swap(NOT_ASKED, Ordering::Relaxed) {
+            MEMBER_FIRST => Outcome::Waited,
+            _ => Outcome::Computed,
+        }
+    }
+}
+
+/// The time, in which half a thousand years have room.
+pub(super) fn now_ns() -> usize {
+    clock::now_ns() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told when members were lent and the carrier came to a stop at a time, a member so much later.
+    fn told_when_the_member_is_later_by(later_ns: usize) -> Outcome {
+        let (stops, came_ns) = (FirstStop::<Native>::new(), 5_000_000);
+        stops.is_asked();
+        stops.carrier_comes(came_ns);
+        stops.member_follows(came_ns + later_ns);
+        stops.tell(came_ns + 10 * SAME_TIME_NS)
+    }
+
+    #[test]
+    fn a_carrier_that_stops_together_with_a_member_waited_for_it() {
+        assert_eq!(told_when_the_member_is_later_by(0), Outcome::Waited);
+        assert_eq!(
+            told_when_the_member_is_later_by(SAME_TIME_NS),
+            Outcome::Waited
+        );
+        let later = told_when_the_member_is_later_by(SAME_TIME_NS + 1);
+        assert_eq!(later, Outcome::Computed);
+    }
+
+    #[test]
+    fn a_carrier_that_stops_after_a_member_waited_for_it() {
+        let stops = FirstStop::<Native>::new();
+        stops.is_asked();
+        stops.of_lent_member();
+        stops.of_carrier();
+        assert_eq!(stops.tell(now_ns()), Outcome::Waited);
+    }
+
+    #[test]
+    fn it_is_not_told_that_a_carrier_was_first_while_a_member_may_stop_with_it() {
+        let stops = FirstStop::<Native>::new();
+        assert_eq!(stops.tell(7), Outcome::Open);
+        stops.is_asked();
+        stops.carrier_comes(7);
+        assert_eq!(stops.tell(7 + SAME_TIME_NS), Outcome::Open);
+        assert_eq!(stops.tell(8 + SAME_TIME_NS), Outcome::Computed);
+        assert_eq!(stops.tell(9 + SAME_TIME_NS), Outcome::Open, "told once");
+    }
+
+    #[test]
+    fn stops_of_which_nothing_is_asked_are_not_told() {
+        let stops = FirstStop::<Native>::new();
+        stops.of_carrier();
+        stops.of_lent_member();
+        assert_eq!(stops.tell(usize::MAX), Outcome::Open);
+    }
+
+    #[test]
+    fn in_no_interleaving_is_one_lending_judged_twice() {
+        use crate::words::model::Loom;
+        use loom::sync::Arc;
+        loom::model(|| {
+            let stops = Arc::new(FirstStop::<Loom>::new());
+            stops.is_asked();
+            stops.carrier_comes(7);
+            let member = {
+                let stops = Arc::clone(&stops);
+                loom::thread::spawn(move || stops.member_follows(7 + SAME_TIME_NS))
+            };
+            let late = 8 + SAME_TIME_NS;
+            let first = stops.tell(late);
+            member.join().unwrap();
+            assert_ne!(first, Outcome::Open);
+            assert_eq!(stops.tell(late), Outcome::Open, "judged once");
+        });
+    }
+}

@@ -1,0 +1,190 @@
+//! Who may touch a block of members: its carrier alone, or those who hold the lock.
+//!
+//! *Problem.* A carrier comes into the shim at every barrier, which must cost nanoseconds; the watcher, which now and
+//! then takes members away, comes some times a second. A lock would cost the carrier two atomic instructions each time.
+//!
+//! *Approach.* Dekker's algorithm with the expensive fence on the side that runs rarely. States of the carrier:
+//!
+//! | busy | contested | the block may be touched by |
+//! |---|---|---|
+//! | no | no | nobody: the carrier runs the program's code |
+//! | yes | no | the carrier, without the lock |
+//! | no | yes | whoever holds the lock |
+//! | yes | yes | whoever holds the lock, once the carrier has seen `contested` |
+//!
+//! The carrier says `busy`, passes half a fence, looks at `contested`. The watcher says `contested`, passes the other
+//! half (all threads of the process pass a memory barrier), looks at `busy`. Either the carrier sees `contested`, and
+//! takes the lock, or the watcher sees `busy`, and gives up: the carrier is in the shim, hence needs no help.
+//!
+//! *Invariants.* `busy` and `visits` are written by the carrier's OS thread alone. `contested` is set by the watcher
+//! alone, and cleared by the watcher at once or by the carrier under the lock. The tests explore all interleavings.
+
+use core::sync::atomic::Ordering;
+
+use super::words::{Flag as _, Native, Number as _, Words};
+
+/// What other OS threads may do with a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Others {
+    /// Nothing.
+    KeepAway,
+    /// Anything, under the lock.
+    MayTouchIt,
+}
+
+/// How often a carrier has been in the shim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Visits(usize);
+
+/// The states of one carrier.
+#[repr(C)]
+pub(super) struct Gate<W: Words = Native> {
+    /// Goes up each time the carrier comes into the shim.
+    visits: W::Number,
+    /// The carrier's OS thread is inside the shim, or has no block.
+    pub(super) busy: W::Flag,
+    /// Others may touch the block: take the lock.
+    contested: W::Flag,
+}
+
+impl<W: Words> Gate<W> {
+    /// Of a carrier without a block.
+    pub(super) fn new() -> Self {
+        Self {
+            visits: 0.into(),
+            busy: true.into(),
+            contested: false.into(),
+        }
+    }
+
+    /// The carrier's OS thread comes into the shim.
+    #[inline(always)]
+    pub(super) fn comes_in(&self) -> Others {
+        self.busy.store(true, Ordering::Relaxed);
+        W::light_fence();
+        let visits = self.visits.load(Ordering::Relaxed);
+        self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
+        match self.contested.load(Ordering::Relaxed) {
+            true => Others::MayTouchIt,
+            false => Others::KeepAway,
+        }
+    }
+
+    /// It goes back to the program's code, without the lock.
+    #[inline(always)]
+    pub(super) fn leave(&self) {
+        self.busy.store(false, Ordering::Release);
+    }
+
+    /// Whether others may touch the block from the carrier's next visit on. For the carrier under the lock.
+    pub(super) fn set_contested(&self, contested: bool) {
+        self.contested.store(contested, Ordering::Relaxed);
+    }
+
+    /// How often the carrier has been in the shim; nothing while it is there. For the watcher.
+    pub(super) fn look(&self) -> Option<Visits> {
+        let is_away = !self.busy.load(Ordering::Acquire);
+        is_away.then(|| Visits(self.visits.load(Ordering::Relaxed)))
+    }
+
+    /// Has the lock decide who may touch the block, if the carrier is away; says whether it does. For the watcher.
+    pub(super) fn contest(&self) -> bool {
+        if self.contested.swap(true, Ordering::SeqCst) {
+            return true;
+        }
+        W::heavy_fence();
+        let is_busy = self.busy.load(Ordering::Acquire);
+        if is_busy {
+            self.contested.store(false, Ordering::Relaxed);
+        }
+        !is_busy
+    }
+
+    /// Whether the carrier has not been in the shim since. For the watcher under the lock.
+    pub(super) fn is_still(&self, seen: Visits) -> bool {
+        self.look() == Some(seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::model::{Loom, Unfenced};
+    use loom::cell::UnsafeCell;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    /// A block, of which only who may touch it matters.
+    struct Block<W: Words> {
+        gate: Gate<W>,
+        lock: Mutex<()>,
+        touched: UnsafeCell<u32>,
+    }
+
+    // SAFETY: that nobody touches the cell while another does is what the tests are about; `loom` says so if not.
+    unsafe impl<W: Words> Sync for Block<W> {}
+    // SAFETY: likewise.
+    unsafe impl<W: Words> Send for Block<W> {}
+
+    impl<W: Words> Block<W> {
+        fn touch(&self) {
+            // SAFETY: `loom` fails the test where anybody else does so at the same time.
+            self.touched.with_mut(|touched| unsafe { *touched += 1 });
+        }
+
+        /// The carrier comes into the shim, where it changes members, and leaves.
+        fn visit(&self) {
+            match self.gate.comes_in() {
+                Others::KeepAway => self.touch(),
+                Others::MayTouchIt => {
+                    let _held = self.lock.lock().unwrap();
+                    self.touch();
+                    self.gate.set_contested(false);
+                }
+            }
+            self.gate.leave();
+        }
+
+        /// The watcher takes members away, if the carrier stays away.
+        fn help(&self) {
+            let Some(seen) = self.gate.look() else { return };
+            if self.gate.contest() {
+                let _held = self.lock.lock().unwrap();
+                if self.gate.is_still(seen) {
+                    self.touch();
+                }
+            }
+        }
+    }
+
+    fn carrier_and_watcher<W: Words + 'static>() {
+        loom::model(|| {
+            let block = Arc::new(Block::<W> {
+                gate: Gate::new(),
+                lock: Mutex::new(()),
+                touched: UnsafeCell::new(0),
+            });
+            block.gate.leave();
+            let carrier = {
+                let block = Arc::clone(&block);
+                thread::spawn(move || {
+                    block.visit();
+                    block.visit();
+                })
+            };
+            block.help();
+            carrier.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn in_no_interleaving_is_a_block_touched_by_two_at_once() {
+        carrier_and_watcher::<Loom>();
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn without_its_half_of_the_fence_a_carrier_may_meet_the_watcher() {
+        carrier_and_watcher::<Unfenced>();
+    }
+}

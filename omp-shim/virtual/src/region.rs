@@ -1,0 +1,112 @@
+//! The region that runs: what it runs, how large its team is, and how that is cut into blocks.
+//!
+//! *Invariants.* Written by the pool's owner before it posts the orders that start the carriers, and not changed until
+//! all of them are through.
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+use mapper_shim_core::construct::{Body, Loop, Outlined};
+use mapper_shim_core::{thread_state, waits};
+
+use super::member::Member;
+use super::pool::{STARTED, member};
+use super::storage::Storage;
+use super::waiting::Rendezvous;
+use super::{control_variables, kernel};
+
+/// The region that runs.
+pub(super) static FUNCTION: AtomicUsize = AtomicUsize::new(0);
+pub(super) static DATA: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+pub(super) static SIZE: AtomicU32 = AtomicU32::new(0);
+pub(super) static BLOCKS: AtomicU32 = AtomicU32::new(0);
+/// Members share the storage of lenders.
+pub(super) static IS_SHARED: AtomicBool = AtomicBool::new(false);
+/// A region runs.
+pub(super) static RUNS: AtomicBool = AtomicBool::new(false);
+
+pub(super) static MEETING: Rendezvous = Rendezvous::new();
+/// The program has gone back to real teams for good.
+static GAVE_UP: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program needs as many OS threads as it has logical ones.
+#[inline(always)]
+pub(super) fn has_given_up() -> bool {
+    GAVE_UP.load(Ordering::Relaxed)
+}
+
+/// It does from the next region on; says whether it did before.
+pub(super) fn give_up() -> bool {
+    GAVE_UP.swap(true, Ordering::Relaxed)
+}
+
+/// The size of the present team.
+#[inline(always)]
+pub(super) fn size() -> u32 {
+    SIZE.load(Ordering::Relaxed)
+}
+
+/// The leads of the present team; none between regions.
+pub(super) fn leads() -> impl Iterator<Item = &'static Member> {
+    let (size, blocks) = (size(), BLOCKS.load(Ordering::Relaxed));
+    let running = RUNS.load(Ordering::Relaxed) && size <= STARTED.load(Ordering::Relaxed);
+    let blocks = if running { blocks } else { 0 };
+    (0..blocks).map(move |block| member(first_of(block, size, blocks)))
+}
+
+/// The first member of a block; of the one after the last, the size of the team.
+#[inline(always)]
+pub(super) fn first_of(block: u32, size: u32, blocks: u32) -> u32 {
+    (u64::from(block) * u64::from(size) / u64::from(blocks.max(1))) as u32
+}
+
+/// How a region would run virtually.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Plan {
+    /// Logical threads.
+    pub(crate) size: u32,
+    /// CPUs.
+    pub(crate) blocks: u32,
+    /// What thread-local storage its members have.
+    pub(crate) storage: Storage,
+}
+
+/// A region to be run.
+pub(crate) struct Region {
+    /// What it runs.
+    pub(crate) body: Body,
+    /// The loop or sections it begins in.
+    pub(crate) work: Option<Loop>,
+    /// How many logical threads, on how many CPUs.
+    pub(crate) plan: Plan,
+}
+
+/// Runs the region's function for one member.
+pub(super) fn run_body(member: &'static Member) {
+    // Where storage is shared nobody can have changed settings: none of the functions that do is called.
+    if !member.lead().carrier.is_shared() {
+        control_variables::adopt(member);
+    }
+    let function = FUNCTION.load(Ordering::Relaxed);
+    // SAFETY: the address is that of a region's outlined function, stored by `begin`.
+    let function = unsafe { core::mem::transmute::<usize, Outlined>(function) };
+    // SAFETY: as the runtime would have called it, with the data of the same region.
+    unsafe { function(DATA.load(Ordering::Relaxed)) };
+    if thread_state::current().member.get().is_none() {
+        // The child of a fork within the region came to its end. There is nobody to go on with; in
+        // libgomp it would wait for the team for ever, too.
+        loop {
+            kernel::futex_wait(&SIZE, SIZE.load(Ordering::Relaxed));
+        }
+    }
+}
+
+/// Waits for the carriers of the other blocks.
+#[inline]
+pub(super) fn meet_other_blocks() {
+    let blocks = BLOCKS.load(Ordering::Relaxed);
+    if blocks > 1 {
+        waits::for_others(thread_state::current(), || MEETING.meet(blocks));
+    }
+}

@@ -1,0 +1,139 @@
+//! The worksharing constructs that the members of the present team are in.
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use mapper_shim_core::construct::{Chunk, Loop};
+
+use super::member::Member;
+use super::region::size;
+use super::share::{self, Entry, RING, Share};
+use super::{carrier, kernel};
+
+/// Turns of spinning while another thread writes a construct down, which takes it a few instructions.
+/// After so many it has lost its CPU, which may be this one.
+const SETTER_SPINS: u32 = 100;
+
+/// Constructs entered and `single`s met in the regions before.
+pub(super) static SHARES_BEFORE: AtomicU64 = AtomicU64::new(0);
+pub(super) static SINGLES_BEFORE: AtomicU32 = AtomicU32::new(0);
+#[allow(clippy::indexing_slicing, reason = "worked out by the compiler")]
+static SHARES: [Share; RING] = {
+    let mut shares = [const { Share::new(0) }; RING];
+    let mut index = 0;
+    while index < RING {
+        shares[index] = Share::new(index as u64);
+        index += 1;
+    }
+    shares
+};
+/// `single` constructs that some member has taken.
+static SINGLES_TAKEN: AtomicU32 = AtomicU32::new(0);
+/// What `single copyprivate` hands on.
+static COPIED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+#[inline(always)]
+#[allow(
+    clippy::indexing_slicing,
+    reason = "a remainder is less than what was divided by"
+)]
+pub(super) fn place(sequence: u64) -> &'static Share {
+    &SHARES[sequence as usize % RING]
+}
+
+/// Enters the next worksharing construct of `member`.
+#[inline]
+pub(super) fn enter_share(member: &'static Member, describe: impl Fn() -> Loop) {
+    let sequence = member.shares_entered.load(Ordering::Relaxed);
+    member.shares_entered.store(sequence + 1, Ordering::Relaxed);
+    let place = place(sequence);
+    let mut turns = 0;
+    loop {
+        match place.enter(sequence, size(), &describe) {
+            Entry::Entered => break,
+            Entry::AlmostReady if turns < SETTER_SPINS => {
+                turns += 1;
+                core::hint::spin_loop();
+            }
+            Entry::AlmostReady => {
+                kernel::sched_yield();
+            }
+            Entry::Occupied => {
+                if !carrier::give_way(member) {
+                    kernel::sched_yield();
+                }
+            }
+        }
+    }
+    member
+        .share
+        .store(core::ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
+    member.trips.store(0, Ordering::Relaxed);
+}
+
+/// The construct that `member` is in.
+#[inline(always)]
+pub(super) fn share_of(member: &Member) -> Option<&'static Share> {
+    // SAFETY: null or one of `SHARES`.
+    unsafe { member.share.load(Ordering::Relaxed).as_ref() }
+}
+
+/// The next chunk for `member`.
+#[inline]
+pub(super) fn next_chunk(member: &Member) -> Option<Chunk> {
+    let trips = member.trips.load(Ordering::Relaxed);
+    let chunk = share_of(member)?.dispense(share::Asker {
+        id: member.id,
+        team: size(),
+        trips,
+    })?;
+    member.trips.store(trips + 1, Ordering::Relaxed);
+    Some(chunk)
+}
+
+/// The memory that the construct shares which `member` is in.
+pub(super) fn memory(member: &Member) -> *mut c_void {
+    share_of(member).map_or(null_mut(), Share::memory)
+}
+
+/// Leaves the construct that `member` is in.
+#[inline]
+pub(super) fn leave_share(member: &Member) {
+    if let Some(share) = share_of(member) {
+        let sequence = member.shares_entered.load(Ordering::Relaxed) - 1;
+        share.leave(sequence, size());
+    }
+}
+
+/// Whether `member` is the first to meet the next `single`.
+#[inline]
+pub(super) fn takes_single(member: &Member) -> bool {
+    let met = member.singles_met.load(Ordering::Relaxed);
+    member
+        .singles_met
+        .store(met.wrapping_add(1), Ordering::Relaxed);
+    SINGLES_TAKEN
+        .compare_exchange(
+            met,
+            met.wrapping_add(1),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        )
+        .is_ok()
+}
+
+/// What the member that took a `single copyprivate` hands on to the others.
+pub(super) fn copied() -> &'static AtomicPtr<c_void> {
+    &COPIED
+}
+
+/// In the child of a fork: nobody is in any.
+pub(super) fn clear() {
+    SHARES_BEFORE.store(0, Ordering::Relaxed);
+    SINGLES_BEFORE.store(0, Ordering::Relaxed);
+    SINGLES_TAKEN.store(0, Ordering::Relaxed);
+    for (index, share) in SHARES.iter().enumerate() {
+        share.vacate((index as u64).wrapping_sub(RING as u64));
+    }
+}
