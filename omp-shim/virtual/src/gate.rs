@@ -63,7 +63,7 @@ impl<W: Words> Gate<W> {
         self.busy.store(true, Ordering::Relaxed);
         W::light_fence();
         let visits = self.visits.load(Ordering::Relaxed);
-        self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
+        self.visits.store(visits.wrapping_add(1), Ordering::Release);
         match self.contested.load(Ordering::Relaxed) {
             true => Others::MayTouchIt,
             false => Others::KeepAway,
@@ -83,8 +83,10 @@ impl<W: Words> Gate<W> {
 
     /// How often the carrier has been in the shim; nothing while it is there. For the watcher.
     pub(super) fn look(&self) -> Option<Visits> {
+        // In this order: a visit whose number is seen here is seen to be busy, or to be over.
+        let visits = self.visits.load(Ordering::Acquire);
         let is_away = !self.busy.load(Ordering::Acquire);
-        is_away.then(|| Visits(self.visits.load(Ordering::Relaxed)))
+        is_away.then_some(Visits(visits))
     }
 
     /// Has the lock decide who may touch the block, if the carrier is away; says whether it does. For the watcher.
