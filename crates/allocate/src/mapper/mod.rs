@@ -1,7 +1,7 @@
 //! MAPPER made fit for readings that scatter and machines of any size: the default policy.
 //!
 //! The rules are those of the paper ([`efficiency`](crate::efficiency), [`mapper_paper`](crate::mapper_paper)),
-//! with tests in place of raw comparisons, so that noise moves no CPUs ([docs/adr/0013]); with *demand*,
+//! with tests in place of raw comparisons, so that noise moves no CPUs (ADR 13); with *demand*,
 //! which makes applications try fewer CPUs when others ask for more; with what programs say of
 //! themselves; and with steps by the size of the machine.
 //!
