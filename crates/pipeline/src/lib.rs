@@ -1,7 +1,7 @@
 //! The pure decision step, from an observation to a plan.
 //!
 //! ```text
-//! Observation ─► monitor ─► allocate ─► map ─► actions ─► check ─► Plan
+//! Observation ─► characterise ─► allocate ─► place ─► actions ─► check ─► Plan
 //! ```
 //!
 //! [`Controller`] holds the state that has to survive from one decision to the next (what the

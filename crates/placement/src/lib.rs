@@ -6,10 +6,10 @@
 //! into CPU sets that respect this, and leaves everybody where it is as long as that is good enough.
 //!
 //! ```text
-//! topology, usable ─► layout ─┐                                        (layout)
-//! shares, profiles ─► demands ──┴► keep ─► afresh? ─► placement          (demand, order, place, result)
-//!                                 │        │
-//!                    trim, domains, threads  contention
+//! topology, usable ─► layout ──┐                                        (layout)
+//! shares, profiles ─► demands ─┴► keep ─► afresh? ─► placement          (demand, order, place, result)
+//!                                  │        │
+//!           trim, domains, free_cpus        contention
 //! ```
 //!
 //! [`place`] asks a policy and keeps every application within the CPUs that it may use.
