@@ -41,7 +41,7 @@ impl ConfigFile {
                 Ok(file)
             }
             Some(bad) => {
-                let bad = bad.as_given(&file.moved);
+                let bad = bad.with_given_key(&file.moved);
                 Err(anyhow!("{}{bad}", place(text, &bad.key)))
             }
         }
@@ -214,7 +214,9 @@ mod tests {
             let name = value["$ref"].as_str().or(value["items"]["$ref"].as_str());
             let table = name.and_then(|name| schema.pointer(name.trim_start_matches('#')));
             table.map_or(0, |table| {
-                table["properties"].as_object().map_or(0, |p| p.len())
+                table["properties"]
+                    .as_object()
+                    .map_or(0, serde_json::Map::len)
             })
         };
         let shown: usize = schema["properties"]

@@ -21,7 +21,7 @@ pub(crate) struct Outside {
 
 impl Outside {
     /// The same with its key as the file gives it, which may be at a former place.
-    pub(crate) fn as_given(mut self, moved: &[Moved]) -> Self {
+    pub(crate) fn with_given_key(mut self, moved: &[Moved]) -> Self {
         let key = self.key.join(".");
         let former = moved.iter().find(|place| {
             let rest = key.strip_prefix(place.to);
