@@ -77,7 +77,7 @@ impl Report {
         (self.left_out > 0).then_some(Stopped {
             done,
             wanted: done + self.left_out,
-            go_on: "of the other programs nothing is known",
+            next: "of the other programs nothing is known",
         })
     }
 

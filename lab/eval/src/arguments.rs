@@ -22,7 +22,7 @@ Examples:
   cargo xtask eval --suite sam --set app.st=0
 
 Ctrl-C waits up to ten seconds for the runs under way, reports what there is and ends with status 130; results
-are kept, and the same command goes on from there. docs/book/src/papers/README.md says what the numbers mean.")]
+are kept, and the same command continues from there. docs/book/src/papers/README.md says what the numbers mean.")]
 pub(crate) struct Args {
     /// Suites to run: all, validity (checks of the model itself), or how a name begins, such as mapper or
     /// sam-fig5; repeatable
@@ -262,7 +262,7 @@ fn once_each(given: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PROTOCOL, Stopped, go_on};
+    use super::super::{PROTOCOL, Stopped, next};
     use super::*;
     use clap::Parser as _;
     use mapper_report::workspace;
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn every_departure_from_the_protocol_is_told_and_nothing_else() {
+    fn every_departure_from_the_protocol_is_reported_and_nothing_else() {
         let path = workspace::root().join(PROTOCOL);
         let (protocol, _) = Protocol::read(&path).unwrap();
         let told = |given: &[&str]| {
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_machine_is_told_by_its_flag() {
+    fn an_unknown_machine_is_named_with_its_flag() {
         let told = refused(&["--mix=SGD", "--machine=pdp11"]);
         assert!(
             told.starts_with("--machine: unknown machine \"pdp11\""),
@@ -462,16 +462,16 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_evaluation_tells_how_to_go_on_and_a_fresh_one_not_to_begin_again() {
+    fn a_stopped_evaluation_says_how_to_continue_and_a_fresh_one_not_to_start_over() {
         let stopped = |fresh| Stopped {
             done: 34,
             wanted: 72,
-            go_on: go_on(fresh),
+            next: next(fresh),
         };
         let told = stopped(false).to_string();
         assert!(told.contains("34 of 72 runs done"), "{told}");
         assert!(
-            told.ends_with("the same command goes on from there"),
+            told.ends_with("the same command continues from there"),
             "{told}"
         );
         assert!(stopped(true).to_string().contains("without --fresh"));

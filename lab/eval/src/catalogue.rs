@@ -78,11 +78,13 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     }
     if name.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
         bail!(
-            "application {name:?} cannot be told from a number of threads: give it a name that begins with a letter"
+            "application {name:?} cannot be distinguished from a number of threads: give it a name that begins with a letter"
         );
     }
     if ["app", "machine"].contains(&name) {
-        bail!("application {name:?} cannot be told from what --set calls so: give it another name");
+        bail!(
+            "application {name:?} cannot be distinguished from what --set calls so: give it another name"
+        );
     }
     Ok(())
 }
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_told_once_with_its_place_and_the_form() {
+    fn an_error_in_a_file_is_reported_once_with_its_place_and_the_form() {
         let apps = refused("[X]\nipc0 = 1.0\n", Catalogue::add_apps);
         for part in ["line 1", "missing field", "lab/sim/presets/apps.toml"] {
             assert_eq!(apps.matches(part).count(), 1, "{part}: {apps}");

@@ -5,6 +5,7 @@ use super::standing::{self, Stand, Standing};
 use super::tables::SuiteTable;
 use super::targets::{Line, Score, Unjudged, Verdict};
 use super::validity::Finding;
+use mapper_report::output::counted;
 use std::fmt::Write as _;
 
 /// A suite as a table: a line for each mix, a column for each policy.
@@ -22,7 +23,7 @@ pub(super) fn suite(table: &SuiteTable) -> String {
         .max()
         .unwrap_or(0)
         .max(14);
-    let mut out = format!("\n{} ({}, in the model)\n", suite.heading(), suite.machine);
+    let mut out = format!("\n{} ({}, in the model)\n", suite.title, suite.machine);
     let _ = write!(out, "{:first$}", "");
     for title in &titles {
         let _ = write!(out, "  {title:>width$}", width = title.len().max(5));
@@ -63,15 +64,6 @@ pub(super) fn suite(table: &SuiteTable) -> String {
         let _ = writeln!(out, "{told}");
     }
     out
-}
-
-/// So many of something.
-pub(super) fn counted(count: usize, what: &str) -> String {
-    match (count, what.ends_with('x')) {
-        (1, _) => format!("1 {what}"),
-        (_, true) => format!("{count} {what}es"),
-        (_, false) => format!("{count} {what}s"),
-    }
 }
 
 /// The programs of every mix, for a look at few mixes.
@@ -149,7 +141,7 @@ pub(super) fn targets(lines: &[Line], unjudged: &[Unjudged]) -> String {
     if let Some(score) = Score::of(lines) {
         let exact = score
             .exact_told()
-            .map_or_else(String::new, |told| format!("; {told}"));
+            .map_or_else(String::new, |score| format!("; {score}"));
         let _ = writeln!(out, "{} of {} inside{exact}", score.inside, score.judged);
     }
     out
@@ -267,13 +259,6 @@ mod tests {
     }
 
     #[test]
-    fn one_is_told_in_the_singular() {
-        assert_eq!(counted(1, "mix"), "1 mix");
-        assert_eq!(counted(2, "mix"), "2 mixes");
-        assert_eq!(counted(0, "run"), "0 runs");
-    }
-
-    #[test]
     fn a_mean_that_there_is_not_is_a_dash() {
         let mut table = two_mixes();
         table.overall.clear();
@@ -281,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_with_their_cpus_and_services_with_their_latency() {
+    fn programs_are_listed_with_their_cpus_and_services_with_their_latency() {
         let suite = suite("mix", &["SGD, memcached"], &["linux"]);
         let text = programs(&table(&suite, &|_, _| {
             let mut run = ran(&[("SGD", 0.8), ("memcached", 0.9)]);
@@ -312,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_outside_its_band_is_told_first_with_its_cause() {
+    fn a_number_outside_its_band_comes_first_with_its_cause() {
         let text = targets_text(&lines("mapper-fig2"));
         let first = text.trim().lines().nth(1).unwrap();
         assert!(first.starts_with("OUTSIDE"), "{first}");
@@ -331,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_was_not_run_is_not_told_and_none_at_all_no_table() {
+    fn a_number_that_was_not_run_is_not_listed_and_without_any_there_is_no_table() {
         let text = targets_text(&lines("mapper-fig2"));
         assert!(!text.contains("SM-5") && !text.contains("NaN"), "{text}");
         assert_eq!(targets_text(&lines("mix")), "");
@@ -364,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standing_is_told_with_its_gain_its_shares_and_the_promises_that_were_missed() {
+    fn a_standing_shows_its_gain_its_shares_and_the_missed_promises() {
         let policies = ["mapper-next", "mapper-paper", "oracle"];
         let suite = suite("mapper-fig2", &["SGD, ALS"], &policies);
         let table = table_of(&suite, &|_, policy| match policy {

@@ -1,10 +1,9 @@
 //! Suites and results made up for tests, without a run of the simulator.
 
 use super::catalogue::Catalogue;
-use super::execute::Results;
 use super::plan::{self, PlannedMix, PlannedSuite};
 use super::protocol::{Relative, Suite, TeamsName};
-use super::run_spec::{AppResult, RunResult};
+use super::run_spec::{AppResult, Results, RunResult};
 use super::tables::{self, SuiteTable};
 use super::targets::Model;
 use mapper_sim::Constants;

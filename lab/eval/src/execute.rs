@@ -6,12 +6,11 @@
 
 use super::catalogue::sha256;
 use super::plan::Plan;
-use super::run_spec::{RunResult, RunSpec};
+use super::run_spec::{Results, RunResult, RunSpec};
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use mapper_report::output::say;
 use mapper_report::workspace;
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -20,9 +19,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Results by key.
-pub(super) type Results = BTreeMap<String, RunResult>;
 
 /// What became of a plan.
 pub(super) struct Done {
@@ -119,7 +115,7 @@ fn compute(
     }
     for worker in workers {
         if worker.join().is_err() {
-            bail!("a run came to a point that the model should never come to; it is told above");
+            bail!("a run came to a point that the model should never come to; see above");
         }
     }
     Ok(found)

@@ -85,7 +85,7 @@ fn targets(html: &mut String, lines: &[Line], unjudged: &[Unjudged]) {
         return;
     }
     let exact = Score::of(lines).and_then(Score::exact_told);
-    let exact = exact.map_or_else(String::new, |told| format!(": {told} are inside"));
+    let exact = exact.map_or_else(String::new, |score| format!(": {score} are inside"));
     let _ = write!(
         html,
         "<h2>Published numbers</h2><p class=\"prose\">Those outside their band first. The bands \
@@ -220,7 +220,7 @@ fn suite(html: &mut String, table: &SuiteTable) {
         html,
         "<h2>{}</h2><p class=\"soft about\">On {} in the model. A speed of 1 is {}. Bars: {} of the programs' \
          speeds; whiskers: slowest and fastest program.{}</p>",
-        escaped(&suite.heading()),
+        escaped(&suite.title),
         escaped(&suite.machine),
         match suite.relative {
             Relative::Alone => "that alone on the whole machine under plain Linux",

@@ -8,11 +8,14 @@
 mod arguments;
 mod catalogue;
 mod cli;
+mod configuration;
 mod console;
 mod draw;
+mod evaluation;
 #[cfg(test)]
 mod examples;
 mod execute;
+mod governors;
 mod html;
 mod mix;
 mod only_live;
@@ -24,20 +27,21 @@ mod protocol;
 mod replay;
 mod run_spec;
 mod setting;
+mod simulate;
 mod standing;
 mod summary;
 mod table1;
 mod tables;
 mod targets;
 mod timeline;
-mod told;
 mod validity;
 mod validity_own;
 
 use anyhow::Context as _;
 pub(crate) use arguments::Args;
 pub use cli::main;
-use mapper_report::output::tell;
+use evaluation::Evaluation;
+use mapper_report::output::{counted, tell};
 use mapper_report::stopped::Stopped;
 use mapper_report::workspace;
 use outputs::{Outputs, Texts};
@@ -154,7 +158,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         budget
             .as_deref()
             .map_or_else(String::new, |budget| format!("; {budget}")),
-        console::counted(done.results.len(), "run"),
+        counted(done.results.len(), "run"),
         done.kept
     );
     if !settings.is_empty() {
@@ -165,11 +169,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         );
     }
     if left_out > 0 {
-        let _ = writeln!(
-            text,
-            "stopped: {} left out",
-            console::counted(left_out, "run")
-        );
+        let _ = writeln!(text, "stopped: {} left out", counted(left_out, "run"));
         if wants_validity && findings.is_empty() {
             text += "the checks of the model itself (--suite validity) are not judged before all of their runs \
                      are done\n";
@@ -185,7 +185,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return Err(Stopped {
             done,
             wanted: done + left_out,
-            go_on: go_on(args.fresh),
+            next: next(args.fresh),
         }
         .into());
     }
@@ -194,26 +194,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// How to come to the runs that a stop left out. What is done is kept in any case, but a fresh evaluation
 /// does not look at it.
-const fn go_on(fresh: bool) -> &'static str {
+const fn next(fresh: bool) -> &'static str {
     if fresh {
-        "they are kept; the same command without --fresh goes on from there"
+        "they are kept; the same command without --fresh continues from there"
     } else {
-        "they are kept; the same command goes on from there"
+        "they are kept; the same command continues from there"
     }
-}
-
-/// Everything that came out.
-#[derive(serde::Serialize)]
-struct Evaluation<'a> {
-    protocol: &'a Protocol,
-    protocol_sha256: &'a str,
-    settings: &'a [String],
-    suites: &'a [tables::SuiteTable],
-    /// NuCore's Table 1 beside the model's, where it was run.
-    nucore_table1: Vec<table1::Table1>,
-    targets: &'a [targets::Line],
-    unjudged: &'a [targets::Unjudged],
-    standings: &'a [standing::Standing],
-    validity: &'a [validity::Finding],
-    left_out: usize,
 }

@@ -3,8 +3,8 @@
 //! arrives 10 s after the beginning.
 
 use super::catalogue::Catalogue;
-use super::console::counted;
 use anyhow::{Context as _, bail};
+use mapper_report::output::counted;
 use mapper_sim::application::Elsewhere;
 use mapper_sim::{AppModel, Machine};
 use serde::{Deserialize, Serialize};
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_mix_is_told_with_place_and_mend() {
+    fn an_error_in_a_mix_is_reported_with_place_and_fix() {
         assert!(told("20 SGD,").contains("program 2: nothing there"));
         assert!(told("0 SGD").contains("\"0\" is no number of threads"));
         assert!(told("many SGD").contains("\"many\" is no number"));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_that_a_policy_or_machine_cannot_have_is_refused_with_the_mend() {
+    fn a_mix_that_a_policy_or_machine_cannot_have_is_refused_with_the_fix() {
         let machine = mapper_sim::presets::machine("ivb40").unwrap();
         let told = |text: &str, policy: &str, home: Option<u32>| {
             let mut mix = parse(text, &catalogue()).unwrap();

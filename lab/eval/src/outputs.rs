@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_standard_output_is_refused_with_the_mend() {
+    fn a_line_for_standard_output_is_refused_with_the_fix() {
         for flag in ["--json", "--summary", "--out"] {
             let told = format!("{:#}", claimed(&[&format!("{flag}=-")]).err().unwrap());
             assert!(
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_made_and_left_empty_and_one_that_cannot_be_made_is_named_with_the_mend() {
+    fn a_folder_is_made_and_left_empty_and_one_that_cannot_be_made_is_named_with_the_fix() {
         let folder = tempfile::tempdir().unwrap();
         let deep = folder.path().join("a/b");
         check_writable(&deep).unwrap();

@@ -66,7 +66,7 @@ pub(super) fn speeds(table: &SuiteTable) -> Vec<String> {
         });
     }
     bars(&Bars {
-        title: &table.suite.heading(),
+        title: &table.suite.title,
         rows,
         line_at: Some(1.0),
     })

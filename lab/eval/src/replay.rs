@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if changes.any() {
         writeln!(
             out,
-            "in {different} of {} decisions somebody would have got other CPUs",
+            "in {different} of {} decisions an application would have got other CPUs",
             same + different
         )?;
     } else {

@@ -4,14 +4,15 @@ use super::mix::Member;
 use super::policies::{self, Budget, Kind, Lends, Pace};
 use super::protocol::{Mean, MethodName, TeamsName};
 use anyhow::{Context as _, bail};
-use mapper_model::{CpuId, CpuRange, CpuSet, Qos, Topology};
+use mapper_model::{CpuRange, CpuSet, Qos, Topology};
 use mapper_pipeline::OverheadBudget;
 use mapper_sim::nucore::BandwidthError;
 use mapper_sim::{
-    Aim, Constants, Fixed, Governor, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario,
-    Siblings, Teams, Traffic, approximations, layouts, nucore, oracle,
+    Aim, Constants, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario, Siblings, Teams,
+    Traffic,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Everything a run depends on besides the code.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -64,6 +65,9 @@ pub(super) struct Held {
     pub(super) cpus: Vec<CpuSet>,
 }
 
+/// What came of runs, by key.
+pub(super) type Results = BTreeMap<String, RunResult>;
+
 /// What came of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct RunResult {
@@ -77,13 +81,6 @@ pub(super) struct RunResult {
     /// Who held which CPUs when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) timeline: Vec<Held>,
-}
-
-/// Runs each program on a set that never changes.
-fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
-    let names = scenario.jobs.iter().map(|job| job.name.clone());
-    let mut fixed = Fixed::new(names.zip(sets).collect());
-    mapper_sim::run(scenario, Some(&mut fixed as &mut dyn Governor))
 }
 
 /// How many cores of each node a set is on.
@@ -127,53 +124,8 @@ impl RunSpec {
         Ok(self)
     }
 
-    /// Computes it.
-    pub(super) fn run(&self) -> anyhow::Result<RunResult> {
-        let policy = policies::find(&self.policy)?;
-        let machine = Machine::new(&self.machine_name, self.machine.clone())?;
-        let scenario = self.scenario(machine, policy.kind, policy.pace)?;
-        let outcome = match policy.kind {
-            Kind::Oracle => oracle::best_fixed(&scenario, self.aim()),
-            Kind::BestStatic => oracle::best_mapping_alone(&scenario),
-            Kind::Scaf => approximations::scaf(&scenario),
-            Kind::NucorePredicted => nucore::run_predicted(&scenario)?,
-            Kind::NucoreAdjacent => nucore::run_best_adjacent(&scenario)?,
-            Kind::Varuna => approximations::varuna(&scenario),
-            Kind::Crust => approximations::crust(&scenario),
-            Kind::OneCore => {
-                let first: CpuSet = std::iter::once(CpuId(0)).collect();
-                on_sets(&scenario, vec![first; scenario.jobs.len()])
-            }
-            Kind::Packed => {
-                let programs = scenario.jobs.len();
-                let share = scenario.machine.contexts() / programs.max(1) as u32;
-                let sets = layouts::packed(&scenario.machine, &vec![share.max(1); programs]);
-                on_sets(&scenario, sets)
-            }
-            _ => {
-                let mut governor = policies::governor(policy, self, &scenario.machine)?;
-                let governor = governor.as_mut().map(|g| g.as_mut() as &mut dyn Governor);
-                mapper_sim::run(&scenario, governor)
-            }
-        };
-        self.check_done(&outcome)?;
-        let bandwidth_error = match (policy.kind, &*scenario.jobs) {
-            (Kind::NucorePredicted, [job]) => {
-                let (machine, constants) = (&scenario.machine, &scenario.constants);
-                Some(nucore::bandwidth_error(
-                    machine, constants, &job.app, self.seed,
-                )?)
-            }
-            _ => None,
-        };
-        Ok(RunResult {
-            bandwidth_error,
-            ..self.result(&outcome, scenario.machine.topology())
-        })
-    }
-
     /// Refuses to make numbers of a run that did not come to its end, or that ended without some.
-    fn check_done(&self, outcome: &Outcome) -> anyhow::Result<()> {
+    pub(super) fn check_done(&self, outcome: &Outcome) -> anyhow::Result<()> {
         if let Some(given_up) = &outcome.given_up {
             bail!(
                 "given up after {} steps, {:.3e} s in the model: {} was still not done, at {:.3e} of its speed \
@@ -199,14 +151,19 @@ impl RunSpec {
     }
 
     /// The sum of speeds has no aim of its own: it is compared by suites that do not ask for the best.
-    const fn aim(&self) -> Aim {
+    pub(super) const fn aim(&self) -> Aim {
         match self.mean {
             Mean::Harmonic => Aim::Harmonic,
             Mean::Geometric | Mean::Sum => Aim::Geometric,
         }
     }
 
-    fn scenario(&self, machine: Machine, kind: Kind, pace: Pace) -> anyhow::Result<Scenario> {
+    pub(super) fn scenario(
+        &self,
+        machine: Machine,
+        kind: Kind,
+        pace: Pace,
+    ) -> anyhow::Result<Scenario> {
         let contexts = machine.contexts();
         let jobs = self.members.iter().map(|member| {
             let threads = member.threads.or(member.app.threads).unwrap_or(contexts);
@@ -263,7 +220,7 @@ impl RunSpec {
         })
     }
 
-    fn result(&self, outcome: &Outcome, topology: &Topology) -> RunResult {
+    pub(super) fn result(&self, outcome: &Outcome, topology: &Topology) -> RunResult {
         let apps = outcome.apps.iter().zip(&self.members);
         RunResult {
             apps: apps

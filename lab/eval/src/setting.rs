@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_change_is_told() {
+    fn an_error_in_a_change_is_reported() {
         assert!(told("decision_s").contains("changes nothing"));
         assert!(told("decision_s=soon").contains("\"soon\" is no number"));
         assert!(told("decision_s=-1").contains("no number from 0"));

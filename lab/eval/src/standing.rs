@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_promise_is_told_with_every_seed_and_the_worst_of_them() {
+    fn a_missed_promise_shows_every_seed_and_the_worst_of_them() {
         let mut stand = stand(OWN, 0.9);
         let missed = stand.missed().unwrap();
         for part in ["1 of 30", "7 of 150", "0.119"] {

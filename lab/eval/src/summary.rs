@@ -2,7 +2,7 @@
 //! policy stands, published numbers and checks, without single mixes and programs. Numbers are
 //! rounded to four decimals, so that two versions can be compared line by line.
 
-use super::Evaluation;
+use super::evaluation::Evaluation;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 

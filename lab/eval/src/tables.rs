@@ -1,9 +1,8 @@
 //! From runs to the numbers of a figure: speeds of programs, of mixes, of a suite.
 
-use super::execute::Results;
 use super::plan::{PlannedMix, PlannedSuite};
 use super::protocol::{Mean, Relative, Suite};
-use super::run_spec::{Held, RunResult};
+use super::run_spec::{Held, Results, RunResult};
 use mapper_sim::nucore::BandwidthError;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_whose_speeds_are_no_numbers_is_named_and_not_told_as_stopped() {
+    fn a_mix_whose_speeds_are_no_numbers_is_named_and_does_not_count_as_stopped() {
         let two = suite("s", &["SGD", "ALS"], &["mapper"]);
         let table = table_of(&two, &|mix, _| if mix == "SGD" { 0.9 } else { f64::NAN });
         assert_eq!((table.incomplete, table.mixes.len()), (0, 1));
@@ -450,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_to_an_end_is_told_only_where_every_program_ended() {
+    fn the_time_to_an_end_is_given_only_where_every_program_ended() {
         let turnaround = |ends: [Option<f64>; 2]| {
             let table = table(&of(Mean::Geometric, Relative::Alone), &|_, _| {
                 let mut run = ran(&[("SGD", 1.0), ("ALS", 1.0)]);

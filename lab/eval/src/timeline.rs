@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn by_cpu_each_keeps_one_rectangle_until_its_owner_changes_and_several_owners_are_told() {
+    fn by_cpu_each_keeps_one_rectangle_until_its_owner_changes_and_several_owners_show() {
         let svg = shown(by_cpu);
         let rectangles = |class: &str| {
             let path = svg

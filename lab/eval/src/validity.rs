@@ -8,10 +8,10 @@
 //!   survive moving each parameter by a quarter, the calibrated one (`time_sharing`) among them.
 
 use super::catalogue::Catalogue;
-use super::execute::{self, Results};
+use super::execute;
 use super::plan::{Changes, Plan};
 use super::protocol::{Protocol, Suite};
-use super::run_spec::RunSpec;
+use super::run_spec::{Results, RunSpec};
 use super::setting::Setting;
 use super::tables;
 use serde::Serialize;
@@ -300,10 +300,10 @@ fn null_findings(table: &tables::SuiteTable) -> Vec<Finding> {
                 gain,
             );
         } else {
-            for (policy, told) in [("mapper", "mapper"), ("fair", "a set of all CPUs")] {
+            for (policy, relative) in [("mapper", "mapper"), ("fair", "a set of all CPUs")] {
                 let gain = of(policy) / of("linux") - 1.0;
                 add(
-                    format!("{} alone: {told} against Linux", row.mix),
+                    format!("{} alone: {relative} against Linux", row.mix),
                     "less than 2 %",
                     gain,
                 );

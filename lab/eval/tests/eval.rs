@@ -35,7 +35,7 @@ fn finished(folder: &Path) -> usize {
 }
 
 #[test]
-fn an_evaluation_that_is_stopped_reports_what_is_finished_and_goes_on_from_there() {
+fn a_stopped_evaluation_reports_what_is_finished_and_continues_from_there() {
     let kept = tempfile::tempdir().unwrap();
     let out = tempfile::tempdir().unwrap();
     let arguments = ["--suite", "mapper-fig2", "--policy", "fair,mapper", "--out"];
@@ -80,7 +80,7 @@ fn an_evaluation_that_is_stopped_reports_what_is_finished_and_goes_on_from_there
 }
 
 #[test]
-fn what_cannot_be_evaluated_is_told_before_anything_is_computed() {
+fn what_cannot_be_evaluated_is_reported_before_anything_is_computed() {
     let kept = tempfile::tempdir().unwrap();
     let cases: [(&[&str], &str); 23] = [
         (&["--suite", "fig9"], "unknown suite \"fig9\": give all"),
@@ -470,7 +470,7 @@ fn a_program_that_is_replaced_while_it_runs_still_reports() {
 }
 
 #[test]
-fn a_protocol_that_is_not_the_version_it_calls_itself_is_told_in_every_form_of_the_results() {
+fn a_protocol_that_differs_from_the_version_it_names_is_reported_in_every_form_of_the_results() {
     let kept = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = kept.path().join(name);

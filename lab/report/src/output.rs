@@ -87,6 +87,15 @@ pub fn check_writable(folder: &Path) -> anyhow::Result<()> {
     std::fs::remove_file(&probe).with_context(place)
 }
 
+/// So many of something.
+pub fn counted(count: usize, what: &str) -> String {
+    match (count, what.ends_with('x')) {
+        (1, _) => format!("1 {what}"),
+        (_, true) => format!("{count} {what}es"),
+        (_, false) => format!("{count} {what}s"),
+    }
+}
+
 /// Writes a line to standard error; that nobody reads it is no reason to stop.
 pub fn say(what: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{what}");
@@ -118,6 +127,13 @@ mod tests {
             error.to_string().contains("/nonexistent/folder/out.json"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn one_is_in_the_singular() {
+        assert_eq!(counted(1, "mix"), "1 mix");
+        assert_eq!(counted(2, "mix"), "2 mixes");
+        assert_eq!(counted(0, "run"), "0 runs");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct Stopped {
     /// Runs that were wanted, as far as they were counted.
     pub wanted: usize,
     /// How to come to the rest, in words.
-    pub go_on: &'static str,
+    pub next: &'static str,
 }
 
 impl Stopped {
@@ -24,12 +24,8 @@ impl Stopped {
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            done,
-            wanted,
-            go_on,
-        } = self;
-        write!(f, "stopped with {done} of {wanted} runs done: {go_on}")
+        let Self { done, wanted, next } = self;
+        write!(f, "stopped with {done} of {wanted} runs done: {next}")
     }
 }
 

@@ -171,12 +171,12 @@ pub enum Service {
 
 /// A description of an application that cannot be.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-#[error("application {app:?}: {what} is {value}: give {mend}")]
+#[error("application {app:?}: {what} is {value}: give {fix}")]
 pub struct AppError {
     pub(crate) app: String,
     pub(crate) what: &'static str,
     pub(crate) value: f64,
-    pub(crate) mend: Cow<'static, str>,
+    pub(crate) fix: Cow<'static, str>,
 }
 
 /// The parameters of one part, as the performance function takes them.
@@ -285,12 +285,12 @@ impl AppModel {
     /// # Errors
     /// [`AppError`] names the application, the number and what would do.
     pub fn check(&self, app: &str) -> Result<(), AppError> {
-        let fail = |what, value, mend| {
+        let fail = |what, value, fix| {
             Err(AppError {
                 app: app.to_owned(),
                 what,
                 value,
-                mend: Cow::Borrowed(mend),
+                fix: Cow::Borrowed(fix),
             })
         };
         for (what, value) in [

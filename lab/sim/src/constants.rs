@@ -2,8 +2,25 @@
 //!
 //! They are frozen in the protocol of an evaluation, so that a result says under which it was had.
 
-use crate::queue::MemoryQueue;
 use serde::{Deserialize, Serialize};
+
+/// The law of the queue at a memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryQueue {
+    /// Any number of customers.
+    #[default]
+    Open,
+    /// As many customers as there are misses under way at most.
+    Finite,
+}
+
+impl MemoryQueue {
+    /// Whether it is what a protocol has that says nothing.
+    pub(crate) fn is_open(&self) -> bool {
+        *self == Self::Open
+    }
+}
 
 /// Constants of the model. The defaults are those of the specification; what each was taken from is
 /// said there.

@@ -301,7 +301,7 @@ mod tests {
     };
 
     #[test]
-    fn who_is_driven_out_waits_for_the_balancer_and_at_a_barrier_so_does_his_team() {
+    fn a_thread_driven_out_waits_for_the_balancer_and_at_a_barrier_so_does_its_team() {
         // 20 of 40 threads lose their CPU: all wait 4 ms, the move and the refill. Without barriers 10 of 30 do alone.
         let team = loan(0.0, 0.0).costs(&loan(20.0, 0.0), MOVES);
         assert!((team - 5.03e-3).abs() < 1e-9, "{team}");

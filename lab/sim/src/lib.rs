@@ -40,13 +40,13 @@ pub mod stream;
 pub mod waiting;
 
 pub use application::AppModel;
+pub use constants::MemoryQueue;
 pub use constants::{ConstantError, Constants};
 pub use governor::{Controlled, Decision, Fixed, Governor, Overhead};
 pub use judge::Aim;
 pub use machine::{Machine, MachineSpec};
 pub use occupancy::Occupancy;
 pub use performance::{Solution, Speed, solve};
-pub use queue::MemoryQueue;
 pub use run::run;
 pub use scenario::{
     AppOutcome, GivenUp, Job, Lending, Method, Outcome, Sample, Scenario, SharingSeen, Siblings,

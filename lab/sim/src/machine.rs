@@ -72,7 +72,7 @@ pub struct LinkSpec {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum MachineError {
     /// A number is out of range.
-    #[error("machine {machine:?}: {what} is {value}: give {mend}")]
+    #[error("machine {machine:?}: {what} is {value}: give {fix}")]
     Value {
         /// The machine.
         machine: String,
@@ -81,7 +81,7 @@ pub enum MachineError {
         /// What it is.
         value: f64,
         /// What would do.
-        mend: &'static str,
+        fix: &'static str,
     },
     /// A link ends at no node, or at the node where it begins.
     #[error(
@@ -374,7 +374,7 @@ fn positive(machine: &str, what: &'static str, value: f64) -> Result<(), Machine
         machine: machine.to_owned(),
         what,
         value,
-        mend: "a positive number",
+        fix: "a positive number",
     })
 }
 
@@ -396,11 +396,11 @@ fn check_numbers(machine: &str, spec: &MachineSpec) -> Result<(), MachineError> 
                 machine: machine.to_owned(),
                 what: "module_slowdown",
                 value: slowdown,
-                mend: "0 or more, one thread per core and an even number of cores per socket, or leave it out",
+                fix: "0 or more, one thread per core and an even number of cores per socket, or leave it out",
             });
         }
     }
-    for (what, value, most, mend) in [
+    for (what, value, most, fix) in [
         ("sockets", spec.sockets, 64, "1 to 64"),
         ("cores_per_socket", spec.cores_per_socket, 256, "1 to 256"),
         ("threads_per_core", spec.threads_per_core, 2, "1 or 2"),
@@ -410,7 +410,7 @@ fn check_numbers(machine: &str, spec: &MachineSpec) -> Result<(), MachineError> 
                 machine: machine.to_owned(),
                 what,
                 value: f64::from(value),
-                mend,
+                fix,
             });
         }
     }

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn factors_are_one_on_average_and_scatter_as_told() {
+    fn factors_are_one_on_average_and_scatter_as_set() {
         let mut noise = Noise::new(1, 2);
         let factors: Vec<f64> = (0..20_000).map(|_| noise.factor(0.05)).collect();
         let mean = factors.iter().sum::<f64>() / 20_000.0;

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_who_shares_is_best_on_as_few_sockets_as_hold_him_and_who_streams_on_all() {
+    fn alone_a_sharing_program_is_best_on_few_sockets_and_a_streaming_one_on_all() {
         let found = |name: &str| {
             let mut scenario = scenario(&[name]);
             scenario.jobs[0].threads = Some(20);

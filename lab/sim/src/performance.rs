@@ -17,9 +17,10 @@
 
 use crate::application::Behaviour;
 use crate::constants::Constants;
+use crate::constants::MemoryQueue;
 use crate::machine::{LINE_BYTES, Machine};
 use crate::occupancy::Occupancy;
-use crate::queue::{Customers, MemoryQueue, finite_response_s, open_response_s};
+use crate::queue::{Customers, finite_response_s, open_response_s};
 
 /// Iterations at most; the fixed point is mostly reached after 40 to 80.
 const ITERATIONS: usize = 400;

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_key_is_told_with_its_line() {
+    fn a_mistyped_key_is_reported_with_its_line() {
         let told = read_apps("[a]\nipc0 = 1\nthh = 3\n")
             .unwrap_err()
             .to_string();

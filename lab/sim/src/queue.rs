@@ -15,30 +15,11 @@
 use crate::constants::Constants;
 use mapper_predict::nupoco::queue;
 use mapper_predict::{Cycles, RequestsPerCycle};
-use serde::{Deserialize, Serialize};
 
 /// What remains of a server's time at most: bounds the open queue.
 const LEAST_IDLE: f64 = 0.02;
 /// The shortest think time, as a share of the time of a service: bounds the rate of a customer.
 const LEAST_THINKING: f64 = 1e-3;
-
-/// The law of the queue at a memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MemoryQueue {
-    /// Any number of customers.
-    #[default]
-    Open,
-    /// As many customers as there are misses under way at most.
-    Finite,
-}
-
-impl MemoryQueue {
-    /// Whether it is what a protocol has that says nothing.
-    pub(crate) fn is_open(&self) -> bool {
-        *self == Self::Open
-    }
-}
 
 /// Time in a server that is busy for this share of the time. Beyond 98 % it grows along the tangent
 /// (or not at all, as in the vectors), so that more than 100 % is never far off.

@@ -45,7 +45,7 @@ pub fn check_served(app: &AppModel, name: &str, machine: &Machine) -> Result<(),
         app: name.to_owned(),
         what: "service.arrivals_per_s",
         value: arrivals_per_s,
-        mend: format!(
+        fix: format!(
             "fewer, or a shorter service.demand_s than {demand_s} s, for {} with {cpus} CPUs: alone on it {waits}",
             machine.name
         )

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_steps_to_whole_sockets_and_everybody_else_by_four() {
+    fn sharing_programs_step_to_whole_sockets_and_all_others_by_four() {
         let at = |sharing, way, held| step(sharing, way, held, 20);
         for held in [4, 20, 27, 40] {
             assert_eq!(at(Sharing::Little, Way::Up, held), 4);

@@ -309,7 +309,7 @@ fn a_thread_that_moves_within_its_core_loses_nothing_but_the_writing_of_the_set(
 }
 
 #[test]
-fn who_loses_half_of_his_cores_moves_half_of_his_threads() {
+fn a_program_that_loses_half_of_its_cores_moves_half_of_its_threads() {
     let app = computing();
     let scenario = Scenario {
         teams: Teams::Fixed,
@@ -466,7 +466,7 @@ impl Governor for Asking {
 }
 
 #[test]
-fn of_a_team_that_follows_are_told_the_threads_it_has_and_of_one_that_does_not_all() {
+fn a_team_that_follows_reports_the_threads_it_has_and_another_all() {
     let mut app = computing();
     app.openmp = true;
     for (teams, expected) in [(Teams::Follow, 10), (Teams::Fixed, 80)] {

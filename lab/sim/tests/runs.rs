@@ -173,7 +173,7 @@ fn one_after_the_other_nobody_begins_before_it_arrives() {
 }
 
 #[test]
-fn a_run_goes_on_until_whoever_arrives_late_has_run_as_often_as_the_longest_is_to() {
+fn a_run_continues_until_a_late_program_has_run_as_often_as_the_longest() {
     let mut late = scenario("hsw80", &["canneal", "swaptions"]);
     late.method = Method::LongestTimes(2);
     for (arrives_s, longest) in [(0.0, 0), (50.0, 0), (1000.0, 1)] {
@@ -185,7 +185,7 @@ fn a_run_goes_on_until_whoever_arrives_late_has_run_as_often_as_the_longest_is_t
 }
 
 #[test]
-fn services_are_looked_at_for_a_while_after_the_last_has_arrived() {
+fn services_are_observed_for_a_while_after_the_last_has_arrived() {
     let mut late = scenario("hsw80", &["memcached", "memcached"]);
     late.jobs[1].name = "late".into();
     late.method = Method::LongestTimes(2);

@@ -159,7 +159,7 @@ fn stopped(results: &Results) -> Stopped {
     Stopped {
         done,
         wanted: done + results.left_out,
-        go_on: "measuring again begins anew; fewer repetitions, mixes and settings make it shorter",
+        next: "measuring again begins anew; fewer repetitions, mixes and settings make it shorter",
     }
 }
 

@@ -317,7 +317,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_needs_no_run_is_told_with_a_suite_of_its_paper() {
+    fn a_number_without_runs_is_shown_with_a_suite_of_its_paper() {
         let tables = [table_of(
             &suite("sam-fig5", &["SGD"], &["linux"]),
             &|_, _| 1.0,

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_only_where_nothing_departs_from_the_protocol_that_it_was_found_under() {
+    fn a_cause_is_given_only_where_nothing_departs_from_its_protocol() {
         let tables = everything();
         let book = Book {
             tables: &tables,
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_only_of_what_is_outside() {
+    fn a_cause_is_given_only_for_numbers_outside_their_band() {
         let lines = judged(&everything());
         assert!(lines.iter().any(|line| line.cause.is_some()));
         for line in lines.iter().filter(|line| line.cause.is_some()) {
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn yes_and_no_are_told_in_words_and_have_no_band() {
+    fn yes_and_no_are_words_and_have_no_band() {
         let question = |model| Line {
             low: 1.0,
             high: 1.0,

@@ -1,7 +1,8 @@
 //! How far the bandwidth that NuCore predicts is from that of the model, for allocations at random
 //! [NuCore §6.9, §7.4, eq. 19].
 
-use super::{AllocationError, CoresByNode, bw_mem, profile};
+use super::allocation::{AllocationError, CoresByNode};
+use super::{bw_mem, profile};
 use crate::constants::Constants;
 use crate::machine::Machine;
 use crate::noise::Noise;

@@ -8,10 +8,10 @@
 //!   these others get together, with one of each to all, in dependence on what the c cores would ask
 //!   alone, α is the intercept and −β the slope of the line of least squares (Figure 10).
 
+use super::allocation::AllocationError;
 use crate::application::Behaviour;
 use crate::constants::Constants;
 use crate::machine::{LINE_BYTES, Machine, Route};
-use crate::nucore::AllocationError;
 use crate::occupancy::Occupancy;
 use crate::performance::solve;
 use crate::stream;

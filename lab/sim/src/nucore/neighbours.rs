@@ -1,7 +1,7 @@
 //! The best allocation near a given one: as long as one core more or fewer on one node is faster, it is
 //! taken, the fastest of these first [NuCore §7.2, eq. 20].
 
-use super::CoresByNode;
+use super::allocation::CoresByNode;
 use crate::judge::{Aim, Judge};
 use crate::scenario::Scenario;
 

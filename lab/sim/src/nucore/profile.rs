@@ -1,9 +1,9 @@
 //! What a program asks of which memory, from a moment on one core of each node [NuCore §5.2].
 
+use super::allocation::CoresByNode;
 use crate::application::Behaviour;
 use crate::constants::Constants;
 use crate::machine::{LINE_BYTES, Machine};
-use crate::nucore::CoresByNode;
 use crate::occupancy::Occupancy;
 use crate::performance::solve;
 use mapper_predict::nucore::{Demand, Pair};

@@ -175,7 +175,7 @@ fn sharing_costs_by_where_the_partners_are() {
 }
 
 #[test]
-fn events_are_counted_by_place_and_as_dear_as_the_program_has_them() {
+fn events_are_counted_by_place_and_cost_what_the_program_sets() {
     let machine = hsw80();
     let mut app = computing();
     app.sharing_stalls = 1e-3;

@@ -81,7 +81,7 @@ impl Governor for Costly {
 }
 
 #[test]
-fn a_decision_costs_whoever_holds_the_first_context_and_all_of_him_at_barriers() {
+fn a_decision_costs_the_program_on_the_first_context_and_all_of_it_at_barriers() {
     let mut jobs = vec![job("first", "swaptions"), job("second", "swaptions")];
     let share_lost = |jobs: &[Job], overhead: Overhead| -> Vec<f64> {
         let speeds = |overhead| {
@@ -139,7 +139,7 @@ impl Governor for Noting {
 }
 
 #[test]
-fn a_program_that_starts_anew_is_another_application_and_everybody_hears_of_it() {
+fn a_program_that_starts_anew_is_another_application_for_every_policy() {
     let mut jobs = vec![job("short", "swaptions"), job("long", "swaptions")];
     for job in &mut jobs {
         job.threads = Some(40);

@@ -129,7 +129,7 @@ fn a_service_under_linux_wakes_up_late_by_the_threads_before_it_and_on_its_own_c
 }
 
 #[test]
-fn the_memory_of_each_node_is_told_with_what_the_own_one_serves() {
+fn the_memory_of_each_node_is_reported_with_what_its_own_cpus_take() {
     let mut app = computing();
     app.misses_per_kilo = [1.0, 1.0];
     app.local_share = 0.7;

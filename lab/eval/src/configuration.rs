@@ -1,4 +1,4 @@
-//! What a policy of the decision core is told before a run: its settings, and of the machine what a user would
+//! What a policy of the decision core is configured with before a run: its settings, and of the machine what a user would
 //! have measured.
 //!
 //! Bandwidths are those that threads get which stream in the model (`mapper_sim::stream`), so that no policy is
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_told_what_streaming_threads_measure_and_not_what_the_machine_has() {
+    fn policies_get_what_streaming_threads_measure_and_not_what_the_machine_has() {
         for name in ["hsw80", "ivb40", "amd64"] {
             let (spec, machine) = spec(name, 1);
             let told = config(&spec, &machine, "nupoco", "nupoco_swap").unwrap();

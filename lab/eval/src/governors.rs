@@ -1,0 +1,107 @@
+//! What decides in a run: the governor of each policy that has one.
+
+use super::configuration::config;
+use super::policies::{Kind, Pace, Policy};
+use super::run_spec::RunSpec;
+use mapper_allocate::ProfiledOn;
+use mapper_allocate::mapper_next::rules::Rules;
+use mapper_allocate::mapper_next::{self, MapperNext};
+use mapper_allocate::scalability::Scalability;
+use mapper_model::MachineProfile;
+use mapper_pipeline::Controller;
+use mapper_sim::sam_per_task::SamPerTask;
+use mapper_sim::shipped::Shipped;
+use mapper_sim::{Controlled, Governor, Machine, Overhead};
+
+/// What deciding costs, as published: MAPPER 5 ms for 80 threads [MAPPER §4.5.7]; SAM-MPH 8.89 µs
+/// per ms on every CPU and 14 to 230 µs per decision [SAM-MPH §5.5]; NuPoCo 3.3 ms, in parallel with
+/// the programs [NuPoCo §7.5].
+fn overhead(policy: &Policy, spec: &RunSpec) -> Overhead {
+    match policy.pace {
+        Pace::Once => Overhead::default(),
+        Pace::Allocation => Overhead {
+            decision_s: spec.constants.decision_s,
+            everywhere: 0.0,
+        },
+        Pace::Placement => Overhead {
+            decision_s: 0.12e-3,
+            everywhere: 8.89e-3,
+        },
+        Pace::Sections => Overhead {
+            decision_s: 0.0,
+            everywhere: 0.0,
+        },
+    }
+}
+
+/// The governor of a policy of the decision core.
+pub(super) fn governor(
+    policy: &Policy,
+    spec: &RunSpec,
+    machine: &Machine,
+) -> anyhow::Result<Option<Box<dyn Governor>>> {
+    let interval_s = match policy.pace {
+        Pace::Once => f64::INFINITY,
+        _ => spec.interval_s,
+    };
+    match policy.kind {
+        Kind::Core {
+            allocation,
+            mapping,
+        } => {
+            let config = config(spec, machine, allocation, mapping)?;
+            let controller = Controller::new(config, machine.topology().clone())?;
+            let overhead = overhead(policy, spec);
+            let controlled = Controlled::new(controller, interval_s, overhead);
+            Ok(Some(Box::new(within_budget(controlled, spec))))
+        }
+        Kind::Next { parts, .. } => {
+            let config = config(spec, machine, mapper_next::NAME, "sam_mph")?;
+            let own = MapperNext::with(config.allocate.clone(), Rules::of(parts));
+            let controller =
+                Controller::new(config, machine.topology().clone())?.with_allocation(Box::new(own));
+            let overhead = overhead(policy, spec);
+            let controlled = Controlled::new(controller, interval_s, overhead);
+            Ok(Some(Box::new(within_budget(controlled, spec))))
+        }
+        Kind::NucoreByNode => {
+            let mut config = config(spec, machine, "nucore", "linear")?;
+            config.allocate.memory.profiled_on = ProfiledOn::OneCpuOfEachNode;
+            let controller = Controller::new(config, machine.topology().clone())?;
+            let overhead = overhead(policy, spec);
+            Ok(Some(Box::new(Controlled::new(
+                controller, interval_s, overhead,
+            ))))
+        }
+        Kind::Shipped => {
+            let overhead = overhead(policy, spec);
+            let shipped = Shipped::new(machine, interval_s, overhead, spec.seed);
+            Ok(Some(Box::new(shipped)))
+        }
+        Kind::SamPerTask => {
+            let sharing = MachineProfile::default().sharing_high_per_cycle;
+            let sharing = spec.sharing_high.unwrap_or(sharing);
+            let overhead = overhead(policy, spec);
+            let sam = SamPerTask::new(machine, interval_s, overhead, sharing);
+            Ok(Some(Box::new(sam)))
+        }
+        Kind::PlainScalability => {
+            let config = config(spec, machine, "scalability", "linear")?;
+            let plain = Scalability::without_memory(config.allocate.clone());
+            let controller = Controller::new(config, machine.topology().clone())?
+                .with_allocation(Box::new(plain));
+            let overhead = overhead(policy, spec);
+            Ok(Some(Box::new(Controlled::new(
+                controller, interval_s, overhead,
+            ))))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn within_budget(controlled: Controlled, spec: &RunSpec) -> Controlled {
+    match spec.overhead_budget {
+        Some(budget) => controlled.within(budget),
+        None => controlled,
+    }
+}
