@@ -192,13 +192,13 @@ fn pack(
         .arg("--output")
         .arg(work.join("package.deb"));
     output(&mut deb)?;
-    add_shlibs(work, &date, &package)?;
+    complete(work, &date, &package)?;
     Ok(package)
 }
 
-/// Adds what `cargo deb` cannot write: the file by which packages of programs that are linked with the
-/// library come to depend on this one.
-fn add_shlibs(work: &Path, date: &str, package: &Path) -> anyhow::Result<()> {
+/// Adds what `cargo deb` does not write: checksums, and the file by which packages of programs that are linked
+/// with the library come to depend on this one.
+fn complete(work: &Path, date: &str, package: &Path) -> anyhow::Result<()> {
     let unpacked = work.join("unpacked");
     output(
         Command::new("dpkg-deb")
@@ -211,6 +211,12 @@ fn add_shlibs(work: &Path, date: &str, package: &Path) -> anyhow::Result<()> {
     };
     let line = format!("{library} {version} mapper (>= {VERSION})\n");
     write(&unpacked.join("DEBIAN/shlibs"), &line)?;
+    let checksums = "find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums";
+    output(
+        Command::new("sh")
+            .args(["-ec", checksums])
+            .current_dir(&unpacked),
+    )?;
     let mut deb = Command::new("dpkg-deb");
     deb.env("SOURCE_DATE_EPOCH", date);
     deb.args(["--root-owner-group", "-Zxz", "--build"])
