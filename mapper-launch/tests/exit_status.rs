@@ -106,7 +106,7 @@ fn a_script_runs_by_its_interpreter_and_without_one_by_sh() {
 }
 
 #[test]
-fn a_script_whose_interpreter_is_missing_is_127_and_told_so() {
+fn a_script_whose_interpreter_is_missing_is_127_and_says_so() {
     let stage = Stage::new();
     let script = file(&stage, "script", "#!/no/such/interpreter\n", 0o755);
     let outcome = launch(&stage, &script);

@@ -228,7 +228,7 @@ fn a_launch_that_waits_for_the_daemon_can_be_interrupted() {
 }
 
 #[test]
-fn a_stopped_program_stops_the_launcher_and_goes_on_with_it() {
+fn a_stopped_program_stops_the_launcher_and_continues_with_it() {
     let stage = Stage::new();
     for stop in [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN] {
         let (mut running, program) = start(&stage, "default");

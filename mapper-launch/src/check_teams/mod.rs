@@ -15,21 +15,20 @@
 //! What was found goes to the [`catalogue`](crate::catalogue), where `--teams auto` looks it up. It is
 //! evidence, not proof: it holds for what the program did in these runs.
 
+mod check;
 mod trial;
 
-use std::ffi::OsString;
 use std::fmt;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+
 use std::time::Duration;
 
 use anyhow::Context;
-use mapper_control::schema::Wishes;
 use mapper_model::TeamMode;
 
-use crate::catalogue::{Advice, Catalogue, Entry};
-use crate::environment::Environment;
+use crate::catalogue::{Advice, Entry};
 use crate::identity::Identity;
+pub(crate) use check::Check;
 use mapper_abi::stand_in::Allocations;
 use trial::{MOST_OUTPUT, Outcome, Parallelism, Printed, Trial};
 
@@ -51,23 +50,6 @@ const SUCCESS: &str = "exit status 0";
 
 /// The modes to check; `fixed` is what the others are compared with.
 const MODES: [TeamMode; 3] = [TeamMode::Fixed, TeamMode::Virtual, TeamMode::Follow];
-
-/// What is to be checked, and with what.
-#[derive(Debug)]
-pub(crate) struct Check<'a> {
-    /// The program's file.
-    pub(crate) program: &'a Path,
-    /// The command line.
-    pub(crate) command: &'a [OsString],
-    /// The shim.
-    pub(crate) shim: PathBuf,
-    /// Where the result goes.
-    pub(crate) catalogue: Catalogue,
-    /// What the launcher was started with.
-    pub(crate) environment: &'a Environment,
-    /// Threads, loops and CPUs as the user wants them.
-    pub(crate) wishes: &'a Wishes,
-}
 
 /// What came of all modes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,7 +16,7 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::unistd::Pid;
 
-use super::Check;
+use super::check::Check;
 use crate::environment::{self, Granted, Runtime};
 use crate::signal_state::suffer;
 use crate::waiting::SpinTurns;

@@ -218,7 +218,7 @@ fn footer(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
     let line = match screen.daemon {
         Daemon::Answers => Line::raw(format!(
             // The keys first, as the end is cut on a narrow terminal.
-            "q quit  ↑↓ scroll  {FREE} free  {NOT_USABLE} not given out  {SHARED} shared  \
+            "q quit  ↑↓ scroll  {FREE} free  {NOT_USABLE} not managed  {SHARED} shared  \
              ! below the floor"
         )),
         Daemon::Away(why) => Line::styled(

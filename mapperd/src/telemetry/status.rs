@@ -10,8 +10,8 @@ use crate::requests::permit::may_see;
 use crate::telemetry::Telemetry;
 use mapper_abi::{ReportFlags, RuntimeReport, Runtimes};
 use mapper_control::schema::{
-    AppStatus, DaemonStatus, Partition, PartitionStatus, RuntimeState, RuntimeStatus, Selection,
-    SocketLayout, Status, StretchedInterval, ToldReason, TopologyStatus,
+    AppStatus, DaemonStatus, GivenReason, Partition, PartitionStatus, RuntimeState, RuntimeStatus,
+    Selection, SocketLayout, Status, StretchedInterval, TopologyStatus,
 };
 use mapper_control::{PROTOCOL, Reply};
 use mapper_host::enforce::Standing;
@@ -279,8 +279,8 @@ fn report_notes(report: &RuntimeReport) -> Vec<String> {
     notes
 }
 
-pub(crate) fn told_reasons(reasons: &[Reason]) -> Vec<ToldReason> {
-    reasons.iter().cloned().map(ToldReason::from).collect()
+pub(crate) fn told_reasons(reasons: &[Reason]) -> Vec<GivenReason> {
+    reasons.iter().cloned().map(GivenReason::from).collect()
 }
 
 fn count(sets: &[CpuSet]) -> u32 {

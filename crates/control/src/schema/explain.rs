@@ -1,7 +1,7 @@
 //! Why an application has the CPUs it has, at length.
 
 use crate::schema::{
-    PartitionStatus, PerformanceStatus, RuntimeStatus, StretchedInterval, ToldReason,
+    GivenReason, PartitionStatus, PerformanceStatus, RuntimeStatus, StretchedInterval,
 };
 use mapper_model::{AppId, AppName, CpuSet, RegionPhase, TeamMode};
 use serde::{Deserialize, Serialize};
@@ -98,7 +98,7 @@ pub struct DecisionEntry {
     pub cpus: CpuSet,
     /// Why, the decisive reason last.
     #[serde(default)]
-    pub reasons: Vec<ToldReason>,
+    pub reasons: Vec<GivenReason>,
     /// The same in one plain sentence.
     pub sentence: String,
 }

@@ -2,7 +2,8 @@
 
 use crate::PROTOCOL;
 use crate::schema::{
-    MemoryPolicy, Partition, Program, Schedule, TeamsWish, Terms, Threads, Wish, Wishes,
+    MemoryPolicy, Partition, Program, RuntimeChoice, Schedule, TeamsWish, Terms, Threads, Wish,
+    Wishes,
 };
 use mapper_model::bounds::OutOfRange;
 use mapper_model::{AppId, AppName, CpuRange, CpuSet, Qos, Resizing, TeamMode, Weight};
@@ -39,17 +40,6 @@ pub enum ShimFile {
     Found,
     /// It has not: the program runs without the runtime interface.
     Missing,
-}
-
-/// Whether the runtime interface is wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuntimeChoice {
-    /// With a shared page, for the shim.
-    #[default]
-    On,
-    /// Without (`--no-runtime`).
-    Off,
 }
 
 impl LaunchRequest {

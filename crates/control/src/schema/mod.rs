@@ -23,7 +23,7 @@ mod terms;
 
 pub use adopt::{AdoptReply, AdoptRequest, AdoptTarget, ReleaseReply, ReleaseRequest};
 pub use explain::{CurveEntry, DecisionEntry, ExplainReply, ExplainRequest};
-pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, RuntimeChoice, ShimFile};
+pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, ShimFile};
 pub use memory::{MemoryPolicy, NotAMemoryPolicy};
 pub use partition::{Partition, PartitionStatus};
 pub use policies::{PoliciesReply, PolicyEntry, PolicyKind};
@@ -34,7 +34,7 @@ pub use service::{GetInterfaceDescription, InterfaceDescription, ServiceInfo};
 #[cfg(feature = "schema")]
 pub use status::status_schema;
 pub use status::{
-    AppStatus, DaemonStatus, PerformanceStatus, RuntimeState, RuntimeStatus, Selection,
-    SocketLayout, Status, StretchedInterval, ToldReason, TopologyStatus,
+    AppStatus, DaemonStatus, GivenReason, PerformanceStatus, RuntimeState, RuntimeStatus,
+    Selection, SocketLayout, Status, StretchedInterval, TopologyStatus,
 };
-pub use terms::{BY_DEFAULT, TeamsWish, Terms, Wish, Wishes};
+pub use terms::{BY_DEFAULT, RuntimeChoice, TeamsWish, Terms, Wish, Wishes};

@@ -66,7 +66,7 @@ pub enum LinkedOpenMp {
     Libomp,
     /// libgomp is part of the program itself, where nothing can come between.
     StaticLibgomp,
-    /// clang's runtime is part of the program itself. What it does may be heard by OMPT.
+    /// clang's runtime is part of the program itself. OMPT may report what it does.
     StaticLibomp,
     /// None is found, and the program is linked statically, so that nothing can be preloaded.
     StaticProgram,
@@ -84,7 +84,9 @@ impl LinkedOpenMp {
             Self::NotAtStart | Self::Libgomp | Self::Libomp | Self::Unknown => return None,
             Self::StaticLibgomp => format!("libgomp is linked statically into {path}"),
             Self::StaticLibomp => {
-                format!("libomp is linked statically into {path}, and has not been heard by OMPT")
+                format!(
+                    "libomp is linked statically into {path}, and has not been seen through OMPT"
+                )
             }
             Self::StaticProgram => {
                 return Some(format!(
@@ -277,7 +279,7 @@ mod tests {
             .unwrap();
         assert_eq!(
             why,
-            "libomp is linked statically into /p, and has not been heard by OMPT; mapper moves CPUs only"
+            "libomp is linked statically into /p, and has not been seen through OMPT; mapper moves CPUs only"
         );
         let why = LinkedOpenMp::StaticLibomp.serves(TeamMode::Follow);
         assert!(why.is_err_and(|why| why.contains("observed")));

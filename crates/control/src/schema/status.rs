@@ -179,7 +179,7 @@ pub struct AppStatus {
     pub adopted: Option<AdoptTarget>,
     /// Why it has these CPUs, the decisive reason last.
     #[serde(default)]
-    pub reasons: Vec<ToldReason>,
+    pub reasons: Vec<GivenReason>,
     /// The reasons in one plain sentence.
     pub sentence: String,
 }
@@ -273,14 +273,14 @@ struct ReasonShape {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
-pub enum ToldReason {
+pub enum GivenReason {
     /// A reason this version knows.
     Known(#[cfg_attr(feature = "schema", schemars(with = "ReasonShape"))] Reason),
     /// Any other: passed on as it came.
     Other(serde_json::Value),
 }
 
-impl From<Reason> for ToldReason {
+impl From<Reason> for GivenReason {
     fn from(reason: Reason) -> Self {
         Self::Known(reason)
     }
@@ -291,10 +291,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_of_a_newer_daemon_is_passed_on_and_a_state_told_as_unknown() {
+    fn a_reason_of_a_newer_daemon_is_passed_on_and_a_state_is_read_as_unknown() {
         let text = r#"{"reason":"moon_phase","full":true}"#;
-        let told: ToldReason = serde_json::from_str(text).unwrap();
-        assert!(matches!(told, ToldReason::Other(_)));
+        let told: GivenReason = serde_json::from_str(text).unwrap();
+        assert!(matches!(told, GivenReason::Other(_)));
         let again = serde_json::to_value(&told).unwrap();
         assert_eq!(
             again,
@@ -304,7 +304,7 @@ mod tests {
         let state: RuntimeState = serde_json::from_str("\"hibernating\"").unwrap();
         assert_eq!(state, RuntimeState::Unknown);
 
-        let steady: ToldReason = serde_json::from_str(r#"{"reason":"steady"}"#).unwrap();
-        assert_eq!(steady, ToldReason::Known(Reason::Steady));
+        let steady: GivenReason = serde_json::from_str(r#"{"reason":"steady"}"#).unwrap();
+        assert_eq!(steady, GivenReason::Known(Reason::Steady));
     }
 }

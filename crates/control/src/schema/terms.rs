@@ -4,11 +4,22 @@
 //! operator, which the launcher does not know; the reply holds the terms, complete, and the launcher
 //! applies them without looking at the wishes again.
 
-use crate::schema::{MemoryPolicy, Partition, RuntimeChoice, Schedule, Threads};
+use crate::schema::{MemoryPolicy, Partition, Schedule, Threads};
 use mapper_model::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Display;
 use std::str::FromStr;
+
+/// Whether the runtime interface is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeChoice {
+    /// With a shared page, for the shim.
+    #[default]
+    On,
+    /// Without (`--no-runtime`).
+    Off,
+}
 
 /// What the user asks for. `None`: the user said nothing.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,0 +1,24 @@
+//! What a check of the team modes needs.
+
+use crate::catalogue::Catalogue;
+use crate::environment::Environment;
+use mapper_control::schema::Wishes;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What is to be checked, and with what.
+#[derive(Debug)]
+pub(crate) struct Check<'a> {
+    /// The program's file.
+    pub(crate) program: &'a Path,
+    /// The command line.
+    pub(crate) command: &'a [OsString],
+    /// The shim.
+    pub(crate) shim: PathBuf,
+    /// Where the result goes.
+    pub(crate) catalogue: Catalogue,
+    /// What the launcher was started with.
+    pub(crate) environment: &'a Environment,
+    /// Threads, loops and CPUs as the user wants them.
+    pub(crate) wishes: &'a Wishes,
+}
