@@ -1,6 +1,6 @@
-//! The books of one decision: who holds how many CPUs, and how they changed hands.
+//! The CPU accounts of one decision: which application holds how many CPUs, and how they changed hands.
 //!
-//! Every CPU that an application gains or loses goes through [`CpuAccounting::shift`], so the books always
+//! Every CPU that an application gains or loses goes through [`CpuAccounting::shift`], so they always
 //! balance: the counts and the free CPUs add up to the usable ones, and each application's count
 //! before, plus what it took, less what it gave, is its count after.
 
@@ -9,7 +9,7 @@ use mapper_model::{
     Allocation, AppId, AppView, Explanation, Placing, Reason, Share, Sharing, Snapshot, Transfer,
 };
 
-/// Somebody who can hold CPUs: an application, by its place in the snapshot, or the free pool.
+/// A holder of CPUs: an application, by its place in the snapshot, or the free pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holder {
     /// The CPUs nobody holds.
@@ -18,7 +18,7 @@ pub enum Holder {
     App(usize),
 }
 
-/// The books of one decision.
+/// The CPU accounts of one decision.
 #[derive(Clone, Debug)]
 pub struct CpuAccounting {
     ids: Vec<AppId>,
@@ -29,8 +29,8 @@ pub struct CpuAccounting {
 }
 
 impl CpuAccounting {
-    /// Opens the books: everybody holds what the snapshot says. Should that be more than is usable
-    /// (the sets overlapped, as after sharing), everybody begins with nothing.
+    /// Opens the accounts: every application holds what the snapshot says. Should that be more than is usable
+    /// (the sets overlapped, as after sharing), every application begins with nothing.
     #[must_use]
     pub fn open(snapshot: &Snapshot<'_>) -> Self {
         let usable = snapshot.usable.len();
@@ -55,7 +55,7 @@ impl CpuAccounting {
         self.counts[place]
     }
 
-    /// How many it held when the books were opened.
+    /// How many it held at the begin of the decision.
     #[must_use]
     pub fn before(&self, place: usize) -> u32 {
         self.before[place]
@@ -98,7 +98,7 @@ impl CpuAccounting {
     }
 
     /// Draws together what went from one application through a second to a third: where a situation
-    /// is settled anew, what a trial borrowed goes back and may be owed to somebody else at once.
+    /// is settled anew, what a trial borrowed goes back and may be owed to another application at once.
     pub fn merge_transfers(&mut self) {
         let between = |t: &Transfer| t.from.is_some() && t.to.is_some();
         let mut drawn: Vec<Transfer> = Vec::with_capacity(self.transfers.len());
@@ -132,7 +132,7 @@ impl CpuAccounting {
         self.transfers = drawn;
     }
 
-    /// Moves CPUs until everybody holds its target: first from those who hold too many straight to
+    /// Moves CPUs until every application holds its target: first from those who hold too many straight to
     /// those who hold too few, both in order of arrival, then to and from the pool.
     pub fn settle(&mut self, targets: &[u32]) {
         // Takers before this one have what they need.
@@ -157,49 +157,49 @@ impl CpuAccounting {
         }
     }
 
-    /// Notes who gave to whom, for policies that settle everybody's count without a bargain between
+    /// Notes which application gave to which, for policies that settle every application's count without a bargain between
     /// two. It stands before the other reasons, but behind what is said of a newcomer ([`begin`]).
     pub fn explain_transfers(&self, notes: &mut [Note]) {
         if self.transfers.is_empty() {
             return;
         }
         let place_of = |app: AppId| self.ids.iter().position(|id| *id == app);
-        let mut books = vec![Told::default(); notes.len()];
+        let mut transferred = vec![Transferred::default(); notes.len()];
         for &Transfer { from, to, cpus } in &self.transfers {
             let (giver, taker) = (from.and_then(place_of), to.and_then(place_of));
             if let (Some(giver), Some(to)) = (giver, to) {
-                books[giver].gave.add(to, cpus);
+                transferred[giver].gave.add(to, cpus);
             }
             match (taker, from) {
-                (Some(taker), Some(from)) => books[taker].got.add(from, cpus),
-                (Some(taker), None) => books[taker].free += cpus,
+                (Some(taker), Some(from)) => transferred[taker].got.add(from, cpus),
+                (Some(taker), None) => transferred[taker].free += cpus,
                 (None, _) => {}
             }
         }
-        for (place, (note, told)) in notes.iter_mut().zip(books).enumerate() {
+        for (place, (note, moved)) in notes.iter_mut().zip(transferred).enumerate() {
             let newcomer = self.before[place] == 0;
             let mut reasons = Vec::new();
-            if told.gave.cpus > 0 {
+            if moved.gave.cpus > 0 {
                 reasons.push(Reason::Handed {
-                    to: told.gave.with,
-                    cpus: told.gave.cpus,
+                    to: moved.gave.with,
+                    cpus: moved.gave.cpus,
                 });
             }
-            if told.got.cpus > 0 {
+            if moved.got.cpus > 0 {
                 reasons.push(Reason::Received {
-                    from: told.got.with,
-                    cpus: told.got.cpus,
+                    from: moved.got.with,
+                    cpus: moved.got.cpus,
                 });
             }
-            if told.free > 0 && !newcomer {
-                reasons.push(Reason::TookFree { cpus: told.free });
+            if moved.free > 0 && !newcomer {
+                reasons.push(Reason::TookFree { cpus: moved.free });
             }
             let at = usize::from(newcomer && !note.reasons.is_empty());
             note.reasons.splice(at..at, reasons);
         }
     }
 
-    /// Closes the books.
+    /// Records what was decided.
     #[must_use]
     pub fn close(self, notes: Vec<Note>) -> Allocation {
         let shares = notes
@@ -233,7 +233,7 @@ impl CpuAccounting {
 
 /// What one application gave and got.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct Transferred {
     gave: Counterparts,
     got: Counterparts,
     free: u32,

@@ -21,7 +21,7 @@ pub struct AllocationConfig {
     pub step: Option<u32>,
     /// Relative gain that makes a tried count better [MAPPER §3.3: 5 %].
     pub threshold: f64,
-    /// How a gain is told from noise.
+    /// How a gain is distinguished from noise.
     #[serde(deserialize_with = "acceptance")]
     pub acceptance: Acceptance,
     /// CPUs that may change hands for growth in one interval. By default a quarter of the usable
@@ -100,7 +100,7 @@ pub enum ProfiledOn {
     #[default]
     FairShare,
     /// On one CPU of each node, as published for NuCore [NuCore §5.2]: what a core asks for when
-    /// nothing is full. Everybody is slow for that long, at each new phase.
+    /// nothing is full. Every application is slow for that long, at each new phase.
     OneCpuOfEachNode,
 }
 
@@ -123,7 +123,7 @@ impl Default for MemoryModel {
     }
 }
 
-/// How a gain is told from noise.
+/// How a gain is distinguished from noise.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

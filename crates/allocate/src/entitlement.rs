@@ -37,7 +37,7 @@ impl Entitlement {
     }
 }
 
-/// What everybody is owed, in the order of the snapshot. For at most as many applications as CPUs.
+/// What every application is owed, in the order of the snapshot. For at most as many applications as CPUs.
 #[must_use]
 pub fn entitlements(snapshot: &Snapshot<'_>, min_cpus: u32) -> Vec<Entitlement> {
     let usable = snapshot.usable.len();

@@ -34,7 +34,7 @@ impl Equal {
     }
 }
 
-/// Takes in what the interval says of everybody's sections.
+/// Takes in what the interval says of every application's sections.
 pub(crate) fn watch_sections(sections: &mut AppTable<SectionWatch>, snapshot: &Snapshot<'_>) {
     if snapshot.trigger == Trigger::Interval {
         for (watch, app) in sections.iter_mut().zip(snapshot.apps) {

@@ -1,4 +1,4 @@
-//! Fair share: CPUs in proportion to weight, for as long as nobody comes or goes
+//! Fair share: CPUs in proportion to weight, for as long as nobody comes or leaves
 //! [MAPPER §4.3, §3.3 eq. 1].
 //!
 //! It is the baseline that MAPPER's promise refers to. Limits of the applications are kept; what
@@ -29,7 +29,7 @@ impl Fair {
     }
 }
 
-/// Fair shares with nothing left over unless everybody is at his limit.
+/// Fair shares with nothing left over unless every application is at its limit.
 pub(crate) fn full_shares(usable: u32, entitled: &[Entitlement]) -> Vec<u32> {
     let mut shares: Vec<u32> = entitled.iter().map(|e| e.fair).collect();
     let claims: Vec<Claim> = entitled.iter().map(Entitlement::claim).collect();

@@ -6,10 +6,10 @@
 //! search goes on the same way, any other is undone and the other way is tried; when neither brings
 //! anything it is at a peak and rests. The paper perturbs resting applications at random, which
 //! [`AllocationConfig::reexplore_at_random`] does; [`AllocationConfig::reexplore_every`] does it after a
-//! fixed number of intervals. Whether a count is better is told by the same test as for MAPPER.
+//! fixed number of intervals. Whether a count is better is decided by the same test as for MAPPER.
 //!
 //! Growth takes only free CPUs: those that others found useless, and what rounding left over. What an
-//! application holds beyond its fair share goes back when somebody else is owed it.
+//! application holds beyond its fair share goes back when another application is owed it.
 
 use crate::accounting::{self, CpuAccounting, Holder, Note};
 use crate::config::{Acceptance, AllocationConfig};
@@ -31,7 +31,7 @@ pub const NAME: &str = "hill_climb";
 /// The name by which it is selected with the rules as printed.
 pub const PAPER_NAME: &str = "hill_climb-paper";
 
-/// How a count is told to be better.
+/// How a count is found to be better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Comparison {
     /// By a sequential test.

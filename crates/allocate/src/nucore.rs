@@ -225,7 +225,7 @@ fn solve(
         .map(|(&i, asked)| {
             let candidate = &inputs.candidates[i];
             let each = inputs.memory.gb_per_s(&candidate.measured);
-            // Cores that bring its part of the bandwidth, one at least for everybody.
+            // Cores that bring its part of the bandwidth, one at least for every application.
             let (within_reach, most) = match asked {
                 Some(asked) => {
                     let all = asked.of_nodes(capacity.iter().copied()).into_iter();

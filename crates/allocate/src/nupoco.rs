@@ -1,4 +1,4 @@
-//! NuPoCo: whole nodes to whoever makes the machine busiest, by a queueing model of its memory
+//! NuPoCo: whole nodes where they make the machine busiest, by a queueing model of its memory
 //! [NuPoCo §4, §5.2 Algorithm 1].
 //!
 //! Utilisation counts cores and memory controllers alike, so an application that saturates memory is

@@ -1,8 +1,8 @@
 //! How a decision of the policies that climb begins.
 //!
 //! A climber compares what it measures with what it measured before, which means something only as
-//! long as everybody's count is the one that was decided last, the machine is the same, and nobody
-//! came or went. Everything that has to be looked at for this is done here, for all such policies:
+//! long as every application's count is the one that was decided last, the machine is the same, and nobody
+//! came or left. Everything that has to be looked at for this is done here, for all such policies:
 //! the table is called, what each is owed is computed, the books are opened.
 
 use crate::accounting::{CpuAccounting, Note};
@@ -23,7 +23,7 @@ pub(crate) trait Remembered {
 pub(crate) enum Situation {
     /// It does.
     Same,
-    /// Somebody came or went, holds another count than was decided or is owed another one, or the
+    /// An application came or left, holds another count than was decided or is owed another one, or the
     /// usable CPUs are others.
     Changed,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Opening {
     pub(crate) situation: Situation,
 }
 
-/// Begins a decision. `entitled_before` is what everybody was owed in the last one, and is brought
+/// Begins a decision. `entitled_before` is what every application was owed in the last one, and is brought
 /// up to date.
 pub(crate) fn open<T: Remembered>(
     snapshot: &Snapshot<'_>,

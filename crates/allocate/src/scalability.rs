@@ -131,7 +131,7 @@ impl Scalability {
         Some(())
     }
 
-    /// Moves a few CPUs to whoever uses his best, if that promises anything.
+    /// Moves a few CPUs to the application that uses its own best, if that promises anything.
     fn try_next(
         &mut self,
         used: &[f64],
@@ -264,7 +264,7 @@ impl AllocationPolicy for Scalability {
                         }
                     }
                 }
-                // Not everybody was measured: a comparison would mean nothing.
+                // Not every application was measured: a comparison would mean nothing.
                 _ => {}
             }
         }

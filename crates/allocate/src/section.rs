@@ -26,7 +26,7 @@ pub enum Section {
 }
 
 impl Section {
-    /// What an interval with `cpus` CPUs showed; `None` when it told nothing.
+    /// What an interval with `cpus` CPUs showed; `None` when it showed nothing.
     #[must_use]
     pub fn shown(profile: &Profile, cpus: u32) -> Option<Self> {
         let of = |parallel: bool| {

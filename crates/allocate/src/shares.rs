@@ -6,7 +6,7 @@
 //! ([`bounded_shares`]), by the rule by which CSS lays out flexible boxes: divide, freeze those that
 //! hit a limit, divide again among the rest.
 //!
-//! Unit: CPUs. Invariants of [`bounded_shares`] for at most as many applications as CPUs: everybody
+//! Unit: CPUs. Invariants of [`bounded_shares`] for at most as many applications as CPUs: every application
 //! gets at least one, nobody more than its upper limit, the sum is at most the number of CPUs, lower
 //! limits are kept whenever they fit together.
 
@@ -56,7 +56,7 @@ pub struct Claim {
     pub max: u32,
 }
 
-/// Fair shares within limits, rounded down. With more applications than CPUs everybody gets one.
+/// Fair shares within limits, rounded down. With more applications than CPUs every application gets one.
 #[must_use]
 pub fn bounded_shares(contexts: u32, claims: &[Claim]) -> Vec<u32> {
     if claims.len() as u64 >= u64::from(contexts) {

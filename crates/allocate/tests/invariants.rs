@@ -1,7 +1,7 @@
 //! What every policy keeps, whatever the snapshot holds: the invariants listed in `policy`.
 //!
 //! Machines have up to 8 sockets and 2,048 CPUs; applications come and go, CPUs come and go,
-//! profiles hold anything a monitor may conclude, and what it may not.
+//! profiles hold anything a characteriser may conclude, and what it may not.
 
 // Helpers of tests: clippy takes only functions marked as tests for tests.
 #![allow(clippy::unwrap_used)]
@@ -274,7 +274,7 @@ impl History {
         })
     }
 
-    /// Gives everybody its count out of what it may use.
+    /// Gives every application its count out of what it may use.
     fn enforce(&mut self, allocation: &Allocation) {
         let usable: Vec<CpuId> = self.usable.iter().collect();
         let mut assignment = self.assignment();
@@ -374,7 +374,7 @@ impl History {
         self.check_gifts(allocation);
     }
 
-    /// Nobody falls below an achievable floor by what it gave away for growth, and whoever gave did
+    /// Nobody falls below an achievable floor by what it gave away for growth, and one that gave did
     /// not take.
     fn check_gifts(&self, allocation: &Allocation) {
         for (share, app) in allocation.shares.iter().zip(&self.apps) {

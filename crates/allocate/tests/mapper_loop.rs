@@ -1,4 +1,4 @@
-//! MAPPER in a closed loop: synthetic applications, the real monitor, decisions that take effect.
+//! MAPPER in a closed loop: synthetic applications, the real characteriser, decisions that take effect.
 
 mod support;
 

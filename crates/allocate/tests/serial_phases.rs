@@ -149,7 +149,7 @@ fn what_is_lent_survives_a_restart() {
     assert_eq!(world.counts(), [8, 8]);
 }
 
-/// Whether this says that somebody gave to one whose serial phase is over.
+/// Whether this says that an application gave to one whose serial phase is over.
 fn after_a_phase(reason: &Reason, allocation: &Allocation) -> bool {
     let Reason::ReclaimedBy { taker, .. } = reason else {
         return false;
@@ -207,7 +207,7 @@ proptest! {
                 }
             }
         }
-        // All phases over, everybody comes to what it is owed.
+        // All phases over, every application comes to what it is owed.
         for app in &mut world.apps {
             app.serial = SerialPhase::None;
         }

@@ -1,7 +1,7 @@
 //! One application: its open pair of readings and everything that is learned from it.
 
 use crate::bottleneck::{self, BottleneckFilter};
-use crate::config::{MonitorConfig, RuntimeHints};
+use crate::config::{CharacteriserConfig, RuntimeHints};
 use crate::history::{HistoryRules, SharingHistory};
 use crate::phase::{Detection, PhaseDetector};
 use crate::progress::{CpuCount, Progress, ReportedTracker, RuntimeTracker};
@@ -107,7 +107,7 @@ pub(crate) struct Moment {
 pub(crate) struct Surroundings<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) machine: &'a MachineProfile,
-    pub(crate) config: &'a MonitorConfig,
+    pub(crate) config: &'a CharacteriserConfig,
 }
 
 impl AppMonitor {

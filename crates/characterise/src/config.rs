@@ -4,17 +4,17 @@ use crate::history::Strictness;
 use mapper_model::Confidence;
 use serde::{Deserialize, Serialize};
 
-/// Settings of the monitor.
+/// Settings of the characteriser.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
-pub struct MonitorConfig {
+pub struct CharacteriserConfig {
     /// Weight of the newest sample in the running mean of a curve point once many are known,
     /// above 0 and up to 1. With 1/16 a point forgets half of what it knew in 11 intervals.
     pub fading: f64,
     /// Relative change of performance per CPU that counts as a new phase [MAPPER §3.3: 5 %].
     pub phase_threshold: f64,
-    /// How a new phase is told from noise.
+    /// How a new phase is distinguished from noise.
     pub phase_test: PhaseTest,
     /// Whether occurrences in the history must exceed the threshold or only reach it
     /// [SAM-MPH §4.3; readings "SAM-MPH classification"].
@@ -36,14 +36,14 @@ pub struct MonitorConfig {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RuntimeHints {
-    /// Phases are told by their regions, and instructions of spinning do not count.
+    /// Phases are recognised by their regions, and instructions of spinning do not count.
     #[default]
     Used,
     /// Nothing: as they were before recordings had version 2.
     Ignored,
 }
 
-/// How a new phase is told from noise.
+/// How a new phase is distinguished from noise.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -57,7 +57,7 @@ pub enum PhaseTest {
     },
 }
 
-impl Default for MonitorConfig {
+impl Default for CharacteriserConfig {
     fn default() -> Self {
         Self {
             fading: 1.0 / 16.0,

@@ -20,9 +20,9 @@
 
 mod app;
 pub mod bottleneck;
+mod characteriser;
 pub mod config;
 pub mod history;
-mod monitor;
 pub mod phase;
 pub mod progress;
 pub mod rates;
@@ -31,6 +31,6 @@ pub mod source;
 pub mod waiting;
 
 pub use bottleneck::{Contender, mapping_order};
-pub use config::{MonitorConfig, PhaseTest, RuntimeHints};
+pub use characteriser::{Characteriser, CharacteriserState};
+pub use config::{CharacteriserConfig, PhaseTest, RuntimeHints};
 pub use history::{HistoryRules, SharingHistory, SharingSample, SharingVerdict, Strictness};
-pub use monitor::{Monitor, MonitorState};

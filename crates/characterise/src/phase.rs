@@ -216,7 +216,7 @@ mod tests {
         confidence: Confidence::VERY_HIGH,
     };
 
-    /// Runs samples at one count through detector and curve, as the monitor does.
+    /// Runs samples at one count through detector and curve, as the characteriser does.
     fn changes(samples: impl IntoIterator<Item = f64>) -> Vec<usize> {
         let mut detector = PhaseDetector::default();
         let mut curve = PerformanceCurve::new();

@@ -1,4 +1,4 @@
-//! Phases told by which parallel regions run.
+//! Phases by which parallel regions run.
 //!
 //! *Problem.* NuPoCo measures each parallel loop once and knows it again when it comes back
 //! [NuPoCo §3.2]. Performance alone ([`phase`](crate::phase)) tells that something changed, not that
@@ -18,7 +18,7 @@
 //! intervals, is taken for a phase. What comes within the eight intervals after joins that phase, so that
 //! stretches of eight and four by turns become one phase after one change. (Of 100 programs that stay in
 //! each of eight regions for five intervals on average, each changed phase seven times in 1000
-//! intervals.) Phases that are known are told apart where they last four intervals.
+//! intervals.) Phases that are known are distinguished where they last four intervals.
 //!
 //! *Stale identities.* Where nothing completes, the identity stays as it was, which teaches nothing:
 //! such an interval does not help a set settle. Where nothing ever completed, it is that of the region
@@ -138,7 +138,7 @@ impl RegionPhases {
         (self.present.number > 0).then_some(RegionPhase {
             number: self.present.number,
             count: self.count,
-            // It is told to clients, whose numbers have a sign. It only serves to tell regions apart.
+            // It is reported to clients, whose numbers have a sign. It only serves to distinguish regions.
             region: self.region & (u64::MAX >> 1),
         })
     }

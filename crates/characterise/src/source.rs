@@ -2,7 +2,7 @@
 //!
 //! In order of preference: progress the application reports, progress its OpenMP runtime counts,
 //! instructions per cycle [MAPPER §3.3], CPU time. The units have nothing to do with one another, so
-//! there is exactly one source at a time, and whoever changes it starts the curve anew. To change
+//! there is exactly one source at a time, and a change of it starts the curve anew. To change
 //! it is therefore dear, and hysteresis makes it rare: a better source must answer several intervals
 //! running, longer each time it has been let down; the one in use may be silent for a while (a
 //! parallel region may take that long) before a lesser one takes its place.

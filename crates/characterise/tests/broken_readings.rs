@@ -1,7 +1,7 @@
 //! Whatever is read, the profiles are sane: nothing panics, every number is finite and not
 //! negative, and the same observations give the same profiles.
 
-use mapper_characterise::{Monitor, MonitorConfig};
+use mapper_characterise::{Characteriser, CharacteriserConfig};
 use mapper_model::topology::Shape;
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, CounterValue, Counters, CpuSet, Event, MachineProfile,
@@ -179,8 +179,8 @@ proptest! {
             threads_per_core: 1,
         });
         let machine = MachineProfile::default();
-        let mut monitor = Monitor::new(MonitorConfig::default());
-        let mut again = Monitor::new(MonitorConfig::default());
+        let mut monitor = Characteriser::new(CharacteriserConfig::default());
+        let mut again = Characteriser::new(CharacteriserConfig::default());
         for observation in &observations {
             monitor.observe(observation, &topology, &machine);
             again.observe(observation, &topology, &machine);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use mapper_characterise::{Monitor, MonitorConfig};
+use mapper_characterise::{Characteriser, CharacteriserConfig};
 use mapper_model::topology::Shape;
 use mapper_model::{
     Activity, AppId, AppName, AppObservation, AppSpec, CounterValue, Counters, CpuSet, Event,
@@ -101,7 +101,7 @@ fn watched(source: PerformanceSource, pauses: &[Pause], seconds: u64) -> Vec<Pro
         clock_hz: 1e9,
         ..MachineProfile::default()
     };
-    let mut monitor = Monitor::new(MonitorConfig::default());
+    let mut monitor = Characteriser::new(CharacteriserConfig::default());
     (1..=seconds)
         .map(|second| {
             let now_ms = second * SECOND_MS;
@@ -170,7 +170,7 @@ fn what_wants_to_run_and_is_not_let_is_not_idle() {
         cores_per_socket: 2,
         threads_per_core: 1,
     });
-    let mut monitor = Monitor::new(MonitorConfig::default());
+    let mut monitor = Characteriser::new(CharacteriserConfig::default());
     for second in 1..4 {
         let observation = Observation {
             tick: second,

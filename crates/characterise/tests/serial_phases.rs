@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use mapper_characterise::{Monitor, MonitorConfig};
+use mapper_characterise::{Characteriser, CharacteriserConfig};
 use mapper_model::topology::Shape;
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, CpuSet, MachineProfile, Observation, PhaseChange,
@@ -33,7 +33,7 @@ proptest! {
             cores_per_socket: 8,
             threads_per_core: 1,
         });
-        let mut monitor = Monitor::new(MonitorConfig::default());
+        let mut monitor = Characteriser::new(CharacteriserConfig::default());
         for second in 1..=22 {
             let now_ms = second * 1000;
             let open = serial.contains(&now_ms);

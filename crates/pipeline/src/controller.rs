@@ -5,7 +5,7 @@ use crate::allowed::Allowed;
 use crate::check::{Severity, check};
 use crate::explain::{AppExplanation, Decision, History};
 use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState, accounting};
-use mapper_characterise::{Monitor, MonitorConfig, MonitorState};
+use mapper_characterise::{Characteriser, CharacteriserConfig, CharacteriserState};
 use mapper_model::{
     AppId, AppName, AppObservation, AppPlacement, AppView, CpuSet, Explanation, MachineProfile,
     NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share, Sharing, Snapshot, Strategy,
@@ -25,7 +25,7 @@ pub struct PipelineConfig {
     /// The placement policy, by name.
     pub mapping: String,
     /// How readings are judged.
-    pub monitor: MonitorConfig,
+    pub monitor: CharacteriserConfig,
     /// Settings of the allocation policy.
     pub allocate: AllocationConfig,
     /// Settings of the placement policy.
@@ -39,7 +39,7 @@ impl Default for PipelineConfig {
         Self {
             allocation: "mapper".into(),
             mapping: "sam_mph".into(),
-            monitor: MonitorConfig::default(),
+            monitor: CharacteriserConfig::default(),
             allocate: AllocationConfig::default(),
             map: PlacementConfig::default(),
             machine: MachineProfile::default(),
@@ -79,7 +79,7 @@ pub enum RestoreError {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ControllerState {
     version: u32,
-    monitor: MonitorState,
+    monitor: CharacteriserState,
     allocation: PolicyState,
     apps: BTreeMap<AppId, Remembered>,
 }
@@ -101,7 +101,7 @@ struct Remembered {
 pub struct Controller {
     config: PipelineConfig,
     topology: Topology,
-    monitor: Monitor,
+    monitor: Characteriser,
     allocation: Box<dyn AllocationPolicy>,
     mapping: Box<dyn PlacementPolicy>,
     apps: BTreeMap<AppId, Remembered>,
@@ -116,7 +116,7 @@ impl Controller {
         let allocation = (mapper_allocate::find(&config.allocation)?.build)(&config.allocate);
         let mapping = (mapper_placement::find(&config.mapping)?.build)(&config.map);
         Ok(Self {
-            monitor: Monitor::new(config.monitor.clone()),
+            monitor: Characteriser::new(config.monitor.clone()),
             allocation,
             mapping,
             apps: BTreeMap::new(),

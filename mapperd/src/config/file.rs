@@ -9,7 +9,7 @@ use crate::config::interval::Interval;
 use crate::config::program_rules::ProgramRule;
 use crate::config::types::EnforcerChoice;
 use mapper_allocate::AllocationConfig;
-use mapper_characterise::MonitorConfig;
+use mapper_characterise::CharacteriserConfig;
 use mapper_host::observe::Choice as CounterChoice;
 use mapper_model::{CpuSet, MachineProfile};
 use mapper_pipeline::OverheadBudget;
@@ -65,7 +65,7 @@ pub(crate) struct ConfigFile {
     #[schemars(skip)]
     pub(crate) state_dir: Option<PathBuf>,
     #[schemars(skip)]
-    pub(crate) monitor: Option<MonitorConfig>,
+    pub(crate) monitor: Option<CharacteriserConfig>,
     #[schemars(skip)]
     pub(crate) allocate: Option<AllocationConfig>,
     #[schemars(skip)]
@@ -95,7 +95,7 @@ pub(crate) struct Expert {
     /// Write every observation and plan to this file, one JSON line each.
     pub(crate) record: Option<PathBuf>,
     /// How readings are judged.
-    pub(crate) characterise: MonitorConfig,
+    pub(crate) characterise: CharacteriserConfig,
     /// Settings of the allocation policy.
     pub(crate) allocate: AllocationConfig,
     /// Settings of the policy that decides which CPUs.

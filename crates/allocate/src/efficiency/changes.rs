@@ -10,7 +10,7 @@ use crate::table::Changes;
 use mapper_model::Reason;
 
 impl Decision<'_> {
-    /// Whether an application came, left or asks for something else, or CPUs came or went.
+    /// Whether an application came, left or asks for something else, or CPUs came or left.
     pub(crate) fn membership_changed(&self, changes: Changes, usable_before: u32) -> bool {
         changes.changed()
             || usable_before != self.usable

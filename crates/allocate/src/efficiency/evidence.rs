@@ -15,7 +15,7 @@
 //!   further step; but the last step alone must not be plainly in vain.
 //! * *Shrinking* is kept if the slope is below one half, and performance is about as good as the best
 //!   known (95 %) and above the promise [readings R3.7]. A loss that could not be ruled out is never
-//!   kept: whoever is not sure goes back to what is proven. A trial of fewer CPUs is also how others
+//!   kept: where that is not sure it goes back to what is proven. A trial of fewer CPUs is also how others
 //!   learn how efficient an application is, so it lasts until its slope is known, unless the loss is
 //!   plain.
 //!

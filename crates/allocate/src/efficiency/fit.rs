@@ -1,7 +1,7 @@
 //! What a curve says around one count, when its samples scatter.
 //!
 //! The difference of two neighbouring counts drowns in the scatter: of 40 CPUs and 44, a tenth is
-//! all there is between perfect scaling and none. But whoever came from 40 to 64 has been measured
+//! all there is between perfect scaling and none. But an application that came from 40 to 64 has been measured
 //! at many counts on the way, and all of them together say clearly how it scales. So where samples
 //! scatter, decisions rest on a straight line through the points around the count in question, in
 //! logarithms of both: its height there is the performance, its slope the *elasticity*, 1 for

@@ -147,7 +147,7 @@ pub(crate) struct Source {
 ///
 /// A trial that brought nothing closes its direction from the count where it began, until the phase
 /// or the membership changes. One that was decided by a guess only may be repeated after a while.
-/// Whoever tries in vain again and again, as phases change, has to rest longer each time.
+/// An application that tries in vain again and again, as phases change, has to rest longer each time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TrialHistory {
     closed_at: Option<u32>,

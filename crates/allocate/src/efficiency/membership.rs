@@ -1,4 +1,4 @@
-//! What happens to counts when an application comes or goes [readings R3.13, R3.14].
+//! What happens to counts when an application comes or leaves [readings R3.13, R3.14].
 //!
 //! A newcomer gets its fair share at once: from the free CPUs, then from those that hold more than
 //! their new, smaller fair shares, the largest excess first; no application is cut below its fair share.
@@ -85,7 +85,7 @@ pub(crate) fn cut_to_limit(
     })
 }
 
-/// Gives each bidder what it is owed. Of what `is_newcomer` gets, only the giver is told.
+/// Gives each bidder what it is owed. Of what `is_newcomer` gets, only the giver gets a reason.
 pub(crate) fn reclaim(
     accounts: &mut CpuAccounting,
     apps: &[AppView<'_>],

@@ -1,12 +1,12 @@
 //! One round in which CPUs change hands [MAPPER §3.3, readings "State machine" step 6].
 //!
-//! Pass 1, *reclaim*: whoever asks for CPUs and is below its fair share gets them up to that share,
+//! Pass 1, *reclaim*: an application that asks for CPUs and is below its fair share gets them up to that share,
 //! from the free CPUs, then from those above their fair shares, the largest excess first. Pass 2,
-//! *growth*: whoever still asks, in descending normalized efficiency, gets free CPUs, then what
+//! *growth*: one that still asks, in descending normalized efficiency, gets free CPUs, then what
 //! others can spare, the least efficient of them first.
 //!
 //! Rules: a victim of growth is strictly less efficient than the taker, and gives at most its spare
-//! in total, whoever takes it; whoever received CPUs in this round gives none, whoever gave takes
+//! in total, whichever takes it; one that received CPUs in this round gives none, one that gave takes
 //! none [readings R3.6]; partial grants are made down to one CPU [readings R3.3]; growth moves at
 //! most the budget. Ties keep the order of arrival.
 //!
@@ -269,7 +269,7 @@ mod tests {
             ],
             ALL,
         );
-        // Both are below their fair share of 40, but nobody is above his.
+        // Both are below their fair share of 40, but none is above its own.
         assert_eq!(round.counts, [22, 24, 34]);
     }
 

@@ -1,4 +1,4 @@
-//! The best division of the CPUs: the one with the greatest sum of values, within everybody's limits, by
+//! The best division of the CPUs: the one with the greatest sum of values, within every application's limits, by
 //! dynamic programming over applications and CPUs.
 //!
 //! Exact for any values, concave or not; curves have steps where an application comes to fit into one

@@ -1,6 +1,6 @@
-//! `mapper-next`: this project's own policy. Everybody's speed at every count is predicted from the
+//! `mapper-next`: this project's own policy. Every application's speed at every count is predicted from the
 //! few counts it was measured at, and the CPUs are divided so that the weighted geometric mean of the
-//! predicted speeds is greatest while everybody keeps its promise.
+//! predicted speeds is greatest while every application keeps its promise.
 //!
 //! 1. Each interval is split into its serial and parallel part by the CPUs that were busy in it, so
 //!    that a count is known after a few intervals ([`tally`], [`learner`]).
@@ -100,7 +100,7 @@ impl MapperNext {
     }
 
     /// Keeps what is known of those who have left and recalls those who come; returns whether
-    /// anybody did either.
+    /// any application did either.
     fn call_the_roll(&mut self, snapshot: &Snapshot<'_>) -> bool {
         let state = &mut self.state;
         let here = |app: AppId| snapshot.apps.iter().any(|a| a.app == app);
@@ -220,7 +220,7 @@ impl MapperNext {
         Outlook::new(split, hints, &self.rules.expected)
     }
 
-    /// The counts to have, with the reasons noted, or nothing when everybody stays.
+    /// The counts to have, with the reasons noted, or nothing when every application stays.
     fn choose(
         &mut self,
         candidates: &[Candidate],

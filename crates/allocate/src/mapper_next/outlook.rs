@@ -74,7 +74,7 @@ pub enum Law {
 /// What is known besides rates.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Hints {
-    /// CPUs of a region, when the threads are told to wait for each other's data.
+    /// CPUs of a region, when the threads are known to wait for each other's data.
     pub together_within: Option<u32>,
     /// What rates follow.
     pub law: Law,

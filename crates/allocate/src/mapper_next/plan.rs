@@ -76,13 +76,13 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// What everybody holds.
+    /// What every application holds.
     #[must_use]
     pub fn now(&self) -> Vec<u32> {
         self.candidates.iter().map(|c| c.now).collect()
     }
 
-    /// The best division, if everybody's lower limits fit together.
+    /// The best division, if every application's lower limits fit together.
     #[must_use]
     pub fn best(&self) -> Option<Vec<u32>> {
         let limits: Vec<Limits> = self.candidates.iter().map(Candidate::limits).collect();
@@ -99,7 +99,7 @@ impl Plan<'_> {
         if self.candidates.iter().all(|c| c.ln_reference.is_none()) {
             return None;
         }
-        // Who leaves CPUs idle there has no speed to be told; it has what is expected.
+        // An application that leaves CPUs idle there has no speed to be predicted; it has what is expected.
         let each = self.candidates.iter().filter_map(|c| {
             let outlook = c.outlook.as_ref()?;
             let speed = c

@@ -1,9 +1,9 @@
-//! What everybody would have under the static fair share, which is what promises are shares of.
+//! What every application would have under the static fair share, which is what promises are shares of.
 //!
 //! At the same count a program may run at very different speeds: the fair share gives it one context of many
 //! cores beside others, other placements whole cores or one socket. So a mix of programs that is met for the
 //! first time is measured under the static fair share, in its placement, for some seconds: when it has lasted a
-//! minute, since that costs somebody who shares much half of the time, and short mixes would never get it back.
+//! minute, since that costs an application that shares much half of the time, and short mixes would never get it back.
 //! From then on a promise is a share of that speed, wherever the program is; and when the best division that
 //! is still to be expected is worth less than the fair share, or cannot keep a promise, the mix goes back to
 //! it and stays there ([`Stage::Fallen`]). What was found of a mix is kept under the names of its programs.

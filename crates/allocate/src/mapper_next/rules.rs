@@ -23,7 +23,7 @@ pub struct Rules {
     pub patience_s: f64,
     /// Mean relative gain that a division must promise to be adopted.
     pub gain: f64,
-    /// By how much more each further change has to gain, until somebody comes or goes.
+    /// By how much more each further change has to gain, until an application comes or leaves.
     pub caution: f64,
     /// Share of that caution which is lost in a second without a change.
     pub calming_per_s: f64,

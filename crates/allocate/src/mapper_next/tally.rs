@@ -21,7 +21,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Busy CPUs from which an interval can be told to have had a parallel part.
+/// Busy CPUs from which an interval can be said to have had a parallel part.
 const TELLING_WIDTH: f64 = 1.5;
 
 /// One interval.

@@ -60,7 +60,7 @@ impl TrafficSum {
         }
     }
 
-    /// Where the data are; `None` when nothing was told.
+    /// Where the data are; `None` when nothing is known.
     #[must_use]
     pub fn locality(&self) -> Option<Locality> {
         let mean = self.0.iter().map(|asked| asked.total).sum::<f64>() / self.0.len().max(1) as f64;

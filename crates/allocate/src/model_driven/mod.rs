@@ -5,16 +5,16 @@
 //! model ([`Planner`]); what is the same is here:
 //!
 //! ```text
-//! arrival ──► profiling, with fair shares ──► plan ──► kept until somebody comes or goes,
+//! arrival ──► profiling, with fair shares ──► plan ──► kept until an application comes or leaves,
 //!                      ▲                                a phase or section changes, or CPUs do
 //!                      └────────────────────────────────────────┘
 //! ```
 //!
 //! Deviations from NuPoCo: a newcomer is profiled on its fair share and not on the whole machine,
 //! since CPUs are exclusive here and an interval is long; the rates come from last-level misses
-//! alone, so requests that stall and requests that only load the memory are not told apart
+//! alone, so requests that stall and requests that only load the memory are not distinguished
 //! [readings N9]. Without counters there is nothing to put into a model: then the policy says so and
-//! everybody has his fair share.
+//! every application has its fair share.
 
 pub mod locality;
 pub mod nodes;
@@ -154,7 +154,7 @@ pub trait Planner: Send + std::fmt::Debug {
     /// Divides the CPUs among the applications, at least one each.
     ///
     /// # Errors
-    /// In words, why the model gives no answer; everybody then has his fair share.
+    /// In words, why the model gives no answer; every application then has its fair share.
     fn plan(inputs: &Inputs<'_>) -> Result<Division, String>;
 }
 
@@ -187,7 +187,7 @@ struct Decided {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Phase {
-    /// Somebody is still being measured: fair shares.
+    /// An application is still being measured: fair shares.
     Profiling,
     /// The model cannot be asked: fair shares.
     Fallback,
@@ -317,7 +317,7 @@ impl<P: Planner> ModelDriven<P> {
         Ok(decided)
     }
 
-    /// Where everybody is while somebody is measured.
+    /// Where every application is while an application is measured.
     fn profiling(
         &self,
         snapshot: &Snapshot<'_>,

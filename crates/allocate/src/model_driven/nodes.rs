@@ -62,7 +62,7 @@ pub struct Limits {
 
 impl Division {
     /// Brings every count within its limits. What one must have is taken from the free CPUs, then
-    /// from whoever has most beyond his own lower limit; what one must not have goes to whoever can
+    /// from the one that has most beyond its own lower limit; what one must not have goes to one that can
     /// use it, the one with most first, else it is free.
     pub fn limit(&mut self, limits: &[Limits], nodes: &[NodeCapacity]) {
         let total: u32 = nodes.iter().map(|n| n.cpus).sum();

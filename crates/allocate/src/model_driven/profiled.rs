@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Relative difference from which a new profile is another one.
 const ANOTHER: f64 = 0.2;
 
-/// Lengths of a profile that lie between two on CPUs that slow everybody down: 5 % of the time.
+/// Lengths of a profile that lie between two on CPUs that slow every application down: 5 % of the time.
 const APART: u32 = 20;
 
 /// What was measured.

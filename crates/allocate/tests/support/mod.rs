@@ -1,5 +1,5 @@
 //! A world for closed-loop tests: applications with known scaling curves on a machine, watched by
-//! the real monitor and governed by the policy under test. What an application reports is its curve
+//! the real characteriser and governed by the policy under test. What an application reports is its curve
 //! at the count it holds, with a reproducible scatter.
 
 // Each test file uses a part of it.
@@ -8,7 +8,7 @@
 #![allow(clippy::unwrap_used)]
 
 use mapper_allocate::{AllocationConfig, AllocationPolicy, find};
-use mapper_characterise::{Monitor, MonitorConfig};
+use mapper_characterise::{Characteriser, CharacteriserConfig};
 use mapper_model::topology::Shape;
 use mapper_model::{
     Allocation, AppId, AppName, AppObservation, AppSpec, AppView, CounterValue, Counters, CpuId,
@@ -32,7 +32,7 @@ pub struct App {
     pub spare: Option<u32>,
     /// Whether it says that it is serial; then it can spare all CPUs but one.
     pub serial: SerialPhase,
-    /// The node where all its data are, if traffic is told by node.
+    /// The node where all its data are, if traffic is known by node.
     pub home: Option<u32>,
     /// CPUs it keeps busy, by what it holds, if its CPU time is known.
     pub busy: Option<Curve>,
@@ -56,7 +56,7 @@ pub struct World {
     pub usable: CpuSet,
     pub machine: MachineProfile,
     pub policy: Box<dyn AllocationPolicy>,
-    pub monitor: Monitor,
+    pub characteriser: Characteriser,
     pub apps: Vec<App>,
     /// Relative standard deviation of what is measured.
     pub noise: f64,
@@ -172,7 +172,7 @@ impl World {
             topology,
             machine: MachineProfile::default(),
             policy: (find(policy).unwrap().build)(config),
-            monitor: Monitor::new(MonitorConfig::default()),
+            characteriser: Characteriser::new(CharacteriserConfig::default()),
             apps: Vec::new(),
             noise: 0.0,
             tick: 0,
@@ -299,9 +299,9 @@ impl World {
                 })
                 .collect(),
         };
-        self.monitor
+        self.characteriser
             .observe(&observation, &self.topology, &self.machine);
-        let profiles: Vec<&Profile> = self.monitor.profiles().collect();
+        let profiles: Vec<&Profile> = self.characteriser.profiles().collect();
         let views: Vec<AppView<'_>> = self
             .apps
             .iter()

@@ -1,14 +1,14 @@
 //! All applications: routes each reading to its application and keeps them in order of arrival.
 
 use crate::app::{AppMonitor, Moment, Surroundings};
-use crate::config::MonitorConfig;
+use crate::config::CharacteriserConfig;
 use mapper_model::{AppId, MachineProfile, Observation, Profile, Topology, Trigger};
 use serde::{Deserialize, Serialize};
 
-/// What the monitor remembers: serialises, so that a restarted daemon goes on where it was and a
+/// What the characteriser remembers: serialises, so that a restarted daemon goes on where it was and a
 /// recording can be replayed from the middle.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct MonitorState {
+pub struct CharacteriserState {
     /// In the order of the last observation.
     apps: Vec<AppMonitor>,
     /// Time of the last regular reading.
@@ -17,18 +17,18 @@ pub struct MonitorState {
 
 /// Turns observations into profiles. See the [crate](crate).
 #[derive(Clone, Debug, Default)]
-pub struct Monitor {
-    config: MonitorConfig,
-    state: MonitorState,
+pub struct Characteriser {
+    config: CharacteriserConfig,
+    state: CharacteriserState,
 }
 
-impl Monitor {
-    /// A monitor that has seen nothing.
+impl Characteriser {
+    /// A characteriser that has seen nothing.
     #[must_use]
-    pub fn new(config: MonitorConfig) -> Self {
+    pub fn new(config: CharacteriserConfig) -> Self {
         Self {
             config,
-            state: MonitorState::default(),
+            state: CharacteriserState::default(),
         }
     }
 
@@ -55,8 +55,8 @@ impl Monitor {
             machine,
             config: &self.config,
         };
-        for (monitor, app) in self.state.apps.iter_mut().zip(&observation.apps) {
-            monitor.observe(app, moment, surroundings);
+        for (characteriser, app) in self.state.apps.iter_mut().zip(&observation.apps) {
+            characteriser.observe(app, moment, surroundings);
         }
         if observation.trigger == Trigger::Interval {
             self.state.last_interval_ns = Some(observation.now_ns);
@@ -76,18 +76,18 @@ impl Monitor {
 
     /// The settings.
     #[must_use]
-    pub const fn config(&self) -> &MonitorConfig {
+    pub const fn config(&self) -> &CharacteriserConfig {
         &self.config
     }
 
     /// Everything it remembers.
     #[must_use]
-    pub const fn state(&self) -> &MonitorState {
+    pub const fn state(&self) -> &CharacteriserState {
         &self.state
     }
 
     /// Goes on from a remembered state.
-    pub fn restore(&mut self, state: MonitorState) {
+    pub fn restore(&mut self, state: CharacteriserState) {
         self.state = state;
     }
 
@@ -129,7 +129,7 @@ mod tests {
 
     /// A machine of 1 GHz on which applications run at a rate of our choice.
     struct Machine {
-        monitor: Monitor,
+        characteriser: Characteriser,
         topology: Topology,
         profile: MachineProfile,
         tick: u64,
@@ -140,7 +140,7 @@ mod tests {
     impl Machine {
         fn new() -> Self {
             Self {
-                monitor: Monitor::new(MonitorConfig::default()),
+                characteriser: Characteriser::new(CharacteriserConfig::default()),
                 topology: topology(),
                 profile: MachineProfile {
                     clock_hz: 1e9,
@@ -162,7 +162,7 @@ mod tests {
                 usable: self.topology.cpus().clone(),
                 apps,
             };
-            self.monitor
+            self.characteriser
                 .observe(&observation, &self.topology, &self.profile);
         }
 
@@ -172,7 +172,7 @@ mod tests {
             self.counted += (after_ns as f64 * ipc) as u64;
             let app = counting(1, cpus, self.counted, self.now_ns + after_ns);
             self.observe(trigger, after_ns, vec![app]);
-            self.monitor.profile(AppId(1)).unwrap()
+            self.characteriser.profile(AppId(1)).unwrap()
         }
     }
 
@@ -248,7 +248,7 @@ mod tests {
         for _ in 0..3 {
             machine.run(Trigger::Interval, SECOND, 4, 2.0);
         }
-        let before = machine.monitor.profile(AppId(1)).unwrap().clone();
+        let before = machine.characteriser.profile(AppId(1)).unwrap().clone();
         let profile = machine.run(Trigger::Membership, SECOND / 2, 4, 2.0);
         assert_eq!(profile.samples, before.samples);
         assert_eq!(profile.performance, None);
@@ -329,7 +329,7 @@ mod tests {
         let mut sources = Vec::new();
         for reading in readings {
             machine.observe(Trigger::Interval, SECOND, vec![reading]);
-            let profile = machine.monitor.profile(AppId(1)).unwrap();
+            let profile = machine.characteriser.profile(AppId(1)).unwrap();
             sources.push(profile.performance.map(|p| p.source));
         }
         use PerformanceSource::{Ipc, Runtime};
@@ -347,7 +347,7 @@ mod tests {
                 Some(Runtime)
             ]
         );
-        let profile = machine.monitor.profile(AppId(1)).unwrap();
+        let profile = machine.characteriser.profile(AppId(1)).unwrap();
         assert_eq!(profile.epoch, 2);
         assert!((profile.curve.at(2).unwrap().perf - 100.0).abs() < 1e-6);
     }
@@ -366,7 +366,7 @@ mod tests {
             ..RuntimeProgress::default()
         });
         machine.observe(Trigger::Interval, SECOND, vec![observed]);
-        machine.monitor.profile(AppId(1)).unwrap().clone()
+        machine.characteriser.profile(AppId(1)).unwrap().clone()
     }
 
     #[test]
@@ -402,7 +402,7 @@ mod tests {
                     ..RuntimeProgress::default()
                 });
                 machine.observe(Trigger::Interval, SECOND, vec![observed]);
-                profile = machine.monitor.profile(AppId(1)).unwrap().spun;
+                profile = machine.characteriser.profile(AppId(1)).unwrap().spun;
             }
             profile
         };
@@ -532,14 +532,14 @@ mod tests {
                 .map(|&id| counting(id, 1, at * id / 8, at))
                 .collect();
             machine.observe(Trigger::Interval, SECOND, apps);
-            let profiles = machine.monitor.profiles();
+            let profiles = machine.characteriser.profiles();
             assert!(profiles.map(|p| p.app.0).eq(ids.iter().copied()));
         };
         observe(&mut machine, &[1, 2, 3, 4]);
         observe(&mut machine, &[1, 2, 3, 4]);
         observe(&mut machine, &[2, 4, 5]);
         observe(&mut machine, &[4, 2, 5]);
-        let samples = |id| machine.monitor.profile(AppId(id)).map(|p| p.samples);
+        let samples = |id| machine.characteriser.profile(AppId(id)).map(|p| p.samples);
         assert_eq!(
             [1, 2, 3, 4, 5].map(samples),
             [None, Some(3), None, Some(3), Some(1)]
@@ -552,9 +552,9 @@ mod tests {
         for i in 0..8 {
             machine.run(Trigger::Interval, SECOND, 2, 1.0 + 0.01 * f64::from(i % 3));
         }
-        let text = serde_json::to_string(machine.monitor.state()).unwrap();
-        let mut other = Monitor::new(MonitorConfig::default());
+        let text = serde_json::to_string(machine.characteriser.state()).unwrap();
+        let mut other = Characteriser::new(CharacteriserConfig::default());
         other.restore(serde_json::from_str(&text).unwrap());
-        assert_eq!(other.state(), machine.monitor.state());
+        assert_eq!(other.state(), machine.characteriser.state());
     }
 }
