@@ -22,7 +22,7 @@ bitflags! {
     /// What the application's shim found out.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct ReportFlags: u32 {
-        /// Barriers may spin for long: nothing in the environment told the runtime otherwise, so
+        /// Barriers may spin for long: nothing in the environment limits that, so
         /// the program must not be given fewer CPUs than it has threads.
         const WAITS_SPIN = layout::FLAG_WAITS_SPIN;
         /// The time spent waiting at barriers is measured.
@@ -33,8 +33,7 @@ bitflags! {
         const PARKING_ENDED = layout::FLAG_PARKING_ENDED;
         /// Threads of virtual teams that take turns share thread-local storage.
         const STORAGE_SHARED = layout::FLAG_STORAGE_SHARED;
-        /// A copy of libomp is linked in so that the shim is told what it does, by OMPT, and cannot come
-        /// between.
+        /// A copy of libomp is linked in that the shim only observes, through OMPT.
         const OBSERVED = layout::FLAG_OBSERVED;
     }
 }
@@ -78,7 +77,7 @@ pub enum TeamsOff {
     Dynamic = layout::TEAMS_OFF_DYNAMIC,
     /// A team is larger than virtual teams, or the program's threads, can be.
     TooLarge = layout::TEAMS_OFF_TOO_LARGE,
-    /// The shim is only told of the teams, and finds no way to set their size.
+    /// The shim only observes the teams, and finds no way to set their size.
     Observed = layout::TEAMS_OFF_OBSERVED,
     /// The shim's thread that watches over virtual teams failed; they were given up.
     Unwatched = layout::TEAMS_OFF_UNWATCHED,
@@ -128,7 +127,7 @@ impl fmt::Display for TeamsOff {
             Self::SetDynamic => "teams do not follow: it calls omp_set_dynamic(0)",
             Self::Clause => "teams do not follow: it gives its regions a num_threads clause",
             Self::Observed => {
-                "teams do not follow: the libomp that is observed offers no way to set their size"
+                "teams do not follow: its libomp is only observed, and offers no way to set team sizes"
             }
             Self::Ordered => "teams are not virtual: it has ordered or doacross loops",
             Self::Tasks => "teams are not virtual: it has tasks",
@@ -141,8 +140,8 @@ impl fmt::Display for TeamsOff {
                  sequences, which belong to the kernel's threads"
             }
             Self::KernelState => {
-                "teams are not virtual: code with OpenMP constructs calls functions that set what the kernel keeps \
-                 for each thread, or that address one thread (priority, CPU mask, prctl, pthread_kill and the like)"
+                "teams are not virtual: code with OpenMP constructs changes kernel settings of single threads, or \
+                 signals single threads (priority, CPU mask, prctl, pthread_kill)"
             }
             Self::Binding => {
                 "teams are not virtual: OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY binds its threads"
@@ -154,27 +153,27 @@ impl fmt::Display for TeamsOff {
                 "teams are not virtual: the kernel lacks membarrier, or the program has a shadow stack"
             }
             Self::Unserved => {
-                "teams are not virtual: it calls functions of libgomp that virtual teams do not serve"
+                "teams are not virtual: it calls functions of libgomp that virtual teams do not support"
             }
             Self::Dynamic => {
                 "teams are not virtual: OMP_DYNAMIC or omp_set_dynamic lets the runtime choose their sizes; \
                  use --teams follow"
             }
             Self::TooLarge => {
-                "some teams are not virtual: they have more than 512 threads, or than OMP_THREAD_LIMIT allows, \
-                 or than the system lets the program have"
+                "some teams are not virtual: they have more than 512 threads, or more than OMP_THREAD_LIMIT \
+                 or the system allows"
             }
             Self::Unwatched => {
-                "teams are not virtual any more: mapper's thread in the program that watches over them failed, \
-                 which is a mistake of mapper's; please report what the program wrote to its standard error"
+                "teams are not virtual any more: mapper's watcher thread in the program failed; this is a bug in mapper: \
+                 please report the program's standard error"
             }
             Self::ByHandle => {
-                "teams are not virtual: it looks up functions of the OpenMP runtime by a handle of the library \
-                 (dlsym, ctypes), where mapper cannot come between"
+                "teams are not virtual: it looks up functions of the OpenMP runtime with dlsym or ctypes, which \
+                 bypasses mapper"
             }
             Self::Stalled => {
-                "teams are not virtual any more: its threads wait for one another without OpenMP, or sleep or \
-                 have very unequal work between its constructs"
+                "teams are not virtual any more: its threads wait for each other outside OpenMP, sleep, or have \
+                 very unequal work between constructs"
             }
         };
         f.write_str(sentence)

@@ -276,7 +276,7 @@ fn no_reader_ever_sees_parts_of_two_allocations() {
 }
 
 #[test]
-fn a_daemon_that_takes_a_page_over_goes_on_where_the_last_one_died() {
+fn a_daemon_that_takes_a_page_over_continues_where_the_last_one_died() {
     let mut writer = PageWriter::create().unwrap();
     let client = open(&writer);
     writer.publish(&Allocation {

@@ -5,35 +5,37 @@ use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
 use crate::attachment;
-use crate::crew::Crew;
-use crate::shared_loop::{BEING_MADE, Chunk, FREE, Hall, LOOPS, SharedLoop, Span};
+use crate::shared_loop::{BEING_MADE, Chunk, FREE, LOOPS, SharedLoop, SharedLoops, Span};
+use crate::team_record::TeamRecord;
 use crate::thread_state::ThreadState;
 
-/// Has the thread take chunks of a loop that it begins, if that is the crew's way.
+/// Has the thread take chunks of a loop that it begins, if that is the team record's way.
 pub fn begin(thread: &ThreadState, span: impl FnOnce() -> Span) -> bool {
-    let found = thread.crew().and_then(|crew| Some((crew, crew.hall?)));
-    let Some((crew, hall)) = found.filter(|(crew, _)| crew.is_outermost()) else {
+    let found = thread
+        .record()
+        .and_then(|record| Some((record, record.loops_of_region?)));
+    let Some((record, loops_of_region)) = found.filter(|(record, _)| record.is_outermost()) else {
         return false;
     };
     let number = u64::from(thread.loops_begun.get());
-    let Some(shared) = hall.loops.get(number as usize % LOOPS) else {
+    let Some(shared) = loops_of_region.loops.get(number as usize % LOOPS) else {
         return false;
     };
-    prepare(crew, shared, number, span);
+    prepare(record, shared, number, span);
     thread.set_shared_loop(Some(shared));
     true
 }
 
 /// Makes the loop in which the threads of a region begin.
-pub fn prepare_first(crew: &Crew, span: impl FnOnce() -> Span) {
-    if let Some(shared) = crew.hall.and_then(Hall::first_loop) {
-        prepare(crew, shared, 1, span);
+pub fn prepare_first(record: &TeamRecord, span: impl FnOnce() -> Span) {
+    if let Some(shared) = record.loops_of_region.and_then(SharedLoops::first_loop) {
+        prepare(record, shared, 1, span);
     }
 }
 
 /// Makes the loop, unless another thread does or has done; waits until that is done and, before, until
 /// the place is free.
-fn prepare(crew: &Crew, shared: &SharedLoop, number: u64, span: impl FnOnce() -> Span) {
+fn prepare(record: &TeamRecord, shared: &SharedLoop, number: u64, span: impl FnOnce() -> Span) {
     let mut span = Some(span);
     loop {
         let state = shared.state.load(Ordering::Acquire);
@@ -46,7 +48,7 @@ fn prepare(crew: &Crew, shared: &SharedLoop, number: u64, span: impl FnOnce() ->
                 .compare_exchange(FREE, BEING_MADE, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         if won && let Some(span) = span.take() {
-            deal(shared, span(), crew.runtime.max_threads(crew.family));
+            deal(shared, span(), record.runtime.max_threads(record.family));
             shared.state.store(number, Ordering::Release);
             return;
         }
@@ -67,8 +69,8 @@ pub fn next(thread: &ThreadState, shared: &'static SharedLoop) -> Option<Chunk> 
 /// The thread needs the loop no more; the last one to say so frees its place.
 fn leave(thread: &ThreadState, shared: &SharedLoop) {
     let members = thread
-        .crew()
-        .map_or(0, |crew| crew.runtime.team_size(crew.family));
+        .record()
+        .map_or(0, |record| record.runtime.team_size(record.family));
     if shared.left.fetch_add(1, Ordering::AcqRel) + 1 == members {
         shared.state.store(FREE, Ordering::Release);
     }
@@ -78,14 +80,15 @@ fn leave(thread: &ThreadState, shared: &SharedLoop) {
 /// outermost one; says whether it is.
 ///
 /// # Safety
-/// `crew` is the [`Crew`] of the region.
-pub unsafe fn prepare_loop(crew: *mut c_void, span: impl FnOnce() -> Span) -> bool {
+/// `team record` is the [`TeamRecord`] of the region.
+pub unsafe fn prepare_loop(record: *mut c_void, span: impl FnOnce() -> Span) -> bool {
     // SAFETY: the caller vouches for it.
-    let crew = unsafe { &*crew.cast::<Crew>() };
-    let applies =
-        crew.hall.is_some() && crew.first_loop != 0 && crew.runtime.level(crew.family) == 0;
+    let record = unsafe { &*record.cast::<TeamRecord>() };
+    let applies = record.loops_of_region.is_some()
+        && record.first_loop != 0
+        && record.runtime.level(record.family) == 0;
     if applies {
-        adaptive_schedule::prepare_first(crew, span);
+        adaptive_schedule::prepare_first(record, span);
     }
     applies
 }

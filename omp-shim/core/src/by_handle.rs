@@ -33,11 +33,11 @@ use crate::caller;
 use crate::elf::{self, Module};
 use crate::features::features;
 use crate::logical;
-use crate::looked_up::{self, Uses};
+use crate::looked_up;
 use crate::lookup::{look_up, next};
 use crate::runtime::{self, Family};
 use crate::shield::shielded;
-use crate::symbols::Symbol;
+use crate::symbols::{Symbol, Uses};
 use crate::thread_state;
 
 /// How a lookup goes on.
@@ -96,7 +96,7 @@ unsafe extern "C" fn before(handle: *mut c_void, name: *const c_char, caller: us
 /// As for `dlsym`, with a handle that means the same for all callers.
 unsafe fn examine(handle: *mut c_void, name: &CStr, caller: usize) -> Option<*mut c_void> {
     let text = name.to_str().ok()?;
-    let uses = Uses::of(text);
+    let uses = looked_up::uses(text);
     if uses.is_empty() {
         return None;
     }
@@ -134,9 +134,6 @@ unsafe fn is_runtime(handle: *mut c_void, module: &Module) -> bool {
     })
 }
 
-/// Said of a member that looked up the function by a handle, and would get a wrong answer from it.
-const BY_HANDLE_WITHIN: &str = "is looked up by a handle of its library within the parallel region of a virtual team, by a module that does not use that library itself";
-
 /// What takes or gives back a lock that is the shim's where virtual teams are wanted.
 fn is_of_shims_locks(symbol: Symbol) -> bool {
     matches!(
@@ -166,7 +163,10 @@ fn instead_of(symbol: Symbol, function: *mut c_void, caller: usize) -> Option<*m
         return Some(own);
     }
     if concerns_member {
-        runtime::refuse(symbol, BY_HANDLE_WITHIN);
+        let name = symbol.name().to_string_lossy();
+        runtime::refuse(&format!(
+            "dlsym(\"{name}\") inside a parallel region is not supported with virtual teams"
+        ));
     }
     None
 }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_told_from_what_is_a_teams_business_and_from_what_is_the_same_for_all() {
+    fn names_are_classed_as_settings_team_functions_or_neither() {
         for (name, uses) in [
             ("omp_set_num_threads", Uses::NUM_THREADS),
             ("omp_set_num_threads_", Uses::NUM_THREADS),
@@ -219,12 +219,12 @@ mod tests {
             ("omp_pause_resource_all", Uses::TEAM),
             ("__kmpc_fork_call", Uses::TEAM),
             // What threadpoolctl asks for besides.
-            ("omp_get_max_threads", Uses::empty()),
-            ("omp_get_wtime", Uses::empty()),
-            ("omp_unset_lock", Uses::empty()),
-            ("omp_something_new", Uses::empty()),
+            ("omp_get_max_threads", Uses::NONE),
+            ("omp_get_wtime", Uses::NONE),
+            ("omp_unset_lock", Uses::NONE),
+            ("omp_something_new", Uses::NONE),
         ] {
-            assert_eq!(Uses::of(name), uses, "{name}");
+            assert_eq!(looked_up::uses(name), uses, "{name}");
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_up_in_libraries_that_are_no_runtimes_is_of_no_consequence() {
+    fn lookups_in_libraries_that_are_no_runtimes_change_nothing() {
         // SAFETY: null names the program, and the names are C strings.
         unsafe {
             let program = libc::dlopen(core::ptr::null(), libc::RTLD_LAZY);

@@ -20,7 +20,6 @@ pub mod caller;
 pub mod chunks;
 pub mod clock;
 pub mod construct;
-pub mod crew;
 pub mod elf;
 pub mod environment;
 pub mod exactness;
@@ -39,6 +38,7 @@ pub mod served;
 pub mod shared_loop;
 pub mod shield;
 pub mod symbols;
+pub mod team_record;
 pub mod thread_state;
 pub mod waits;
 

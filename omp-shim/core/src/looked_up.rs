@@ -5,22 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use mapper_abi::TeamsOff;
 
 use crate::served;
-use crate::symbols::Symbol;
-
-bitflags::bitflags! {
-    /// What can be done by functions that were looked up.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct Uses: u32 {
-        /// Sizes of teams can be set.
-        const NUM_THREADS = 1 << 0;
-        /// So can be whether they are exact.
-        const DYNAMIC = 1 << 1;
-        /// So can be another setting that members have from the thread that begins their region.
-        const SETTING = 1 << 2;
-        /// Something that is different in a virtual team.
-        const TEAM = 1 << 3;
-    }
-}
+use crate::symbols::{Function, Uses};
 
 /// [`Uses`] of all that was found so far.
 static FOUND: AtomicU32 = AtomicU32::new(0);
@@ -58,18 +43,11 @@ pub fn exactness() -> Option<TeamsOff> {
     }
 }
 
-impl Uses {
-    /// Of the function of that name; empty for those that may be called past the shim.
-    pub fn of(name: &str) -> Self {
-        let base = name.strip_suffix('_').unwrap_or(name);
-        let base = base.strip_suffix("_8").unwrap_or(base);
-        match base {
-            "omp_set_num_threads" => Self::NUM_THREADS,
-            "omp_set_dynamic" => Self::DYNAMIC,
-            "omp_set_schedule" | "omp_set_nested" | "omp_set_max_active_levels" => Self::SETTING,
-            _ if base.starts_with("__kmpc_push_num_threads") => Self::NUM_THREADS | Self::TEAM,
-            _ if Symbol::INTERPOSED.contains(&name) || served::is_unserved(name) => Self::TEAM,
-            _ => Self::empty(),
-        }
+/// What a program can do by the function of that name; nothing by those that may be called past the shim.
+pub fn uses(name: &str) -> Uses {
+    let known = Function::of(name).map_or(Uses::NONE, |function| function.by_handle);
+    match known.is_empty() && served::is_unserved(name) {
+        true => Uses::TEAM,
+        false => known,
     }
 }

@@ -22,7 +22,7 @@ use crate::thread_state::{self, Logical, ThreadState};
 #[inline(always)]
 pub fn runtime_of_caller(thread: &ThreadState) -> Option<&'static Runtime> {
     caller::of_caller(thread, thread.caller.get())
-        .or_else(|| thread.crew().map(|crew| crew.runtime))
+        .or_else(|| thread.record().map(|record| record.runtime))
         .or_else(|| thread.last_runtime.get())
         .or_else(caller::any)
 }
@@ -39,30 +39,30 @@ pub fn member_for(thread: &ThreadState, symbol: Symbol) -> Option<Logical> {
 #[inline(always)]
 pub fn member_at_a_glance(thread: &ThreadState) -> Option<Logical> {
     let member = thread.member.get()?;
-    (caller::is_sole() && thread.crew.get().is_none()).then_some(member)
+    (caller::is_sole() && thread.record.get().is_none()).then_some(member)
 }
 
 /// Whether a call of `symbol` by the thread, which is in a virtual region, would have reached the
 /// runtime of that region, and not a region of clang's form within.
 #[inline(always)]
 pub fn is_for_team(thread: &ThreadState, symbol: Symbol) -> bool {
-    (caller::is_sole() && thread.crew.get().is_none()) || is_of_team(thread, symbol)
+    (caller::is_sole() && thread.record.get().is_none()) || is_of_team(thread, symbol)
 }
 
 #[inline(never)]
 fn is_of_team(thread: &ThreadState, symbol: Symbol) -> bool {
     let is_teams = |runtime| logical::is_of_runtime(runtime, symbol);
-    let crew = thread.crew().map(|crew| crew.runtime);
+    let record = thread.record().map(|record| record.runtime);
     if thread.outer.get().is_some() {
         // Regions of the same runtime within, which know of all levels but the first.
-        let caller = caller::of_caller(thread, thread.caller.get()).or(crew);
+        let caller = caller::of_caller(thread, thread.caller.get()).or(record);
         return caller.is_none_or(is_teams);
     }
-    // A member has a crew in regions of another runtime, and in those that clang's code begins.
+    // A member has a team record in regions of another runtime, and in those that clang's code begins.
     match caller::of_caller(thread, thread.caller.get()) {
-        Some(runtime) => is_teams(runtime) && !crew.is_some_and(is_teams),
+        Some(runtime) => is_teams(runtime) && !record.is_some_and(is_teams),
         // The call was turned into a jump at the end of a body that the shim had called.
-        None => crew.is_none(),
+        None => record.is_none(),
     }
 }
 

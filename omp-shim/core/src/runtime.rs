@@ -213,15 +213,9 @@ pub fn missing(symbol: Symbol) -> ! {
 
 /// Ends the program: a logical thread has come to a function that would do wrong for it.
 #[cold]
-pub fn refuse(symbol: Symbol, why: &str) -> ! {
-    let _ = shielded(|| {
-        let name = symbol.name().to_string_lossy();
-        writeln!(
-            std::io::stderr(),
-            "libmapper_omp: {name} {why}; start the program with --teams fixed"
-        )
-        .ok()
-    });
+pub fn refuse(why: &str) -> ! {
+    let _ =
+        shielded(|| writeln!(std::io::stderr(), "libmapper_omp: {why}; use --teams fixed").ok());
     // SAFETY: ends the process at once, without running anything of the program's.
     unsafe { libc::_exit(127) }
 }

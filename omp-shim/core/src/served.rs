@@ -2,58 +2,7 @@
 
 use mapper_abi::TeamsOff;
 
-/// Functions of libgomp that are served for logical threads, as far as they are not loops.
-const SERVED: [&str; 34] = [
-    "GOMP_parallel",
-    "GOMP_parallel_sections",
-    "GOMP_parallel_loop_static",
-    "GOMP_parallel_loop_dynamic",
-    "GOMP_parallel_loop_guided",
-    "GOMP_parallel_loop_runtime",
-    "GOMP_parallel_loop_nonmonotonic_dynamic",
-    "GOMP_parallel_loop_nonmonotonic_guided",
-    "GOMP_parallel_loop_nonmonotonic_runtime",
-    "GOMP_parallel_loop_maybe_nonmonotonic_runtime",
-    // As gcc before 4.9 began and ended regions.
-    "GOMP_parallel_start",
-    "GOMP_parallel_sections_start",
-    "GOMP_parallel_loop_static_start",
-    "GOMP_parallel_loop_dynamic_start",
-    "GOMP_parallel_loop_guided_start",
-    "GOMP_parallel_loop_runtime_start",
-    "GOMP_parallel_end",
-    "GOMP_barrier",
-    "GOMP_single_start",
-    "GOMP_single_copy_start",
-    "GOMP_single_copy_end",
-    "GOMP_sections_start",
-    "GOMP_sections2_start",
-    "GOMP_sections_next",
-    "GOMP_sections_end",
-    "GOMP_sections_end_nowait",
-    // With memory for `scan` and the like. Reductions over tasks need other functions besides.
-    "GOMP_loop_start",
-    "GOMP_loop_ull_start",
-    "GOMP_loop_end",
-    "GOMP_loop_end_nowait",
-    // What concerns no team.
-    "GOMP_alloc",
-    "GOMP_free",
-    "GOMP_warning",
-    "GOMP_error",
-];
-
-/// Schedules whose loops are served.
-const SCHEDULES: [&str; 8] = [
-    "static",
-    "dynamic",
-    "guided",
-    "runtime",
-    "nonmonotonic_dynamic",
-    "nonmonotonic_guided",
-    "nonmonotonic_runtime",
-    "maybe_nonmonotonic_runtime",
-];
+use crate::symbols::{Function, InTeams};
 
 /// Whether the function of this name is one that virtual teams do not serve.
 pub fn is_unserved(name: &str) -> bool {
@@ -107,20 +56,7 @@ pub fn obstacle(name: &[u8]) -> Option<TeamsOff> {
 }
 
 fn is_served(name: &str) -> bool {
-    if SERVED.contains(&name)
-        || name.starts_with("GOMP_critical_")
-        || name.starts_with("GOMP_atomic_")
-    {
-        return true;
-    }
-    let Some(rest) = name.strip_prefix("GOMP_loop_") else {
-        return false;
-    };
-    let rest = rest.strip_prefix("ull_").unwrap_or(rest);
-    ["_start", "_next"]
-        .iter()
-        .filter_map(|suffix| rest.strip_suffix(suffix))
-        .any(|schedule| SCHEDULES.contains(&schedule))
+    Function::of(name).is_some_and(|function| function.in_teams == InTeams::Supported)
 }
 
 /// The construct behind a function that is not served.

@@ -31,7 +31,7 @@ use crate::thread_state::ThreadState;
 /// A chunk should take this long.
 const PERIOD_NS: u64 = 1_000_000;
 /// Regions at once that can have loops of this kind.
-const HALLS: usize = 8;
+const MOST_REGIONS: usize = 8;
 /// Loops that the threads of a team can be in at the same time, being without barriers in between.
 pub(super) const LOOPS: usize = 8;
 /// NUMA nodes that are told apart.
@@ -39,7 +39,7 @@ const NODES: usize = 8;
 
 /// Whether loops are to be dispensed so; set once, when the process attaches.
 static ON: AtomicBool = AtomicBool::new(false);
-static ALL_HALLS: [Hall; HALLS] = [const { Hall::new() }; HALLS];
+static ALL_SHARED_LOOPS: [SharedLoops; MOST_REGIONS] = [const { SharedLoops::new() }; MOST_REGIONS];
 
 /// Has loops dispensed so from now on.
 pub fn turn_on() {
@@ -55,12 +55,12 @@ pub fn is_on() -> bool {
 
 /// The loops of one region.
 #[derive(Debug)]
-pub struct Hall {
+pub struct SharedLoops {
     taken: AtomicBool,
     pub(super) loops: [SharedLoop; LOOPS],
 }
 
-impl Hall {
+impl SharedLoops {
     const fn new() -> Self {
         Self {
             taken: AtomicBool::new(false),
@@ -68,7 +68,7 @@ impl Hall {
         }
     }
 
-    /// A hall for a region that starts, if loops are to be dispensed so and one is free.
+    /// A set of shared loops for a region that starts, if loops are to be dispensed so and one is free.
     #[inline(always)]
     pub fn claim() -> Option<&'static Self> {
         if is_on() {
@@ -80,9 +80,9 @@ impl Hall {
     #[cold]
     #[inline(never)]
     fn claim_free() -> Option<&'static Self> {
-        ALL_HALLS
+        ALL_SHARED_LOOPS
             .iter()
-            .find(|hall| !hall.taken.swap(true, Ordering::Acquire))
+            .find(|loops_of_region| !loops_of_region.taken.swap(true, Ordering::Acquire))
     }
 
     /// The loop in which a region begins.

@@ -75,8 +75,8 @@ pub struct ThreadState {
     pub route_len: Cell<usize>,
     /// Its runtime.
     pub route_runtime: Cell<Option<&'static Runtime>>,
-    /// The crew that it is part of.
-    pub crew: Cell<Option<Owned>>,
+    /// The team record that it is part of.
+    pub record: Cell<Option<Owned>>,
     /// The loop that it takes chunks of, where those grow.
     pub shared_loop: Cell<Option<Owned>>,
     /// Dispensed loops that it has begun in this region.

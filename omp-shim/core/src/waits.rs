@@ -32,8 +32,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::attachment;
 use crate::clock;
-use crate::crew::Crew;
 use crate::features::features;
+use crate::team_record::TeamRecord;
 use crate::thread_state::{self, ThreadState, thread_block};
 
 /// Waits shorter than this are sampled. That is longer than what slightly unequal parts of a short loop or a tick of
@@ -116,7 +116,7 @@ impl Waits {
 /// Runs `wait`, which is a barrier.
 #[inline(always)]
 pub fn at_barrier<T>(thread: &ThreadState, wait: impl FnOnce() -> T) -> T {
-    match thread.crew.get() {
+    match thread.record.get() {
         None => wait(),
         Some(_) => for_others(thread, wait),
     }
@@ -129,7 +129,7 @@ pub fn at_barrier_or_not<T>(
     perhaps: impl FnOnce() -> T,
     waited: impl FnOnce(&T) -> bool,
 ) -> T {
-    if thread.crew.get().is_none() {
+    if thread.record.get().is_none() {
         return perhaps();
     }
     measure(thread, perhaps, waited)
@@ -184,18 +184,18 @@ fn measure<T>(
 /// [`WORK_CAME_UP`], if threads of the region in which the calling one is have nothing to do so far while they wait.
 #[inline]
 fn work_to_come(thread: &ThreadState) -> Option<u32> {
-    // In this order: of tasks that this number does not tell of, the crew does.
+    // In this order: of tasks that this number does not tell of, the team record does.
     let work = WORK_CAME_UP.load(Ordering::Acquire);
-    let none_yet = !thread.crew().is_some_and(Crew::has_tasks);
+    let none_yet = !thread.record().is_some_and(TeamRecord::has_tasks);
     none_yet.then_some(work)
 }
 
 /// The thread is about to make a task.
 #[inline]
 pub fn task_comes(thread: &ThreadState) {
-    // Without a crew its threads count no waits.
-    if let Some(crew) = thread.crew() {
-        crew.note_task(work_comes);
+    // Without a team record its threads count no waits.
+    if let Some(record) = thread.record() {
+        record.note_task(work_comes);
     }
 }
 

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_at_rest_under_one_limit_is_looked_at_again_under_another() {
+    fn a_region_at_rest_under_one_limit_is_timed_again_under_another() {
         let degree = Degree::new();
         degree.choose(1, Sizes::Any);
         assert!(degree.is_at_rest(1));

@@ -7,17 +7,16 @@
 //!
 //! *Combined loops* (`GOMP_parallel_loop_dynamic` and others) start the threads inside the loop, which
 //! then call only `GOMP_loop_*_next` and never say what the loop's increment is. The threads start
-//! through a small function that notes it, and which crew they are part of ([`mapper_shim_core::crew`]).
+//! through a small function that notes it, and which team record they are part of ([`mapper_shim_core::team record`]).
 
 use core::ffi::{c_long, c_uint, c_void};
 
-use crate::region::crew_place::{Place, Similar};
+use crate::region::kept_records::{Place, Similar};
 use crate::region::{self, OpenRegion};
 use crate::waiting::parking::{self, Dispensed};
 use mapper_shim_core::adaptive_schedule;
 use mapper_shim_core::caller;
 use mapper_shim_core::construct::{Body, Division, Form, Loop, Outlined, Schedule, Start};
-use mapper_shim_core::crew::{Beginning, Crew};
 use mapper_shim_core::features::{Begun, Request, features};
 use mapper_shim_core::logical::{self, Life};
 use mapper_shim_core::membership;
@@ -26,6 +25,7 @@ use mapper_shim_core::pass_on::real;
 use mapper_shim_core::runtime::{self, Family, Runtime};
 use mapper_shim_core::shared_loop::{self, Span};
 use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::team_record::{Beginning, TeamRecord};
 use mapper_shim_core::thread_state::{self, ThreadState};
 
 /// Where a region runs.
@@ -41,12 +41,12 @@ pub(crate) fn runtime_of(
     }
 }
 
-/// What a region's threads are started with, to be part of its crew.
+/// What a region's threads are started with, to be part of its team record.
 #[inline(always)]
-fn member(crew: *const Crew) -> Body {
+fn member(record: *const TeamRecord) -> Body {
     Body {
         function: membership::run_member,
-        data: crew.cast_mut().cast(),
+        data: record.cast_mut().cast(),
     }
 }
 
@@ -66,10 +66,10 @@ fn run_region<T: Default>(
     run: impl Fn(c_uint, Body) -> T,
 ) -> T {
     let address = body.function as usize;
-    let crew = Crew::without_hall(address, body.data, runtime, Family::Gomp, beginning);
+    let record = TeamRecord::without_loops(address, body.data, runtime, Family::Gomp, beginning);
     if !logical::may_serve(thread)
         && !shared_loop::is_on()
-        && let Some(mut similar) = Similar::to(&crew)
+        && let Some(mut similar) = Similar::to(&record)
         && let Some(routine) = region::resume_routine(thread, runtime, similar.known(), asked)
     {
         let result = run(asked, member(similar.occupy(body.data)));
@@ -93,12 +93,12 @@ fn run_region_anew<T: Default>(
 ) -> T {
     let address = body.function as usize;
     // Only once the region has begun it is certain what the user asked for.
-    let crew = || Crew::new(address, body.data, runtime, Family::Gomp, beginning);
+    let record = || TeamRecord::new(address, body.data, runtime, Family::Gomp, beginning);
     let mut place = Place::empty();
     if !logical::may_serve(thread)
         && let Some(routine) = region::begin_routine(thread, runtime, address, asked)
     {
-        let result = run(asked, member(place.keep(crew())));
+        let result = run(asked, member(place.keep(record())));
         region::end_routine(thread, routine);
         place.clear();
         return result;
@@ -111,7 +111,7 @@ fn run_region_anew<T: Default>(
         asked,
     };
     let mut started = region::begin(&start);
-    let member = member(place.put(crew()));
+    let member = member(place.put(record()));
     let result = if logical::is_wanted() {
         run_perhaps_virtual(&start, &mut started.open, body, member, form, run)
     } else {
@@ -147,7 +147,7 @@ fn run_perhaps_virtual<T: Default>(
         Form::Within(work) => Some(work),
     };
     // What the thread is part of is of another runtime, in whose region this one is begun.
-    let (around, life) = (thread.crew.take(), Life::now());
+    let (around, life) = (thread.record.take(), Life::now());
     let request = &mut Request {
         start,
         body,
@@ -161,7 +161,7 @@ fn run_perhaps_virtual<T: Default>(
         unsafe { (body.function)(body.data) };
         (teams.end)(thread);
     }
-    thread.crew.set(around.filter(|_| life == Life::now()));
+    thread.record.set(around.filter(|_| life == Life::now()));
     match begun {
         Begun::Yes => T::default(),
         Begun::No => run(asked, member),
@@ -212,15 +212,15 @@ regions! {
 #[repr(C)]
 struct WithReductions {
     reductions: *mut c_void,
-    crew: *mut c_void,
+    record: *mut c_void,
 }
 
 unsafe extern "C-unwind" fn run_member_with_reductions(data: *mut c_void) {
     // SAFETY: libgomp calls this with the data it was given in `GOMP_parallel_reductions` below,
     // which outlives the region.
-    let crew = unsafe { (*data.cast::<WithReductions>()).crew };
-    // SAFETY: it is the crew that `run_region` made for this region.
-    unsafe { membership::run_member(crew) };
+    let record = unsafe { (*data.cast::<WithReductions>()).record };
+    // SAFETY: it is the team record that `run_region` made for this region.
+    unsafe { membership::run_member(record) };
 }
 
 /// Runs a region with task reductions by the real function of the same name.
@@ -255,7 +255,7 @@ unsafe extern "C-unwind" fn GOMP_parallel_reductions(
         |team, body| {
             let mut member = WithReductions {
                 reductions,
-                crew: body.data,
+                record: body.data,
             };
             // SAFETY: as for the plain regions.
             unsafe {
@@ -318,7 +318,7 @@ macro_rules! loop_regions {
             let runs = if increment > 0 { start < end } else { start > end };
             let span = || Span::until(start, end, increment, runs);
             run_region(thread, runtime, body, beginning, form, num_threads, |team, body| {
-                // SAFETY: `body` leads to the region's crew. It is not of a virtual team here.
+                // SAFETY: `body` leads to the region's team record. It is not of a virtual team here.
                 let start = match unsafe { adaptive_schedule::prepare_loop(body.data, &span) } {
                     // The runtime gets a loop without iterations.
                     true => end,

@@ -3,11 +3,11 @@
 //! *Regions.* `__kmpc_fork_call(location, count, function, ...)` takes `count` further arguments, all
 //! of the size of a pointer; libomp reads exactly so many with `va_arg`. Rust can not define such a
 //! function, so its entry is written in assembly: it passes one argument more, the region's
-//! [`Crew`], and a function of the shim's in the place of the program's, and counts when the real
+//! [`TeamRecord`], and a function of the shim's in the place of the program's, and counts when the real
 //! function returns. Vector registers are kept for variadic arguments that a compiler might pass in
 //! them; `al`, as the ABI has it, says whether there are any.
 //!
-//! *Microtasks.* Every thread of the region then runs [`run_microtask`], which joins the crew and calls
+//! *Microtasks.* Every thread of the region then runs [`run_microtask`], which joins the team record and calls
 //! the program's function with the arguments that are its own. Both frames are described to unwinders.
 //!
 //! *Teams.* libomp has no argument for the size of a team; compilers announce a `num_threads` clause
@@ -21,17 +21,17 @@ use core::mem::{MaybeUninit, offset_of, size_of};
 use mapper_shim_core::caller;
 
 use crate::kmpc::location::runtime_of;
-use crate::region::crew_place::{Place, Ready};
+use crate::region::kept_records::{Place, Ready};
 use crate::region::{self, OpenRegion, Routine};
 use mapper_shim_core::attachment;
 use mapper_shim_core::construct::Start;
-use mapper_shim_core::crew::{Beginning, Crew};
 use mapper_shim_core::membership::Outer;
 use mapper_shim_core::pass_on::real;
 use mapper_shim_core::pass_on::{jump_on, real_of_caller};
 use mapper_shim_core::runtime::{self, Family, Runtime};
-use mapper_shim_core::shared_loop::{self, Hall};
+use mapper_shim_core::shared_loop::{self, SharedLoops};
 use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::team_record::{Beginning, TeamRecord};
 use mapper_shim_core::thread_state::{self, ThreadState};
 
 /// Where [`fork_begin`] leaves what the region needs, in the frame of `__kmpc_fork_call`.
@@ -88,7 +88,7 @@ unsafe extern "C-unwind" fn __kmpc_fork_call() {
         "mov rcx, rsp",
         "call {begin}",
         "mov [rbp - 64], rax",
-        // The crew takes the place of the first argument; the third goes on the stack, before those
+        // The team record takes the place of the first argument; the third goes on the stack, before those
         // that lie there already.
         "mov ecx, dword ptr [rbp - 16]",
         "sub ecx, 2",
@@ -122,7 +122,7 @@ unsafe extern "C-unwind" fn __kmpc_fork_call() {
         "mov rsi, [rbp - 16]",
         "inc esi",
         "lea rdx, [rip + {microtask}]",
-        "mov rcx, [rbp - {frame} + {crew}]",
+        "mov rcx, [rbp - {frame} + {record}]",
         "mov r8, [rbp - 32]",
         "mov r9, [rbp - 40]",
         "mov rax, [rbp - 56]",
@@ -134,7 +134,7 @@ unsafe extern "C-unwind" fn __kmpc_fork_call() {
         "ret",
         ".cfi_endproc",
         frame = const FORK_FRAME,
-        crew = const offset_of!(ForkFrame, place) + Place::CREW_OFFSET,
+        record = const offset_of!(ForkFrame, place) + Place::CREW_OFFSET,
         begin = sym fork_begin,
         microtask = sym run_microtask,
         end = sym fork_end,
@@ -163,7 +163,7 @@ unsafe extern "C-unwind" fn fork_begin(
     if let Some(runtime) = caller::of_known_caller(thread, location as usize)
         && !thread.clause_announced.get()
         && !shared_loop::is_on()
-        && let Some(ready) = Ready::like(&crew_of(thread, runtime, body))
+        && let Some(ready) = Ready::like(&record_of(thread, runtime, body))
         && let Some(routine) = region::resume_routine(thread, runtime, ready.known(), 0)
     {
         let fork = runtime.function(Symbol::__kmpc_fork_call);
@@ -188,13 +188,14 @@ struct Microtask {
     asked: u32,
 }
 
-/// The crew of a region of libomp's.
+/// The team record of a region of libomp's.
 #[inline(always)]
-fn crew_of(thread: &ThreadState, runtime: &'static Runtime, body: Microtask) -> Crew {
+fn record_of(thread: &ThreadState, runtime: &'static Runtime, body: Microtask) -> TeamRecord {
     let count = core::ptr::without_provenance_mut(body.count.max(0).unsigned_abs() as usize);
     let (family, beginning) = (Family::Kmpc, Beginning::Body);
     let cpus = cpus_that_may_lack(thread, body.asked, attachment::cpu_count());
-    Crew::without_hall(body.function as usize, count, runtime, family, beginning).on_cpus(cpus)
+    TeamRecord::without_loops(body.function as usize, count, runtime, family, beginning)
+        .on_cpus(cpus)
 }
 
 /// The number of CPUs, if an outermost region of the thread may have more threads than that; else 0, and
@@ -238,18 +239,18 @@ unsafe extern "C-unwind" fn fork_begin_anew(
         &mut (*frame).place
     };
     // Only once the region has begun it is certain that the number of CPUs is known.
-    let crew = || {
+    let record = || {
         let body = Microtask {
             function,
             count,
             asked,
         };
-        let mut crew = crew_of(thread, runtime, body);
-        crew.hall = Hall::claim();
-        crew
+        let mut record = record_of(thread, runtime, body);
+        record.loops_of_region = SharedLoops::claim();
+        record
     };
     if routine.is_some() {
-        place.keep(crew());
+        place.keep(record());
         return fork;
     }
     let start = Start {
@@ -260,7 +261,7 @@ unsafe extern "C-unwind" fn fork_begin_anew(
         asked,
     };
     let open = begin_other(&start, location);
-    place.put(crew());
+    place.put(record());
     // SAFETY: as above.
     unsafe { (&raw mut (*frame).open).cast::<OpenRegion>().write(open) };
     fork
@@ -280,7 +281,7 @@ fn begin_other(start: &Start<'_>, location: *mut c_void) -> OpenRegion {
 const MICROTASK_FRAME: usize = 48 + size_of::<Outer>();
 const _: () = assert!(MICROTASK_FRAME.is_multiple_of(16));
 
-/// What the threads of a region run: joins the crew, which is the first argument after the two that
+/// What the threads of a region run: joins the team record, which is the first argument after the two that
 /// every microtask has, and calls the program's microtask with the others.
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn run_microtask() {
@@ -300,7 +301,7 @@ unsafe extern "C-unwind" fn run_microtask() {
         "push r8",
         "push r9",
         "sub rsp, {frame} - 48",
-        // microtask_begin(crew, &outer)
+        // microtask_begin(team record, &outer)
         "mov rdi, rdx",
         "mov rsi, rsp",
         "call {begin}",
@@ -334,38 +335,38 @@ unsafe extern "C-unwind" fn run_microtask() {
         "ret",
         ".cfi_endproc",
         frame = const MICROTASK_FRAME,
-        count = const Crew::DATA_OFFSET,
-        function = const Crew::FUNCTION_OFFSET,
+        count = const TeamRecord::DATA_OFFSET,
+        function = const TeamRecord::FUNCTION_OFFSET,
         begin = sym microtask_begin,
         end = sym microtask_end,
     )
 }
 
-/// Makes the thread one of the crew.
+/// Makes the thread one of the team record.
 ///
 /// # Safety
-/// `crew` is the crew of the region that the thread is about to run; `outer` is a place.
-unsafe extern "C-unwind" fn microtask_begin(crew: *const Crew, outer: *mut Outer) {
+/// `team record` is the team record of the region that the thread is about to run; `outer` is a place.
+unsafe extern "C-unwind" fn microtask_begin(record: *const TeamRecord, outer: *mut Outer) {
     let thread = thread_state::current();
-    // SAFETY: the crew lives in the frame or storage of the thread that began the region until it has
+    // SAFETY: the team record lives in the frame or storage of the thread that began the region until it has
     // ended, which is after `microtask_end`; the entry made room for `outer`.
     unsafe {
-        if thread.enter_outermost(&*crew) {
+        if thread.enter_outermost(&*record) {
             outer.write(Outer::nothing());
         } else {
-            microtask_begin_slowly(crew, outer);
+            microtask_begin_slowly(record, outer);
         }
     }
 }
 
-/// Makes the thread one of the crew.
+/// Makes the thread one of the team record.
 ///
 /// # Safety
 /// As for [`microtask_begin`].
 #[inline(never)]
-unsafe extern "C-unwind" fn microtask_begin_slowly(crew: *const Crew, outer: *mut Outer) {
+unsafe extern "C-unwind" fn microtask_begin_slowly(record: *const TeamRecord, outer: *mut Outer) {
     // SAFETY: as there.
-    unsafe { outer.write(thread_state::current().enter_crew(&*crew)) };
+    unsafe { outer.write(thread_state::current().join_team(&*record)) };
 }
 
 /// Takes it out again.
@@ -374,7 +375,7 @@ unsafe extern "C-unwind" fn microtask_begin_slowly(crew: *const Crew, outer: *mu
 /// `outer` is what `microtask_begin` wrote.
 unsafe extern "C-unwind" fn microtask_end(outer: *const Outer) {
     // SAFETY: the caller vouches for it.
-    thread_state::current().leave_crew(unsafe { &*outer });
+    thread_state::current().leave_team(unsafe { &*outer });
 }
 
 /// Stands for the unknown value of a `num_threads` clause.
@@ -476,7 +477,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn static_loops_are_looked_at_only_where_threads_may_lack_cpus() {
+    fn static_loops_are_divided_only_where_threads_may_lack_cpus() {
         let thread = thread_state::current();
         thread.initial_max_threads.set(0);
         assert_eq!(cpus_that_may_lack(thread, 0, 4), 4, "its team is not known");

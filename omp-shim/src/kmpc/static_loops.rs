@@ -24,9 +24,9 @@
 use core::ffi::{c_int, c_void};
 
 use crate::kmpc::location::runtime_of;
-use mapper_shim_core::crew::Crew;
 use mapper_shim_core::pass_on::real;
 use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::team_record::TeamRecord;
 use mapper_shim_core::thread_state;
 
 /// `schedule(static)` without a chunk size.
@@ -98,21 +98,26 @@ struct Division {
 
 /// Whether the loop is to be divided anew.
 #[cold]
-fn division(crew: &Crew, location: *const c_void, schedule: c_int, work: Loop) -> Option<Division> {
+fn division(
+    record: &TeamRecord,
+    location: *const c_void,
+    schedule: c_int,
+    work: Loop,
+) -> Option<Division> {
     if location.is_null() || schedule & !MODIFIERS != STATIC {
         return None;
     }
     // SAFETY: a location descriptor begins with a reserved number and its flags.
     let flags = unsafe { location.cast::<c_int>().add(1).read() };
-    let members = crew.runtime.team_size(crew.family);
+    let members = record.runtime.team_size(record.family);
     let applies = flags & WORK_LOOP != 0
-        && members > crew.active()
-        && crew.is_outermost()
+        && members > record.active()
+        && record.is_outermost()
         && work.iterations() >= FEW * i128::from(members);
     applies.then(|| Division {
         members,
-        active: crew.active().max(1),
-        rank: crew.runtime.thread_num(crew.family),
+        active: record.active().max(1),
+        rank: record.runtime.thread_num(record.family),
     })
 }
 
@@ -141,8 +146,8 @@ macro_rules! static_init {
                 fn(*mut c_void, c_int, c_int, *mut c_int, *mut $bound, *mut $bound, *mut $stride,
                    $stride, $stride)
             );
-            let few = thread.crew().filter(|crew| crew.may_exceed_cpus());
-            let division = few.and_then(|crew| {
+            let few = thread.record().filter(|record| record.may_exceed_cpus());
+            let division = few.and_then(|record| {
                 // SAFETY: the caller passes the bounds of the whole loop in these places.
                 let (from, to) = unsafe { (lower.read(), upper.read()) };
                 let work = Loop {
@@ -150,7 +155,7 @@ macro_rules! static_init {
                     upper: to.into(),
                     increment: increment.into(),
                 };
-                Some((work, division(crew, location, schedule, work)?))
+                Some((work, division(record, location, schedule, work)?))
             });
             // SAFETY: the arguments are the caller's.
             unsafe {
@@ -216,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_are_the_loop_in_order_and_the_last_is_told() {
+    fn the_parts_make_up_the_loop_in_order_and_the_last_is_marked() {
         for work in [
             work(0, 99, 1),
             work(-7, 1000, 13),

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn barriers_and_loops_are_told_from_other_constructs() {
+    fn barriers_and_loops_are_distinguished_from_other_constructs() {
         let kinds = of_the_header(&[
             "ompt_sync_region_barrier",
             "ompt_sync_region_barrier_implicit",

@@ -258,8 +258,8 @@ unsafe extern "C" fn sync_region_wait(
     _place: *const c_void,
 ) {
     let thread = thread_state::current();
-    // In a crew of the shim's it is measured there.
-    if !is_barrier(kind) || thread.crew.get().is_some() {
+    // In a team record of the shim's it is measured there.
+    if !is_barrier(kind) || thread.record.get().is_some() {
         return;
     }
     match endpoint {

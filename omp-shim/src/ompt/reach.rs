@@ -110,12 +110,12 @@ mod tests {
     };
 
     #[test]
-    fn a_copy_whose_scope_leads_to_the_shim_is_heard_by_its_calls() {
+    fn a_copy_whose_scope_leads_to_the_shim_is_counted_by_its_calls() {
         assert_eq!(ORDINARY.reach(), Reach::Interposed);
     }
 
     #[test]
-    fn a_copy_that_finds_itself_first_is_heard_by_ompt() {
+    fn a_copy_that_finds_itself_first_is_observed_through_ompt() {
         let deep = Slots {
             asks: Some(Target::Itself),
             ..ORDINARY

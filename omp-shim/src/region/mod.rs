@@ -10,7 +10,7 @@
 //! the region and count it. Without a page all regions outside loops are routine, and there is nothing to
 //! do at all.
 
-pub(crate) mod crew_place;
+pub(crate) mod kept_records;
 mod settings;
 pub(crate) mod team_size;
 
@@ -22,7 +22,7 @@ use mapper_abi::{SlotClaim, SlotSharing};
 use crate::degree::Sizes;
 use crate::degree::region_table;
 use crate::degree::spare;
-use crate::region::crew_place::Known;
+use crate::region::kept_records::Known;
 use mapper_shim_core::attachment;
 use mapper_shim_core::construct::Start;
 use mapper_shim_core::exactness;

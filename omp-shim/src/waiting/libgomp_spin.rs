@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_has_an_end() {
+    fn spinning_has_an_upper_limit() {
         assert_eq!(turns_of(400, 1), 400);
         assert_eq!(turns_of(400, 128), 40_000);
         assert_eq!(turns_of(400, 4), 1_600);

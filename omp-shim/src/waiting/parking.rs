@@ -15,7 +15,7 @@
 //!
 //! *Waking.* Sleepers of all teams share one bell in the page ([`mapper_abi::doorbell`]). The daemon
 //! rings it with each allocation, a thread that finds a loop exhausted rings it when members of its
-//! crew are parked. A thread that was woken for nothing goes back to sleep.
+//! team record are parked. A thread that was woken for nothing goes back to sleep.
 //!
 //! *Programs whose iterations wait for one another* would be right but slow, or stuck, if a parked
 //! thread were to do the very iteration that another one waits for. So nobody sleeps longer than
@@ -33,8 +33,8 @@ use mapper_abi::doorbell::{self, WaitEnd};
 use crate::waiting::loop_length::{self, Excess, LoopLength};
 use mapper_shim_core::attachment;
 use mapper_shim_core::clock;
-use mapper_shim_core::crew::{Beginning, Crew};
 use mapper_shim_core::runtime::{Family, Runtime};
+use mapper_shim_core::team_record::{Beginning, TeamRecord};
 use mapper_shim_core::thread_state::ThreadState;
 use mapper_shim_core::waits;
 
@@ -77,7 +77,7 @@ pub(crate) fn before_loop(
     runtime: &Runtime,
     dispensed: Dispensed,
 ) -> Dispensed {
-    if thread.crew.get().is_none() {
+    if thread.record.get().is_none() {
         return Dispensed::Never;
     }
     let is_dispensed =
@@ -93,8 +93,8 @@ pub(crate) fn before_loop(
 /// To be called when a thread begins a loop. Others may do its share if it `is_dispensed`.
 #[inline]
 pub(crate) fn note_loop(thread: &ThreadState, is_dispensed: bool) {
-    if let Some(crew) = thread.crew() {
-        thread.begin_loop(crew);
+    if let Some(record) = thread.record() {
+        thread.begin_loop(record);
         if !is_dispensed {
             thread.rank.set(0);
         }
@@ -119,23 +119,23 @@ fn is_excess(thread: &ThreadState) -> bool {
 #[cold]
 #[inline(never)]
 fn park(thread: &ThreadState) {
-    let (Some(crew), Some(bell)) = (thread.crew(), attachment::bell()) else {
+    let (Some(record), Some(bell)) = (thread.record(), attachment::bell()) else {
         return;
     };
     if STALLED.load(Ordering::Relaxed) >= PATIENCE_TIMES {
         return;
     }
     let number = thread.loops_begun.get();
-    if passes(thread, crew) {
+    if passes(thread, record) {
         return;
     }
     // Seen when half of the patience is over: what was completed just before is counted by then.
     let mut done_before = None;
     let parked_ns = clock::now_ns();
-    crew.park();
+    record.park();
     loop {
         let heard = doorbell::listen(bell);
-        if crew.is_exhausted(number) {
+        if record.is_exhausted(number) {
             LOOPS.note(clock::now_ns().saturating_sub(parked_ns));
             break;
         }
@@ -153,14 +153,14 @@ fn park(thread: &ThreadState) {
             break;
         }
     }
-    crew.unpark();
+    record.unpark();
     waits::count(thread, clock::now_ns().saturating_sub(parked_ns));
 }
 
 /// Whether the thread goes on without a CPU of its own, as loops are short.
-fn passes(thread: &ThreadState, crew: &Crew) -> bool {
+fn passes(thread: &ThreadState, record: &TeamRecord) -> bool {
     // libomp's threads do not sleep at once by the same variables.
-    if crew.family != Family::Gomp || !loop_length::waiting_is_sleep() {
+    if record.family != Family::Gomp || !loop_length::waiting_is_sleep() {
         return false;
     }
     match LOOPS.decide(thread.passes_since_us.get(), clock::now_ns()) {

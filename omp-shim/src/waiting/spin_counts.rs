@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn both_counts_are_found_changed_and_put_back() {
+    fn both_counts_are_found_changed_and_restored() {
         for (variables, turns) in [(&DOWNWARDS, 2_718_281), (&UPWARDS, 3_141_592)] {
             let before = values(variables);
             let counts = find(turns).unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_has_changed_stays() {
+    fn a_count_changed_from_outside_stays() {
         let counts = find(2_236_067).unwrap();
         CHANGED[4].store(7, Ordering::Relaxed);
         counts.set(5_000_000);

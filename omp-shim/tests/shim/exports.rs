@@ -68,6 +68,24 @@ fn nothing_is_exported_but_functions_of_openmp_runtimes() {
     }
 }
 
+#[test]
+fn the_table_of_functions_names_exactly_the_exported_functions_of_openmp() {
+    let table = include_str!("../../core/src/symbols.rs");
+    let rows = table.split("    exported ").skip(1);
+    let names = rows.flat_map(|group| {
+        let (_, names) = group.split_once('{').unwrap();
+        names.split_once('}').unwrap().0.split_whitespace()
+    });
+    let names: BTreeSet<String> = names.map(str::to_owned).collect();
+    let mut exported = exported();
+    exported.retain(|name| {
+        ["GOMP_", "__kmpc_", "omp_"]
+            .iter()
+            .any(|p| name.starts_with(p))
+    });
+    assert_eq!(names, exported);
+}
+
 /// The programs of the tests: those of `tests/shim`, and those of `cargo xtask conformance`.
 fn programs() -> Vec<PathBuf> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

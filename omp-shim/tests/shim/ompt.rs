@@ -273,7 +273,7 @@ fn what_libomp_or_the_program_would_not_bear_from_a_tool_is_not_done() {
 }
 
 #[test]
-fn a_region_that_a_limit_makes_serial_does_not_alter_what_the_program_is_told_later() {
+fn a_region_made_serial_by_a_limit_does_not_alter_later_answers_to_the_program() {
     let hidden = Hidden::new("settings.c");
     let mut managed = hidden
         .managed()

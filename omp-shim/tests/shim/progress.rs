@@ -239,7 +239,7 @@ pub(crate) fn once_undisturbed(
 }
 
 #[test]
-fn waiting_at_barriers_is_told_apart_from_work() {
+fn waiting_at_barriers_is_distinguished_from_work() {
     turn::alone();
     for compiler in COMPILERS {
         let program = Program::new(compiler, "waiting.c");
@@ -343,7 +343,7 @@ fn run_virtually(kind: &str, cpus: u32, storage: &str) -> VirtualRun {
 }
 
 #[test]
-fn carriers_that_wait_for_one_another_are_told_apart_from_those_that_work() {
+fn waiting_carriers_are_distinguished_from_working_ones() {
     turn::alone();
     for (kind, expected_ms) in WAITING_MS {
         once_undisturbed(

@@ -179,7 +179,7 @@ fn what_a_fortran_program_asks_and_sets_is_answered_as_without_the_shim() {
 }
 
 #[test]
-fn the_child_of_a_worker_of_a_region_has_no_crew() {
+fn the_child_of_a_worker_of_a_region_has_no_team_record() {
     for compiler in COMPILERS {
         let program = Program::new(compiler, "fork_of_worker.c");
         let plain = program.run_plainly(&[], &[]);

@@ -160,7 +160,7 @@ fn a_stack_size_that_no_thread_can_have_is_the_runtimes_to_refuse() {
 }
 
 #[test]
-fn it_is_told_where_teams_are_not_virtual_for_their_size() {
+fn teams_too_large_to_be_virtual_are_reported() {
     let program = Program::new(Compiler::Gcc, "virtual.c");
     for (name, value, off) in [
         ("OMP_DYNAMIC", "true", TeamsOff::Dynamic),
@@ -473,7 +473,7 @@ fn threads_bound_by_the_environment_are_real_ones() {
 }
 
 #[test]
-fn children_forked_within_virtual_regions_and_between_them_go_on() {
+fn children_forked_inside_and_between_virtual_regions_continue() {
     let program = Program::new(Compiler::Gcc, "fork_within.c");
     for cpus in [1, 2, 3] {
         let outcome = program.managed().threads(3).virtually(cpus).run();

@@ -19,9 +19,9 @@ pub(crate) struct Carrier {
     pub(super) done: AtomicU32,
     /// Barriers that the block has passed, in units of `BARRIER`.
     pub(super) barriers_passed: AtomicU32,
-    /// Its members run under the thread pointer of `lender`.
+    /// Its members run under the thread pointer of `donor`.
     pub(super) is_shared: AtomicBool,
-    pub(super) lender: AtomicUsize,
+    pub(super) donor: AtomicUsize,
     /// Who may touch the rest.
     pub(super) gate: Gate,
     /// The carrier's OS thread holds the lock.
@@ -42,7 +42,7 @@ impl Carrier {
             left: AtomicU32::new(0),
             done: AtomicU32::new(0),
             is_shared: AtomicBool::new(false),
-            lender: AtomicUsize::new(0),
+            donor: AtomicUsize::new(0),
             gate: Gate::new(),
             holds_lock: AtomicBool::new(false),
             on_loan: AtomicU32::new(0),
@@ -53,26 +53,26 @@ impl Carrier {
         }
     }
 
-    /// Takes a new block of `len` members, who share the storage of `lender` if there is one.
+    /// Takes a new block of `len` members, who share the storage of `donor` if there is one.
     #[inline]
-    pub(super) fn open(&self, len: u32, lender: Option<ThreadPointer>) {
+    pub(super) fn open(&self, len: u32, donor: Option<ThreadPointer>) {
         self.len.store(len, Ordering::Relaxed);
         self.left.store(len, Ordering::Relaxed);
         self.done.store(0, Ordering::Relaxed);
-        self.is_shared.store(lender.is_some(), Ordering::Relaxed);
-        if let Some(ThreadPointer(lender)) = lender {
-            self.lender.store(lender, Ordering::Relaxed);
+        self.is_shared.store(donor.is_some(), Ordering::Relaxed);
+        if let Some(ThreadPointer(donor)) = donor {
+            self.donor.store(donor, Ordering::Relaxed);
         }
     }
 
-    /// Whether its members run under the thread pointer of a lender.
+    /// Whether its members run under the thread pointer of a donor.
     #[inline(always)]
     pub(super) fn is_shared(&self) -> bool {
         self.is_shared.load(Ordering::Relaxed)
     }
 
-    pub(super) fn lender(&self) -> ThreadPointer {
-        ThreadPointer(self.lender.load(Ordering::Relaxed))
+    pub(super) fn donor(&self) -> ThreadPointer {
+        ThreadPointer(self.donor.load(Ordering::Relaxed))
     }
 
     /// The carrier's OS thread goes back to the program's code.

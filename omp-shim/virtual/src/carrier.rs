@@ -16,7 +16,7 @@
 //! a host's OS thread once it is parked again.
 //!
 //! *Storage.* A block whose members share thread-local storage (see `storage`) runs under the thread pointer of a
-//! lender; a member that runs beside its carrier does so under its own, as all do from then on where one makes a
+//! donor; a member that runs beside its carrier does so under its own, as all do from then on where one makes a
 //! claim on the storage that it runs under ([`claim_storage`]). So nobody ever runs under the thread pointer of
 //! another member.
 //!
@@ -37,7 +37,7 @@ pub(super) use ending::{finish, succeed};
 pub(super) use lending::{lend_members, look_at, outcome};
 
 use super::block::Carrier;
-use super::context::{Base, Landing};
+use super::context::{Base, HandOff};
 use super::gate::Others;
 use super::member::OfMember;
 use super::member::{BARRIER, Member, State};
@@ -60,7 +60,7 @@ impl Carrier {
         self.holds_lock.store(true, Ordering::Relaxed);
         self.first_stop.of_carrier();
         // A member on another OS thread may have ended the sharing.
-        if !self.is_shared() && thread_pointer::current() == self.lender() {
+        if !self.is_shared() && thread_pointer::current() == self.donor() {
             // SAFETY: `member` runs here, and nobody runs under its own thread pointer. Callers do not go on to
             // use what is the calling thread's.
             unsafe { member.move_to_own_storage() };
@@ -122,13 +122,13 @@ impl Carrier {
         }
         next.set(State::RUNNING);
         self.hand_over(next);
-        let landing = match self.holds_lock.load(Ordering::Relaxed) {
-            true => Landing::tell(self),
-            false => Landing::clear(&self.gate.busy),
+        let hand_off = match self.holds_lock.load(Ordering::Relaxed) {
+            true => HandOff::tell(self),
+            false => HandOff::clear(&self.gate.busy),
         };
         // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and either
         // nobody else touches the block or this OS thread holds its lock.
-        unsafe { member.switch_to(next, self.base(next), landing) };
+        unsafe { member.switch_to(next, self.base(next), hand_off) };
     }
 
     /// What `member` is continued under on this carrier.
@@ -148,20 +148,20 @@ impl Carrier {
         }
     }
 
-    /// Has each member continue in storage of its own from here on. Whoever runs under the lender's thread pointer
+    /// Has each member continue in storage of its own from here on. Whoever runs under the donor's thread pointer
     /// goes on there until it comes into the shim. For the carrier's OS thread inside the shim, or under the
     /// lock.
     fn end_sharing(&self, lead: &'static Member) {
         if !self.is_shared() {
             return;
         }
-        // SAFETY: the lender sleeps for ever. Under its thread pointer runs this thread, or one that is in the
+        // SAFETY: the donor sleeps for ever. Under its thread pointer runs this thread, or one that is in the
         // program's code, or waits for the lock.
-        let running = unsafe { self.lender().state() }.member();
+        let running = unsafe { self.donor().state() }.member();
         for member in self.members(lead) {
             let runs = running.is_some_and(|running| core::ptr::eq(running, member));
             if !runs && member.is_suspended() {
-                // SAFETY: it is, and its OS thread is parked or carries others under the lender's.
+                // SAFETY: it is, and its OS thread is parked or carries others under the donor's.
                 unsafe { member.take_errno_along() };
             }
         }
@@ -240,7 +240,7 @@ unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
     // SAFETY: `make_context` passes the member.
     let mut member = unsafe { &*member.cast::<Member>() };
     // Its modes are in the context that it begins with.
-    member.keepsake.take_up();
+    member.preserved_state.take_up();
     loop {
         region::run_body(member);
         member.keep_modes();
@@ -258,13 +258,13 @@ pub(super) fn begin_lead(lead: &'static Member) {
     let carrier = &lead.carrier;
     lead.set(State::RUNNING);
     if carrier.is_shared() {
-        // SAFETY: the lender sleeps for ever, and nobody else uses its storage in this region. What the callers
+        // SAFETY: the donor sleeps for ever, and nobody else uses its storage in this region. What the callers
         // have of the calling thread's they use again when `finish` has gone back there.
         unsafe {
-            let thread = carrier.lender().state();
+            let thread = carrier.donor().state();
             thread.set_member(Some(lead));
             thread.leave_region(LoopState::default());
-            carrier.lender().put_in_force();
+            carrier.donor().put_in_force();
         }
     }
     carrier.leave();
@@ -300,7 +300,7 @@ pub(super) fn barrier(member: &'static Member) {
     };
     // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and nobody else touches the
     // block.
-    unsafe { member.switch_to(next, base, Landing::clear(&carrier.gate.busy)) };
+    unsafe { member.switch_to(next, base, HandOff::clear(&carrier.gate.busy)) };
 }
 
 /// The same where others may touch the block.

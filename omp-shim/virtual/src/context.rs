@@ -12,7 +12,7 @@
 //! those that do (`preserved`).
 //!
 //! *What others may do.* The context that was left can be continued by others only once its stack is not in use any
-//! more, which whoever goes on has to say: a [`Landing`].
+//! more, which whoever goes on has to say: a [`HandOff`].
 //!
 //! *Invariants.* A context is continued at most once each time it was left, and only after the store
 //! of its stack pointer is visible to whoever continues it. Stack-protector and pointer guards lie in
@@ -196,12 +196,12 @@ pub(super) enum Base {
 
 /// What is done once the context that was left can be continued by others.
 #[derive(Clone, Copy)]
-pub(super) struct Landing {
+pub(super) struct HandOff {
     busy: *mut bool,
     carrier: *const Carrier,
 }
 
-impl Landing {
+impl HandOff {
     /// This is cleared.
     #[inline(always)]
     pub(super) fn clear(busy: &AtomicBool) -> Self {
@@ -235,13 +235,13 @@ impl Landing {
 /// A thread pointer is that of the thread whose context it is, which nobody else runs under, and that
 /// thread has not ended. Under the storage in force nobody else runs.
 #[inline(always)]
-pub(super) unsafe fn switch(save: &Saved, to: usize, base: Base, landing: Landing) {
+pub(super) unsafe fn switch(save: &Saved, to: usize, base: Base, hand_off: HandOff) {
     // SAFETY: as the caller promises.
     unsafe {
         if preserved::is_wanted() {
-            switch_with_all(save, to, base, landing);
+            switch_with_all(save, to, base, hand_off);
         } else {
-            switch_as_it_is(save, to, base, landing);
+            switch_as_it_is(save, to, base, hand_off);
         }
     }
 }
@@ -252,19 +252,19 @@ pub(super) unsafe fn switch(save: &Saved, to: usize, base: Base, landing: Landin
 /// As for [`switch`].
 #[cold]
 #[inline(never)]
-unsafe fn switch_with_all(save: &Saved, to: usize, base: Base, landing: Landing) {
+unsafe fn switch_with_all(save: &Saved, to: usize, base: Base, hand_off: HandOff) {
     let own = Preserved::of_this_thread();
     own.is_left();
     // SAFETY: as the caller promises.
-    unsafe { switch_as_it_is(save, to, base, landing) };
+    unsafe { switch_as_it_is(save, to, base, hand_off) };
     own.take_up();
 }
 
 /// # Safety
 /// As for [`switch`].
 #[inline(always)]
-unsafe fn switch_as_it_is(save: &Saved, to: usize, base: Base, landing: Landing) {
-    let Landing { busy, carrier } = landing;
+unsafe fn switch_as_it_is(save: &Saved, to: usize, base: Base, hand_off: HandOff) {
+    let HandOff { busy, carrier } = hand_off;
     match base {
         // SAFETY: as the caller promises; all registers that the ABI has callees keep are kept.
         Base::InForce => unsafe {
@@ -381,7 +381,7 @@ mod tests {
                     &shared.away,
                     shared.home.load(Ordering::Relaxed),
                     shared.base,
-                    Landing::silent(),
+                    HandOff::silent(),
                 );
             }
         }
@@ -407,7 +407,7 @@ mod tests {
                     &shared.home,
                     shared.away.load(Ordering::Relaxed),
                     base,
-                    Landing::silent(),
+                    HandOff::silent(),
                 );
             }
             assert_eq!(shared.turns.get(), turn);
@@ -430,7 +430,7 @@ mod tests {
             unsafe { errno::location().write(7) };
             let home = shared.home.load(Ordering::Relaxed);
             // SAFETY: the test's context waits in `switch`.
-            unsafe { switch(&shared.away, home, Base::InForce, Landing::silent()) };
+            unsafe { switch(&shared.away, home, Base::InForce, HandOff::silent()) };
             std::process::abort()
         }
         prepare();
@@ -449,7 +449,7 @@ mod tests {
         // SAFETY: the stack is large enough and lives until the end of the test.
         let start = unsafe { fresh(top, modes(), current(), fail, argument) };
         // SAFETY: the context is new.
-        unsafe { switch(&shared.home, start, Base::InForce, Landing::silent()) };
+        unsafe { switch(&shared.home, start, Base::InForce, HandOff::silent()) };
         // SAFETY: it is the calling thread's.
         assert_eq!(unsafe { errno::location().read() }, 3);
         // SAFETY: the context is suspended, and the thread pointer this thread's.

@@ -3,7 +3,7 @@
 //! *Problem.* To the kernel they are each thread's own. The C library makes them the process's: it has every thread
 //! make the system call, by a signal (number 33), and tells threads by their thread pointers. It marks each thread,
 //! signals until no mark is left, and leaves out the thread that asks, which makes its call itself. Where a member of
-//! a virtual team runs on a carrier, the thread pointer is the member's (or a lender's), the OS thread the carrier's:
+//! a virtual team runs on a carrier, the thread pointer is the member's (or a donor's), the OS thread the carrier's:
 //! - the handler of the signal takes the mark of the member away in place of the carrier's, so that the signalling
 //!   never ends;
 //! - a member that asks is left out, though it is the carrier that makes its call: its own OS thread would stay
@@ -40,55 +40,57 @@ use mapper_shim_core::elf;
 use mapper_shim_core::symbols::c_name;
 
 /// A call that another thread makes.
-struct Errand<'a> {
+struct ProxyCall<'a> {
     call: &'a dyn Fn() -> c_int,
     answer: AtomicI32,
     errno: AtomicI32,
     is_done: AtomicBool,
 }
 
-/// How many errands have been run, for those who wait for theirs.
-static ERRANDS_RUN: AtomicU32 = AtomicU32::new(0);
+/// How many proxy calls have been run, for those who wait for theirs.
+static PROXY_CALLS_RUN: AtomicU32 = AtomicU32::new(0);
 
-impl Errand<'_> {
+impl ProxyCall<'_> {
     /// Runs it on the calling thread, and says so to the one that waits.
-    extern "C" fn run(errand: *mut c_void) -> *mut c_void {
-        // SAFETY: `send` passes an errand, and keeps it until it is done.
-        let errand = unsafe { &*errand.cast::<Errand<'_>>() };
-        errand.answer.store((errand.call)(), Ordering::Relaxed);
+    extern "C" fn run(proxy_call: *mut c_void) -> *mut c_void {
+        // SAFETY: `send` passes an proxy call, and keeps it until it is done.
+        let proxy_call = unsafe { &*proxy_call.cast::<ProxyCall<'_>>() };
+        proxy_call
+            .answer
+            .store((proxy_call.call)(), Ordering::Relaxed);
         // SAFETY: it is the calling thread's.
         let errno = unsafe { errno::location().read() };
-        errand.errno.store(errno, Ordering::Relaxed);
-        errand.is_done.store(true, Ordering::Release);
-        // From here on the errand may be gone.
-        ERRANDS_RUN.fetch_add(1, Ordering::Release);
-        kernel::futex_wake(&ERRANDS_RUN, u32::MAX >> 1);
+        proxy_call.errno.store(errno, Ordering::Relaxed);
+        proxy_call.is_done.store(true, Ordering::Release);
+        // From here on the proxy call may be gone.
+        PROXY_CALLS_RUN.fetch_add(1, Ordering::Release);
+        kernel::futex_wake(&PROXY_CALLS_RUN, u32::MAX >> 1);
         null_mut()
     }
 
     /// Has a thread made that makes the call. What it leaves in `errno` becomes the caller's if the call fails.
     fn send(call: &dyn Fn() -> c_int) -> c_int {
-        let errand = Errand {
+        let proxy_call = ProxyCall {
             call,
             answer: AtomicI32::new(0),
             errno: AtomicI32::new(0),
             is_done: AtomicBool::new(false),
         };
-        let argument = core::ptr::from_ref(&errand).cast_mut().cast();
-        // SAFETY: the errand stays until it is done, which is waited for below. The calls that are sent are the C
+        let argument = core::ptr::from_ref(&proxy_call).cast_mut().cast();
+        // SAFETY: the proxy call stays until it is done, which is waited for below. The calls that are sent are the C
         // library's functions with the caller's arguments, which any thread may call.
         if !unsafe { quiet_thread::start(Self::run, argument) } {
             return fail(libc::EAGAIN);
         }
         loop {
-            let run = ERRANDS_RUN.load(Ordering::Acquire);
-            if errand.is_done.load(Ordering::Acquire) {
+            let run = PROXY_CALLS_RUN.load(Ordering::Acquire);
+            if proxy_call.is_done.load(Ordering::Acquire) {
                 break;
             }
-            kernel::futex_wait(&ERRANDS_RUN, run);
+            kernel::futex_wait(&PROXY_CALLS_RUN, run);
         }
-        match errand.answer.load(Ordering::Relaxed) {
-            -1 => fail(errand.errno.load(Ordering::Relaxed)),
+        match proxy_call.answer.load(Ordering::Relaxed) {
+            -1 => fail(proxy_call.errno.load(Ordering::Relaxed)),
             answer => answer,
         }
     }
@@ -113,7 +115,7 @@ pub(super) fn real(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
 /// Makes the call, on a thread to which no thread pointer is lent. −1 if it needs one that cannot be made.
 pub(super) fn call(call: &dyn Fn() -> c_int) -> c_int {
     match pool::own_thread_pointer() {
-        Some(_) => Errand::send(call),
+        Some(_) => ProxyCall::send(call),
         None => call(),
     }
 }

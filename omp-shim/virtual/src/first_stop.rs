@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     /// What is told when members were lent and the carrier came to a stop at a time, a member so much later.
-    fn told_when_the_member_is_later_by(later_ns: usize) -> Outcome {
+    fn judged_when_the_member_is_later_by(later_ns: usize) -> Outcome {
         let (stops, came_ns) = (FirstStop::<Native>::new(), 5_000_000);
         stops.is_asked();
         stops.carrier_comes(came_ns);
@@ -128,12 +128,12 @@ mod tests {
 
     #[test]
     fn a_carrier_that_stops_together_with_a_member_waited_for_it() {
-        assert_eq!(told_when_the_member_is_later_by(0), Outcome::Waited);
+        assert_eq!(judged_when_the_member_is_later_by(0), Outcome::Waited);
         assert_eq!(
-            told_when_the_member_is_later_by(SAME_TIME_NS),
+            judged_when_the_member_is_later_by(SAME_TIME_NS),
             Outcome::Waited
         );
-        let later = told_when_the_member_is_later_by(SAME_TIME_NS + 1);
+        let later = judged_when_the_member_is_later_by(SAME_TIME_NS + 1);
         assert_eq!(later, Outcome::Computed);
     }
 
@@ -147,18 +147,18 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_told_that_a_carrier_was_first_while_a_member_may_stop_with_it() {
+    fn a_carrier_is_not_judged_first_while_a_member_may_stop_with_it() {
         let stops = FirstStop::<Native>::new();
         assert_eq!(stops.tell(7), Outcome::Open);
         stops.is_asked();
         stops.carrier_comes(7);
         assert_eq!(stops.tell(7 + SAME_TIME_NS), Outcome::Open);
         assert_eq!(stops.tell(8 + SAME_TIME_NS), Outcome::Computed);
-        assert_eq!(stops.tell(9 + SAME_TIME_NS), Outcome::Open, "told once");
+        assert_eq!(stops.tell(9 + SAME_TIME_NS), Outcome::Open, "judged once");
     }
 
     #[test]
-    fn stops_of_which_nothing_is_asked_are_not_told() {
+    fn stops_without_a_lending_are_not_judged() {
         let stops = FirstStop::<Native>::new();
         stops.of_carrier();
         stops.of_lent_member();

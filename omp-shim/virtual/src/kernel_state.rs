@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_with_constructs_that_sets_what_the_kernel_keeps_is_told() {
+    fn a_module_with_constructs_that_changes_kernel_state_is_recognised() {
         for setter in [
             c"prctl",
             c"nice",

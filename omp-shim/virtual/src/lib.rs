@@ -7,7 +7,7 @@
 //! *Approach.* The team has *n* logical threads for as long as the program likes, and *k* OS threads
 //! carry them, one for each CPU that the program owns. A logical thread that comes to a barrier lets
 //! the next one on the same CPU run, which takes nanoseconds (`context`, `carrier`). Each has its own
-//! stack and thread-local storage (`member`), unless the program cannot tell (`storage`, `blindness`). Loops, sections and `single` are dispensed to logical
+//! stack and thread-local storage (`member`), unless the program cannot tell (`storage`, `storage_use`). Loops, sections and `single` are dispensed to logical
 //! threads (`share`, `team`), `omp_get_thread_num` and its like answer for them (`queries`). Locks
 //! and critical sections let others run rather than block the CPU (`exclusion`).
 //!
@@ -40,7 +40,6 @@
 )]
 
 mod admission;
-mod blindness;
 mod block;
 mod carrier;
 mod context;
@@ -69,6 +68,7 @@ mod share;
 mod shared_memory;
 mod shares;
 mod storage;
+mod storage_use;
 mod team;
 mod thread_names;
 mod thread_pointer;

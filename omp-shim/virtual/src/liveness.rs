@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_sleeps_is_told_from_one_that_computes() {
+    fn a_sleeping_thread_is_distinguished_from_a_computing_one() {
         assert_eq!(Slept::of("7 (a) R (b) S 1 7 7"), Slept::Yes);
         for text in ["7 (a) S) R 1 7 7", "7 (a) D 1", "7 (a)", ""] {
             assert_eq!(Slept::of(text), Slept::No, "{text}");

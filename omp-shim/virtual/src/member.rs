@@ -12,7 +12,7 @@
 //! a lead, and the team is an ordinary one.
 //!
 //! *Shared storage.* Where the program cannot tell (see `storage`) the members of a block run under the thread
-//! pointer of a lender instead, and one that begins when another is through does so on that one's stack.
+//! pointer of a donor instead, and one that begins when another is through does so on that one's stack.
 //!
 //! *Invariants.* Member 0 is the thread that begins the regions; its OS thread is never parked. The
 //! other OS threads are made when first needed and never end. A member runs in one place at a time:
@@ -23,9 +23,9 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::block::Carrier;
-use super::context::{self, Base, Landing, Modes, Saved};
+use super::context::{self, Base, HandOff, Modes, Saved};
 use super::kernel;
-use super::preserved::Keepsake;
+use super::preserved::PreservedState;
 use super::runtimes_lock::RuntimesLock;
 use super::share::Share;
 use super::thread_pointer::{self, ThreadPointer};
@@ -78,7 +78,7 @@ pub(crate) struct Member {
     /// Its floating-point modes between regions.
     modes: AtomicU64,
     /// What else it has, for programs that look at it.
-    pub(super) keepsake: Keepsake,
+    pub(super) preserved_state: PreservedState,
     /// Where its stack begins when its OS thread is parked.
     pub(super) stack_top: AtomicUsize,
     /// Worksharing constructs it has entered, in the life of the pool.
@@ -170,7 +170,7 @@ impl Member {
             thread_pointer: AtomicUsize::new(0),
             os_thread: AtomicI32::new(0),
             modes: AtomicU64::new(0),
-            keepsake: Keepsake::new(),
+            preserved_state: PreservedState::new(),
             stack_top: AtomicUsize::new(0),
             shares_entered: AtomicU64::new(0),
             share: AtomicPtr::new(null_mut()),
@@ -270,13 +270,13 @@ impl Member {
     /// Remembers the floating-point modes and the like of the calling thread for the member's next region.
     pub(super) fn keep_modes(&self) {
         self.modes.store(context::modes().0, Ordering::Relaxed);
-        self.keepsake.keep();
+        self.preserved_state.keep();
     }
 
     /// Has the calling thread go on with them.
     pub(super) fn take_up_modes(&self) {
         context::set_modes(Modes(self.modes.load(Ordering::Relaxed)));
-        self.keepsake.take_up();
+        self.preserved_state.take_up();
     }
 
     /// The value of `errno` in its suspended context becomes that of its own storage.
@@ -351,10 +351,10 @@ impl Member {
     /// `self` runs here; `other` is suspended, and this OS thread alone has been given it. Under `base` nobody
     /// else runs.
     #[inline(always)]
-    pub(super) unsafe fn switch_to(&self, other: &Member, base: Base, landing: Landing) {
+    pub(super) unsafe fn switch_to(&self, other: &Member, base: Base, hand_off: HandOff) {
         let to = other.saved.load(Ordering::Relaxed);
         // SAFETY: as the caller promises; the OS thread of `other` never ends.
-        unsafe { context::switch(&self.saved, to, base, landing) };
+        unsafe { context::switch(&self.saved, to, base, hand_off) };
     }
 
     /// Has the OS thread of `self` run `guest` beside its carrier.
@@ -379,7 +379,7 @@ impl Member {
         // SAFETY: the OS thread left that context when it took the guest in.
         unsafe {
             let base = Base::Of(self.thread_pointer());
-            context::switch(&guest.saved, to, base, Landing::silent());
+            context::switch(&guest.saved, to, base, HandOff::silent());
         }
     }
 }

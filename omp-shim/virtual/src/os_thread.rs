@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 
 use mapper_shim_core::{attachment, thread_state};
 
-use super::context::{self, Base, Landing};
+use super::context::{self, Base, HandOff};
 use super::member::{CARRY, Member, OfMember};
 use super::team;
 
@@ -32,7 +32,7 @@ impl Member {
             // SAFETY: likewise.
             unsafe {
                 let base = Base::Of(guest.thread_pointer());
-                context::switch(&self.parked, to, base, Landing::silent());
+                context::switch(&self.parked, to, base, HandOff::silent());
             }
             // SAFETY: set in `send_away` to a carrier whose lock this OS thread holds.
             unsafe { &*self.locked.load(Ordering::Relaxed) }.give_lock();

@@ -104,7 +104,7 @@ pub(crate) fn count_parked(thread: &ThreadState, now_ns: u64) {
         return;
     }
     let since_ns = PARKED_UNTIL_NS.swap(now_ns, Ordering::Relaxed);
-    let parked = (STARTED.load(Ordering::Relaxed) + storage::lenders())
+    let parked = (STARTED.load(Ordering::Relaxed) + storage::donors())
         .saturating_sub(BLOCKS.load(Ordering::Relaxed));
     if since_ns != 0 && parked > 0 {
         waits::count(thread, u64::from(parked) * now_ns.saturating_sub(since_ns));

@@ -133,7 +133,7 @@ impl Preserved {
 }
 
 /// What a member has between two regions.
-pub(super) struct Keepsake {
+pub(super) struct PreservedState {
     flags: AtomicU16,
     mask: AtomicU64,
     /// Whether there is a mask.
@@ -143,7 +143,7 @@ pub(super) struct Keepsake {
     stack_flags: AtomicU32,
 }
 
-impl Keepsake {
+impl PreservedState {
     pub(super) const fn new() -> Self {
         Self {
             flags: AtomicU16::new(0),

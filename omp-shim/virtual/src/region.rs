@@ -21,7 +21,7 @@ pub(super) static FUNCTION: AtomicUsize = AtomicUsize::new(0);
 pub(super) static DATA: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 pub(super) static SIZE: AtomicU32 = AtomicU32::new(0);
 pub(super) static BLOCKS: AtomicU32 = AtomicU32::new(0);
-/// Members share the storage of lenders.
+/// Members share the storage of donors.
 pub(super) static IS_SHARED: AtomicBool = AtomicBool::new(false);
 /// A region runs.
 pub(super) static RUNS: AtomicBool = AtomicBool::new(false);

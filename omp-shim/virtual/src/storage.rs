@@ -1,19 +1,19 @@
-//! Thread-local storage: whether members have each their own, or share that of a lender.
+//! Thread-local storage: whether members have each their own, or share that of a donor.
 //!
 //! *Problem.* To change the thread pointer takes more than half of the time of a change of members. Most
 //! programs of loops and barriers could not tell if it stayed the same: nothing that they use there outlives
 //! the call of a library's function.
 //!
 //! *Approach.* Where every module is known not to keep anything in thread-local storage across a construct of
-//! OpenMP's (`blindness`), the members of a block all run under one thread pointer: that of a *lender*, a thread
-//! that does nothing else but to have one. The lender's is used, and none of a member's, so that each member's own
+//! OpenMP's (`storage_use`), the members of a block all run under one thread pointer: that of a *donor*, a thread
+//! that does nothing else but to have one. The donor's is used, and none of a member's, so that each member's own
 //! stays free: a member that has to run beside its carrier does so under its own, and can get there at any
 //! of its stops, since it has no claim on the storage that it leaves. The value of `errno` changes with the
 //! members. The one claim that a module may make, on the place of `errno`, is made through `errno`: it ends the
 //! sharing at once, in this region and in all that follow.
 //!
 //! *Invariants.* Decided for each region, at its start. What has been found to need storage of its own once does
-//! so for ever. A lender's OS thread sleeps for ever and runs no handlers of signals.
+//! so for ever. A donor's OS thread sleeps for ever and runs no handlers of signals.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use mapper_shim_core::caller;
 use super::member::Member;
 use super::pool::MOST_MEMBERS;
 use super::thread_pointer::{self, ThreadPointer};
-use super::{blindness, kernel, quiet_thread};
+use super::{kernel, quiet_thread, storage_use};
 use mapper_shim_core::attachment;
 use mapper_shim_core::elf;
 use mapper_shim_core::environment;
@@ -35,7 +35,7 @@ use mapper_shim_core::thread_state;
 pub(crate) enum Storage {
     /// Each its own.
     Own,
-    /// All that of a lender.
+    /// All that of a donor.
     Shared,
 }
 
@@ -45,10 +45,10 @@ const UNKNOWN: u32 = 0;
 const MAY_SHARE: u32 = 1;
 const OWN: u32 = 2;
 
-/// The thread pointers of the lenders, one for each block, of whom the first so many are there.
-static LENDERS: [AtomicUsize; MOST_MEMBERS as usize] =
+/// The thread pointers of the donors, one for each block, of whom the first so many are there.
+static DONORS: [AtomicUsize; MOST_MEMBERS as usize] =
     [const { AtomicUsize::new(0) }; MOST_MEMBERS as usize];
-static LENDERS_STARTED: AtomicU32 = AtomicU32::new(0);
+static DONORS_STARTED: AtomicU32 = AtomicU32::new(0);
 
 /// Looks at the modules that are loaded. For the pool's owner, when others may have come.
 pub(super) fn examine() {
@@ -56,13 +56,14 @@ pub(super) fn examine() {
         return;
     }
     let wants_own = environment::text(c"MAPPER_THREAD_STORAGE") == Some("own");
-    let sees = || elf::find_trace(|file, trace| blindness::is_sighted(file, trace).then_some(()));
+    let sees =
+        || elf::find_trace(|file, trace| storage_use::touches_storage(file, trace).then_some(()));
     // A look that fails has seen nothing.
-    let is_blind = !wants_own
+    let may_share = !wants_own
         && thread_pointer::knows_errno()
         && shielded(|| Some(sees().is_none())) == Some(true);
-    VERDICT.store(if is_blind { MAY_SHARE } else { OWN }, Ordering::Relaxed);
-    attachment::report_storage(is_blind);
+    VERDICT.store(if may_share { MAY_SHARE } else { OWN }, Ordering::Relaxed);
+    attachment::report_storage(may_share);
 }
 
 /// What the members of a region's team use, if that has so many blocks. For the pool's owner.
@@ -73,7 +74,7 @@ pub(super) fn of_region(runtime: &'static Runtime, size: u32, blocks: u32) -> St
         // Threads are told apart by one runtime alone, and that one is libgomp.
         && caller::is_sole()
         && !runtime.is_complete()
-        && has_lenders(blocks);
+        && has_donors(blocks);
     match may_share {
         true => Storage::Shared,
         false => Storage::Own,
@@ -82,42 +83,42 @@ pub(super) fn of_region(runtime: &'static Runtime, size: u32, blocks: u32) -> St
 
 /// The thread pointer that the block with that number may use.
 #[inline]
-pub(super) fn lender(block: u32) -> Option<ThreadPointer> {
-    let pointer = LENDERS.get(block as usize)?.load(Ordering::Relaxed);
+pub(super) fn donor(block: u32) -> Option<ThreadPointer> {
+    let pointer = DONORS.get(block as usize)?.load(Ordering::Relaxed);
     (pointer != 0).then_some(ThreadPointer(pointer))
 }
 
 /// How many threads do nothing but lend.
-pub(super) fn lenders() -> u32 {
-    LENDERS_STARTED.load(Ordering::Relaxed)
+pub(super) fn donors() -> u32 {
+    DONORS_STARTED.load(Ordering::Relaxed)
 }
 
 #[inline]
-fn has_lenders(blocks: u32) -> bool {
-    LENDERS_STARTED.load(Ordering::Relaxed) >= blocks || start_lenders(blocks)
+fn has_donors(blocks: u32) -> bool {
+    DONORS_STARTED.load(Ordering::Relaxed) >= blocks || start_donors(blocks)
 }
 
 #[cold]
-fn start_lenders(blocks: u32) -> bool {
-    let started = LENDERS_STARTED.load(Ordering::Relaxed);
-    let places = LENDERS.get(started as usize..blocks as usize);
-    let are_there = places.is_some_and(|places| places.iter().all(start_lender));
+fn start_donors(blocks: u32) -> bool {
+    let started = DONORS_STARTED.load(Ordering::Relaxed);
+    let places = DONORS.get(started as usize..blocks as usize);
+    let are_there = places.is_some_and(|places| places.iter().all(start_donor));
     if are_there {
-        LENDERS_STARTED.store(blocks, Ordering::Relaxed);
+        DONORS_STARTED.store(blocks, Ordering::Relaxed);
     } else {
         VERDICT.store(OWN, Ordering::Relaxed);
     }
     are_there
 }
 
-/// What a place says while its lender starts, and where it cannot lend.
+/// What a place says while its donor starts, and where it cannot lend.
 const STARTING: usize = 0;
 const UNFIT: usize = 1;
 
-fn start_lender(place: &'static AtomicUsize) -> bool {
+fn start_donor(place: &'static AtomicUsize) -> bool {
     extern "C" fn lend(place: *mut c_void) -> *mut c_void {
         static NEVER: AtomicU32 = AtomicU32::new(0);
-        // SAFETY: `start_lender` passes one of `LENDERS`.
+        // SAFETY: `start_donor` passes one of `DONORS`.
         let place = unsafe { &*place.cast::<AtomicUsize>() };
         // While it is itself, so that the slot in which its borrowers count bears its number.
         let _ = attachment::slot(thread_state::current());
@@ -150,7 +151,7 @@ pub(super) fn is_claim(member: &'static Member, caller: usize) -> bool {
         return false;
     }
     let module = shielded(|| elf::module_containing(caller));
-    module.is_none_or(|module| !blindness::is_known(&module.path) && !module.is_this())
+    module.is_none_or(|module| !storage_use::is_known(&module.path) && !module.is_this())
 }
 
 /// A member has made its storage its own.
@@ -160,7 +161,7 @@ pub(super) fn note_claim() {
     attachment::report_storage(false);
 }
 
-/// In the child of a fork, which has no lenders.
+/// In the child of a fork, which has no donors.
 pub(super) fn after_fork_in_child() {
-    LENDERS_STARTED.store(0, Ordering::Relaxed);
+    DONORS_STARTED.store(0, Ordering::Relaxed);
 }

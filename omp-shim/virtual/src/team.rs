@@ -103,12 +103,12 @@ fn open_block(lead: &'static Member, block: u32, end: u32) {
         }
     }
     let is_shared = len > 1 && IS_SHARED.load(Ordering::Relaxed);
-    let lender = if is_shared {
-        storage::lender(block)
+    let donor = if is_shared {
+        storage::donor(block)
     } else {
         None
     };
-    lead.carrier.open(len, lender);
+    lead.carrier.open(len, donor);
 }
 
 /// Carries the block of which the calling OS thread is the lead.
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_carried_a_block_expects_the_next_one_until_all_orders_have_gone_to_others() {
+    fn a_carrier_expects_the_next_block_until_all_orders_are_out() {
         let last = u32::MAX;
         // Regions 7 and 8: the orders of 8 are going out, then are out.
         assert_eq!(after(7, 7), Expected::Soon);

@@ -1,7 +1,7 @@
 //! The thread pointer: the base of `fs`, below and above which a thread's storage lies.
 //!
 //! *Problem.* Members of a virtual team run under the thread pointer of their own thread, of which the C library
-//! knows, or under a lender's (see `storage`). Whoever sets it must not go on to use what it has read of the
+//! knows, or under a donor's (see `storage`). Whoever sets it must not go on to use what it has read of the
 //! calling thread's before.
 //!
 //! *`errno`* lies at the same distance from it in all threads, since the C library is there from the start. Its value

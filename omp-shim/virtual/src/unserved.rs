@@ -19,10 +19,10 @@ use mapper_shim_core::symbols::Symbol;
 /// go on would be to get it wrong.
 #[cold]
 pub(super) fn refuse(symbol: Symbol) -> ! {
-    runtime::refuse(
-        symbol,
-        "is not served by virtual teams, and the library that calls it was loaded within a parallel region",
-    )
+    let name = symbol.name().to_string_lossy();
+    runtime::refuse(&format!(
+        "{name} is not supported with virtual teams, and the library that calls it was loaded inside a parallel region"
+    ))
 }
 
 /// The real function of that number, for who is no member.

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_and_countdowns_reach_the_one_who_waits() {
+    fn orders_and_countdowns_reach_the_waiting_thread() {
         static BOX: Mailbox = Mailbox::new();
         static LEFT: Countdown = Countdown::new();
         std::thread::scope(|scope| {

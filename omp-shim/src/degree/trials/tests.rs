@@ -42,7 +42,7 @@ fn a_region_gets_the_size_in_between_that_is_fastest() {
 }
 
 #[test]
-fn where_sizes_are_dear_only_all_and_one_are_tried() {
+fn where_size_changes_are_expensive_only_all_and_one_are_tried() {
     let mut trials = Trials::new();
     for _ in 0..TRIALS {
         let choice = trials.choose(8, Sizes::AllOrOne);
@@ -107,7 +107,7 @@ fn a_region_that_is_faster_with_all_soon_gets_them_back_in_a_trial() {
 }
 
 #[test]
-fn a_trial_that_is_dear_waits_until_it_can_be_afforded() {
+fn an_expensive_trial_waits_until_the_budget_allows_it() {
     let mut trials = Trials::new();
     let mut calls = |count: u32, affordable| {
         (0..count).fold(0, |tried, _| {

@@ -6,7 +6,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::block::Carrier;
-use crate::context::Landing;
+use crate::context::HandOff;
 use crate::gate::Others;
 use crate::member::{Member, State};
 
@@ -69,7 +69,7 @@ fn run_rest(member: &'static Member) {
             }
             carrier.hand_over(lead);
             // SAFETY: the lead is done, hence suspended; it goes on behind its own switch.
-            unsafe { member.switch_to(lead, carrier.base(lead), Landing::silent()) };
+            unsafe { member.switch_to(lead, carrier.base(lead), HandOff::silent()) };
         } else if let Some(next) = carrier.pick(lead, member) {
             carrier.change(member, next);
         } else if carrier.is_complete() {
@@ -84,7 +84,7 @@ fn run_rest(member: &'static Member) {
         carrier.drop_lock();
     }
     if carrier.is_shared() {
-        // SAFETY: this is the OS thread of the lead, which goes on in its own storage. Nothing of the lender's is
+        // SAFETY: this is the OS thread of the lead, which goes on in its own storage. Nothing of the donor's is
         // used any more.
         unsafe { lead.thread_pointer().put_in_force() };
     }

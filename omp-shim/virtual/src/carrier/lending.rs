@@ -37,7 +37,7 @@ pub(crate) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
             if member.state() == State::UNSTARTED {
                 make_context(member);
             } else if carrier.is_shared() {
-                // SAFETY: it is suspended, and its OS thread is parked or carries others under the lender's thread
+                // SAFETY: it is suspended, and its OS thread is parked or carries others under the donor's thread
                 // pointer.
                 unsafe { member.take_errno_along() };
             }

@@ -22,6 +22,7 @@
 use core::ffi::CStr;
 
 use mapper_shim_core::elf::Trace;
+use mapper_shim_core::symbols::{Function, StorageUse};
 
 /// Libraries that belong to the C library and to the compiler.
 const KNOWN: [&str; 10] = [
@@ -45,7 +46,7 @@ pub(super) fn is_known(path: &CStr) -> bool {
 }
 
 /// Whether a module at `path` that has this trace may tell under which thread pointer it runs.
-pub(super) fn is_sighted(path: &CStr, trace: Trace<'_>) -> bool {
+pub(super) fn touches_storage(path: &CStr, trace: Trace<'_>) -> bool {
     if is_known(path) {
         return false;
     }
@@ -99,30 +100,21 @@ const MATHEMATICS: &str = "acos acosh asin asinh atan atan2 atanh cbrt ceil copy
     finite isinf isnan cabs cacos cacosh carg casin casinh catan catanh ccos ccosh cexp cimag clog conj cpow \
     cproj creal csin csinh csqrt ctan ctanh __finite __isinf __isnan __fpclassify __signbit";
 
-/// Functions of libgomp that are answered for members, or have nothing to do with threads.
-const OPENMP: &str = "GOMP_parallel GOMP_parallel_sections GOMP_barrier GOMP_single_start GOMP_single_copy_start \
-    GOMP_single_copy_end GOMP_sections_start GOMP_sections2_start GOMP_sections_next GOMP_sections_end \
-    GOMP_sections_end_nowait GOMP_critical_start GOMP_critical_end GOMP_critical_name_start \
-    GOMP_critical_name_end GOMP_atomic_start GOMP_atomic_end \
-    omp_get_thread_num omp_get_num_threads omp_get_max_threads omp_get_num_procs omp_get_wtime omp_get_wtick \
-    omp_in_parallel omp_get_dynamic omp_get_nested omp_get_level omp_get_active_level omp_get_team_size \
-    omp_get_ancestor_thread_num omp_get_max_active_levels omp_get_thread_limit omp_get_schedule \
-    omp_init_lock omp_init_lock_with_hint omp_destroy_lock omp_set_lock omp_unset_lock omp_test_lock";
-
 fn is_harmless(name: &str) -> bool {
     let is_in = |list: &str, name: &str| list.split_ascii_whitespace().any(|word| word == name);
     let is_mathematics = || {
         let of_type = name.strip_suffix(['f', 'l']);
         is_in(MATHEMATICS, name) || of_type.is_some_and(|name| is_in(MATHEMATICS, name))
     };
-    // Loops of all kinds that `admission` lets pass, and vectors of mathematical functions.
-    let begins = ["GOMP_loop_", "GOMP_parallel_loop_", "_ZGV"];
-    let is_start_of_old = name.starts_with("GOMP_parallel") && name.ends_with("_start");
-    (begins.iter().any(|prefix| name.starts_with(prefix)) && !is_start_of_old)
-        || [MEMORY, NUMBERS, FILES, CLOCK, FRAME, OPENMP]
+    let is_of_runtime =
+        || Function::of(name).is_some_and(|function| function.storage == StorageUse::KeepsNothing);
+    // Vectors of mathematical functions.
+    name.starts_with("_ZGV")
+        || [MEMORY, NUMBERS, FILES, CLOCK, FRAME]
             .iter()
             .any(|list| is_in(list, name))
         || is_mathematics()
+        || is_of_runtime()
 }
 
 #[cfg(test)]
@@ -130,11 +122,11 @@ mod tests {
     use super::*;
 
     fn sees(import: &CStr) -> bool {
-        is_sighted(c"/home/somebody/program", Trace::Import(import))
+        touches_storage(c"/home/user/program", Trace::Import(import))
     }
 
     #[test]
-    fn functions_that_have_done_with_thread_local_storage_when_they_return_do_not_see() {
+    fn functions_that_keep_nothing_in_thread_local_storage_are_harmless() {
         for name in [
             c"memcpy",
             c"malloc",
@@ -157,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_may_keep_something_there_or_is_not_known_sees() {
+    fn unknown_functions_and_those_that_may_keep_something_touch_storage() {
         for name in [
             c"pthread_self",
             c"pthread_mutex_lock",
@@ -192,21 +184,21 @@ mod tests {
     }
 
     #[test]
-    fn thread_local_variables_see_except_those_of_known_libraries() {
-        assert!(is_sighted(c"", Trace::ThreadStorage));
-        assert!(is_sighted(c"/usr/lib/libfoo.so", Trace::ThreadStorage));
-        assert!(is_sighted(
+    fn thread_local_variables_touch_storage_except_in_known_libraries() {
+        assert!(touches_storage(c"", Trace::ThreadStorage));
+        assert!(touches_storage(c"/usr/lib/libfoo.so", Trace::ThreadStorage));
+        assert!(touches_storage(
             c"/usr/lib/libgomp-24e2ab19.so.1.0.0",
             Trace::ThreadStorage
         ));
-        assert!(is_sighted(c"/usr/lib/libstrange.so", Trace::Opaque));
-        assert!(is_sighted(c"/home/somebody/program", Trace::Allocator));
-        assert!(!is_sighted(
+        assert!(touches_storage(c"/usr/lib/libstrange.so", Trace::Opaque));
+        assert!(touches_storage(c"/home/user/program", Trace::Allocator));
+        assert!(!touches_storage(
             c"/lib/x86_64-linux-gnu/libc.so.6",
             Trace::ThreadStorage
         ));
-        assert!(!is_sighted(c"linux-vdso.so.1", Trace::Opaque));
-        assert!(!is_sighted(
+        assert!(!touches_storage(c"linux-vdso.so.1", Trace::Opaque));
+        assert!(!touches_storage(
             c"/usr/lib/libm.so.6",
             Trace::Import(c"__tls_get_addr")
         ));

@@ -4,15 +4,15 @@
 //! thread that has no CPU may sleep while others do its share of a loop, and must be told when they
 //! are done. The runtimes do not say which team a thread belongs to.
 //!
-//! *Approach.* The thread that begins a region puts a [`Crew`] into its own frame or storage (see
-//! [`crew_place`](crate::region::crew_place)) and has every thread start through a small function that notes
+//! *Approach.* The thread that begins a region puts a [`TeamRecord`] into its own frame or storage (see
+//! [`kept_records`](crate::region::kept_records)) and has every thread start through a small function that notes
 //! where it lies. There it stays until the region ends, when all threads have returned.
 //!
 //! *Loops are numbered.* All threads of a team meet the same loops in the same order, each at its own
 //! pace, so that "loop 3 of this region" means the same to all. Numbers are given to loops that are
 //! dispensed in chunks, when a thread begins them.
 //!
-//! *Invariants.* A thread's crew is `None` outside regions and in regions that were not begun through
+//! *Invariants.* A thread's team record is `None` outside regions and in regions that were not begun through
 //! the shim. Inside nested regions a thread's rank is 0 and no loop is counted: only outermost teams
 //! are acted upon.
 
@@ -24,12 +24,12 @@ use mapper_abi::doorbell;
 
 use crate::attachment;
 use crate::runtime::{Family, Runtime};
-use crate::shared_loop::Hall;
+use crate::shared_loop::SharedLoops;
 use crate::thread_state::ThreadState;
 
 /// What the threads of a region share.
 #[repr(C, align(16))]
-pub struct Crew {
+pub struct TeamRecord {
     /// The outlined function, and what it is called with: a pointer in gcc's interface, the number of
     /// arguments in clang's.
     pub(super) function: usize,
@@ -48,7 +48,7 @@ pub struct Crew {
     /// Whether a region of this function has had tasks: `NO_TASKS` or one of the other two.
     tasks: AtomicU8,
     /// Where its loops are dispensed in growing chunks, if they are.
-    pub hall: Option<&'static Hall>,
+    pub loops_of_region: Option<&'static SharedLoops>,
     /// The last loop of which a thread has found that there is no more of it.
     exhausted: AtomicU32,
     /// How many of them are parked.
@@ -71,17 +71,17 @@ pub enum Beginning {
     StaticLoop(i64),
 }
 
-impl Drop for Crew {
+impl Drop for TeamRecord {
     /// The region has ended.
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(hall) = self.hall {
-            hall.release();
+        if let Some(loops_of_region) = self.loops_of_region {
+            loops_of_region.release();
         }
     }
 }
 
-impl Crew {
+impl TeamRecord {
     /// The outlined function.
     #[inline(always)]
     pub const fn function(&self) -> usize {
@@ -102,57 +102,57 @@ impl Crew {
             && self.first_loop == other.first_loop
             && self.stride_less_one == other.stride_less_one
             && self.cpu_count == other.cpu_count
-            && self.hall.is_none()
-            && other.hall.is_none()
+            && self.loops_of_region.is_none()
+            && other.loops_of_region.is_none()
     }
 
-    /// Whether `there` is a crew of regions with that outlined function.
+    /// Whether `there` is a team record of regions with that outlined function.
     ///
     /// # Safety
-    /// `there` is a place for a crew that nobody else writes, all zero or with a crew in it.
+    /// `there` is a place for a team record that nobody else writes, all zero or with a team record in it.
     #[inline(always)]
     pub unsafe fn holds(there: *const Self, function: usize) -> bool {
         // SAFETY: the function is a number, which zero is, too.
         function != 0 && unsafe { (&raw const (*there).function).read() } == function
     }
 
-    /// Whether `there` is a crew like this one, of which no loop is exhausted yet.
+    /// Whether `there` is a team record like this one, of which no loop is exhausted yet.
     ///
     /// # Safety
     /// As for [`holds`](Self::holds).
     #[inline(always)]
-    pub unsafe fn is_ready(there: *const Self, crew: &Self) -> bool {
-        // SAFETY: the caller vouches for it. With the function of a region, a crew is there.
+    pub unsafe fn is_ready(there: *const Self, record: &Self) -> bool {
+        // SAFETY: the caller vouches for it. With the function of a region, a team record is there.
         unsafe {
-            Self::holds(there, crew.function)
-                && (*there).is_like(crew)
+            Self::holds(there, record.function)
+                && (*there).is_like(record)
                 && (*there).exhausted.load(Ordering::Relaxed) == 0
         }
     }
 
-    /// Whether `there` is a crew that differs from this one in its data at most, and in what its threads have
+    /// Whether `there` is a team record that differs from this one in its data at most, and in what its threads have
     /// done.
     ///
     /// # Safety
     /// As for [`holds`](Self::holds).
     #[inline(always)]
-    pub unsafe fn is_similar(there: *const Self, crew: &Self) -> bool {
+    pub unsafe fn is_similar(there: *const Self, record: &Self) -> bool {
         // SAFETY: as for `is_ready`.
-        unsafe { Self::holds(there, crew.function) && (*there).differs_in_data_only(crew) }
+        unsafe { Self::holds(there, record.function) && (*there).differs_in_data_only(record) }
     }
 
-    /// Makes it the crew of a region that is about to start, writing only what differs: what is not
+    /// Makes it the team record of a region that is about to start, writing only what differs: what is not
     /// written stays in the caches of the other threads. A function that has had tasks will have them again.
     #[inline(always)]
-    pub fn rewrite(&mut self, crew: Self) {
-        if self.differs_in_data_only(&crew) {
-            self.take_data(crew.data);
+    pub fn rewrite(&mut self, record: Self) {
+        if self.differs_in_data_only(&record) {
+            self.take_data(record.data);
         } else {
-            *self = crew;
+            *self = record;
         }
     }
 
-    /// Makes it the crew of a region like the one before, with other data.
+    /// Makes it the team record of a region like the one before, with other data.
     #[inline(always)]
     pub fn take_data(&mut self, data: *mut c_void) {
         if self.data != data {
@@ -168,7 +168,7 @@ impl Crew {
     /// Where the data or the number of arguments lie in it.
     pub const DATA_OFFSET: usize = offset_of!(Self, data);
 
-    /// The crew of a region that is about to start.
+    /// The team record of a region that is about to start.
     #[inline(always)]
     pub fn new(
         function: usize,
@@ -177,14 +177,14 @@ impl Crew {
         family: Family,
         beginning: Beginning,
     ) -> Self {
-        let mut crew = Self::without_hall(function, data, runtime, family, beginning);
-        crew.hall = Hall::claim();
-        crew
+        let mut record = Self::without_loops(function, data, runtime, family, beginning);
+        record.loops_of_region = SharedLoops::claim();
+        record
     }
 
     /// The same, whose loops are dispensed by the runtime.
     #[inline(always)]
-    pub fn without_hall(
+    pub fn without_loops(
         function: usize,
         data: *mut c_void,
         runtime: &'static Runtime,
@@ -205,7 +205,7 @@ impl Crew {
             stride_less_one,
             cpu_count: 0,
             tasks: AtomicU8::new(NO_TASKS),
-            hall: None,
+            loops_of_region: None,
             exhausted: AtomicU32::new(0),
             parked: AtomicU32::new(0),
         }
@@ -231,7 +231,7 @@ impl Crew {
         self.cpu_count != 0
     }
 
-    /// Whether the calling thread is in an outermost region, so that what it meets is the crew's. Not
+    /// Whether the calling thread is in an outermost region, so that what it meets is the team record's. Not
     /// every region nested in one is seen to begin: a false `if` clause makes libomp's invisible.
     #[inline]
     pub fn is_outermost(&self) -> bool {
@@ -284,26 +284,26 @@ impl Crew {
 }
 
 impl ThreadState {
-    /// The crew that the thread is part of.
+    /// The team record that the thread is part of.
     #[inline(always)]
-    pub fn crew(&self) -> Option<&Crew> {
-        // SAFETY: only `enter_crew` sets it, and `leave_crew` takes it back before the region ends,
-        // up to which the crew lives in the frame or the storage of the thread that began
+    pub fn record(&self) -> Option<&TeamRecord> {
+        // SAFETY: only `join_team` sets it, and `leave_team` takes it back before the region ends,
+        // up to which the team record lives in the frame or the storage of the thread that began
         // the region.
-        self.crew
+        self.record
             .get()
-            .map(|crew| unsafe { crew.cast::<Crew>().as_ref() })
+            .map(|record| unsafe { record.cast::<TeamRecord>().as_ref() })
     }
 
     /// To be called when the runtime had no chunk for the thread: its part of the loop is over.
     #[inline]
     pub fn loop_over(&self) {
-        let Some(crew) = self.crew().filter(|crew| crew.is_outermost()) else {
+        let Some(record) = self.record().filter(|record| record.is_outermost()) else {
             return;
         };
         // Loops that are not seen to begin (ordered ones, doacross) are left alone.
         self.rank.set(0);
-        if crew.exhaust(self.loops_begun.get()) {
+        if record.exhaust(self.loops_begun.get()) {
             ring();
         }
     }

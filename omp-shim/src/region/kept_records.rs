@@ -1,18 +1,18 @@
-//! Where the crew of a region lies while the region runs.
+//! Where the team record of a region lies while the region runs.
 //!
-//! *Problem.* Every thread of a team reads the crew. Were it written anew for each region, the cache
+//! *Problem.* Every thread of a team reads the team record. Were it written anew for each region, the cache
 //! line it is in would have to travel to all other cores and back each time, which makes an empty
 //! region of two threads a sixth longer.
 //!
-//! *Approach.* A thread that begins regions keeps a few crews in its thread-local storage, chosen by
+//! *Approach.* A thread that begins regions keeps a few team records in its thread-local storage, chosen by
 //! the outlined function. A region that begins like the one before it writes nothing, and the line stays
-//! where it is, in all caches. Where the kept crew is in use the region's crew lies in the frame of the
+//! where it is, in all caches. Where the kept team record is in use the region's team record lies in the frame of the
 //! exported function.
 //!
-//! What the table of regions says is kept beside the crew, on a line of its own, for the same reason.
+//! What the table of regions says is kept beside the team record, on a line of its own, for the same reason.
 //!
-//! *Invariants.* A kept crew belongs to one region at a time, which it says itself. (Being outside all regions would not say it: a thread that waits for the others at the end of
-//! a region may carry out a task in which there is another region.) All-zero bytes are a kept crew that
+//! *Invariants.* A kept team record belongs to one region at a time, which it says itself. (Being outside all regions would not say it: a thread that waits for the others at the end of
+//! a region may carry out a task in which there is another region.) All-zero bytes are a kept team record that
 //! was never written; an outlined function is not at address zero.
 
 use core::cell::Cell;
@@ -21,29 +21,29 @@ use core::mem::{MaybeUninit, align_of, offset_of, size_of};
 use core::ptr::null;
 
 use crate::degree::region_table;
-use mapper_shim_core::crew::Crew;
+use mapper_shim_core::team_record::TeamRecord;
 
-/// Crews that a thread keeps; a power of two.
+/// Team records that a thread keeps; a power of two.
 const KEPT: usize = 4;
-/// Bytes for each: a line for the crew, which all threads read, and one for what this thread alone reads
+/// Bytes for each: a line for the team record, which all threads read, and one for what this thread alone reads
 /// and writes. Some processors fetch lines in pairs, but only where the neighbour is not held already: a
 /// pair of lines for each of the two made regions of two threads no shorter (`cargo bench`, interleaved).
 const KEPT_BYTES: usize = 128;
 
 const _: () = {
-    assert!(size_of::<Crew>() <= 64 && offset_of!(Kept, crew) == 0);
+    assert!(size_of::<TeamRecord>() <= 64 && offset_of!(Kept, record) == 0);
     assert!(size_of::<Kept>() <= KEPT_BYTES && KEPT_BYTES.is_multiple_of(align_of::<Kept>()));
 };
 
 // Aligned to no more than a line: where libomp loads the shim as a tool, the loader has no place for more.
 core::arch::global_asm!(
-    ".pushsection .tbss.mapper_omp_crews,\"awT\",@nobits",
+    ".pushsection .tbss.mapper_omp_records,\"awT\",@nobits",
     ".balign 64",
-    ".globl mapper_omp_crews",
-    ".hidden mapper_omp_crews",
-    ".type mapper_omp_crews,@object",
-    ".size mapper_omp_crews,{bytes}",
-    "mapper_omp_crews: .zero {bytes}",
+    ".globl mapper_omp_records",
+    ".hidden mapper_omp_records",
+    ".type mapper_omp_records,@object",
+    ".size mapper_omp_records,{bytes}",
+    "mapper_omp_records: .zero {bytes}",
     ".popsection",
     bytes = const KEPT * KEPT_BYTES,
 );
@@ -51,8 +51,8 @@ core::arch::global_asm!(
 /// What a thread keeps of regions of one outlined function.
 #[repr(C, align(64))]
 struct Kept {
-    crew: Crew,
-    /// A region uses it. From here on the line is the thread's own, unlike that of the crew.
+    record: TeamRecord,
+    /// A region uses it. From here on the line is the thread's own, unlike that of the team record.
     in_use: Cell<bool>,
     /// The function's entry, if it has one.
     region: Cell<Option<&'static region_table::Entry>>,
@@ -60,7 +60,7 @@ struct Kept {
     identity: Cell<u64>,
 }
 
-/// A region whose crew the thread keeps, as the table of regions knows it.
+/// A region whose team record the thread keeps, as the table of regions knows it.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     /// Its entry, if it has one.
@@ -83,9 +83,9 @@ impl Known {
     pub(crate) fn of(function: usize) -> Self {
         let kept = kept_for(function);
         // SAFETY: it is in this thread's storage, zeroed or written by `keep`. This thread alone writes
-        // the function, which no region that uses the crew changes.
+        // the function, which no region that uses the team record changes.
         unsafe {
-            if Crew::holds(&raw const (*kept).crew, function) {
+            if TeamRecord::holds(&raw const (*kept).record, function) {
                 return (*kept).known();
             }
         }
@@ -103,40 +103,40 @@ impl Kept {
     }
 }
 
-/// The place of the calling thread's kept crew for regions of that outlined function, by Fibonacci
+/// The place of the calling thread's kept team record for regions of that outlined function, by Fibonacci
 /// hashing.
 #[inline(always)]
 fn kept_for(function: usize) -> *mut Kept {
     let hash = (function as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = hash as usize >> (64 - KEPT.ilog2());
-    let crews: *mut u8;
+    let records: *mut u8;
     // SAFETY: reads the thread pointer (which the ABI keeps at fs:0) and a constant offset; changes
     // nothing but the register and the flags.
     unsafe {
         core::arch::asm!(
-            "mov {0}, qword ptr [rip + mapper_omp_crews@GOTTPOFF]",
+            "mov {0}, qword ptr [rip + mapper_omp_records@GOTTPOFF]",
             "add {0}, qword ptr fs:[0]",
-            out(reg) crews,
+            out(reg) records,
             options(nostack, readonly),
         );
     }
-    crews.wrapping_add(number * KEPT_BYTES).cast()
+    records.wrapping_add(number * KEPT_BYTES).cast()
 }
 
-/// A kept crew that nobody uses, ready for a region as it is.
+/// A kept team record that nobody uses, ready for a region as it is.
 #[derive(Clone, Copy)]
 pub(crate) struct Ready(&'static Kept);
 
 impl Ready {
-    /// The one for the region of that crew, if there is one.
+    /// The one for the region of that team record, if there is one.
     #[inline(always)]
-    pub(crate) fn like(crew: &Crew) -> Option<Self> {
-        let kept = kept_for(crew.function());
+    pub(crate) fn like(record: &TeamRecord) -> Option<Self> {
+        let kept = kept_for(record.function());
         // SAFETY: it is in this thread's storage, zeroed or written by `keep`. Other threads read the
-        // crew at most, and nobody does unless it is in use.
+        // team record at most, and nobody does unless it is in use.
         unsafe {
             let is_free = !(*kept).in_use.get();
-            let is_ready = is_free && Crew::is_ready(&raw const (*kept).crew, crew);
+            let is_ready = is_free && TeamRecord::is_ready(&raw const (*kept).record, record);
             is_ready.then(|| Self(&*kept))
         }
     }
@@ -148,18 +148,18 @@ impl Ready {
     }
 }
 
-/// A kept crew that nobody uses, of regions that differ in their data at most.
+/// A kept team record that nobody uses, of regions that differ in their data at most.
 pub(crate) struct Similar(*mut Kept);
 
 impl Similar {
-    /// The one for the region of that crew, if there is one.
+    /// The one for the region of that team record, if there is one.
     #[inline(always)]
-    pub(crate) fn to(crew: &Crew) -> Option<Self> {
-        let kept = kept_for(crew.function());
+    pub(crate) fn to(record: &TeamRecord) -> Option<Self> {
+        let kept = kept_for(record.function());
         // SAFETY: as for `Ready::like`.
         unsafe {
             let is_free = !(*kept).in_use.get();
-            let is_similar = is_free && Crew::is_similar(&raw const (*kept).crew, crew);
+            let is_similar = is_free && TeamRecord::is_similar(&raw const (*kept).record, record);
             is_similar.then_some(Self(kept))
         }
     }
@@ -171,15 +171,15 @@ impl Similar {
         unsafe { (*self.0).known() }
     }
 
-    /// Has it be the crew of a region with that data, until [`release`](Self::release).
+    /// Has it be the team record of a region with that data, until [`release`](Self::release).
     #[inline(always)]
-    pub(crate) fn occupy(&mut self, data: *mut c_void) -> *const Crew {
+    pub(crate) fn occupy(&mut self, data: *mut c_void) -> *const TeamRecord {
         // SAFETY: it is in this thread's storage, written by `keep`. No region uses it, so that nobody else reads
         // it and nobody has a reference to it.
         unsafe {
-            (*self.0).crew.take_data(data);
+            (*self.0).record.take_data(data);
             (*self.0).in_use.set(true);
-            &raw const (*self.0).crew
+            &raw const (*self.0).record
         }
     }
 
@@ -191,55 +191,55 @@ impl Similar {
     }
 }
 
-/// The crew of a region, or where it is kept; lies in the frame of the exported function.
+/// The team record of a region, or where it is kept; lies in the frame of the exported function.
 #[repr(C, align(16))]
 pub(crate) struct Place {
-    /// The crew: one of the kept ones, or the one below; null while there is none.
-    crew: *const Crew,
-    here: MaybeUninit<Crew>,
+    /// The team record: one of the kept ones, or the one below; null while there is none.
+    record: *const TeamRecord,
+    here: MaybeUninit<TeamRecord>,
 }
 
 impl Place {
-    /// Where the address of the crew lies in it.
-    pub(crate) const CREW_OFFSET: usize = offset_of!(Self, crew);
+    /// Where the address of the team record lies in it.
+    pub(crate) const CREW_OFFSET: usize = offset_of!(Self, record);
 
     /// Nothing yet.
     #[inline(always)]
     pub(crate) const fn empty() -> Self {
         Self {
-            crew: null(),
+            record: null(),
             here: MaybeUninit::uninit(),
         }
     }
 
-    /// Puts the crew of a region here, which must stay where it is until [`clear`](Self::clear).
+    /// Puts the team record of a region here, which must stay where it is until [`clear`](Self::clear).
     #[inline(always)]
-    pub(crate) fn put(&mut self, crew: Crew) -> *const Crew {
-        self.crew = self.here.write(crew);
-        self.crew
+    pub(crate) fn put(&mut self, record: TeamRecord) -> *const TeamRecord {
+        self.record = self.here.write(record);
+        self.record
     }
 
-    /// Has the crew of a region be the thread's kept one, written only as far as it differs, or puts it
+    /// Has the team record of a region be the thread's kept one, written only as far as it differs, or puts it
     /// here where that is not possible.
     #[inline(always)]
-    pub(crate) fn keep(&mut self, crew: Crew) -> *const Crew {
-        let kept = kept_for(crew.function());
+    pub(crate) fn keep(&mut self, record: TeamRecord) -> *const TeamRecord {
+        let kept = kept_for(record.function());
         // SAFETY: it is in this thread's storage, zeroed or written here. While it is not in use nobody
-        // else reads the crew.
+        // else reads the team record.
         unsafe {
-            if (*kept).in_use.get() || crew.hall.is_some() {
-                return self.put(crew);
+            if (*kept).in_use.get() || record.loops_of_region.is_some() {
+                return self.put(record);
             }
-            if Crew::holds(&raw const (*kept).crew, crew.function()) {
-                (*kept).crew.rewrite(crew);
+            if TeamRecord::holds(&raw const (*kept).record, record.function()) {
+                (*kept).record.rewrite(record);
             } else {
-                let Known { region, identity } = Known::look_up(crew.function());
+                let Known { region, identity } = Known::look_up(record.function());
                 if region.is_some_and(|region| !region.is_identified()) {
                     // Another thread is at it.
-                    return self.put(crew);
+                    return self.put(record);
                 }
                 kept.write(Kept {
-                    crew,
+                    record,
                     in_use: Cell::new(false),
                     region: Cell::new(region),
                     identity: Cell::new(identity),
@@ -247,36 +247,36 @@ impl Place {
             }
             Self::resume_in(self, Ready(&*kept));
         }
-        self.crew
+        self.record
     }
 
-    /// Makes `there` a place whose crew is a kept one as it is.
+    /// Makes `there` a place whose team record is a kept one as it is.
     ///
     /// # Safety
     /// `there` is room for a place.
     #[inline(always)]
     pub(crate) unsafe fn resume_in(there: *mut Self, Ready(kept): Ready) {
         kept.in_use.set(true);
-        // The whole of what is kept, not the crew alone: `clear` goes back from one to the other.
-        let crew: *const Crew = (&raw const *kept).cast();
+        // The whole of what is kept, not the team record alone: `clear` goes back from one to the other.
+        let record: *const TeamRecord = (&raw const *kept).cast();
         // SAFETY: the caller vouches for it; the other field may have any value.
-        unsafe { (&raw mut (*there).crew).write(crew) };
+        unsafe { (&raw mut (*there).record).write(record) };
     }
 
     /// The region is over.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
-        let crew = core::mem::replace(&mut self.crew, null());
-        if crew.is_null() {
+        let record = core::mem::replace(&mut self.record, null());
+        if record.is_null() {
             return;
         }
-        // SAFETY: the crew is the one that `put` has written below, and all threads have left it; or it
+        // SAFETY: the team record is the one that `put` has written below, and all threads have left it; or it
         // is the first field of one that is kept in this thread's storage.
         unsafe {
-            if core::ptr::eq(crew, self.here.as_ptr()) {
+            if core::ptr::eq(record, self.here.as_ptr()) {
                 self.here.assume_init_drop();
             } else {
-                (*crew.cast::<Kept>()).in_use.set(false);
+                (*record.cast::<Kept>()).in_use.set(false);
             }
         }
     }
@@ -287,17 +287,17 @@ mod tests {
     use super::*;
     use core::ffi::c_void;
     use core::ptr::without_provenance_mut;
-    use mapper_shim_core::crew::Beginning;
     use mapper_shim_core::runtime::{Family, Runtime};
+    use mapper_shim_core::team_record::Beginning;
 
     std::thread_local! {
         static NOWHERE: &'static Runtime = Box::leak(Box::new(Runtime::empty()));
     }
 
-    fn crew(function: usize, data: usize) -> Crew {
+    fn record(function: usize, data: usize) -> TeamRecord {
         let data: *mut c_void = without_provenance_mut(data);
         let body = Beginning::Body;
-        Crew::new(
+        TeamRecord::new(
             function,
             data,
             NOWHERE.with(|nowhere| *nowhere),
@@ -307,55 +307,55 @@ mod tests {
     }
 
     #[test]
-    fn a_region_like_the_last_one_finds_its_crew_as_it_was() {
+    fn a_region_like_the_last_one_finds_its_team_record_as_it_was() {
         let mut place = Place::empty();
-        assert!(Ready::like(&crew(0x1230, 1)).is_none());
-        let first = place.keep(crew(0x1230, 1));
-        assert!(Ready::like(&crew(0x1230, 1)).is_none(), "it is in use");
+        assert!(Ready::like(&record(0x1230, 1)).is_none());
+        let first = place.keep(record(0x1230, 1));
+        assert!(Ready::like(&record(0x1230, 1)).is_none(), "it is in use");
         // SAFETY: it is in this thread's storage and has been written.
         unsafe { (*first).exhaust(7) };
         place.clear();
         assert!(
-            Ready::like(&crew(0x1230, 1)).is_none(),
+            Ready::like(&record(0x1230, 1)).is_none(),
             "loops are counted anew"
         );
-        let second = place.keep(crew(0x1230, 2));
+        let second = place.keep(record(0x1230, 2));
         assert_eq!(first, second);
         // SAFETY: likewise.
         let found = unsafe { &*second };
         assert!(!found.is_exhausted(1));
-        assert!(found.is_like(&crew(0x1230, 2)) && !found.is_like(&crew(0x1230, 1)));
+        assert!(found.is_like(&record(0x1230, 2)) && !found.is_like(&record(0x1230, 1)));
         place.clear();
-        assert!(Ready::like(&crew(0x1230, 2)).is_some());
-        assert!(Ready::like(&crew(0x1230, 1)).is_none());
+        assert!(Ready::like(&record(0x1230, 2)).is_some());
+        assert!(Ready::like(&record(0x1230, 1)).is_none());
     }
 
     #[test]
-    fn a_region_within_another_has_a_crew_of_its_own() {
+    fn a_nested_region_has_a_team_record_of_its_own() {
         let (mut outer, mut inner) = (Place::empty(), Place::empty());
-        let first = outer.keep(crew(0x4560, 1));
-        let second = inner.keep(crew(0x4560, 2));
+        let first = outer.keep(record(0x4560, 1));
+        let second = inner.keep(record(0x4560, 2));
         assert_ne!(first, second);
         // SAFETY: both have been written and not been cleared.
         unsafe {
-            assert!((*first).is_like(&crew(0x4560, 1)));
-            assert!((*second).is_like(&crew(0x4560, 2)));
+            assert!((*first).is_like(&record(0x4560, 1)));
+            assert!((*second).is_like(&record(0x4560, 2)));
         }
         inner.clear();
-        assert!(Ready::like(&crew(0x4560, 1)).is_none());
+        assert!(Ready::like(&record(0x4560, 1)).is_none());
         outer.clear();
-        assert!(Ready::like(&crew(0x4560, 1)).is_some());
+        assert!(Ready::like(&record(0x4560, 1)).is_some());
     }
 
     #[test]
-    fn a_kept_crew_becomes_that_of_another_function_with_the_same_place() {
+    fn a_kept_team_record_is_reused_for_another_function_with_the_same_place() {
         for function in (0x1000..0x1400).step_by(0x10) {
             let mut place = Place::empty();
-            let kept = place.keep(crew(function, 3));
+            let kept = place.keep(record(function, 3));
             // SAFETY: it has been written.
-            assert!(unsafe { (*kept).is_like(&crew(function, 3)) });
+            assert!(unsafe { (*kept).is_like(&record(function, 3)) });
             place.clear();
-            let ready = Ready::like(&crew(function, 3)).unwrap();
+            let ready = Ready::like(&record(function, 3)).unwrap();
             for known in [ready.known(), Known::of(function)] {
                 let region = region_table::find(function).unwrap();
                 assert!(core::ptr::eq(known.region.unwrap(), region));
