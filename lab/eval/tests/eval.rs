@@ -67,7 +67,7 @@ fn a_stopped_evaluation_reports_what_is_finished_and_continues_from_there() {
     // Twelve mixes: fair share once, mapper with five seeds.
     assert_eq!(left_out + done, 12 * 6);
     let stopped =
-        format!("stopped with {done} of 72 runs done: they are kept; the same command goes on");
+        format!("stopped with {done} of 72 runs done: they are kept; the same command continues");
     assert!(error.contains(&stopped), "{stopped}: {error}");
     let again = eval(kept.path())
         .args(["--suite", "mapper-fig2", "--policy", "fair,mapper"])
