@@ -4,8 +4,8 @@
 //! and `deploy/mapper.schema.json` is the JSON schema for editors. Tests compare both with this code.
 
 use crate::config::access::AccessRule;
-use crate::config::former_places::Moved;
 use crate::config::interval::Interval;
+use crate::config::moved::Moved;
 use crate::config::program_rules::ProgramRule;
 use crate::config::types::EnforcerChoice;
 use mapper_allocate::AllocationConfig;

@@ -3,22 +3,8 @@
 //! A file that uses a former place still works; a warning names the new one.
 
 use crate::config::file::ConfigFile;
+use crate::config::moved::Moved;
 use anyhow::ensure;
-use std::fmt;
-
-/// A key or table that the file gives at its former place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Moved {
-    pub(crate) from: &'static str,
-    pub(crate) to: &'static str,
-}
-
-impl fmt::Display for Moved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { from, to } = self;
-        write!(f, "{from} is now {to}; the former place still works")
-    }
-}
 
 /// Logs what the file gives at a former place.
 pub(crate) fn warn_of(moved: &[Moved]) {

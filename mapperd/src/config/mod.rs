@@ -7,6 +7,7 @@ pub(crate) mod args;
 pub(crate) mod file;
 pub(crate) mod former_places;
 pub(crate) mod interval;
+pub(crate) mod moved;
 pub(crate) mod parse;
 pub(crate) mod peer;
 pub(crate) mod program_rules;

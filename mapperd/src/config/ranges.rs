@@ -7,7 +7,7 @@
 
 use crate::config::access::AccessRule;
 use crate::config::file::{ConfigFile, Expert};
-use crate::config::former_places::Moved;
+use crate::config::moved::Moved;
 use std::fmt;
 use std::path::Path;
 

@@ -3,8 +3,8 @@
 use crate::config::access::Access;
 use crate::config::args::Args;
 use crate::config::file::{ConfigFile, MetricsConfig, Parsed};
-use crate::config::former_places::Moved;
 use crate::config::interval::Interval;
+use crate::config::moved::Moved;
 use crate::config::program_rules::ProgramRules;
 use crate::config::types::{Audience, EnforcerChoice, ProfilePlace};
 use anyhow::{Context, bail};
