@@ -92,6 +92,8 @@ fn licences() -> anyhow::Result<PathBuf> {
     let path = workspace::target_dir().join("tools").join(name);
     if !path.exists() {
         let mut about = Command::new(CARGO_ABOUT.path()?);
+        // Also the crates of other systems, which cargo has not needed so far.
+        output(workspace::cargo().args(["fetch", "--quiet", "--locked"]))?;
         eprintln!("listing licences (a minute, once for each Cargo.lock)");
         about.args([
             "generate",
