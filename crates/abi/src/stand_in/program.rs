@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn how_it_ended_is_told_however_often_it_was_asked_whether_it_has() {
+    fn how_it_ended_is_reported_however_often_it_was_asked_whether_it_has() {
         let mut running = Running::start(&mut shell("exit 7")).unwrap();
         while !running.has_ended().unwrap() {
             std::thread::sleep(Duration::from_millis(1));
