@@ -186,8 +186,10 @@ impl Crate {
         let file = self.modules[id.0].file.clone();
         let mut name = |name: &syn::Ident| {
             let names = &mut self.modules[id.0].names;
-            // A definition wins over an import of the same name (a module beside a function).
-            names.insert(plain(name), Name::Item(file.clone()));
+            // A definition wins over an import, and a module over a function of the same name.
+            if !matches!(names.get(&plain(name)), Some(Name::Module(_))) {
+                names.insert(plain(name), Name::Item(file.clone()));
+            }
         };
         match item {
             Item::Const(item) => name(&item.ident),
