@@ -37,10 +37,10 @@ pub(super) fn page(report: &Report<'_>) -> String {
     let mut html = html_report::begin("mapper eval, in the model", OWN_STYLE);
     let score = Score::of(report.targets);
     let headline = match score {
-        Some(Score { inside, judged, .. }) => {
+        Some(Score { inside, judged, .. }) if judged > 0 => {
             format!("{inside} of {judged} published numbers came out inside their band")
         }
-        None => "Policies compared, without published numbers".to_owned(),
+        _ => "Policies compared, without published numbers".to_owned(),
     };
     let _ = write!(
         html,

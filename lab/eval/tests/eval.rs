@@ -352,7 +352,7 @@ fn a_page_is_headed_by_published_numbers_only_where_a_suite_was_held_against_the
         head(&["--mix", "20 SGD, 20 ALS", "--policy", "linux,fair"]),
         "Policies compared, without published numbers"
     );
-    let suite = head(&["--suite", "nucore-intel", "--policy", "nucore,linux"]);
+    let suite = head(&["--suite", "nucore-intel", "--policy", "nucore-static,linux"]);
     assert!(
         suite.ends_with("published numbers came out inside their band"),
         "{suite}"

@@ -303,7 +303,7 @@ mod tests {
         let notes = report_notes(&report);
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes[0].contains("observed by OMPT"), "{notes:?}");
-        assert!(notes[1].contains("no way to set their size"), "{notes:?}");
+        assert!(notes[1].contains("no way to set team sizes"), "{notes:?}");
     }
 
     #[test]
