@@ -18,19 +18,15 @@ fn virtually(threads: u32, cpus: u32) -> Dialogue {
     managed.args(&["OS threads"]).start()
 }
 
-/// Programs that are started where a trial may be disturbed.
-const PROGRAMS: usize = 12;
-
-fn sizes(answer: &str) -> Vec<u32> {
-    let sizes = answer.split_whitespace();
-    sizes.map(|size| size.parse().unwrap()).collect()
-}
-
 /// Asks until the answer holds, which on a busy machine may take several trials.
 fn until(dialogue: &mut Dialogue, line: &str, holds: impl Fn(&[u32]) -> bool) -> Vec<u32> {
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
-        let sizes = sizes(&dialogue.ask(line));
+        let answer = dialogue.ask(line);
+        let sizes: Vec<u32> = answer
+            .split_whitespace()
+            .map(|size| size.parse().unwrap())
+            .collect();
         if holds(&sizes) || Instant::now() > deadline {
             return sizes;
         }
@@ -72,29 +68,14 @@ fn a_region_with_large_and_small_work_keeps_its_team() {
     }
 }
 
-/// Starts programs until one is carried by one OS thread in its small regions: a trial that something
-/// else disturbed is not repeated soon in the same program.
-fn carried_by_one(start: impl Fn() -> Dialogue) {
-    let mut last = Vec::new();
-    for _ in 0..PROGRAMS {
-        let mut dialogue = start();
-        let deadline = Instant::now() + Duration::from_secs(6);
-        while last != [1; 10] && Instant::now() < deadline {
-            last = sizes(&dialogue.ask("small"));
-        }
-        dialogue.finish();
-        if last == [1; 10] {
-            return;
-        }
-    }
-    panic!("in none of {PROGRAMS} programs, last {last:?}");
-}
-
 #[test]
 fn small_virtual_teams_are_carried_by_one_os_thread() {
     turn::alone();
     for threads in [2, 4] {
-        carried_by_one(|| virtually(threads, 2));
+        let mut dialogue = virtually(threads, 2);
+        let sizes = until(&mut dialogue, "small", |sizes| sizes == [1; 10]);
+        assert_eq!(sizes, [1; 10], "{threads}");
+        dialogue.finish();
     }
 }
 
@@ -114,14 +95,14 @@ fn large_virtual_teams_are_carried_by_as_many_os_threads_as_there_are_cpus() {
 #[test]
 fn small_virtual_teams_are_judged_anew_when_there_are_more_cpus() {
     turn::alone();
-    carried_by_one(|| {
-        let mut dialogue = virtually(4, 1);
-        assert_eq!(dialogue.ask("small"), ["1"; 10].join(" "));
-        dialogue.page.publish(2, TeamMode::Virtual);
-        // Two for as long as the trial of two takes, then the one that is faster.
-        assert_eq!(sizes(&dialogue.ask("trial")), [2; 10]);
-        dialogue
-    });
+    let mut dialogue = virtually(4, 1);
+    assert_eq!(dialogue.ask("small"), ["1"; 10].join(" "));
+    dialogue.page.publish(2, TeamMode::Virtual);
+    // Two for as long as the trial of two takes, then the one that is faster.
+    assert_eq!(until(&mut dialogue, "trial", |_| true), [2; 10]);
+    let sizes = until(&mut dialogue, "small", |sizes| sizes == [1; 10]);
+    assert_eq!(sizes, [1; 10]);
+    dialogue.finish();
 }
 
 #[test]
