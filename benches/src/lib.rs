@@ -102,6 +102,7 @@ impl World {
             spec: AppSpec::named(AppName::from_lossy(&format!("app{app}"))),
             effective: CpuSet::new(),
             allowed: None,
+            fixed: None,
             reading: Reading {
                 threads: (0..threads)
                     .map(|thread| ThreadReading {

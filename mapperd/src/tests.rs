@@ -24,10 +24,13 @@ fn a_set_of_the_operator_stays_and_is_taken_from_the_others() {
     let other = machine.adopt(&root(), "/jobs/2").unwrap();
     let foreign = set("0-5", Writer::Operator);
     machine.seen.borrow_mut().foreign.insert(placed, foreign);
+    let written = machine.seen.borrow_mut().sets.remove(&placed);
+    assert!(written.is_some());
     machine.daemon.decide(Trigger::Interval);
     assert_eq!(left(&machine).to_string(), "6-7");
     let seen = machine.seen.borrow();
     assert_eq!(seen.sets[&other].to_string(), "6-7");
+    assert!(!seen.sets.contains_key(&placed));
     assert_eq!(seen.released, []);
 }
 

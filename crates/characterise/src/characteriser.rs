@@ -182,6 +182,7 @@ mod tests {
             spec: AppSpec::named(AppName::new(&format!("a{id}")).unwrap()),
             effective: CpuSet::first(cpus),
             allowed: None,
+            fixed: None,
             reading,
         }
     }

@@ -117,6 +117,7 @@ prop_compose! {
                     spec: AppSpec::named(AppName::from_lossy("x")),
                     effective: CpuSet::first(cpus),
                     allowed: None,
+                    fixed: None,
                     reading,
                 })
                 .collect(),

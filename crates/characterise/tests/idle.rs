@@ -115,6 +115,7 @@ fn watched(source: PerformanceSource, pauses: &[Pause], seconds: u64) -> Vec<Pro
                     spec: AppSpec::named(AppName::new("a").unwrap()),
                     effective: CpuSet::first(1),
                     allowed: None,
+                    fixed: None,
                     reading: reading(source, done_by(pauses, now_ms)),
                 }],
             };
@@ -182,6 +183,7 @@ fn what_wants_to_run_and_is_not_let_is_not_idle() {
                 spec: AppSpec::named(AppName::new("a").unwrap()),
                 effective: CpuSet::first(1),
                 allowed: None,
+                fixed: None,
                 reading: Reading {
                     cpu_time_ns: Some(5 * MS),
                     runnable_threads: Some(1),

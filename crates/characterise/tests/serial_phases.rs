@@ -47,6 +47,7 @@ proptest! {
                     spec: AppSpec::named(AppName::new("a").unwrap()),
                     effective: CpuSet::first(8),
                     allowed: None,
+                    fixed: None,
                     reading: Reading {
                         reported: Some(ReportedProgress::Work {
                             done: done_by(&serial, now_ms) as f64,

@@ -40,7 +40,7 @@ pub use curve::{CurvePoint, PerformanceCurve};
 pub use ids::{AppId, CacheId, CoreId, CpuId, NodeId, SocketId, ThreadId};
 pub use machine_profile::MachineProfile;
 pub use observation::{
-    AppObservation, CounterValue, Counters, Event, MemoryTraffic, NodeTraffic, Observation,
+    AppObservation, CounterValue, Counters, Event, Fixed, MemoryTraffic, NodeTraffic, Observation,
     Reading, ReportedProgress, RuntimeProgress, SerialPhase, ThreadReading, Trigger,
 };
 pub use placement::{AppPlacement, Placement, Strategy};

@@ -35,6 +35,16 @@ pub struct Observation {
     pub apps: Vec<AppObservation>,
 }
 
+/// Why decisions leave an application on the CPUs that it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fixed {
+    /// The operator set its CPUs.
+    ByOperator,
+    /// A limit around it allows none of the usable CPUs.
+    ByLimit,
+}
+
 /// What was read from one application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AppObservation {
@@ -47,16 +57,17 @@ pub struct AppObservation {
     pub effective: CpuSet,
     /// The CPUs that the application may use at all; `None`: every usable one.
     ///
-    /// Whoever observes fills this in from everything that keeps the application off CPUs and is not
-    /// mapper's own doing, and intersects where several apply: a mask that its owner set (`taskset`), the
-    /// limit of a slice or group around it (`AllowedCPUs=`), a set that an operator wrote and that it is
-    /// still managed within. It may name CPUs that are not usable; a set that holds all usable ones says
-    /// the same as `None`. Decisions then give it CPUs of this set only, as many as fit beside others
-    /// with such sets; where there are too few for one each, it shares. A set without a usable CPU
-    /// cannot be kept: the plan ignores it and says so. An application that the kernel keeps off all
-    /// usable CPUs is therefore not to be listed in the observation.
+    /// The intersection of everything that keeps it off CPUs and is not mapper's doing: a mask that its owner
+    /// set (`taskset`), the limit of a slice or group around it (`AllowedCPUs=`). It may name CPUs that are
+    /// not usable; a set that holds all usable ones says the same as `None`. Decisions give it CPUs of this
+    /// set only, as many as fit beside others with such sets; where there are too few for one each, it
+    /// shares. A set without a usable CPU cannot be kept: the plan ignores it and says so.
     #[serde(default, alias = "own_mask", skip_serializing_if = "Option::is_none")]
     pub allowed: Option<CpuSet>,
+    /// Why it stays on its effective CPUs; `None`: decisions place it. The CPUs of one that the operator set
+    /// are not among the usable ones of the observation while others are left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed: Option<Fixed>,
     /// The readings.
     #[serde(default)]
     pub reading: Reading,

@@ -41,6 +41,8 @@ pub enum Strategy {
     Allowed,
     /// One CPU shared with other applications, as there are more applications than CPUs.
     Shared,
+    /// The CPUs that it had, which decisions leave unchanged.
+    Fixed,
     /// Where the least contention was, as no strategy fitted.
     #[default]
     LeastContention,

@@ -177,6 +177,10 @@ pub enum Reason {
         /// Those CPUs.
         cpus: CpuSet,
     },
+    /// The operator set its CPUs.
+    SetByOperator,
+    /// A limit around it allows no usable CPU.
+    OutsideLimit,
     /// It asked never to be resized.
     NeverResized,
     /// There are more applications than CPUs: it shares one.
@@ -360,6 +364,13 @@ impl Reason {
             Self::Allowed { cpus } => write!(out, "may use only CPUs {cpus}"),
             Self::NoneAllowed { cpus } => {
                 write!(out, "may use only CPUs {cpus}, none of which is available")
+            }
+            Self::SetByOperator => write!(
+                out,
+                "set by the operator, until all CPUs are written to its cpuset.cpus"
+            ),
+            Self::OutsideLimit => {
+                write!(out, "a limit around it allows none of the available CPUs")
             }
             Self::NeverResized => write!(out, "asked never to be resized"),
             Self::Shares { with, .. } => {

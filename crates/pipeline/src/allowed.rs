@@ -128,6 +128,7 @@ mod tests {
             spec: AppSpec::named(AppName::from_lossy("any")),
             effective: CpuSet::new(),
             allowed: list.parse().ok(),
+            fixed: None,
             reading: Reading::default(),
         };
         Observation {

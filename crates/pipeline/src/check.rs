@@ -52,7 +52,7 @@ pub fn check(plan: &Plan, observation: &Observation, usable: &CpuSet) -> Vec<Fin
         return findings.0;
     }
     check_apps(plan, observation, usable, &mut findings);
-    check_owners(plan, usable, &mut findings);
+    check_owners(plan, observation, usable, &mut findings);
     check_transfers(plan, &mut findings);
     check_actions(plan, observation, &mut findings);
     findings.0
@@ -94,6 +94,19 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
     }
     for (planned, observed) in plan.apps.iter().zip(&observation.apps) {
         let (app, cpus, share) = (Some(planned.app), &planned.cpus, &planned.share);
+        if observed.fixed.is_some() {
+            if *cpus != observed.effective {
+                findings.error(
+                    app,
+                    format!(
+                        "has CPUs {}, but is to stay on {}",
+                        listed(cpus),
+                        listed(&observed.effective)
+                    ),
+                );
+            }
+            continue;
+        }
         if cpus.is_empty() {
             findings.error(app, "has no CPU");
         }
@@ -152,13 +165,18 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
     }
 }
 
-/// No CPU belongs to two applications unless both share the same slot, and the free CPUs are those
-/// that nobody has.
-fn check_owners(plan: &Plan, usable: &CpuSet, findings: &mut Findings) {
+/// No CPU belongs to two applications that are placed unless both share the same slot, and the free CPUs
+/// are those that no application has.
+fn check_owners(plan: &Plan, observation: &Observation, usable: &CpuSet, findings: &mut Findings) {
     let mut owned = CpuSet::new();
+    let mut fixed = CpuSet::new();
     let mut slots: BTreeMap<u32, &CpuSet> = BTreeMap::new();
-    for planned in &plan.apps {
+    for (planned, observed) in plan.apps.iter().zip(&observation.apps) {
         let app = Some(planned.app);
+        if observed.fixed.is_some() {
+            fixed.insert_all(&planned.cpus);
+            continue;
+        }
         if let Sharing::Slot(slot) = planned.share.sharing {
             match slots.get(&slot) {
                 Some(cpus) if **cpus == planned.cpus => continue,
@@ -184,7 +202,7 @@ fn check_owners(plan: &Plan, usable: &CpuSet, findings: &mut Findings) {
         }
         owned.insert_all(&planned.cpus);
     }
-    let free = usable.difference(&owned);
+    let free = usable.difference(&owned).difference(&fixed);
     if free != plan.free {
         findings.error(
             None,
@@ -384,6 +402,7 @@ mod tests {
             spec: AppSpec::named(name(id)),
             effective: set(cpus),
             allowed: None,
+            fixed: None,
             reading: Reading::default(),
         };
         let plan = Plan {
@@ -413,6 +432,21 @@ mod tests {
     #[test]
     fn a_sound_plan_has_no_findings() {
         assert_eq!(worst(|_| {}), "");
+    }
+
+    #[test]
+    fn an_application_that_stays_where_it_is_may_be_anywhere_but_not_be_moved() {
+        let (mut plan, mut observation) = situation();
+        observation.apps[0].fixed = Some(mapper_model::Fixed::ByOperator);
+        for outside in ["0-1", "1-2", "7"] {
+            observation.apps[0].effective = set(outside);
+            plan.apps[0].cpus = set(outside);
+            plan.free = set("0-1").difference(&set(outside));
+            assert_eq!(check(&plan, &observation, &observation.usable), []);
+        }
+        plan.apps[0].cpus = set("6");
+        let findings = check(&plan, &observation, &observation.usable);
+        assert_eq!(findings[0].what, "has CPUs 6, but is to stay on 7");
     }
 
     #[test]

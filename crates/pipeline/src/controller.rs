@@ -7,9 +7,9 @@ use crate::explain::{AppExplanation, Decision, History};
 use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState, accounting};
 use mapper_characterise::{Characteriser, CharacteriserConfig, CharacteriserState};
 use mapper_model::{
-    AppId, AppName, AppObservation, AppPlacement, AppView, CpuSet, Explanation, MachineProfile,
-    NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share, Sharing, Snapshot, Strategy,
-    Topology, Transfer,
+    AppId, AppName, AppObservation, AppPlacement, AppView, CpuSet, Explanation, Fixed,
+    MachineProfile, NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share, Sharing,
+    Snapshot, Strategy, Topology, Transfer,
 };
 use mapper_placement::{PlacementConfig, PlacementPolicy};
 use serde::{Deserialize, Serialize};
@@ -157,7 +157,8 @@ impl Controller {
 
     /// Takes one decision.
     pub fn step(&mut self, observation: &Observation) -> Plan {
-        let observation = without_repeated_apps(observation);
+        let all = without_repeated_apps(observation);
+        let observation = without_fixed_apps(&all);
         let usable = self.usable(&observation);
         self.monitor
             .observe(&observation, &self.topology, &self.config.machine);
@@ -168,8 +169,9 @@ impl Controller {
             self.decide(&observation, &usable)
         };
         self.remember(&plan, observation.now_ns);
+        let plan = with_fixed_apps(plan, &all);
         if cfg!(debug_assertions) {
-            let errors: Vec<String> = check(&plan, &observation, &usable)
+            let errors: Vec<String> = check(&plan, &all, &usable)
                 .iter()
                 .filter(|f| f.severity == Severity::Error)
                 .map(ToString::to_string)
@@ -288,32 +290,10 @@ impl Controller {
 
     /// The plan when no CPU is usable: everybody stays where it is.
     fn stay(&self, observation: &Observation) -> Plan {
-        let apps = observation.apps.iter().map(|observed| {
-            let cpus = observed.effective.clone();
-            let explanation = Explanation {
-                before: cpus.len(),
-                after: cpus.len(),
-                reasons: vec![Reason::UsableChanged { usable: 0 }],
-            };
-            PlannedApp {
-                app: observed.app,
-                name: observed.spec.name.clone(),
-                strategy: Strategy::LeastContention,
-                sentence: explanation.sentence(&|_| None),
-                share: Share {
-                    app: observed.app,
-                    cpus: cpus.len(),
-                    sharing: Sharing::Exclusive,
-                    by_node: None,
-                    fair: 0,
-                    floor: None,
-                    spare: 0,
-                    norm_eff: None,
-                    state: "no usable CPU".into(),
-                    explanation,
-                },
-                cpus,
-            }
+        let none = Reason::UsableChanged { usable: 0 };
+        let apps = observation.apps.iter().map(|observed| PlannedApp {
+            strategy: Strategy::LeastContention,
+            ..in_place(observed, "no usable CPU", none.clone())
         });
         Plan {
             tick: observation.tick,
@@ -560,6 +540,66 @@ fn copy(from: &PlannedApp, to: &mut PlannedApp) {
     to.explanation.before = explanation.before;
     to.explanation.after = explanation.after;
     to.explanation.reasons.clone_from(&explanation.reasons);
+}
+
+/// What policies decide about: all applications but those that stay where they are.
+fn without_fixed_apps(observation: &Observation) -> Cow<'_, Observation> {
+    let mut apps = observation.apps.iter();
+    if apps.all(|app| app.fixed.is_none()) {
+        return Cow::Borrowed(observation);
+    }
+    let mut observation = observation.clone();
+    observation.apps.retain(|app| app.fixed.is_none());
+    Cow::Owned(observation)
+}
+
+/// The plan with the applications that stay where they are, each in its place.
+fn with_fixed_apps(mut plan: Plan, observation: &Observation) -> Plan {
+    if plan.apps.len() == observation.apps.len() {
+        return plan;
+    }
+    let mut decided = plan.apps.into_iter();
+    let free = &mut plan.free;
+    let apps = observation.apps.iter().filter_map(|observed| {
+        let reason = match observed.fixed {
+            None => return decided.next(),
+            Some(Fixed::ByOperator) => Reason::SetByOperator,
+            Some(Fixed::ByLimit) => Reason::OutsideLimit,
+        };
+        free.remove_all(&observed.effective);
+        Some(in_place(observed, "left in place", reason))
+    });
+    plan.apps = apps.collect();
+    plan
+}
+
+/// The entry of an application that keeps what it has.
+fn in_place(observed: &AppObservation, state: &str, reason: Reason) -> PlannedApp {
+    let cpus = observed.effective.clone();
+    let explanation = Explanation {
+        before: cpus.len(),
+        after: cpus.len(),
+        reasons: vec![reason],
+    };
+    PlannedApp {
+        app: observed.app,
+        name: observed.spec.name.clone(),
+        strategy: Strategy::Fixed,
+        sentence: explanation.sentence(&|_| None),
+        share: Share {
+            app: observed.app,
+            cpus: cpus.len(),
+            sharing: Sharing::Exclusive,
+            by_node: None,
+            fair: 0,
+            floor: None,
+            spare: 0,
+            norm_eff: None,
+            state: state.into(),
+            explanation,
+        },
+        cpus,
+    }
 }
 
 /// An observation with each application once, in case a broken one lists it twice.

@@ -6,7 +6,7 @@ mod support;
 
 use mapper_model::testing::Numbers;
 use mapper_model::topology::Shape;
-use mapper_model::{AppId, CpuRange, Reason, Resizing, Topology, Trigger};
+use mapper_model::{AppId, CpuRange, CpuSet, Fixed, Reason, Resizing, Strategy, Topology, Trigger};
 use support::{World, amdahl, config, flat, linear, peak};
 
 fn machine(sockets: u32, cores: u32, smt: u32) -> Topology {
@@ -185,6 +185,34 @@ fn cpus_that_go_offline_are_left_and_come_back_into_use() {
     w.decide(Trigger::Membership);
     w.intervals(20);
     assert_eq!(w.counts().iter().sum::<u32>(), 16, "{:?}", w.sentences());
+}
+
+#[test]
+fn an_application_that_the_operator_placed_is_in_the_plan_and_stays() {
+    let mut w = world(2, 4, 2);
+    w.start([linear(), linear(), linear()]);
+    w.intervals(3);
+    let mut observation = w.observation(Trigger::Membership);
+    let set: CpuSet = "1,3".parse().unwrap();
+    observation.usable.remove_all(&set);
+    observation.apps[1].effective.clone_from(&set);
+    observation.apps[1].fixed = Some(Fixed::ByOperator);
+    w.decide_on(&observation);
+    let planned = &w.last.apps[1];
+    assert_eq!((planned.app, &planned.cpus), (AppId(2), &set));
+    assert_eq!(planned.strategy, Strategy::Fixed);
+    assert_eq!(
+        planned.sentence,
+        "2 CPUs: set by the operator, until all CPUs are written to its cpuset.cpus"
+    );
+    let others = [0, 2].map(|app| w.last.apps[app].cpus.len());
+    assert_eq!(others, [7, 7]);
+    assert!(
+        w.last
+            .apps
+            .iter()
+            .all(|app| app.app == AppId(2) || app.cpus.is_disjoint(&set))
+    );
 }
 
 #[test]

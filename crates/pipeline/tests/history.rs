@@ -8,7 +8,7 @@ mod support;
 use mapper_model::testing::{Machine, Numbers, machines, usable};
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, Assignment, CounterValue, Counters, CpuId, CpuRange,
-    CpuSet, Event, Observation, Qos, Reading, ReportedProgress, Resizing, RuntimeProgress,
+    CpuSet, Event, Fixed, Observation, Qos, Reading, ReportedProgress, Resizing, RuntimeProgress,
     SerialPhase, Sharing, ThreadId, ThreadReading, Topology, Trigger, Weight,
 };
 use mapper_pipeline::{
@@ -16,7 +16,7 @@ use mapper_pipeline::{
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use support::{World, assert_no_cpu_is_promised_twice, config};
 
 /// An application whose readings are as broken as readings can be.
@@ -25,6 +25,8 @@ struct Wild {
     spec: AppSpec,
     /// What it may use, if it may not use everything.
     allowed: Option<CpuSet>,
+    /// Whether it stays where it is.
+    fixed: Option<Fixed>,
     effective: CpuSet,
     clock: u64,
     /// It reports its work, and its readings are broken only now and then: only of such
@@ -193,6 +195,7 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
                     id,
                     spec: spec(id, numbers),
                     allowed: confining.then(|| allowed(&topology, numbers)).flatten(),
+                    fixed: None,
                     effective: CpuSet::new(),
                     clock: 0,
                     sane: numbers.below(3) > 0,
@@ -216,6 +219,19 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
         {
             app.allowed = allowed(&topology, numbers);
         }
+        if numbers.below(12 * rarer) == 0
+            && let Some(app) = apps.first_mut()
+        {
+            app.fixed = pick(
+                numbers,
+                &[Some(Fixed::ByOperator), Some(Fixed::ByLimit), None],
+            );
+            app.effective = match app.fixed {
+                Some(_) => usable(&topology, numbers),
+                None => CpuSet::new(),
+            };
+            trigger = Trigger::Membership;
+        }
         if calm {
             now_ns += 1_000_000_000;
         } else if numbers.below(4) > 0 {
@@ -237,6 +253,7 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
                 spec: app.spec.clone(),
                 effective: app.effective.clone(),
                 allowed: app.allowed.clone(),
+                fixed: app.fixed,
                 reading: reading(app, now_ns, numbers),
             })
             .collect();
@@ -244,11 +261,21 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
             // One application is listed twice.
             observed.push(observed[0].clone());
         }
+        let mut others = given_out.clone();
+        for app in &apps {
+            if app.fixed == Some(Fixed::ByOperator) {
+                others.remove_all(&app.effective);
+            }
+        }
         let observation = Observation {
             tick,
             now_ns,
             trigger,
-            usable: given_out.clone(),
+            usable: if others.is_empty() {
+                given_out.clone()
+            } else {
+                others
+            },
             apps: observed,
         };
 
@@ -291,6 +318,21 @@ fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper
         }
     }
     assert!(plan.apps.iter().map(|a| a.app).eq(ids.iter().copied()));
+    let fixed: BTreeSet<AppId> = observation
+        .apps
+        .iter()
+        .filter(|app| app.fixed.is_some())
+        .map(|app| app.app)
+        .collect();
+    for (planned, id) in plan.apps.iter().zip(&ids) {
+        if fixed.contains(id) {
+            let observed = observation.apps.iter().find(|a| a.app == *id).unwrap();
+            assert_eq!(planned.cpus, observed.effective);
+            assert!(plan.actions.iter().all(|action| action.app() != *id));
+        }
+    }
+    let ids_of_all = ids.clone();
+    ids.retain(|id| !fixed.contains(id));
     for id in &ids {
         let explained = controller.explain(*id).unwrap();
         assert!(!explained.decisions.is_empty() && explained.decisions.len() <= 10);
@@ -303,6 +345,9 @@ fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper
     // What each may use that may not use everything; whether each can have one CPU at least.
     let mut may_use: BTreeMap<AppId, CpuSet> = BTreeMap::new();
     for app in observation.apps.iter().rev() {
+        if fixed.contains(&app.app) {
+            continue;
+        }
         let left = app.allowed.as_ref().map(|set| set.intersection(&usable));
         may_use.remove(&app.app);
         may_use.extend(left.filter(|l| !l.is_empty()).map(|left| (app.app, left)));
@@ -311,7 +356,12 @@ fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper
     let mut assignment = Assignment::new(&usable, sets.collect());
     let one_each = (0..ids.len()).all(|app| assignment.grow(app, &CpuSet::new()).is_ok());
     let mut owned = CpuSet::new();
+    let mut left_in_place = CpuSet::new();
     for app in &plan.apps {
+        if fixed.contains(&app.app) {
+            left_in_place.insert_all(&app.cpus);
+            continue;
+        }
         assert!(!app.cpus.is_empty() && app.cpus.is_subset(&usable));
         assert!(!app.sentence.is_empty());
         if app.share.sharing == Sharing::Exclusive {
@@ -324,9 +374,12 @@ fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper
         }
         owned.insert_all(&app.cpus);
     }
-    assert_eq!(plan.free, usable.difference(&owned));
+    assert_eq!(
+        plan.free,
+        usable.difference(&owned).difference(&left_in_place)
+    );
     let deduplicated = Observation {
-        apps: ids
+        apps: ids_of_all
             .iter()
             .filter_map(|id| observation.apps.iter().find(|a| a.app == *id).cloned())
             .collect(),

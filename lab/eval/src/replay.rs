@@ -158,6 +158,7 @@ mod tests {
                     spec: AppSpec::named(AppName::new(&format!("app{id}")).unwrap()),
                     effective: effective.clone(),
                     allowed: None,
+                    fixed: None,
                     reading: Reading::default(),
                 });
             let observation = Observation {

@@ -490,6 +490,7 @@ impl<'a, 'g> Run<'a, 'g> {
                 spec: live.spec.clone(),
                 effective: live.set.clone().unwrap_or_default(),
                 allowed: None,
+                fixed: None,
                 reading,
             });
         }

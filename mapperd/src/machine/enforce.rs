@@ -35,6 +35,9 @@ pub(crate) fn enforce(
         let Some(app) = registry.get_mut(planned.app) else {
             continue;
         };
+        if app.fixed().is_some() {
+            continue;
+        }
         let mut actions = plan.actions.iter();
         if actions.any(|action| action.app() == planned.app) {
             read_back(app, planned, machine);

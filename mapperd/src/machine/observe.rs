@@ -28,7 +28,6 @@ pub(crate) fn observe(
     let apps = registry
         .apps
         .iter_mut()
-        .filter(|app| app.takes_part())
         .map(|app| observe_one(app, &setting, machine))
         .collect();
     Observation {
@@ -91,6 +90,7 @@ fn observe_one(app: &mut App, setting: &Setting, machine: &mut Machine) -> AppOb
         spec,
         effective: app.effective.clone(),
         allowed: app.allowed(),
+        fixed: app.fixed(),
         reading,
     }
 }

@@ -204,15 +204,16 @@ fn check_limits(registry: &mut Registry, machine: &mut Machine) -> Surroundings 
         }
         surroundings = Surroundings::Changed;
         log_limit(app, limit.as_ref());
-        let took_part = app.takes_part();
+        let was_placed = app.fixed().is_none();
         app.limit = limit;
         let operator = app.record.standing.set_by_operator().is_some();
-        if !operator && (!app.takes_part() || !took_part) {
+        let is_placed = app.fixed().is_none();
+        if !operator && !(is_placed && was_placed) {
             // It leaves the decisions, or comes back to them as a newcomer.
             app.record.planned = None;
             app.record.standing = Standing::Pending;
             let effective = machine.enforcer.effective(app.record.id);
-            app.effective = match app.takes_part() {
+            app.effective = match is_placed {
                 true => CpuSet::new(),
                 false => effective.unwrap_or_default(),
             };

@@ -7,7 +7,7 @@ use crate::registry::page::Page;
 use crate::registry::process::Process;
 use crate::registry::provenance::Provenance;
 use mapper_control::schema::{MemoryPolicy, Partition};
-use mapper_model::{Activity, AppId, AppSpec, CpuSet, PlannedApp};
+use mapper_model::{Activity, AppId, AppSpec, CpuSet, Fixed, PlannedApp};
 use serde::{Deserialize, Serialize};
 
 /// What is known of an application and outlives the daemon.
@@ -91,10 +91,13 @@ impl App {
         }
     }
 
-    /// Whether decisions place it. Not if the operator did, nor if no CPU is left to choose from.
-    pub(crate) fn takes_part(&self) -> bool {
-        self.record.standing.set_by_operator().is_none()
-            && self.limit.as_ref().is_none_or(|limit| !limit.is_empty())
+    /// Why decisions leave it where it is, if they do.
+    pub(crate) fn fixed(&self) -> Option<Fixed> {
+        if self.record.standing.set_by_operator().is_some() {
+            return Some(Fixed::ByOperator);
+        }
+        let limit = self.limit.as_ref()?;
+        limit.is_empty().then_some(Fixed::ByLimit)
     }
 
     /// One that has not been observed or placed yet.

@@ -281,6 +281,7 @@ impl World {
                     spec: app.spec.clone(),
                     effective: app.held.clone(),
                     allowed: None,
+                    fixed: None,
                     reading: Reading {
                         threads: threads(app.counted, self.now_ns),
                         reported: Some(ReportedProgress::Work {

@@ -154,6 +154,7 @@ impl World {
             spec: app.spec.clone(),
             effective: app.effective.clone(),
             allowed: None,
+            fixed: None,
             reading: Reading {
                 reported: Some(ReportedProgress::Work {
                     done: app.done,
@@ -217,6 +218,7 @@ pub fn assert_no_cpu_is_promised_twice(observation: &Observation, plan: &Plan) {
     let mut now: BTreeMap<AppId, CpuSet> = observation
         .apps
         .iter()
+        .filter(|a| a.fixed.is_none())
         .map(|a| (a.app, a.effective.clone()))
         .collect();
     let twice = |now: &BTreeMap<AppId, CpuSet>| {
