@@ -208,7 +208,7 @@ fn check_limits(registry: &mut Registry, machine: &mut Machine) -> Surroundings 
         app.limit = limit;
         let operator = app.record.standing.set_by_operator().is_some();
         let is_placed = app.fixed().is_none();
-        if !operator && !(is_placed && was_placed) {
+        if !operator && (!is_placed || !was_placed) {
             // It leaves the decisions, or comes back to them as a newcomer.
             app.record.planned = None;
             app.record.standing = Standing::Pending;
