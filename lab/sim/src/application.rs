@@ -1,10 +1,8 @@
-//! An application as the model knows it: what its threads do, how they synchronise, and its phases.
+//! An application in the model: what its threads do, how they synchronise, and its phases.
 //!
-//! The parameters are per thread and per instruction, independent of the machine. A program is a
-//! cycle of a serial part and a parallel one; the lengths are shares of its running time alone on
-//! the whole machine under plain Linux, which is the unit of progress: a program that has done
-//! `standalone_s` seconds of that has done its work once. [`Behaviour`] is what the performance
-//! function takes: the parameters of one part.
+//! Parameters are per thread and per instruction, independent of the machine. A program is a cycle of a serial
+//! and a parallel part; their lengths are shares of its running time alone on the whole machine under plain
+//! Linux, which is the unit of progress. [`Behaviour`] holds the parameters of one part.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -12,7 +10,7 @@ use std::borrow::Cow;
 /// The threads for which the stall cycles of sharing are given.
 const SHARING_REFERENCE_THREADS: f64 = 20.0;
 
-/// What describes an application, as read from a file. Short names are those of the vectors.
+/// An application as read from a file. Short names are those of the vectors.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppModel {
@@ -21,7 +19,7 @@ pub struct AppModel {
     /// By how much a busy sibling slows the core part down.
     #[serde(rename = "th")]
     pub smt_slowdown: f64,
-    /// Misses per 1000 instructions when the cache has room for all, and when it has none.
+    /// Misses per 1000 instructions when everything fits into the cache, and when nothing does.
     #[serde(rename = "mpki")]
     pub misses_per_kilo: [f64; 2],
     /// Working set of each thread.
@@ -39,7 +37,7 @@ pub struct AppModel {
     /// Where the other misses go.
     #[serde(default, skip_serializing_if = "Elsewhere::is_evenly")]
     pub elsewhere: Elsewhere,
-    /// All misses go to this node, whatever the local share says.
+    /// All misses go to this node, whatever the local share is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_node: Option<u32>,
     /// Stall cycles per instruction for sharing, with 20 threads that are all on other sockets.
@@ -54,13 +52,13 @@ pub struct AppModel {
     /// Serial share of the running time alone on the whole machine.
     #[serde(rename = "st")]
     pub serial_share: f64,
-    /// Time between barriers on the whole machine; without it there are none.
+    /// Time between barriers on the whole machine, if there are any.
     #[serde(rename = "tau", default, skip_serializing_if = "Option::is_none")]
     pub barrier_s: Option<f64>,
     /// Whether threads wait at barriers by spinning.
     #[serde(default)]
     pub spin: bool,
-    /// Threads it starts; without it one for each context of the machine.
+    /// Threads it starts; by default one for each context of the machine.
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// Share of the time a thread can run.
@@ -75,18 +73,17 @@ pub struct AppModel {
     /// Whether it is an OpenMP program, whose runtime can follow an allocation.
     #[serde(default)]
     pub openmp: bool,
-    /// Equal chunks that each parallel loop is cut into, whatever the team: a team of which the
-    /// count is no divisor waits for those with one chunk more [MAPPER §3.5: granularity and load
-    /// balance stay as they are]. Without it loops divide evenly.
+    /// Equal chunks of each parallel loop, whatever the team: where they do not divide evenly, the team waits for
+    /// threads with one chunk more [MAPPER §3.5]. By default loops divide evenly.
     #[serde(rename = "chunks", default, skip_serializing_if = "Option::is_none")]
     pub loop_chunks: Option<u32>,
-    /// Phases of the parallel part, in order; none: it is all alike.
+    /// Phases of the parallel part, in order; none if it is uniform.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
-    /// It serves requests rather than work off a job.
+    /// Set for a program that serves requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
-    /// It reports its latency to the daemon, as a program can through the C interface. Programs of the papers do not.
+    /// Whether it reports its latency to the daemon through the C interface. Programs of the papers do not.
     #[serde(
         rename = "reports",
         default,
@@ -103,18 +100,16 @@ const fn default_standalone() -> f64 {
     40.0
 }
 
-/// Where misses go that are not for data of a thread's own node.
+/// Where misses go that the own node does not serve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Elsewhere {
     /// To all other nodes alike.
     #[default]
     Evenly,
-    /// To the next node, from the last one to the first: threads that hand on to their neighbours, in a
-    /// ring [NuCore §4.2].
+    /// To the next node of a ring [NuCore §4.2].
     NextNode,
-    /// To this node, which holds all that is shared [NuCore §4.3.2]; its own threads find everything at
-    /// home. On a machine with fewer nodes, to the last.
+    /// To this node, or the last one of a smaller machine, which holds all shared data [NuCore §4.3.2].
     Node(u32),
 }
 
@@ -123,7 +118,7 @@ impl Elsewhere {
         matches!(self, Self::Evenly)
     }
 
-    /// The share of what is not of a socket's own node that a node serves, of so many nodes, at least two.
+    /// The share of a socket's other misses that a node serves, of at least two nodes.
     fn share(self, nodes: usize, socket: usize, node: usize) -> f64 {
         let only = |chosen: usize| f64::from(u8::from(chosen == node));
         match self {
@@ -141,13 +136,13 @@ impl Elsewhere {
 pub struct Phase {
     /// Share of the parallel part's time.
     pub share: f64,
-    /// Times the stall cycles for sharing.
+    /// Factor of the stall cycles for sharing.
     #[serde(default = "one")]
     pub sharing: f64,
-    /// Times the misses.
+    /// Factor of the misses.
     #[serde(default = "one")]
     pub misses: f64,
-    /// Instructions per cycle instead of the application's.
+    /// Instructions per cycle in place of the application's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipc0: Option<f64>,
 }
@@ -156,7 +151,7 @@ pub struct Phase {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "metric", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Service {
-    /// Requests arrive at random; the time that 99 of 100 do not exceed counts.
+    /// Requests arrive at random; the 99th percentile of their latency counts.
     Latency {
         /// Requests per second.
         arrivals_per_s: f64,
@@ -169,7 +164,7 @@ pub enum Service {
     Throughput,
 }
 
-/// A description of an application that cannot be.
+/// An invalid description of an application.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("application {app:?}: {what} is {value}: give {fix}")]
 pub struct AppError {
@@ -186,7 +181,7 @@ pub struct Behaviour {
     pub core_cycles: f64,
     /// By how much a busy sibling slows that down.
     pub smt_slowdown: f64,
-    /// Misses per instruction when the cache has room for all, and when it has none.
+    /// Misses per instruction when everything fits into the cache, and when nothing does.
     pub misses: [f64; 2],
     /// Working set of each thread.
     pub working_set_mb: f64,
@@ -207,17 +202,15 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
-    /// Share of the misses on a socket that a node serves, of so many nodes.
-    #[must_use]
-    pub fn share_of_misses(&self, nodes: usize, socket: usize, node: usize) -> f64 {
+    /// Share of the misses on a socket that a node serves.
+    pub(crate) fn share_of_misses(&self, nodes: usize, socket: usize, node: usize) -> f64 {
         match self.home_node {
             _ if nodes == 1 => 1.0,
             Some(home) => f64::from(u8::from(home.min(nodes - 1) == node)),
             None => {
-                let own = if node == socket {
-                    self.local_share
-                } else {
-                    0.0
+                let own = match node == socket {
+                    true => self.local_share,
+                    false => 0.0,
                 };
                 own + (1.0 - self.local_share) * self.elsewhere.share(nodes, socket, node)
             }
@@ -225,8 +218,7 @@ impl Behaviour {
     }
 
     /// Stall cycles per instruction when this many threads share and all others are remote.
-    #[must_use]
-    pub fn sharing_stalls(&self, threads: f64) -> f64 {
+    pub(crate) fn sharing_stalls(&self, threads: f64) -> f64 {
         if threads > 1.0 && self.sharing_stalls > 0.0 {
             self.sharing_stalls * (threads / SHARING_REFERENCE_THREADS).powf(self.sharing_growth)
         } else {
@@ -235,11 +227,13 @@ impl Behaviour {
     }
 }
 
-/// No number of an application is larger: with ones that no program has a run would take for ever to come to its end.
+/// The largest number of an application; with larger ones a run would not end in a reasonable time.
 const MOST: f64 = 1e6;
+/// The least positive number.
+const ABOVE_0: f64 = f64::from_bits(1);
 
 impl AppModel {
-    /// What holds throughout the parallel part, its phases apart.
+    /// The parameters of the parallel part without its phases.
     #[must_use]
     pub fn behaviour(&self) -> Behaviour {
         Behaviour {
@@ -258,9 +252,8 @@ impl AppModel {
         }
     }
 
-    /// What holds in a phase.
-    #[must_use]
-    pub fn in_phase(&self, phase: &Phase) -> Behaviour {
+    /// The parameters of a phase.
+    pub(crate) fn in_phase(&self, phase: &Phase) -> Behaviour {
         let mut behaviour = self.behaviour();
         behaviour.sharing_stalls *= phase.sharing;
         behaviour.misses = behaviour.misses.map(|misses| misses * phase.misses);
@@ -270,155 +263,144 @@ impl AppModel {
         behaviour
     }
 
-    /// Threads of a team of this size that compute, averaged over a parallel loop: the others wait
-    /// for the slowest.
-    #[must_use]
-    pub fn computing(&self, team: f64) -> f64 {
-        let Some(chunks) = self.loop_chunks.map(f64::from) else {
-            return team;
-        };
-        chunks / (chunks / team.max(1.0)).ceil()
+    /// Threads of a team of this size that compute, averaged over a parallel loop: the others wait for the slowest.
+    pub(crate) fn computing(&self, team: f64) -> f64 {
+        match self.loop_chunks.map(f64::from) {
+            None => team,
+            Some(chunks) => chunks / (chunks / team.max(1.0)).ceil(),
+        }
     }
 
     /// Checks every number.
     ///
     /// # Errors
-    /// [`AppError`] names the application, the number and what would do.
+    /// [`AppError`] names the application, the number and what to give.
     pub fn check(&self, app: &str) -> Result<(), AppError> {
-        let fail = |what, value, fix| {
-            Err(AppError {
-                app: app.to_owned(),
-                what,
-                value,
-                fix: Cow::Borrowed(fix),
-            })
-        };
-        for (what, value) in [
-            ("ipc0", self.ipc0),
-            ("mlp", self.overlapping_misses),
-            ("spc", self.stalls_per_event),
-            ("tau", self.barrier_s.unwrap_or(1.0)),
-            ("duty", self.duty),
-        ] {
-            if !(1e-6..=MOST).contains(&value) {
-                return fail(what, value, "a positive number, from 0.000001 to 1000000");
-            }
-        }
-        if !(1e-3..=1e5).contains(&self.standalone_s) {
-            return fail(
+        const POSITIVE: &str = "a positive number, from 0.000001 to 1000000";
+        const NOT_NEGATIVE: &str = "0 or more, up to 1000000";
+        let sum: f64 = self.phases.iter().map(|p| p.share).sum();
+        let whole = (sum - 1.0).abs() <= 1e-6 && self.phases.iter().all(|p| p.share > 0.0);
+        let phases = self.phases.is_empty() || whole;
+        let latency = matches!(self.service, Some(Service::Latency { .. }));
+        let barrier_s = self.barrier_s.unwrap_or(1.0);
+        let [low, high] = self.misses_per_kilo;
+        // In the order in which they are reported.
+        let mut numbers = vec![
+            ("ipc0", self.ipc0, 1e-6..=MOST, POSITIVE),
+            ("mlp", self.overlapping_misses, 1e-6..=MOST, POSITIVE),
+            ("spc", self.stalls_per_event, 1e-6..=MOST, POSITIVE),
+            ("tau", barrier_s, 1e-6..=MOST, POSITIVE),
+            ("duty", self.duty, 1e-6..=MOST, POSITIVE),
+            (
                 "standalone_s",
                 self.standalone_s,
+                1e-3..=1e5,
                 "seconds from 0.001 to 100000",
-            );
-        }
-        for (what, value) in [
-            ("th", self.smt_slowdown),
-            ("mpki", self.misses_per_kilo[0]),
-            ("mpki", self.misses_per_kilo[1]),
-            ("wsp", self.working_set_mb),
-            ("wss", self.shared_set_mb),
-            ("E", self.sharing_stalls),
-            ("chi", self.sharing_growth),
-        ] {
-            if !(0.0..=MOST).contains(&value) {
-                return fail(what, value, "0 or more, up to 1000000");
-            }
-        }
-        for (what, value) in [
-            ("loc", self.local_share),
-            ("st", self.serial_share),
-            ("duty", self.duty),
-        ] {
-            if !(0.0..=1.0).contains(&value) {
-                return fail(what, value, "0 to 1");
-            }
-        }
+            ),
+            ("th", self.smt_slowdown, 0.0..=MOST, NOT_NEGATIVE),
+            ("mpki", low, 0.0..=MOST, NOT_NEGATIVE),
+            ("mpki", high, 0.0..=MOST, NOT_NEGATIVE),
+            ("wsp", self.working_set_mb, 0.0..=MOST, NOT_NEGATIVE),
+            ("wss", self.shared_set_mb, 0.0..=MOST, NOT_NEGATIVE),
+            ("E", self.sharing_stalls, 0.0..=MOST, NOT_NEGATIVE),
+            ("chi", self.sharing_growth, 0.0..=MOST, NOT_NEGATIVE),
+            ("loc", self.local_share, 0.0..=1.0, "0 to 1"),
+            ("st", self.serial_share, 0.0..=1.0, "0 to 1"),
+            ("duty", self.duty, 0.0..=1.0, "0 to 1"),
+        ];
+        let positive = ABOVE_0..=f64::MAX;
         if let Some(Service::Latency {
             arrivals_per_s,
             demand_s,
             tail_s,
         }) = self.service
         {
-            for (what, value) in [
-                ("service.arrivals_per_s", arrivals_per_s),
-                ("service.demand_s", demand_s),
-                ("service.tail_s", tail_s),
-            ] {
-                if !(value > 0.0 && value.is_finite()) {
-                    return fail(what, value, "a positive number");
-                }
-            }
-            if tail_s < demand_s {
-                return fail(
-                    "service.tail_s",
-                    tail_s,
-                    "at least service.demand_s: 99 of 100 requests take no longer, and each takes that",
-                );
-            }
+            let fix = "a positive number";
+            let least =
+                "at least service.demand_s: 99 of 100 requests take no longer, and each takes that";
+            numbers.extend([
+                (
+                    "service.arrivals_per_s",
+                    arrivals_per_s,
+                    positive.clone(),
+                    fix,
+                ),
+                ("service.demand_s", demand_s, positive.clone(), fix),
+                ("service.tail_s", tail_s, positive.clone(), fix),
+                ("service.tail_s", tail_s, demand_s..=f64::MAX, least),
+            ]);
         }
-        if self.reports_latency && !matches!(self.service, Some(Service::Latency { .. })) {
-            return fail(
-                "reports",
-                1.0,
-                "a service of metric latency, or reports = false",
-            );
+        if self.reports_latency && !latency {
+            let fix = "a service of metric latency, or reports = false";
+            numbers.push(("reports", 1.0, 0.0..=0.0, fix));
         }
         for phase in &self.phases {
-            for (what, value) in [
-                ("sharing of a phase", phase.sharing),
-                ("misses of a phase", phase.misses),
-            ] {
-                if !(value >= 0.0 && value.is_finite()) {
-                    return fail(what, value, "0 or more");
-                }
-            }
-            if let Some(ipc0) = phase.ipc0.filter(|ipc0| !(*ipc0 > 0.0 && ipc0.is_finite())) {
-                return fail("ipc0 of a phase", ipc0, "a positive number");
-            }
+            let ipc0 = phase.ipc0.unwrap_or(1.0);
+            numbers.extend([
+                (
+                    "sharing of a phase",
+                    phase.sharing,
+                    0.0..=f64::MAX,
+                    "0 or more",
+                ),
+                (
+                    "misses of a phase",
+                    phase.misses,
+                    0.0..=f64::MAX,
+                    "0 or more",
+                ),
+                (
+                    "ipc0 of a phase",
+                    ipc0,
+                    positive.clone(),
+                    "a positive number",
+                ),
+            ]);
         }
-        if self.threads.is_some_and(|n| n == 0 || n > 4096) {
-            let value = f64::from(self.threads.unwrap_or(0));
-            return fail("n", value, "1 to 4096 threads, or leave it out");
+        let threads = f64::from(self.threads.unwrap_or(1));
+        let chunks = f64::from(self.loop_chunks.unwrap_or(1));
+        let fix = "1 to 4096 threads, or leave it out";
+        numbers.push(("n", threads, 1.0..=4096.0, fix));
+        let fix = "at least one chunk, or leave it out";
+        numbers.push(("chunks", chunks, 1.0..=f64::MAX, fix));
+        let wrong = numbers
+            .into_iter()
+            .find(|(_, value, range, _)| !range.contains(value));
+        let wrong = wrong.map(|(what, value, _, fix)| (what, value, fix));
+        let shares = (
+            "sum of the phases' shares",
+            sum,
+            "positive shares that make 1",
+        );
+        match wrong.or((!phases).then_some(shares)) {
+            None => Ok(()),
+            Some((what, value, fix)) => Err(AppError {
+                app: app.to_owned(),
+                what,
+                value,
+                fix: Cow::Borrowed(fix),
+            }),
         }
-        if self.loop_chunks == Some(0) {
-            return fail("chunks", 0.0, "at least one chunk, or leave it out");
-        }
-        if !self.phases.is_empty() {
-            let sum: f64 = self.phases.iter().map(|p| p.share).sum();
-            if (sum - 1.0).abs() > 1e-6 || self.phases.iter().any(|p| p.share <= 0.0) {
-                return fail(
-                    "sum of the phases' shares",
-                    sum,
-                    "positive shares that make 1",
-                );
-            }
-        }
-        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
+    use crate::fixtures::app;
 
     #[test]
     fn sharing_grows_with_the_threads_and_needs_two() {
-        let behaviour = presets::app("SGD").unwrap().behaviour();
+        let behaviour = app("SGD").behaviour();
         assert_eq!(behaviour.sharing_stalls(1.0), 0.0);
-        let at = |threads| behaviour.sharing_stalls(threads);
-        assert!((at(40.0) / at(20.0) - 2.0).abs() < 1e-12);
+        let growth = behaviour.sharing_stalls(40.0) / behaviour.sharing_stalls(20.0);
+        assert!((growth - 2.0).abs() < 1e-12);
     }
 
     #[test]
-    fn what_is_not_at_home_goes_to_all_others_to_the_next_or_to_the_one_that_is_shared() {
-        let mut app = presets::app("SGD").unwrap();
+    fn what_is_not_local_goes_to_all_others_to_the_next_or_to_the_one_that_is_shared() {
+        let mut app = app("SGD");
         app.local_share = 0.7;
-        let mut shares = |elsewhere, socket| {
-            app.elsewhere = elsewhere;
-            let behaviour = app.behaviour();
-            [0, 1, 2, 3].map(|node| behaviour.share_of_misses(4, socket, node))
-        };
         for (elsewhere, socket, expected) in [
             (Elsewhere::Evenly, 1, [0.1, 0.7, 0.1, 0.1]),
             (Elsewhere::NextNode, 1, [0.0, 0.7, 0.3, 0.0]),
@@ -427,18 +409,18 @@ mod tests {
             (Elsewhere::Node(0), 0, [1.0, 0.0, 0.0, 0.0]),
             (Elsewhere::Node(9), 0, [0.7, 0.0, 0.0, 0.3]),
         ] {
-            let found = shares(elsewhere, socket);
-            let near = found
-                .iter()
-                .zip(expected)
-                .all(|(f, e)| (f - e).abs() < 1e-12);
-            assert!(near, "{elsewhere:?} from {socket}: {found:?}");
+            app.elsewhere = elsewhere;
+            for (node, expected) in expected.into_iter().enumerate() {
+                let found = app.behaviour().share_of_misses(4, socket, node);
+                let near = (found - expected).abs() < 1e-12;
+                assert!(near, "{elsewhere:?} from {socket} to {node}: {found}");
+            }
         }
     }
 
     #[test]
-    fn who_is_left_without_a_last_chunk_waits() {
-        let mut app = presets::app("conjgrad").unwrap();
+    fn a_team_waits_for_threads_with_one_chunk_more() {
+        let mut app = app("conjgrad");
         assert_eq!(app.computing(36.0), 36.0, "loops divide evenly");
         app.loop_chunks = Some(80);
         assert_eq!(app.computing(80.0), 80.0);
@@ -446,78 +428,72 @@ mod tests {
         // Three rounds, in the last of which 8 of 36 have a chunk.
         assert!((app.computing(36.0) - 80.0 / 3.0).abs() < 1e-12);
         assert_eq!(app.computing(120.0), 80.0, "no chunk for the others");
-        app.loop_chunks = Some(0);
-        let told = app.check("mine").unwrap_err().to_string();
-        assert!(told.contains("chunks is 0"), "{told}");
     }
 
     #[test]
-    fn numbers_with_which_a_run_would_never_end_are_refused() {
-        let told = |change: &dyn Fn(&mut AppModel)| {
-            let mut app = presets::app("SGD").unwrap();
-            change(&mut app);
-            app.check("mine").unwrap_err().to_string()
-        };
-        let told = [
-            (told(&|app| app.standalone_s = 1e300), "standalone_s"),
-            (told(&|app| app.shared_set_mb = 1e300), "wss"),
-            (told(&|app| app.ipc0 = 1e-300), "ipc0"),
-        ];
-        for (error, names) in told {
-            assert!(error.contains(names) && error.contains("00000"), "{error}");
+    fn numbers_that_an_application_cannot_have_are_refused_with_the_value() {
+        fn service(app: &mut AppModel, demand_s: f64, tail_s: f64) {
+            app.service = Some(Service::Latency {
+                arrivals_per_s: 100.0,
+                demand_s,
+                tail_s,
+            });
         }
-    }
-
-    #[test]
-    fn an_application_that_cannot_be_is_refused_with_the_value() {
-        let mut app = presets::app("ALS").unwrap();
-        app.phases[0].share = 0.9;
-        let told = app.check("mine").unwrap_err().to_string();
-        assert!(told.contains("\"mine\"") && told.contains("1.5"), "{told}");
-        app.ipc0 = 0.0;
-        let told = app.check("mine").unwrap_err().to_string();
-        assert!(told.contains("ipc0 is 0"), "{told}");
-    }
-
-    #[test]
-    fn phases_and_services_that_cannot_be_are_refused_with_the_value() {
-        let told = |change: &dyn Fn(&mut AppModel), app: &str| {
-            let mut app = presets::app(app).unwrap();
+        type Change = fn(&mut AppModel);
+        let cases: [(&str, Change, &[&str]); 12] = [
+            // With these a run would never end.
+            (
+                "SGD",
+                |app| app.standalone_s = 1e300,
+                &["standalone_s is 10", "00000"],
+            ),
+            (
+                "SGD",
+                |app| app.shared_set_mb = 1e300,
+                &["wss is 10", "00000"],
+            ),
+            ("SGD", |app| app.ipc0 = 1e-300, &["ipc0 is 0.00000"]),
+            ("ALS", |app| app.ipc0 = 0.0, &["ipc0 is 0:"]),
+            ("ALS", |app| app.phases[0].share = 0.9, &["\"mine\"", "1.5"]),
+            (
+                "ALS",
+                |app| app.phases[0].ipc0 = Some(0.0),
+                &["ipc0 of a phase is 0"],
+            ),
+            (
+                "ALS",
+                |app| app.phases[0].sharing = -1.0,
+                &["sharing of a phase is -1"],
+            ),
+            (
+                "ALS",
+                |app| app.phases[0].misses = f64::NAN,
+                &["misses of a phase is NaN"],
+            ),
+            (
+                "ALS",
+                |app| app.reports_latency = true,
+                &["reports is 1", "metric latency"],
+            ),
+            ("ALS", |app| app.loop_chunks = Some(0), &["chunks is 0"]),
+            (
+                "memcached",
+                |app| service(app, 0.0, 0.01),
+                &["service.demand_s is 0"],
+            ),
+            // No request is done before its work is.
+            (
+                "memcached",
+                |app| service(app, 0.01, 0.009),
+                &["service.tail_s is 0.009: give at least service.demand_s"],
+            ),
+        ];
+        for (name, change, parts) in cases {
+            let mut app = app(name);
             app.check("mine").unwrap();
             change(&mut app);
-            app.check("mine").unwrap_err().to_string()
-        };
-        for (told, part) in [
-            (
-                told(&|app| app.phases[0].ipc0 = Some(0.0), "ALS"),
-                "ipc0 of a phase is 0",
-            ),
-            (
-                told(&|app| app.phases[0].sharing = -1.0, "ALS"),
-                "sharing of a phase is -1",
-            ),
-            (
-                told(&|app| app.phases[0].misses = f64::NAN, "ALS"),
-                "misses of a phase is NaN",
-            ),
-        ] {
-            assert!(told.contains(part), "{told}");
+            let error = app.check("mine").unwrap_err().to_string();
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         }
-        let told = told(
-            &|app| {
-                if let Some(Service::Latency { demand_s, .. }) = &mut app.service {
-                    *demand_s = 0.0;
-                }
-            },
-            "memcached",
-        );
-        assert!(told.contains("service.demand_s is 0"), "{told}");
-        let mut silent = presets::app("ALS").unwrap();
-        silent.reports_latency = true;
-        let told = silent.check("mine").unwrap_err().to_string();
-        assert!(
-            told.contains("reports is 1") && told.contains("metric latency"),
-            "{told}"
-        );
     }
 }

@@ -1,6 +1,6 @@
 //! The constants of the model that belong to neither a machine nor an application.
 //!
-//! They are frozen in the protocol of an evaluation, so that a result says under which it was had.
+//! The protocol of an evaluation freezes them, so that a result says which ones it was computed with.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,72 +11,66 @@ pub enum MemoryQueue {
     /// Any number of customers.
     #[default]
     Open,
-    /// As many customers as there are misses under way at most.
+    /// As many customers as misses can be under way.
     Finite,
 }
 
 impl MemoryQueue {
-    /// Whether it is what a protocol has that says nothing.
+    /// Whether it is the law of a protocol that names none.
     pub(crate) fn is_open(&self) -> bool {
         *self == Self::Open
     }
 }
 
-/// Constants of the model. The defaults are those of the specification; what each was taken from is
-/// said there.
+/// Constants of the model. The specification gives the defaults and their sources.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constants {
-    /// Cost of a coherence event within a socket, relative to one between sockets
-    /// [SAM-MPH Fig. 1].
+    /// Cost of a coherence event within a socket relative to one between sockets [SAM-MPH Fig. 1].
     pub intra_socket: f64,
-    /// Cost of one within a core.
+    /// The same within a core.
     pub within_core: f64,
-    /// Share of a memory's bandwidth that is lost when many threads stream through it; 0 leaves
-    /// saturation without loss.
+    /// Share of a memory's bandwidth lost when many threads stream through it.
     pub row_buffer_loss: f64,
-    /// Threads beyond the first with which the whole of that share is lost.
+    /// Threads beyond the first at which all of that share is lost.
     pub row_buffer_threads: f64,
     /// The law of the queue at a memory.
     #[serde(skip_serializing_if = "MemoryQueue::is_open")]
     pub memory_queue: MemoryQueue,
-    /// How steeply the queue of a saturated memory or link grows, in service times per unit of
-    /// utilisation: 2500 goes on along the tangent at 98 %; 0 lets it grow no further, and
-    /// throughput exceed bandwidth.
+    /// Growth of the queue of a saturated memory or link, in service times per unit of utilisation: 2500
+    /// continues the tangent at 98 %; with 0 it stops growing and throughput exceeds bandwidth.
     pub saturated_slope: f64,
     /// Cost of waiting at barriers when threads take turns, for runtimes that spin.
     pub spin_wait: f64,
     /// The same for runtimes that sleep.
     pub block_wait: f64,
-    /// Loss of an application with more threads than CPUs of its own: locks held by threads that
-    /// do not run.
+    /// Loss of an application with more threads than own CPUs: lock holders that do not run.
     pub own_oversubscription: f64,
-    /// Loss under plain Linux when there are more threads than CPUs. Set by the two baselines of
-    /// [MAPPER Fig. 2] (target MP-3).
+    /// Loss under plain Linux with more threads than CPUs, set by both baselines of [MAPPER Fig. 2] (target MP-3).
     pub time_sharing: f64,
-    /// Instructions per cycle of a thread that spins.
+    /// Instructions per cycle of a spinning thread.
     pub spin_ipc: f64,
     /// Time slice that Linux divides among the threads of a CPU.
     pub sched_latency_s: f64,
     /// The shortest time slice.
     pub sched_granularity_s: f64,
-    /// Time that a thread loses on moving to another core.
+    /// Time a thread loses when it moves to another core.
     pub move_core_s: f64,
-    /// Rate at which a thread that moved to another socket fills its cache again.
+    /// Rate at which a thread on a new socket fills its cache.
     pub refill_bytes_per_s: f64,
-    /// How long a thread that moved to another socket finds its data on the old one.
+    /// How long a thread on a new socket finds its data on the old one.
     pub move_node_s: f64,
-    /// Time that every thread of an application loses when its CPU set is changed.
+    /// Time every thread of an application loses when its CPU set changes.
     pub cpuset_s: f64,
     /// Moves per thread and second by Linux's load balancer, half of them between sockets.
     pub balancer_moves_per_s: f64,
     /// CPU time of a decision for 80 threads [MAPPER §4.5.7].
     pub decision_s: f64,
-    /// Wake-up delay of a service in time slices, per runnable thread too many.
+    /// Wake-up delay of a service in time slices per excess runnable thread.
     pub wake_delay_slices: f64,
     /// Length of the cycle of serial and parallel part, in seconds alone on the machine.
     pub cycle_s: f64,
-    /// By which share of the cycle each application begins later than the one before.
+    /// Share of the cycle by which each application starts after the one before.
     pub cycle_offset: f64,
     /// Relative scatter of counters that are always on the PMU.
     pub fixed_noise: f64,
@@ -118,7 +112,7 @@ impl Default for Constants {
     }
 }
 
-/// A constant that nothing can have.
+/// A constant out of its range.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("{name} is {value}: give {least} to {most}")]
 pub struct ConstantError {
@@ -129,15 +123,14 @@ pub struct ConstantError {
 }
 
 impl Constants {
-    /// Checks every number: shares are shares, nothing that is nearer costs more than what is further, times
-    /// and rates are those of a machine. What is beyond cannot be, or makes speeds that are negative or no
-    /// numbers at all.
+    /// Checks every number. Beyond these ranges speeds become negative or no numbers at all.
     ///
     /// # Errors
-    /// [`ConstantError`] names the constant, its value and what would do.
+    /// [`ConstantError`] names the constant, its value and its range.
     pub fn check(&self) -> Result<(), ConstantError> {
-        /// No delay that is modelled is longer, in seconds.
-        const LONGEST_S: f64 = 100.0;
+        /// No modelled delay is longer, in seconds.
+        const LONG: f64 = 100.0;
+        let least_noise = self.least_multiplexed_noise;
         let ranges = [
             ("intra_socket", self.intra_socket, 0.0, 1.0),
             ("within_core", self.within_core, 0.0, 1.0),
@@ -149,47 +142,35 @@ impl Constants {
             ("own_oversubscription", self.own_oversubscription, 0.0, 0.99),
             ("time_sharing", self.time_sharing, 0.0, 0.99),
             ("spin_ipc", self.spin_ipc, 0.0, 16.0),
-            ("sched_latency_s", self.sched_latency_s, 1e-6, LONGEST_S),
-            (
-                "sched_granularity_s",
-                self.sched_granularity_s,
-                1e-6,
-                LONGEST_S,
-            ),
-            ("move_core_s", self.move_core_s, 0.0, LONGEST_S),
+            ("sched_latency_s", self.sched_latency_s, 1e-6, LONG),
+            ("sched_granularity_s", self.sched_granularity_s, 1e-6, LONG),
+            ("move_core_s", self.move_core_s, 0.0, LONG),
             ("refill_bytes_per_s", self.refill_bytes_per_s, 1e6, 1e15),
-            ("move_node_s", self.move_node_s, 0.0, LONGEST_S),
-            ("cpuset_s", self.cpuset_s, 0.0, LONGEST_S),
+            ("move_node_s", self.move_node_s, 0.0, LONG),
+            ("cpuset_s", self.cpuset_s, 0.0, LONG),
             ("balancer_moves_per_s", self.balancer_moves_per_s, 0.0, 1e6),
-            ("decision_s", self.decision_s, 0.0, LONGEST_S),
+            ("decision_s", self.decision_s, 0.0, LONG),
             ("wake_delay_slices", self.wake_delay_slices, 0.0, 1e3),
             ("cycle_s", self.cycle_s, 1e-3, 1e5),
             ("cycle_offset", self.cycle_offset, 0.0, 1.0),
             ("fixed_noise", self.fixed_noise, 0.0, 1.0),
             ("multiplexed_noise", self.multiplexed_noise, 0.0, 1.0),
-            (
-                "least_multiplexed_noise",
-                self.least_multiplexed_noise,
-                0.0,
-                1.0,
-            ),
+            ("least_multiplexed_noise", least_noise, 0.0, 1.0),
         ];
-        match ranges
-            .into_iter()
-            .find(|(_, value, least, most)| !(*least..=*most).contains(value))
-        {
-            None => Ok(()),
-            Some((name, value, least, most)) => Err(ConstantError {
-                name,
-                value,
-                least,
-                most,
-            }),
+        for (name, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(ConstantError {
+                    name,
+                    value,
+                    least,
+                    most,
+                });
+            }
         }
+        Ok(())
     }
 
-    /// As the worked fixed points have it: saturation without loss, and queues that do not grow
-    /// beyond 50 service times.
+    /// As in the vectors: saturation without loss, and queues that stop growing at 50 service times.
     #[must_use]
     pub fn of_the_vectors(self) -> Self {
         Self {
@@ -200,8 +181,7 @@ impl Constants {
     }
 
     /// The time slice with this many runnable threads per CPU.
-    #[must_use]
-    pub fn slice_s(&self, runnable_per_cpu: f64) -> f64 {
+    pub(crate) fn slice_s(&self, runnable_per_cpu: f64) -> f64 {
         (self.sched_latency_s / runnable_per_cpu.max(1.0)).max(self.sched_granularity_s)
     }
 }
@@ -211,59 +191,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_constant_has_a_range_and_the_usual_ones_are_in_theirs() {
+    fn every_constant_has_a_range_and_is_refused_beyond_it_with_value_and_range() {
         let usual = Constants::default();
         usual.check().unwrap();
         usual.of_the_vectors().check().unwrap();
-        let mut written = serde_json::to_value(usual).unwrap();
-        let names: Vec<String> = written.as_object().unwrap().keys().cloned().collect();
-        // Nothing else is left out of what is written: the law of the queue is no number.
-        assert_eq!(names.len(), 24);
-        for name in names {
-            let kept = written[&name].clone();
-            for impossible in [-1.0, 1e300] {
-                written[&name] = impossible.into();
-                let changed: Constants = serde_json::from_value(written.clone()).unwrap();
-                let told = changed.check().unwrap_err().to_string();
-                assert!(told.starts_with(&format!("{name} is ")), "{told}");
-                assert!(told.contains(": give "), "{told}");
-            }
-            written[&name] = kept;
-        }
-        let no_number = Constants {
-            cycle_s: f64::NAN,
-            ..usual
+        let written = serde_json::to_value(usual).unwrap();
+        let refused = |name: &str, value: f64| {
+            let mut written = written.clone();
+            written[name] = value.into();
+            let changed: Constants = serde_json::from_value(written).unwrap();
+            changed.check().unwrap_err().to_string()
         };
-        assert!(no_number.check().is_err());
-    }
-
-    #[test]
-    fn constants_that_make_speeds_of_no_program_are_refused_with_value_and_range() {
-        let usual = Constants::default();
-        for (constants, told) in [
+        // The law of the queue is no number and is not written.
+        assert_eq!(written.as_object().unwrap().len(), 24);
+        for name in written.as_object().unwrap().keys() {
+            for impossible in [-1.0, 1e300] {
+                let error = refused(name, impossible);
+                assert!(error.starts_with(&format!("{name} is ")), "{error}");
+                assert!(error.contains(": give "), "{error}");
+            }
+        }
+        for (name, value, error) in [
             (
-                Constants {
-                    row_buffer_loss: 5.0,
-                    ..usual
-                },
+                "row_buffer_loss",
+                5.0,
                 "row_buffer_loss is 5: give 0 to 0.99",
             ),
-            (
-                Constants {
-                    time_sharing: 2.0,
-                    ..usual
-                },
-                "time_sharing is 2: give 0 to 0.99",
-            ),
-            (
-                Constants {
-                    cycle_s: 0.0,
-                    ..usual
-                },
-                "cycle_s is 0: give 0.001 to 100000",
-            ),
+            ("time_sharing", 2.0, "time_sharing is 2: give 0 to 0.99"),
+            ("cycle_s", 0.0, "cycle_s is 0: give 0.001 to 100000"),
         ] {
-            assert_eq!(constants.check().unwrap_err().to_string(), told);
+            assert_eq!(refused(name, value), error);
         }
+        let cycle_s = f64::NAN;
+        assert!(Constants { cycle_s, ..usual }.check().is_err());
     }
 }

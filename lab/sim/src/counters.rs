@@ -1,9 +1,6 @@
-//! What the counters of an application show of it: the truth, scattered.
-//!
-//! The model knows what happened exactly. Policies get what hardware would show: cumulative counts
-//! for each thread, with a scatter that is small for counters that are always on the PMU and larger
-//! for those that share it. Work of serial parts is done by the first thread, that of parallel parts
-//! by all alike.
+//! The counters of an application as hardware would show them: cumulative counts for each thread, with a scatter
+//! that is small for counters that are always on the PMU and larger for those that share it. The first thread does
+//! the work of serial parts; parallel parts are divided evenly.
 
 use crate::constants::Constants;
 use crate::noise::Noise;
@@ -25,7 +22,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Adds what happens in a time at these rates.
+    /// Adds the events of a time at these rates.
     pub(crate) fn add(&mut self, rates: &Self, seconds: f64) {
         self.cycles += rates.cycles * seconds;
         self.instructions += rates.instructions * seconds;
@@ -47,12 +44,11 @@ impl Events {
     }
 }
 
-/// What an application asks memory for from one node, in bytes or bytes per second.
+/// Memory traffic of an application from one node, in bytes or bytes per second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Asked {
-    /// Of all nodes.
     pub(crate) total: f64,
-    /// Of the own node.
+    /// To the own node.
     pub(crate) own: f64,
 }
 
@@ -63,11 +59,11 @@ pub(crate) struct Bank {
     first_tid: u32,
     serial: Events,
     parallel: Events,
-    /// Cumulative, for the first thread and for each of the others.
+    /// Cumulative, for the first thread and each other one.
     shown: [Shown; 2],
-    /// Cumulative, by node; empty where that is not told.
+    /// Cumulative, by node; empty if not reported.
     asked: Vec<Asked>,
-    /// Latencies since the last report, each with the time for which it was so; empty where none is reported.
+    /// Latencies since the last report, each with its duration.
     latencies: Vec<(f64, f64)>,
     noise: Noise,
 }
@@ -92,17 +88,15 @@ impl Bank {
         }
     }
 
-    /// Counts what happened in a time.
+    /// Counts the events of a time.
     pub(crate) fn count(&mut self, parallel: bool, rates: &Events, seconds: f64) {
-        let events = if parallel {
-            &mut self.parallel
-        } else {
-            &mut self.serial
-        };
-        events.add(rates, seconds);
+        match parallel {
+            true => self.parallel.add(rates, seconds),
+            false => self.serial.add(rates, seconds),
+        }
     }
 
-    /// Counts the memory traffic of a time by node. Nothing is multiplexed there, so it is exact.
+    /// Counts the memory traffic of a time by node: exact, as it is not multiplexed.
     pub(crate) fn count_traffic(&mut self, per_s: &[Asked], seconds: f64) {
         self.asked.resize(per_s.len(), Asked::default());
         for (sum, asked) in self.asked.iter_mut().zip(per_s) {
@@ -111,14 +105,14 @@ impl Bank {
         }
     }
 
-    /// Requests took so long at the 99th percentile for this time, and the program reports that.
+    /// Counts a time in which requests had this 99th percentile.
     pub(crate) fn serve(&mut self, p99_s: f64, seconds: f64) {
         if seconds > 0.0 {
             self.latencies.push((p99_s, seconds));
         }
     }
 
-    /// What the program reports of the time since it did so last. It counts its requests itself, so it is exact.
+    /// What the program reports of the time since its last report: exact, as it counts its requests itself.
     pub(crate) fn report(&mut self, now_ns: u64) -> Option<ReportedProgress> {
         let p99_s = service::overall_p99_s(&std::mem::take(&mut self.latencies))?;
         Some(ReportedProgress::Latency {
@@ -183,17 +177,41 @@ impl Bank {
 impl Shown {
     fn counters(self) -> Counters {
         let mut counters = Counters::default();
+        let ran_ns = self.ran_ns as u64;
         for event in Event::ALL {
-            counters.set(
-                event,
-                CounterValue {
-                    value: self.counts[event as usize] as u64,
-                    enabled_ns: self.ran_ns as u64,
-                    running_ns: self.ran_ns as u64,
-                },
-            );
+            let value = CounterValue {
+                value: self.counts[event as usize] as u64,
+                enabled_ns: ran_ns,
+                running_ns: ran_ns,
+            };
+            counters.set(event, value);
         }
         counters
+    }
+}
+
+/// Cumulative counts of all threads, as a policy reads them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) instructions: f64,
+    pub(crate) cycles: f64,
+    pub(crate) between_sockets: f64,
+    pub(crate) within_socket: f64,
+}
+
+impl Counted {
+    pub(crate) fn of(reading: &Reading) -> Self {
+        let sum = |event: Event| -> f64 {
+            let threads = reading.threads.iter();
+            let counters = threads.filter_map(|thread| thread.counters.get(event));
+            counters.map(|counter| counter.value as f64).sum()
+        };
+        Self {
+            instructions: sum(Event::Instructions),
+            cycles: sum(Event::Cycles),
+            between_sockets: sum(Event::RemoteHitModified),
+            within_socket: sum(Event::SnoopHit) + sum(Event::SnoopHitModified),
+        }
     }
 }
 
@@ -201,33 +219,30 @@ impl Shown {
 mod tests {
     use super::*;
 
+    fn rates(cycles: f64) -> Events {
+        Events {
+            cycles,
+            instructions: cycles,
+            misses: cycles,
+            ..Events::default()
+        }
+    }
+
     #[test]
-    fn serial_work_is_the_first_threads_and_parallel_work_everybodys() {
+    fn the_first_thread_does_the_serial_work_and_all_share_the_parallel_work() {
         let constants = Constants {
             fixed_noise: 0.0,
             ..Constants::default()
         };
         let mut bank = Bank::new(4, 100, Noise::new(1, 1));
-        let rates = |cycles| Events {
-            cycles,
-            instructions: cycles,
-            ..Events::default()
-        };
         bank.count(false, &rates(1e9), 0.5);
         bank.count(true, &rates(4e9), 0.5);
         let reading = bank.read(&constants, 1e9, 1.0, 4.0);
-        let value = |thread: usize| {
+        for (thread, expected) in [(0, 1_000_000_000), (3, 500_000_000)] {
             let counters = reading.threads[thread].counters;
-            counters.get(Event::Instructions).unwrap()
-        };
-        assert_eq!(
-            (value(0).value, value(3).value),
-            (1_000_000_000, 500_000_000)
-        );
-        assert_eq!(
-            (value(0).enabled_ns, value(3).enabled_ns),
-            (1_000_000_000, 500_000_000)
-        );
+            let found = counters.get(Event::Instructions).unwrap();
+            assert_eq!((found.value, found.enabled_ns), (expected, expected));
+        }
         assert_eq!(reading.cpu_time_ns, Some(2_500_000_000));
     }
 
@@ -240,7 +255,7 @@ mod tests {
             }
             bank.report(7).map(|report| match report {
                 ReportedProgress::Latency { latency_ns, at_ns } => (latency_ns.round(), at_ns),
-                ReportedProgress::Work { .. } => panic!("it works off no job"),
+                ReportedProgress::Work { .. } => panic!("not a latency"),
             })
         };
         assert_eq!(reported(&[(0.25, 1.0)]), Some((0.25e9, 7)));
@@ -249,25 +264,18 @@ mod tests {
         assert_eq!(reported(&[(0.5, 1.0)]), Some((0.5e9, 7)));
     }
 
-    /// The relative scatter of what is counted of an event in intervals of this length.
+    /// The relative scatter of the counts of an event in intervals of this length.
     fn scatter(event: Event, interval_s: f64) -> f64 {
         let mut bank = Bank::new(1, 1, Noise::new(5, 9));
-        let rates = Events {
-            cycles: 1e9,
-            misses: 1e9,
-            ..Events::default()
-        };
         let mut before = 0;
-        let counts: Vec<f64> = (0..4000)
-            .map(|_| {
-                bank.count(true, &rates, interval_s);
-                let reading = bank.read(&Constants::default(), 1e9, interval_s, 1.0);
-                let now = reading.threads[0].counters.get(event).unwrap().value;
-                let counted = now - before;
-                before = now;
-                counted as f64 / (1e9 * interval_s)
-            })
-            .collect();
+        let mut counts = Vec::new();
+        for _ in 0..4000 {
+            bank.count(true, &rates(1e9), interval_s);
+            let reading = bank.read(&Constants::default(), 1e9, interval_s, 1.0);
+            let now = reading.threads[0].counters.get(event).unwrap().value;
+            counts.push((now - before) as f64 / (1e9 * interval_s));
+            before = now;
+        }
         let mean = counts.iter().sum::<f64>() / 4000.0;
         let variance = counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / 4000.0;
         // Right on average: three standard errors.
@@ -277,15 +285,14 @@ mod tests {
 
     #[test]
     fn multiplexed_counters_scatter_by_the_root_of_the_interval_and_others_always_alike() {
-        for (interval_s, expected) in [(0.1, 0.05), (0.4, 0.025), (0.9, 0.05 / 3.0), (10.0, 0.01)] {
-            let found = scatter(Event::LlcMisses, interval_s);
-            // 4000 samples tell a standard deviation to 1.1 %; three times that.
-            assert!(
-                (found / expected - 1.0).abs() < 0.035,
-                "{interval_s}: {found}"
-            );
-            let fixed = scatter(Event::Cycles, interval_s);
-            assert!((fixed / 0.005 - 1.0).abs() < 0.035, "{interval_s}: {fixed}");
+        for (interval_s, multiplexed) in
+            [(0.1, 0.05), (0.4, 0.025), (0.9, 0.05 / 3.0), (10.0, 0.01)]
+        {
+            for (event, expected) in [(Event::LlcMisses, multiplexed), (Event::Cycles, 0.005)] {
+                let off = scatter(event, interval_s) / expected - 1.0;
+                // 4000 samples give a standard deviation to 1.1 %; three times that.
+                assert!(off.abs() < 0.035, "{event:?}, {interval_s}: {off}");
+            }
         }
     }
 }

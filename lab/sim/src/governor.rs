@@ -1,7 +1,7 @@
-//! Who gives out CPUs: plain Linux is nobody; everything else is a [`Governor`].
+//! Policies that assign CPUs; plain Linux has none.
 //!
-//! A governor sees what the daemon would see, an [`Observation`] with noisy counters, and answers
-//! with CPU sets. [`Controlled`] is the daemon's own decision step.
+//! A [`Governor`] sees an [`Observation`] with noisy counters, as the daemon would, and answers with CPU sets.
+//! [`Controlled`] is the daemon's own decision step.
 
 use mapper_model::{AppId, CpuSet, Observation};
 use mapper_pipeline::{Controller, OverheadBudget, Pacing};
@@ -20,22 +20,21 @@ pub struct Overhead {
 
 impl Overhead {
     /// CPU time of a decision for so many threads, in seconds.
-    #[must_use]
-    pub fn pass_s(&self, threads: u32) -> f64 {
+    pub(crate) fn pass_s(&self, threads: u32) -> f64 {
         self.decision_s * f64::from(threads) / DECISION_THREADS
     }
 }
 
-/// CPU sets to be in force; who is not named keeps what it has.
+/// CPU sets to apply; programs that are not named keep theirs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Decision {
     /// The sets.
     pub sets: Vec<(AppId, CpuSet)>,
 }
 
-/// Gives out CPUs.
+/// Assigns CPUs.
 pub trait Governor {
-    /// Time from now to the next decision; infinite: only when somebody comes or goes.
+    /// Time from now to the next decision; infinite: only when a program starts or ends.
     fn interval_s(&self) -> f64;
 
     /// A decision at the end of an interval took so much CPU time, in seconds.
@@ -56,7 +55,7 @@ pub struct Controlled {
     controller: Controller,
     interval_s: f64,
     overhead: Overhead,
-    /// How often it decides, if its decisions have a budget.
+    /// Set when decisions have a budget.
     pacing: Option<Pacing>,
 }
 
@@ -72,23 +71,20 @@ impl Controlled {
         }
     }
 
-    /// The same with a budget: where a decision costs more of the interval, there are fewer.
+    /// The same with a budget: decisions that cost more of the interval become rarer.
     #[must_use]
     pub fn within(self, budget: OverheadBudget) -> Self {
-        let asked_ns = nanoseconds(self.interval_s);
-        Self {
-            pacing: Some(Pacing::new(asked_ns, budget)),
-            ..self
-        }
+        let pacing = Some(Pacing::new(nanoseconds(self.interval_s), budget));
+        Self { pacing, ..self }
     }
 }
 
 impl Governor for Controlled {
     fn interval_s(&self) -> f64 {
-        match self.pacing.as_ref().and_then(Pacing::stretched) {
-            Some(stretched) => stretched.interval_ns as f64 * 1e-9,
-            None => self.interval_s,
-        }
+        let stretched = self.pacing.as_ref().and_then(Pacing::stretched);
+        stretched.map_or(self.interval_s, |stretched| {
+            stretched.interval_ns as f64 * 1e-9
+        })
     }
 
     fn charge(&mut self, pass_s: f64) {
@@ -102,14 +98,13 @@ impl Governor for Controlled {
     }
 
     fn decide(&mut self, observation: &Observation) -> Decision {
-        let plan = self.controller.step(observation);
-        Decision {
-            sets: plan.apps.into_iter().map(|a| (a.app, a.cpus)).collect(),
-        }
+        let apps = self.controller.step(observation).apps.into_iter();
+        let sets = apps.map(|app| (app.app, app.cpus)).collect();
+        Decision { sets }
     }
 }
 
-/// Rounded; what is infinite becomes the most there is.
+/// Rounded; infinity becomes the largest number.
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }
@@ -134,13 +129,12 @@ impl Governor for Fixed {
     }
 
     fn decide(&mut self, observation: &Observation) -> Decision {
-        let set_of = |name: &str| self.sets.iter().find(|(known, _)| known == name);
         let sets = observation.apps.iter().filter_map(|app| {
-            let (_, set) = set_of(app.spec.name.as_str())?;
+            let mut known = self.sets.iter();
+            let (_, set) = known.find(|(name, _)| name == app.spec.name.as_str())?;
             Some((app.app, set.clone()))
         });
-        Decision {
-            sets: sets.collect(),
-        }
+        let sets = sets.collect();
+        Decision { sets }
     }
 }

@@ -1,7 +1,5 @@
-//! What a division of the machine is worth without running it: everybody's mean speed if each went
-//! through its parts while the others are in their longest one.
-//!
-//! A run costs ten to a hundred times as much; searches judge first and run what is left.
+//! The value of a division of the machine without running it: the mean speed of all programs, each in turn in all its
+//! parts while the others are in their longest one. A run costs ten to a hundred times as much.
 
 use crate::scenario::Scenario;
 use crate::speeds::{Place, Program, Speeds};
@@ -30,10 +28,8 @@ impl Aim {
             };
             count += 1.0;
         }
-        if count == 0.0 {
-            return 0.0;
-        }
         match self {
+            _ if count == 0.0 => 0.0,
             Self::Geometric => f64::exp(sum / count),
             Self::Harmonic => count / sum,
         }
@@ -43,7 +39,7 @@ impl Aim {
 /// Judges divisions of one scenario.
 pub(crate) struct Judge {
     programs: Vec<Program>,
-    /// The part of each that lasts longest of those in which all its threads work.
+    /// The longest parallel part of each.
     longest: Vec<usize>,
     speeds: Speeds,
     aim: Aim,
@@ -54,19 +50,15 @@ impl Judge {
         let speeds = Speeds::new(&scenario.machine, &scenario.constants, scenario.teams);
         let jobs = scenario.jobs.iter().enumerate();
         let programs: Vec<Program> = jobs.map(|(n, job)| speeds.program(job, n)).collect();
-        let longest = programs
-            .iter()
-            .map(|program| {
-                let parts = program.cycle.parts().iter().enumerate();
-                parts
-                    .filter(|(_, part)| part.parallel)
-                    .max_by(|a, b| a.1.share.total_cmp(&b.1.share))
-                    .map_or(0, |(at, _)| at)
-            })
-            .collect();
+        let longest = |program: &Program| {
+            let parts = program.cycle.parts().iter().enumerate();
+            let parallel = parts.filter(|(_, part)| part.parallel);
+            let longest = parallel.max_by(|a, b| a.1.share.total_cmp(&b.1.share));
+            longest.map_or(0, |(at, _)| at)
+        };
         Self {
+            longest: programs.iter().map(longest).collect(),
             programs,
-            longest,
             speeds,
             aim,
         }
@@ -74,41 +66,30 @@ impl Judge {
 
     /// The mean of the speeds on these sets, one for each program.
     pub(crate) fn value(&mut self, sets: &[CpuSet]) -> f64 {
-        let aim = self.aim;
-        let speeds: Vec<f64> = (0..self.programs.len())
-            .map(|of| {
-                let shares: Vec<f64> = self.programs[of]
-                    .cycle
-                    .parts()
-                    .iter()
-                    .map(|part| part.share)
-                    .collect();
-                let time: f64 = shares
-                    .iter()
-                    .enumerate()
-                    .map(|(part, share)| share / self.progress(sets, of, part).max(1e-9))
-                    .sum();
-                1.0 / time
-            })
-            .collect();
-        aim.value(speeds.into_iter())
+        let (aim, programs) = (self.aim, 0..self.programs.len());
+        let speed = |of: usize| {
+            let mut time = 0.0;
+            for part in 0..self.programs[of].cycle.parts().len() {
+                let share = self.programs[of].cycle.parts()[part].share;
+                time += share / self.progress(sets, of, part).max(1e-9);
+            }
+            1.0 / time
+        };
+        aim.value(programs.map(speed))
     }
 
     fn progress(&mut self, sets: &[CpuSet], of: usize, part: usize) -> f64 {
-        let places: Vec<Place<'_>> = sets
-            .iter()
-            .enumerate()
-            .map(|(program, set)| Place {
-                program,
-                part: if program == of {
-                    part
-                } else {
-                    self.longest[program]
-                },
-                set: Some(set),
-                rank: None,
-            })
-            .collect();
+        let sets = sets.iter().enumerate();
+        let places = sets.map(|(program, set)| Place {
+            program,
+            part: match program == of {
+                true => part,
+                false => self.longest[program],
+            },
+            set: Some(set),
+            rank: None,
+        });
+        let places: Vec<Place<'_>> = places.collect();
         let paces = self.speeds.paces(&self.programs, &places);
         paces.get(of).map_or(0.0, |pace| pace.progress)
     }
@@ -119,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_aims_are_the_means_they_are_called_by() {
+    fn the_aims_are_the_means_of_their_names() {
         let speeds = [0.25, 1.0];
         assert!((Aim::Geometric.value(speeds.into_iter()) - 0.5).abs() < 1e-12);
         assert!((Aim::Harmonic.value(speeds.into_iter()) - 0.4).abs() < 1e-12);

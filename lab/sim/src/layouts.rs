@@ -1,11 +1,14 @@
-//! Ways to lay applications out on a machine, as candidates for a search.
+//! Layouts of applications on a machine, as candidates for a search.
 
 use crate::machine::Machine;
 use mapper_model::{CpuId, CpuSet};
 
+/// Gives each application its number of contexts.
+pub(crate) type Layout = fn(&Machine, &[u32]) -> Vec<CpuSet>;
+
 /// How the contexts of a socket are filled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Filling {
+#[derive(Clone, Copy)]
+enum Filling {
     /// Both contexts of a core before the next core.
     Pairs,
     /// All cores before second contexts.
@@ -15,24 +18,32 @@ pub enum Filling {
 /// The contexts of a socket in the order in which they are filled.
 fn order(machine: &Machine, socket: u32, filling: Filling) -> Vec<CpuId> {
     let (cores, threads) = (machine.spec.cores_per_socket, machine.spec.threads_per_core);
-    let places: Vec<(u32, u32)> = match filling {
-        Filling::Pairs => (0..cores)
-            .flat_map(|core| (0..threads).map(move |thread| (core, thread)))
-            .collect(),
-        Filling::Cores => (0..threads)
-            .flat_map(|thread| (0..cores).map(move |core| (core, thread)))
-            .collect(),
+    let place = |at: u32| match filling {
+        Filling::Pairs => [socket, at / threads, at % threads],
+        Filling::Cores => [socket, at % cores, at / cores],
     };
+    let places = (0..cores * threads).map(place);
     places
-        .into_iter()
-        .filter_map(|(core, thread)| machine.context_at([socket, core, thread]))
+        .filter_map(|place| machine.context_at(place))
         .collect()
 }
 
-/// All layouts of one application with this many threads: over any number of sockets evenly, in
-/// either filling.
-#[must_use]
-pub fn alone(machine: &Machine, threads: u32) -> Vec<CpuSet> {
+/// That of every socket.
+fn orders(machine: &Machine, filling: Filling) -> Vec<Vec<CpuId>> {
+    let sockets = 0..machine.spec.sockets;
+    sockets
+        .map(|socket| order(machine, socket, filling))
+        .collect()
+}
+
+/// Gives each application its number of the contexts in turn.
+fn dealt(mut contexts: impl Iterator<Item = CpuId>, counts: &[u32]) -> Vec<CpuSet> {
+    let mut set = |count: &u32| contexts.by_ref().take(*count as usize).collect();
+    counts.iter().map(&mut set).collect()
+}
+
+/// All layouts of one application with this many threads: evenly over any number of sockets, in either filling.
+pub(crate) fn alone(machine: &Machine, threads: u32) -> Vec<CpuSet> {
     let sockets = machine.spec.sockets;
     let per_socket = machine.contexts() / sockets;
     let threads = threads.min(machine.contexts());
@@ -42,14 +53,13 @@ pub fn alone(machine: &Machine, threads: u32) -> Vec<CpuSet> {
             continue;
         }
         for filling in [Filling::Pairs, Filling::Cores] {
-            let set: CpuSet = (0..used)
-                .flat_map(|socket| {
-                    let here = threads / used + u32::from(socket < threads % used);
-                    order(machine, socket, filling)
-                        .into_iter()
-                        .take(here as usize)
-                })
-                .collect();
+            let on = |socket: u32| {
+                let here = threads / used + u32::from(socket < threads % used);
+                order(machine, socket, filling)
+                    .into_iter()
+                    .take(here as usize)
+            };
+            let set: CpuSet = (0..used).flat_map(on).collect();
             if !layouts.contains(&set) {
                 layouts.push(set);
             }
@@ -58,55 +68,38 @@ pub fn alone(machine: &Machine, threads: u32) -> Vec<CpuSet> {
     layouts
 }
 
-/// Applications one after the other, socket by socket, cores whole.
+/// Applications one after the other, socket by socket, in whole cores.
 #[must_use]
 pub fn packed(machine: &Machine, counts: &[u32]) -> Vec<CpuSet> {
-    let mut contexts =
-        (0..machine.spec.sockets).flat_map(|socket| order(machine, socket, Filling::Pairs));
-    counts
-        .iter()
-        .map(|count| contexts.by_ref().take(*count as usize).collect())
-        .collect()
+    let orders = orders(machine, Filling::Pairs);
+    dealt(orders.into_iter().flatten(), counts)
 }
 
-/// Every application over all sockets, cores whole where they can be.
+/// Every application over all sockets, in whole cores where possible.
 #[must_use]
 pub fn spread(machine: &Machine, counts: &[u32]) -> Vec<CpuSet> {
-    let sockets: Vec<Vec<CpuId>> = (0..machine.spec.sockets)
-        .map(|socket| order(machine, socket, Filling::Pairs))
-        .collect();
+    let orders = orders(machine, Filling::Pairs);
     let width = machine.spec.threads_per_core as usize;
     let cores = machine.spec.cores_per_socket as usize;
-    let mut contexts = (0..cores).flat_map(|core| {
-        sockets
-            .iter()
-            .flat_map(move |order| order[core * width..(core + 1) * width].iter().copied())
-    });
-    counts
-        .iter()
-        .map(|count| contexts.by_ref().take(*count as usize).collect())
-        .collect()
+    let core = |core: usize| {
+        let orders = orders.iter();
+        orders.flat_map(move |order| order[core * width..(core + 1) * width].iter().copied())
+    };
+    dealt((0..cores).flat_map(core), counts)
 }
 
-/// Every application over all sockets, first contexts of all cores before second ones: programs meet in
-/// cores rather than have half as many.
+/// Every application over all sockets, first contexts of all cores before second ones: programs share cores rather
+/// than have half as many.
 #[must_use]
 pub fn interleaved(machine: &Machine, counts: &[u32]) -> Vec<CpuSet> {
-    let sockets: Vec<Vec<CpuId>> = (0..machine.spec.sockets)
-        .map(|socket| order(machine, socket, Filling::Cores))
-        .collect();
+    let orders = orders(machine, Filling::Cores);
     let per_socket = (machine.contexts() / machine.spec.sockets) as usize;
-    let mut contexts = (0..per_socket).flat_map(|at| sockets.iter().map(move |order| order[at]));
-    counts
-        .iter()
-        .map(|count| contexts.by_ref().take(*count as usize).collect())
-        .collect()
+    let contexts = (0..per_socket).flat_map(|at| orders.iter().map(move |order| order[at]));
+    dealt(contexts, counts)
 }
 
-/// Every way to divide `units` among `apps` so that each has at least one; some may be left over
-/// when `slack`.
-#[must_use]
-pub fn divisions(units: u32, apps: usize, slack: bool) -> Vec<Vec<u32>> {
+/// Every way to divide `units` among `apps` so that each has at least one; with `slack` some may be left over.
+pub(crate) fn divisions(units: u32, apps: usize, slack: bool) -> Vec<Vec<u32>> {
     fn extend(left: u32, apps: usize, slack: bool, head: &mut Vec<u32>, all: &mut Vec<Vec<u32>>) {
         if apps == 0 {
             if left == 0 || slack {
@@ -130,16 +123,12 @@ pub fn divisions(units: u32, apps: usize, slack: bool) -> Vec<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
+    use crate::fixtures::hsw80;
 
     #[test]
-    fn layouts_are_disjoint_and_of_the_size_asked_for() {
-        let machine = presets::machine("hsw80").unwrap();
-        for sets in [
-            packed(&machine, &[12, 30, 38]),
-            spread(&machine, &[12, 30, 38]),
-            interleaved(&machine, &[12, 30, 38]),
-        ] {
+    fn layouts_are_disjoint_and_of_the_requested_size() {
+        for layout in [packed, spread, interleaved] {
+            let sets = layout(&hsw80(), &[12, 30, 38]);
             let sizes: Vec<u32> = sets.iter().map(CpuSet::len).collect();
             assert_eq!(sizes, [12, 30, 38]);
             assert!(sets[0].is_disjoint(&sets[1]) && sets[1].is_disjoint(&sets[2]));
@@ -148,7 +137,7 @@ mod tests {
 
     #[test]
     fn one_application_is_tried_on_any_number_of_sockets() {
-        let machine = presets::machine("hsw80").unwrap();
+        let machine = hsw80();
         let layouts = alone(&machine, 20);
         assert!(layouts.iter().all(|set| set.len() == 20));
         let sockets = |set: &CpuSet| {
@@ -161,9 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn divisions_are_counted_right() {
-        assert_eq!(divisions(20, 2, false).len(), 19);
-        assert_eq!(divisions(10, 4, false).len(), 84);
-        assert_eq!(divisions(4, 2, true).len(), 6);
+    fn divisions_are_complete() {
+        for (units, apps, slack, count) in [(20, 2, false, 19), (10, 4, false, 84), (4, 2, true, 6)]
+        {
+            assert_eq!(divisions(units, apps, slack).len(), count);
+        }
     }
 }

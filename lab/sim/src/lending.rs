@@ -1,40 +1,37 @@
-//! Idle CPUs lent one way, as control groups can do it.
+//! Idle CPUs lent in one direction, as control groups can do it.
 //!
-//! A group with `cpu.idle=1` runs only where nobody else wants to, and is not hindered where it is alone. So a
-//! program may be given the CPUs of another beside its own, at idle priority: on its own it is alone, from the
-//! other's it is driven at once. What it cannot do is to lend its own to that other in turn, who would have to give way there.
-//! Programs are therefore put into an order ([`Order`]), and idle CPUs go down that order only ([`Rank`]); groups in
-//! groups express one of any length. Who has nothing to borrow for stands first, then who left most of
-//! its CPUs idle.
+//! A group with `cpu.idle=1` runs only where no other wants to, at full speed where it is alone. A program may so be
+//! given another's CPUs beside its own at idle priority: it gives way there immediately. It cannot lend its own to that
+//! other in turn. So programs are put into an order ([`Order`]) and idle CPUs go down that order only ([`Rank`]); nested
+//! groups can express any length. Programs with nothing to borrow for stand first, then those that left most CPUs idle.
 //!
-//! Units: threads, CPUs, seconds. What it costs ([`Loan::costs`]): threads that are driven out wait up to a period of the
-//! balancer for another CPU; every move costs what moves cost elsewhere in the model; who takes CPUs back finds their caches
-//! filled by others. A sibling that is lent slows its owner by the performance function.
+//! Units: threads, CPUs, seconds. Costs ([`Loan::costs`]): evicted threads wait up to a period of the balancer for
+//! another CPU; every move costs what moves cost elsewhere in the model; an owner that takes CPUs back finds their caches
+//! filled by others. A lent sibling slows its owner by the performance function.
 //!
-//! Invariant: nobody runs on a CPU of somebody who may run on one of its own.
+//! Invariant: no program runs on a CPU of another that may run on one of its own.
 
 use crate::machine::Machine;
 use crate::occupancy::{Occupancy, seats};
 use crate::scenario::Siblings;
 use mapper_model::{CpuId, CpuSet};
 
-/// Period in which Linux's balancer finds a thread that waits where another CPU is free.
+/// Period in which Linux's balancer finds a waiting thread a free CPU.
 const BALANCING_S: f64 = 4e-3;
-/// Time after which what a program leaves idle is known.
+/// Time after which a program's idle share is known.
 const KNOWN_S: f64 = 3.0;
-/// Threads without a CPU from which somebody has something to borrow for.
+/// Threads without a CPU from which a program has something to borrow for.
 const BORROWS: f64 = 1.0;
-/// By how much more of its CPUs somebody has to leave idle to be put before another.
+/// By how much more of its CPUs a program has to leave idle to be put before another.
 const CLEARLY: f64 = 0.05;
 
 /// A place in the order: idle CPUs go from lower to higher ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Rank(pub(crate) u32);
 
-/// Somebody with CPUs of its own.
+/// An application with CPUs of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Party<'a> {
-    /// Which application.
     pub(crate) app: usize,
     pub(crate) own: &'a CpuSet,
     pub(crate) rank: Rank,
@@ -42,8 +39,8 @@ pub(crate) struct Party<'a> {
     pub(crate) waiting: f64,
 }
 
-/// Spreads waiting threads over the idle CPUs of those who stand before them: idle cores first, second contexts then,
-/// as Linux does; last, if they are lent, siblings of contexts on which others run.
+/// Spreads waiting threads over the idle CPUs of programs before theirs: idle cores first, then second contexts, as Linux
+/// does; last, if they are lent, siblings of contexts on which others run.
 pub(crate) fn lend(
     occupancy: &mut Occupancy,
     machine: &Machine,
@@ -86,35 +83,35 @@ pub(crate) fn lend(
     }
 }
 
-/// What somebody has lent and borrowed.
+/// CPUs lent and borrowed by an application.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Loan {
-    /// Own CPUs on which it runs, and all of its own.
+    /// Own CPUs on which it runs.
     pub(crate) used: f64,
     pub(crate) own: f64,
     /// Others' CPUs on which it runs.
     pub(crate) borrowed: f64,
     /// Own CPUs on which others run.
     pub(crate) lent: f64,
-    /// Threads that would run elsewhere if they might.
+    /// Threads that would run elsewhere if they could.
     pub(crate) waiting: f64,
 }
 
-/// Seconds that a change of loans takes.
+/// What moves by a change of loans cost, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Moves {
     /// To another core.
     pub(crate) core_s: f64,
     /// Until the caches are filled again.
     pub(crate) refill_s: f64,
-    /// For data that are on another node from then on.
+    /// For data that are then on another node.
     pub(crate) far_s: f64,
-    /// Whether all wait at barriers for who is late.
+    /// Whether all threads meet at barriers.
     pub(crate) meets: bool,
 }
 
 impl Loan {
-    /// Of the application on this set.
+    /// The loan of an application on this set.
     pub(crate) fn of(occupancy: &Occupancy, app: usize, set: &CpuSet, waiting: f64) -> Self {
         let mut loan = Self {
             own: f64::from(set.len()),
@@ -131,7 +128,7 @@ impl Loan {
         loan
     }
 
-    /// Seconds that a program loses when its loan was `before` and it still wants all CPUs it can get.
+    /// Seconds lost by a program whose loan was `before` and that still wants all CPUs it can get.
     pub(crate) fn costs(&self, before: &Self, moves: Moves) -> f64 {
         let part = |threads: f64, of: f64| match threads > 1e-9 {
             true if moves.meets => 1.0,
@@ -149,16 +146,16 @@ impl Loan {
     }
 }
 
-/// Who lends to whom, by what everybody left idle so far.
+/// The order of lending, by what programs left idle so far.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Order {
-    /// By program: CPU seconds used of its own, and had.
+    /// By program: CPU seconds of its own, used and had.
     used_s: Vec<f64>,
     had_s: Vec<f64>,
-    /// Threads without a CPU of its own when all of these were busy last.
+    /// Threads without a CPU when all own ones were busy last.
     waiting: Vec<f64>,
     lived_s: Vec<f64>,
-    /// Programs that are known, first who lends first.
+    /// Known programs, the first lender first.
     order: Vec<usize>,
 }
 
@@ -173,7 +170,7 @@ impl Order {
         }
     }
 
-    /// A program had this for so long.
+    /// Counts a loan that lasted so long.
     pub(crate) fn observe(&mut self, program: usize, loan: &Loan, seconds: f64) {
         self.used_s[program] += loan.used * seconds;
         self.had_s[program] += loan.own * seconds;
@@ -183,17 +180,16 @@ impl Order {
         self.lived_s[program] += seconds;
     }
 
-    /// The share of its CPUs that a program leaves idle, and more than all for one that has nothing to borrow for.
+    /// The idle share of a program's CPUs, plus 1 for a program with nothing to borrow for.
     fn idle(&self, program: usize) -> f64 {
         let idle = 1.0 - self.used_s[program] / self.had_s[program].max(1e-12);
-        if self.waiting[program] >= BORROWS {
-            idle
-        } else {
-            1.0 + idle
+        match self.waiting[program] >= BORROWS {
+            true => idle,
+            false => 1.0 + idle,
         }
     }
 
-    /// Puts who has become known into the order and mends it where it is clearly wrong; returns whether it changed.
+    /// Inserts programs that have become known and corrects what is clearly wrong; returns whether the order changed.
     pub(crate) fn update(&mut self) -> bool {
         let before = self.order.clone();
         for program in 0..self.lived_s.len() {
@@ -214,7 +210,7 @@ impl Order {
         before != self.order
     }
 
-    /// Where a program stands, once it is known.
+    /// The place of a program, once it is known.
     pub(crate) fn rank(&self, program: usize) -> Option<Rank> {
         let at = self.order.iter().position(|p| *p == program)?;
         Some(Rank(at as u32))
@@ -224,104 +220,78 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
+    use crate::fixtures::{hsw80, set};
 
-    fn machine() -> Machine {
-        presets::machine("hsw80").unwrap()
-    }
-
-    /// A serial part on the first core of ten, and 80 threads on the other 60 CPUs.
-    fn lent(ranks: [u32; 2], siblings: Siblings) -> Occupancy {
-        let machine = machine();
-        let sets: [CpuSet; 2] = ["0-9,40-49", "10-39,50-79"].map(|set| set.parse().unwrap());
+    /// A serial part on the first core of ten, 80 threads on the other 60 CPUs, and so many of these that would borrow.
+    fn lent(ranks: [u32; 2], waiting: f64, siblings: Siblings) -> Occupancy {
+        let machine = hsw80();
+        let sets = [set("0-9,40-49"), set("10-39,50-79")];
         let mut occupancy = Occupancy::idle(&machine, 2);
         occupancy.confine(&machine, 0, 1.0, &sets[0]);
         occupancy.confine(&machine, 1, 80.0, &sets[1]);
-        let party = |app: usize, waiting| Party {
+        let parties = [0, 1].map(|app| Party {
             app,
             own: &sets[app],
             rank: Rank(ranks[app]),
-            waiting,
-        };
-        let parties = [party(0, 0.0), party(1, 20.0)];
+            waiting: [0.0, waiting][app],
+        });
         lend(&mut occupancy, &machine, &parties, siblings);
         occupancy
     }
 
     #[test]
-    fn idle_cpus_go_down_the_order_only() {
+    fn idle_cpus_go_down_the_order_only_and_busy_cores_only_where_siblings_are_lent() {
         // 19 of the 20 CPUs are idle, of which one is the sibling of the serial part.
-        assert!((lent([0, 1], Siblings::Lent).running(1) - 79.0).abs() < 1e-9);
-        assert!((lent([1, 0], Siblings::Lent).running(1) - 60.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_core_on_which_its_owner_runs_is_lent_only_where_siblings_are() {
-        let kept = lent([0, 1], Siblings::Kept);
-        assert_eq!(kept.row(40), [0.0, 0.0]);
-        assert!((kept.running(1) - 78.0).abs() < 1e-9);
-        assert_eq!(lent([0, 1], Siblings::Lent).row(40), [0.0, 1.0]);
+        for (ranks, siblings, running, sibling) in [
+            ([0, 1], Siblings::Lent, 79.0, [0.0, 1.0]),
+            ([1, 0], Siblings::Lent, 60.0, [0.0, 0.0]),
+            ([0, 1], Siblings::Kept, 78.0, [0.0, 0.0]),
+        ] {
+            let found = lent(ranks, 20.0, siblings);
+            assert!((found.running(1) - running).abs() < 1e-9);
+            assert_eq!(found.row(40), sibling);
+        }
     }
 
     #[test]
     fn idle_cores_are_taken_before_second_contexts() {
-        let machine = machine();
-        let own: [CpuSet; 2] = ["0-9,40-49", "10-39,50-79"].map(|set| set.parse().unwrap());
-        let mut occupancy = Occupancy::idle(&machine, 2);
-        occupancy.confine(&machine, 0, 1.0, &own[0]);
-        let party = |app: usize, waiting| Party {
-            app,
-            own: &own[app],
-            rank: Rank(app as u32),
-            waiting,
-        };
-        let parties = [party(0, 0.0), party(1, 9.0)];
-        lend(&mut occupancy, &machine, &parties, Siblings::Lent);
+        let occupancy = lent([0, 1], 9.0, Siblings::Lent);
         let on = |contexts: std::ops::Range<usize>| -> f64 {
             contexts.map(|c| occupancy.row(c)[1]).sum()
         };
         assert_eq!([on(1..10), on(40..50)], [9.0, 0.0]);
     }
 
-    fn loan(borrowed: f64, lent: f64) -> Loan {
-        Loan {
+    #[test]
+    fn evicted_threads_wait_for_the_balancer_and_owners_find_cold_caches() {
+        let loan = |borrowed, lent| Loan {
             used: 20.0,
             own: 20.0,
             borrowed,
             lent,
             waiting: 0.0,
+        };
+        for (meets, before, after, expected) in [
+            // 20 of 40 threads lose their CPU: at barriers all wait 4 ms, the move and the refill.
+            (true, loan(20.0, 0.0), loan(0.0, 0.0), 5.03e-3),
+            // Without barriers 10 of 30 do alone.
+            (false, loan(20.0, 0.0), loan(10.0, 0.0), 5.03e-3 / 3.0),
+            (true, loan(0.0, 20.0), loan(0.0, 0.0), 1.03e-3),
+            (true, loan(0.0, 0.0), loan(0.0, 0.0), 0.0),
+        ] {
+            let moves = Moves {
+                core_s: 30e-6,
+                refill_s: 1e-3,
+                far_s: 0.0,
+                meets,
+            };
+            let found = after.costs(&before, moves);
+            assert!((found - expected).abs() < 1e-9, "{found}");
         }
     }
 
-    const MOVES: Moves = Moves {
-        core_s: 30e-6,
-        refill_s: 1e-3,
-        far_s: 0.0,
-        meets: true,
-    };
-
     #[test]
-    fn a_thread_driven_out_waits_for_the_balancer_and_at_a_barrier_so_does_its_team() {
-        // 20 of 40 threads lose their CPU: all wait 4 ms, the move and the refill. Without barriers 10 of 30 do alone.
-        let team = loan(0.0, 0.0).costs(&loan(20.0, 0.0), MOVES);
-        assert!((team - 5.03e-3).abs() < 1e-9, "{team}");
-        let alone = Moves {
-            meets: false,
-            ..MOVES
-        };
-        let each = loan(10.0, 0.0).costs(&loan(20.0, 0.0), alone);
-        assert!((each - 5.03e-3 / 3.0).abs() < 1e-9, "{each}");
-    }
-
-    #[test]
-    fn who_takes_cpus_back_finds_cold_caches() {
-        let back = loan(0.0, 0.0).costs(&loan(0.0, 20.0), MOVES);
-        assert!((back - 1.03e-3).abs() < 1e-9, "{back}");
-        assert_eq!(loan(0.0, 0.0).costs(&loan(0.0, 0.0), MOVES), 0.0);
-    }
-
-    #[test]
-    fn who_has_nothing_to_borrow_for_stands_first_then_who_is_idle_most() {
+    fn programs_with_nothing_to_borrow_for_stand_first_then_those_that_are_idle_most() {
         let had = |used: f64, waiting| Loan {
             used,
             own: 20.0,
@@ -329,17 +299,13 @@ mod tests {
             ..Loan::default()
         };
         let mut order = Order::of(4);
-        for (program, part) in [(0, 19.0), (1, 10.0), (2, 20.0)] {
-            order.observe(
-                program,
-                &had(20.0, if program == 2 { 0.0 } else { 20.0 }),
-                2.0,
-            );
+        for (program, part, waiting) in [(0, 19.0, 20.0), (1, 10.0, 20.0), (2, 20.0, 0.0)] {
+            order.observe(program, &had(20.0, waiting), 2.0);
             order.observe(program, &had(part, 0.0), 2.0);
         }
         order.observe(3, &had(20.0, 20.0), 1.0);
         assert!(order.update());
-        let ranks: Vec<Option<Rank>> = (0..4).map(|program| order.rank(program)).collect();
+        let ranks = [0, 1, 2, 3].map(|program| order.rank(program));
         assert_eq!(ranks, [Some(Rank(2)), Some(Rank(1)), Some(Rank(0)), None]);
         assert!(!order.update(), "nothing is new");
     }

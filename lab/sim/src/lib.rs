@@ -1,22 +1,21 @@
 //! A model of a multi-socket machine and the applications of the papers.
 //!
-//! Nobody needs a four-socket machine to see what a policy does: the model runs the very code that
-//! the daemon runs, on the machines and applications of the papers, and what it says is held against
-//! what they report. **It is a model**: it shows how policies compare under stated assumptions, and
-//! is no evidence that any of them would gain the same on hardware.
+//! It runs the daemon's own decision code on the machines and applications of the papers. **It is a model**:
+//! it compares policies under stated assumptions and is no evidence of the same gain on hardware.
 //!
-//! It is fluid: between two events (a phase of an application ends, a policy decides) everybody
-//! runs at a constant speed. [`performance`] gives the speeds for who runs where ([`occupancy`]);
-//! the parameters of [`machine`]s and [`application`]s are [`presets`] or the user's.
+//! It is fluid: between two events (a phase ends, a policy decides) every program runs at a constant speed.
+//! [`performance`] gives the speeds for an [`occupancy`]; the parameters of [`machine`]s and [`application`]s
+//! are [`presets`] or the user's.
 //!
-//! Pure: no clock, no files, all randomness from one seed. The same inputs give the same results to
-//! the last bit.
+//! Pure: no clock, no files, all randomness from one seed. The same inputs give the same bits.
 
 pub mod application;
 pub mod approximations;
 pub mod constants;
 mod counters;
-pub mod cycle;
+mod cycle;
+#[cfg(test)]
+mod fixtures;
 pub mod governor;
 pub mod judge;
 pub mod layouts;
@@ -29,7 +28,7 @@ pub mod occupancy;
 pub mod oracle;
 pub mod performance;
 pub mod presets;
-pub mod queue;
+mod queue;
 pub mod run;
 pub mod sam_per_task;
 pub mod scenario;
@@ -37,11 +36,10 @@ pub mod service;
 pub mod shipped;
 mod speeds;
 pub mod stream;
-pub mod waiting;
+mod waiting;
 
 pub use application::AppModel;
-pub use constants::MemoryQueue;
-pub use constants::{ConstantError, Constants};
+pub use constants::{Constants, MemoryQueue};
 pub use governor::{Controlled, Decision, Fixed, Governor, Overhead};
 pub use judge::Aim;
 pub use machine::{Machine, MachineSpec};

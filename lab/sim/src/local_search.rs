@@ -1,9 +1,8 @@
-//! Small changes to who holds which context, kept where they pay.
+//! Small changes to the division of contexts, kept where they pay.
 //!
-//! Layouts that can be enumerated are socket by socket or evenly spread; what is best for four programs is
-//! often neither. From such a layout contexts are handed over, exchanged between sockets, left idle, or the
-//! siblings of cores are paired differently, at random and by one seed, so that the same search finds the
-//! same.
+//! The layouts that can be enumerated are socket by socket or evenly spread; the best for four programs is often
+//! neither. Contexts are handed over, exchanged between sockets, left idle, or the siblings of cores paired
+//! differently, at random and from one seed, so that a search repeats exactly.
 
 use crate::machine::Machine;
 use crate::noise::Noise;
@@ -12,12 +11,12 @@ use mapper_model::{CpuId, CpuSet};
 /// Sizes of a change, in contexts.
 const SIZES: [usize; 6] = [1, 2, 4, 8, 20, 40];
 
-/// How long a search goes on.
+/// How long a search continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Effort {
-    /// Changes tried at most.
+    /// The most changes to try.
     pub(crate) tries: u32,
-    /// Changes in a row that did not pay, after which it is given up.
+    /// Useless changes in a row after which it stops.
     pub(crate) in_vain: u32,
 }
 
@@ -40,23 +39,19 @@ pub(crate) fn improve(
         in_vain += 1;
         let mut changed = held.clone();
         changed.change(machine, &mut random);
-        if changed == held {
-            continue;
-        }
-        let Some(sets) = changed.sets() else {
-            continue;
-        };
-        let found = value(&sets);
-        if found > best.0 * (1.0 + 1e-9) {
-            best = (found, sets);
-            held = changed;
-            in_vain = 0;
+        if let Some(sets) = changed.sets().filter(|_| changed != held) {
+            let found = value(&sets);
+            if found > best.0 * (1.0 + 1e-9) {
+                best = (found, sets);
+                held = changed;
+                in_vain = 0;
+            }
         }
     }
     best
 }
 
-/// The program that holds each context; `programs` stands for nobody.
+/// The program that holds each context; `programs` stands for none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Holders {
     of: Vec<usize>,
@@ -69,13 +64,11 @@ impl Holders {
             let held = sets.iter().position(|set| set.contains(CpuId(context)));
             held.unwrap_or(sets.len())
         };
-        Self {
-            of: (0..machine.contexts()).map(holder).collect(),
-            programs: sets.len(),
-        }
+        let (of, programs) = ((0..machine.contexts()).map(holder).collect(), sets.len());
+        Self { of, programs }
     }
 
-    /// The sets, if everybody has one.
+    /// The sets, if no program is without one.
     fn sets(&self) -> Option<Vec<CpuSet>> {
         let mut sets = vec![CpuSet::new(); self.programs];
         for (context, &holder) in (0..).zip(&self.of) {
@@ -93,15 +86,13 @@ impl Holders {
         let here = pick(machine.spec.sockets as usize);
         let there = pick(machine.spec.sockets as usize);
         let size = SIZES[pick(SIZES.len())];
-        match pick(4) {
-            0 | 1 => {
-                self.hand_over(machine, here, [from, to], size);
-            }
-            2 => {
-                let given = self.hand_over(machine, here, [from, to], size);
-                self.hand_over(machine, there, [to, from], given);
-            }
-            _ => self.pair(machine, here, [from, to], size),
+        let kind = pick(4);
+        if kind == 3 {
+            return self.pair(machine, here, [from, to], size);
+        }
+        let given = self.hand_over(machine, here, [from, to], size);
+        if kind == 2 {
+            self.hand_over(machine, there, [to, from], given);
         }
     }
 
@@ -110,24 +101,18 @@ impl Holders {
         let mut found: Vec<usize> = (0..self.of.len())
             .filter(|&c| self.of[c] == holder && machine.socket_of(c) == socket)
             .collect();
-        let key = |&context: &usize| {
+        found.sort_by_key(|&context| {
             let sibling = machine.sibling_of(context);
             let shared = sibling.is_some_and(|s| self.of[s] != holder);
             (shared, sibling.map_or(context, |s| s.min(context)))
-        };
-        found.sort_by_key(key);
+        });
         found
     }
 
-    /// Hands over up to so many contexts in a socket, from one to another; returns how many there were.
-    fn hand_over(
-        &mut self,
-        machine: &Machine,
-        socket: usize,
-        [from, to]: [usize; 2],
-        count: usize,
-    ) -> usize {
-        let contexts = self.contexts(machine, socket, from);
+    /// Hands over up to so many contexts of a socket from one to another; returns how many.
+    fn hand_over(&mut self, on: &Machine, socket: usize, of: [usize; 2], count: usize) -> usize {
+        let [from, to] = of;
+        let contexts = self.contexts(on, socket, from);
         let given = contexts.len().min(count);
         for &context in &contexts[..given] {
             self.of[context] = to;
@@ -135,7 +120,7 @@ impl Holders {
         given
     }
 
-    /// Makes two of each other's whole cores two that both share, or the other way round.
+    /// Turns a whole core of each into two shared ones, or the other way round.
     fn pair(&mut self, machine: &Machine, socket: usize, [a, b]: [usize; 2], count: usize) {
         let cores: Vec<[usize; 2]> = (0..self.of.len())
             .filter(|&c| machine.socket_of(c) == socket)
@@ -164,7 +149,8 @@ impl Holders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{layouts, presets};
+    use crate::fixtures::machine;
+    use crate::layouts;
 
     const EFFORT: Effort = Effort {
         tries: 600,
@@ -172,10 +158,10 @@ mod tests {
     };
 
     #[test]
-    fn what_is_asked_for_is_found_and_nobody_is_left_without_a_cpu() {
-        let machine = presets::machine("hsw80").unwrap();
+    fn a_search_finds_a_better_division_and_leaves_no_program_without_a_cpu() {
+        let machine = machine("hsw80");
         let start = layouts::packed(&machine, &[40, 40]);
-        // The first program wants the first context of each core, and the other as few as can be.
+        // The first program wants the first context of each core, and the other as few as possible.
         let wanted: CpuSet = layouts::interleaved(&machine, &[40]).remove(0);
         let value = |sets: &[CpuSet]| {
             f64::from(sets[0].overlap(&wanted)) - 0.5 * f64::from(sets[1].len()) + 100.0
@@ -187,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_same_search_finds_the_same() {
-        let machine = presets::machine("ivb40").unwrap();
+        let machine = machine("ivb40");
         let run = || {
             let start = layouts::packed(&machine, &[10, 20, 10]);
             let value = |sets: &[CpuSet]| f64::from(sets[1].len());

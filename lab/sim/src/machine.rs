@@ -1,13 +1,11 @@
 //! A machine: sockets with cores, a last-level cache and a memory controller each, and links.
 //!
-//! Every socket is a NUMA node. CPUs are numbered as Linux does on such machines: first one hardware
-//! thread of every core, socket by socket, then the second ones in the same order. Where `links` are
-//! given the machine is only partly connected: a line then goes over the route with the fewest hops,
-//! ties to the lowest node in between [readings "NuCore integer program", Machines].
+//! Every socket is a NUMA node. CPUs are numbered as Linux does: first one hardware thread of every core, socket
+//! by socket, then the second ones in the same order. Given `links` make a machine partly connected: a line then
+//! takes the route with the fewest hops, ties to the lowest node in between [readings, NuCore machines].
 //!
-//! In a machine of *modules* two neighbouring cores share their floating-point unit and their second-level
-//! cache. They are cores to every scheduler and policy, and what a hardware thread is to the other of its
-//! core to each other, except for how much they slow each other down.
+//! In a machine of *modules* two neighbouring cores share floating-point unit and second-level cache. They are
+//! separate cores to every policy; the model treats each as the other's sibling, with the machine's slowdown.
 //!
 //! Invariant: every node reaches every other; every rate and latency is positive and finite.
 
@@ -18,17 +16,17 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a cache line.
 pub const LINE_BYTES: f64 = 64.0;
 
-/// What describes a machine, as read from a file.
+/// A machine as read from a file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineSpec {
-    /// Sockets, which are also the memory nodes.
+    /// Sockets, each a memory node.
     #[serde(alias = "S")]
     pub sockets: u32,
-    /// Cores in each socket.
+    /// Cores of a socket.
     #[serde(alias = "P")]
     pub cores_per_socket: u32,
-    /// Hardware threads in each core, one or two.
+    /// Hardware threads of a core, one or two.
     #[serde(alias = "T")]
     pub threads_per_core: u32,
     /// Clock rate.
@@ -49,11 +47,11 @@ pub struct MachineSpec {
     /// What a hop to another node adds.
     #[serde(alias = "rlat")]
     pub remote_latency_s: f64,
-    /// By how much a busy core slows down the core part of the other one of its module, whatever runs
-    /// there; without it cores share nothing. Core 2k of a socket and the next one are a module.
+    /// By how much a busy core slows down the core part of the other one of its module: core 2k of a socket and
+    /// the next one. Without it cores share nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module_slowdown: Option<f64>,
-    /// The direct links of a machine that is only partly connected.
+    /// The direct links of a partly connected machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkSpec>,
 }
@@ -68,59 +66,12 @@ pub struct LinkSpec {
     pub bytes_per_s: f64,
 }
 
-/// A machine that cannot be.
+/// An invalid description of a machine.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum MachineError {
-    /// A number is out of range.
-    #[error("machine {machine:?}: {what} is {value}: give {fix}")]
-    Value {
-        /// The machine.
-        machine: String,
-        /// Which number.
-        what: &'static str,
-        /// What it is.
-        value: f64,
-        /// What would do.
-        fix: &'static str,
-    },
-    /// A link ends at no node, or at the node where it begins.
-    #[error(
-        "machine {machine:?}: a link between {from} and {to}: give two different nodes below {nodes}"
-    )]
-    Link {
-        /// The machine.
-        machine: String,
-        /// One end.
-        from: u32,
-        /// The other.
-        to: u32,
-        /// How many nodes there are.
-        nodes: u32,
-    },
-    /// A link is there twice.
-    #[error(
-        "machine {machine:?}: a second link between {from} and {to}: give one, with the bandwidth of both"
-    )]
-    LinkTwice {
-        /// The machine.
-        machine: String,
-        /// One end.
-        from: u32,
-        /// The other.
-        to: u32,
-    },
-    /// No route of one or two hops.
-    #[error(
-        "machine {machine:?}: no route of at most two hops from node {from} to {to}: add a link"
-    )]
-    Unreachable {
-        /// The machine.
-        machine: String,
-        /// From here.
-        from: usize,
-        /// To here.
-        to: usize,
-    },
+#[error("machine {machine:?}: {problem}")]
+pub struct MachineError {
+    machine: String,
+    problem: String,
 }
 
 /// The links that a line passes from one node to another.
@@ -156,7 +107,7 @@ impl Route {
     }
 }
 
-/// A machine ready for use. See the [module](self).
+/// A checked machine. See the [module](self).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Machine {
     /// Its name.
@@ -168,7 +119,6 @@ pub struct Machine {
     link_s: Vec<f64>,
     /// From row to column.
     routes: Vec<Route>,
-    /// By link, how many ways from a node to another pass it.
     ways_over_link: Vec<f64>,
 }
 
@@ -176,9 +126,13 @@ impl Machine {
     /// Checks a description.
     ///
     /// # Errors
-    /// [`MachineError`] names the machine, the number and what would do.
+    /// [`MachineError`] names the machine, the number and what to give.
     pub fn new(name: &str, spec: MachineSpec) -> Result<Self, MachineError> {
-        check_numbers(name, &spec)?;
+        let refused = |problem| MachineError {
+            machine: name.to_owned(),
+            problem,
+        };
+        check_numbers(&spec).map_err(refused)?;
         let nodes = spec.sockets as usize;
         let mut link_s = Vec::new();
         let mut direct = vec![None; nodes * nodes];
@@ -196,20 +150,16 @@ impl Machine {
         for (at, link) in spec.links.iter().enumerate() {
             let [from, to] = link.between;
             if from == to || from >= spec.sockets || to >= spec.sockets {
-                let (machine, nodes) = (name.to_owned(), spec.sockets);
-                return Err(MachineError::Link {
-                    machine,
-                    from,
-                    to,
-                    nodes,
-                });
+                return Err(refused(format!(
+                    "a link between {from} and {to}: give two different nodes below {nodes}"
+                )));
             }
-            positive(name, "bytes_per_s of a link", link.bytes_per_s)?;
-            let same =
-                |other: &LinkSpec| other.between == [from, to] || other.between == [to, from];
-            if spec.links.iter().take(at).any(same) {
-                let machine = name.to_owned();
-                return Err(MachineError::LinkTwice { machine, from, to });
+            positive("bytes_per_s of a link", link.bytes_per_s).map_err(refused)?;
+            let mut earlier = spec.links[..at].iter().map(|link| link.between);
+            if earlier.any(|other| other == [from, to] || other == [to, from]) {
+                return Err(refused(format!(
+                    "a second link between {from} and {to}: give one, with the bandwidth of both"
+                )));
             }
             connect(from as usize, to as usize, link.bytes_per_s);
             connect(to as usize, from as usize, link.bytes_per_s);
@@ -217,23 +167,17 @@ impl Machine {
         let mut routes = Vec::with_capacity(nodes * nodes);
         for from in 0..nodes {
             for to in 0..nodes {
-                let over = |via: usize| {
-                    Some(Route::Via(
-                        direct[from * nodes + via]?,
-                        direct[via * nodes + to]?,
+                let link = |from: usize, to: usize| direct[from * nodes + to];
+                let over = |via| Some(Route::Via(link(from, via)?, link(via, to)?));
+                let route = match from == to {
+                    true => Some(Route::Local),
+                    false => link(from, to).map(Route::Direct),
+                };
+                let route = route.or_else(|| (0..nodes).find_map(over));
+                routes.push(route.ok_or_else(|| {
+                    refused(format!(
+                        "no route of at most two hops from node {from} to {to}: add a link"
                     ))
-                };
-                let route = if from == to {
-                    Some(Route::Local)
-                } else {
-                    direct[from * nodes + to]
-                        .map(Route::Direct)
-                        .or_else(|| (0..nodes).find_map(over))
-                };
-                routes.push(route.ok_or_else(|| MachineError::Unreachable {
-                    machine: name.to_owned(),
-                    from,
-                    to,
                 })?);
             }
         }
@@ -256,39 +200,33 @@ impl Machine {
         })
     }
 
-    /// How policies see it.
-    #[must_use]
+    /// The topology that policies see.
     pub const fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// How many hardware contexts it has.
-    #[must_use]
+    /// Its hardware contexts.
     pub const fn contexts(&self) -> u32 {
         self.spec.sockets * self.spec.cores_per_socket * self.spec.threads_per_core
     }
 
-    /// How many cores it has.
-    #[must_use]
+    /// Its cores.
     pub const fn cores(&self) -> u32 {
         self.spec.sockets * self.spec.cores_per_socket
     }
 
-    /// How many nodes it has.
-    #[must_use]
+    /// Its nodes.
     pub const fn nodes(&self) -> usize {
         self.spec.sockets as usize
     }
 
     /// The socket of a context.
-    #[must_use]
-    pub const fn socket_of(&self, context: usize) -> usize {
+    pub(crate) const fn socket_of(&self, context: usize) -> usize {
         context % self.cores() as usize / self.spec.cores_per_socket as usize
     }
 
     /// The context with which this one shares a core or, on a machine of modules, a module.
-    #[must_use]
-    pub const fn sibling_of(&self, context: usize) -> Option<usize> {
+    pub(crate) const fn sibling_of(&self, context: usize) -> Option<usize> {
         let cores = self.cores() as usize;
         match self.spec.threads_per_core {
             2 if context < cores => Some(context + cores),
@@ -299,16 +237,13 @@ impl Machine {
         }
     }
 
-    /// By how much a busy sibling slows a thread's core part down: what is the application's own in a
-    /// core is the machine's in a module.
-    #[must_use]
-    pub fn sibling_slowdown(&self, of_app: f64) -> f64 {
+    /// By how much a busy sibling slows a thread's core part down: the machine's value in a module, the
+    /// application's in a core.
+    pub(crate) fn sibling_slowdown(&self, of_app: f64) -> f64 {
         self.spec.module_slowdown.unwrap_or(of_app)
     }
 
-    /// The context at a place: socket, core within it, thread within that. `None` when the machine
-    /// has no such place.
-    #[must_use]
+    /// The context at a place: socket, core within it, thread within that; `None` beyond the machine.
     pub const fn context_at(&self, place: [u32; 3]) -> Option<CpuId> {
         let [socket, core, thread] = place;
         let (cores, threads) = (self.spec.cores_per_socket, self.spec.threads_per_core);
@@ -319,66 +254,50 @@ impl Machine {
     }
 
     /// Seconds that each link takes for a line.
-    #[must_use]
     pub fn link_service_s(&self) -> &[f64] {
         &self.link_s
     }
 
-    /// By link, from how many nodes to how many others in all a line passes it: 1 where each pair of
-    /// nodes has a link of its own.
-    #[must_use]
-    pub fn ways_over_link(&self) -> &[f64] {
+    /// By link, how many routes pass it: 1 where each pair of nodes has a link of its own.
+    pub(crate) fn ways_over_link(&self) -> &[f64] {
         &self.ways_over_link
     }
 
-    /// What a line takes longer on idle links from another node than from the own one, in seconds,
-    /// averaged over all pairs of nodes; 0 where there is only one.
-    #[must_use]
+    /// Extra seconds of a line from another node over idle links, averaged over all pairs of nodes; 0 for one node.
     pub fn mean_remote_s(&self) -> f64 {
         let pairs = self.nodes() * (self.nodes() - 1);
         if pairs == 0 {
             return 0.0;
         }
-        let hop_s =
-            |(service_s, ways): (&f64, &f64)| (self.spec.remote_latency_s + service_s) * ways;
-        let all_s: f64 = self
-            .link_s
-            .iter()
-            .zip(&self.ways_over_link)
-            .map(hop_s)
+        let latency_s = self.spec.remote_latency_s;
+        let links = self.link_s.iter().zip(&self.ways_over_link);
+        let all_s: f64 = links
+            .map(|(service_s, ways)| (latency_s + service_s) * ways)
             .sum();
         all_s / pairs as f64
     }
 
     /// The core of a context.
-    #[must_use]
-    pub const fn core_of(&self, context: usize) -> usize {
+    pub(crate) const fn core_of(&self, context: usize) -> usize {
         context % self.cores() as usize
     }
 
-    /// The way of a line from one node to another.
+    /// The route of a line from one node to another.
     #[must_use]
     pub fn route(&self, from: usize, to: usize) -> Route {
-        self.routes
-            .get(from * self.nodes() + to)
-            .copied()
-            .unwrap_or(Route::Local)
+        let route = self.routes.get(from * self.nodes() + to);
+        route.copied().unwrap_or(Route::Local)
     }
 }
 
-fn positive(machine: &str, what: &'static str, value: f64) -> Result<(), MachineError> {
-    if value > 0.0 && value.is_finite() {
-        return Ok(());
+fn positive(what: &str, value: f64) -> Result<(), String> {
+    match value > 0.0 && value.is_finite() {
+        true => Ok(()),
+        false => Err(format!("{what} is {value}: give a positive number")),
     }
-    Err(MachineError::Value {
-        machine: machine.to_owned(),
-        what,
-        value,
-        fix: "a positive number",
-    })
 }
 
-fn check_numbers(machine: &str, spec: &MachineSpec) -> Result<(), MachineError> {
+fn check_numbers(spec: &MachineSpec) -> Result<(), String> {
     for (what, value) in [
         ("clock_hz", spec.clock_hz),
         ("llc_mb", spec.llc_mb),
@@ -387,17 +306,15 @@ fn check_numbers(machine: &str, spec: &MachineSpec) -> Result<(), MachineError> 
         ("latency_s", spec.latency_s),
         ("remote_latency_s", spec.remote_latency_s),
     ] {
-        positive(machine, what, value)?;
+        positive(what, value)?;
     }
     if let Some(slowdown) = spec.module_slowdown {
         let whole = spec.threads_per_core == 1 && spec.cores_per_socket.is_multiple_of(2);
         if !(whole && slowdown >= 0.0 && slowdown.is_finite()) {
-            return Err(MachineError::Value {
-                machine: machine.to_owned(),
-                what: "module_slowdown",
-                value: slowdown,
-                fix: "0 or more, one thread per core and an even number of cores per socket, or leave it out",
-            });
+            return Err(format!(
+                "module_slowdown is {slowdown}: give 0 or more, one thread per core and an even number of cores \
+                 per socket, or leave it out"
+            ));
         }
     }
     for (what, value, most, fix) in [
@@ -406,12 +323,7 @@ fn check_numbers(machine: &str, spec: &MachineSpec) -> Result<(), MachineError> 
         ("threads_per_core", spec.threads_per_core, 2, "1 or 2"),
     ] {
         if value == 0 || value > most {
-            return Err(MachineError::Value {
-                machine: machine.to_owned(),
-                what,
-                value: f64::from(value),
-                fix,
-            });
+            return Err(format!("{what} is {value}: give {fix}"));
         }
     }
     Ok(())
@@ -420,43 +332,41 @@ fn check_numbers(machine: &str, spec: &MachineSpec) -> Result<(), MachineError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
+    use crate::fixtures::{hsw80, machine};
 
     #[test]
     fn contexts_are_numbered_as_the_topology_numbers_cpus() {
-        let machine = presets::machine("hsw80").unwrap();
+        let machine = hsw80();
+        let thread = |context: usize| *machine.topology().thread(CpuId(context as u32)).unwrap();
         for context in 0..machine.contexts() as usize {
-            let thread = machine
-                .topology()
-                .thread(CpuId(context as u32))
-                .copied()
-                .unwrap();
-            assert_eq!(thread.socket.0 as usize, machine.socket_of(context));
+            assert_eq!(
+                thread(context).socket.0 as usize,
+                machine.socket_of(context)
+            );
             let sibling = machine.sibling_of(context).unwrap();
-            let other = machine.topology().thread(CpuId(sibling as u32)).unwrap();
-            assert_eq!((other.core, sibling == context), (thread.core, false));
+            assert_ne!(sibling, context);
+            assert_eq!(thread(sibling).core, thread(context).core);
         }
         assert_eq!(machine.context_at([1, 2, 1]), Some(CpuId(52)));
         assert_eq!(machine.context_at([4, 0, 0]), None);
     }
 
     #[test]
-    fn neighbouring_cores_of_a_socket_are_a_module_and_nobody_elses() {
-        let machine = presets::machine("amd64").unwrap();
-        for context in 0..machine.contexts() as usize {
-            let other = machine.sibling_of(context).unwrap();
+    fn neighbouring_cores_of_a_socket_are_one_module() {
+        let modules = machine("amd64");
+        for context in 0..modules.contexts() as usize {
+            let other = modules.sibling_of(context).unwrap();
             assert_eq!(context / 2, other / 2);
-            assert_eq!(machine.sibling_of(other), Some(context));
-            assert_eq!(machine.socket_of(other), machine.socket_of(context));
-            assert_ne!(machine.core_of(other), machine.core_of(context));
+            assert_eq!(modules.sibling_of(other), Some(context));
+            assert_eq!(modules.socket_of(other), modules.socket_of(context));
+            assert_ne!(modules.core_of(other), modules.core_of(context));
         }
-        let without = presets::machine("hsw72").unwrap();
-        assert_eq!(without.sibling_of(0), None);
+        assert_eq!(machine("hsw72").sibling_of(0), None);
     }
 
     #[test]
     fn a_partly_connected_machine_routes_over_the_lowest_neighbour() {
-        let machine = presets::machine("opt48").unwrap();
+        let machine = machine("opt48");
         assert_eq!(machine.route(1, 2).hops(), 1);
         for (from, to) in [(0, 7), (5, 6), (7, 0)] {
             assert_eq!(machine.route(from, to).hops(), 2, "{from} to {to}");
@@ -467,42 +377,41 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_cannot_be_is_refused_with_the_value() {
-        let spec = presets::machine("ivb40").unwrap().spec;
-        let told = |spoil: &dyn Fn(&mut MachineSpec)| {
-            let mut spec = spec.clone();
-            spoil(&mut spec);
-            Machine::new("mine", spec).unwrap_err().to_string()
-        };
-        assert!(told(&|s| s.sockets = 0).contains("sockets is 0: give 1 to 64"));
-        assert!(told(&|s| s.clock_hz = f64::NAN).contains("clock_hz is NaN"));
-        let odd = told(&|s| {
-            (s.module_slowdown, s.threads_per_core, s.cores_per_socket) = (Some(0.2), 1, 9);
-        });
-        assert!(
-            odd.contains("module_slowdown is 0.2") && odd.contains("an even number"),
-            "{odd}"
-        );
-        let negative = told(&|s| {
-            (s.module_slowdown, s.threads_per_core) = (Some(-0.1), 1);
-        });
-        assert!(negative.contains("module_slowdown is -0.1"), "{negative}");
-        let link = |between| LinkSpec {
-            between,
-            bytes_per_s: 1e9,
-        };
-        assert!(told(&|s| s.links = vec![link([0, 2])]).contains("below 2"));
-        let twice = told(&|s| s.links = vec![link([0, 1]), link([1, 0])]);
-        assert!(
-            twice.contains("second link between 1 and 0: give one"),
-            "{twice}"
-        );
-        assert!(
-            told(&|s| {
-                s.sockets = 3;
-                s.links = vec![link([0, 1])];
-            })
-            .contains("from node 0 to 2")
-        );
+    fn an_invalid_machine_is_refused_with_the_value() {
+        fn modules(spec: &mut MachineSpec, slowdown: f64, cores: u32) {
+            spec.module_slowdown = Some(slowdown);
+            (spec.threads_per_core, spec.cores_per_socket) = (1, cores);
+        }
+        fn links<const N: usize>(spec: &mut MachineSpec, sockets: u32, between: [[u32; 2]; N]) {
+            let bytes_per_s = 1e9;
+            spec.sockets = sockets;
+            let link = |between| LinkSpec {
+                between,
+                bytes_per_s,
+            };
+            spec.links = between.map(link).to_vec();
+        }
+        type Change = fn(&mut MachineSpec);
+        let cases: [(Change, &[&str]); 7] = [
+            (|s| s.sockets = 0, &["sockets is 0: give 1 to 64"]),
+            (|s| s.clock_hz = f64::NAN, &["clock_hz is NaN"]),
+            (
+                |s| modules(s, 0.2, 9),
+                &["module_slowdown is 0.2", "an even number"],
+            ),
+            (|s| modules(s, -0.1, 10), &["module_slowdown is -0.1"]),
+            (|s| links(s, 2, [[0, 2]]), &["below 2"]),
+            (
+                |s| links(s, 2, [[0, 1], [1, 0]]),
+                &["second link between 1 and 0: give one"],
+            ),
+            (|s| links(s, 3, [[0, 1]]), &["from node 0 to 2"]),
+        ];
+        for (change, parts) in cases {
+            let mut spec = machine("ivb40").spec;
+            change(&mut spec);
+            let error = Machine::new("mine", spec).unwrap_err().to_string();
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        }
     }
 }

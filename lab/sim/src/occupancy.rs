@@ -1,12 +1,10 @@
-//! Who runs where: for each context and application the share of time in which one of its threads
-//! runs there.
+//! Who runs where: by context and application, the share of time in which one of its threads runs there.
 //!
-//! Two schedulers make it. Plain Linux treats all threads alike and spreads them evenly
-//! ([`Occupancy::pool`], a mean field); within CPU sets of its own every application keeps to
-//! its set: threads that compute each sit on a context ([`Occupancy::confine`]), those of services come and go
+//! Plain Linux spreads all threads evenly ([`Occupancy::pool`], a mean field). Within its own CPU set an application's
+//! computing threads each sit on a context ([`Occupancy::confine`]); those of services come and go
 //! ([`Occupancy::spread`]).
 //!
-//! Invariant: no share is negative, and those of a context add up to no more than 1.
+//! Invariant: no share is negative, and those of a context add up to at most 1.
 
 use crate::machine::Machine;
 use mapper_model::{CpuId, CpuSet};
@@ -20,7 +18,7 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// Nobody runs.
+    /// Nothing runs.
     #[must_use]
     pub fn idle(machine: &Machine, apps: usize) -> Self {
         Self {
@@ -29,8 +27,8 @@ impl Occupancy {
         }
     }
 
-    /// Plain Linux with this many runnable threads of each application: every thread gets the same
-    /// time, empty cores are filled before second contexts, and all spread evenly.
+    /// Plain Linux with this many runnable threads of each application: equal time for every thread, empty cores before
+    /// second contexts, everything spread evenly.
     #[must_use]
     pub fn pool(machine: &Machine, runnable: &[f64]) -> Self {
         let mut occupancy = Self::idle(machine, runnable.len());
@@ -40,10 +38,9 @@ impl Occupancy {
         }
         let (cores, contexts) = (machine.cores() as usize, machine.contexts() as usize);
         let first = (total / cores as f64).min(1.0);
-        let second = if contexts > cores {
-            ((total - cores as f64) / (contexts - cores) as f64).clamp(0.0, 1.0)
-        } else {
-            0.0
+        let second = match contexts > cores {
+            true => ((total - cores as f64) / (contexts - cores) as f64).clamp(0.0, 1.0),
+            false => 0.0,
         };
         for context in 0..contexts {
             let busy = if context < cores { first } else { second };
@@ -54,10 +51,8 @@ impl Occupancy {
         occupancy
     }
 
-    /// Confines an application with this many runnable threads to a set. With fewer threads than
-    /// contexts they sit on one core after the other, sockets in turn, second contexts last.
-    /// Contexts that others run on too are shared by halves, thirds and so on with
-    /// [`Occupancy::divide`].
+    /// Confines an application with this many runnable threads to a set. Fewer threads than contexts sit on one core
+    /// after the other, sockets in turn, second contexts last. [`Occupancy::divide`] shares contexts with others.
     pub fn confine(&mut self, machine: &Machine, app: usize, runnable: f64, set: &CpuSet) {
         if runnable >= f64::from(set.len()) {
             for cpu in set {
@@ -67,17 +62,15 @@ impl Occupancy {
         }
         let mut left = runnable;
         for context in seats(machine, set) {
-            if left <= 0.0 {
-                break;
+            if left > 0.0 {
+                self.add(context, app, left.min(1.0));
+                left -= 1.0;
             }
-            self.add(context, app, left.min(1.0));
-            left -= 1.0;
         }
     }
 
-    /// Spreads an application evenly over the cores of a set, and over second contexts only what one of each
-    /// core does not hold: threads that wake up and sleep all the time have no seats, but like those of
-    /// [`Occupancy::pool`] they find an empty core before a second context.
+    /// Spreads an application evenly over the cores of a set, and what does not fit there over second contexts: threads
+    /// that wake and sleep all the time find an empty core before a second context.
     pub fn spread(&mut self, machine: &Machine, app: usize, runnable: f64, set: &CpuSet) {
         let mut taken_in_core = vec![0usize; machine.cores() as usize];
         let mut rounds: Vec<Vec<usize>> = Vec::new();
@@ -101,10 +94,9 @@ impl Occupancy {
         }
     }
 
-    /// Lends cores on which nobody runs to applications with more threads than CPUs: `borrowers` are
-    /// the application, its threads without a CPU, and the set that is its own. They share what there
-    /// is in proportion to these threads.
-    pub fn lend(&mut self, machine: &Machine, borrowers: &[(usize, f64, &CpuSet)]) {
+    /// Lends idle cores to applications with more threads than CPUs, in proportion to these threads: `borrowers` are the
+    /// application, its threads without a CPU, and its own set.
+    pub(crate) fn lend(&mut self, machine: &Machine, borrowers: &[(usize, f64, &CpuSet)]) {
         let cores = machine.cores() as usize;
         let contexts = machine.contexts() as usize;
         let is_idle = |context: usize| self.row(context).iter().all(|share| *share <= 0.0);
@@ -125,7 +117,7 @@ impl Occupancy {
         }
     }
 
-    /// Brings contexts that are asked for more than their time back to it.
+    /// Scales overbooked contexts down to their time.
     pub fn divide(&mut self) {
         for row in self.shares.chunks_exact_mut(self.apps.max(1)) {
             let total: f64 = row.iter().sum();
@@ -141,23 +133,14 @@ impl Occupancy {
         }
     }
 
-    /// How many applications it tells of.
-    #[must_use]
-    pub const fn apps(&self) -> usize {
-        self.apps
-    }
-
     /// The shares of a context, one for each application.
-    #[must_use]
-    pub fn row(&self, context: usize) -> &[f64] {
-        self.shares
-            .get(context * self.apps..(context + 1) * self.apps)
-            .unwrap_or(&[])
+    pub(crate) fn row(&self, context: usize) -> &[f64] {
+        let row = context * self.apps..(context + 1) * self.apps;
+        self.shares.get(row).unwrap_or(&[])
     }
 
     /// Average number of running threads of an application.
-    #[must_use]
-    pub fn running(&self, app: usize) -> f64 {
+    pub(crate) fn running(&self, app: usize) -> f64 {
         self.shares.iter().skip(app).step_by(self.apps.max(1)).sum()
     }
 }
@@ -186,23 +169,22 @@ pub(crate) fn seats(machine: &Machine, set: &CpuSet) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
+    use crate::fixtures::{hsw80, set};
     use proptest::prelude::*;
 
-    fn machine() -> Machine {
-        presets::machine("hsw80").unwrap()
+    fn one(change: impl FnOnce(&mut Occupancy, &Machine)) -> Occupancy {
+        let machine = hsw80();
+        let mut occupancy = Occupancy::idle(&machine, 1);
+        change(&mut occupancy, &machine);
+        occupancy
     }
 
     #[test]
-    fn linux_fills_cores_before_second_contexts() {
-        let occupancy = Occupancy::pool(&machine(), &[20.0, 40.0]);
+    fn linux_fills_cores_before_second_contexts_and_gives_every_thread_the_same_time() {
+        let occupancy = Occupancy::pool(&hsw80(), &[20.0, 40.0]);
         assert!((occupancy.row(0)[0] - 1.0 / 3.0).abs() < 1e-12);
         assert!((occupancy.row(40)[1] - 0.5 * 2.0 / 3.0).abs() < 1e-12);
-    }
-
-    #[test]
-    fn linux_gives_every_thread_the_same_time() {
-        let occupancy = Occupancy::pool(&machine(), &[322.0, 80.0]);
+        let occupancy = Occupancy::pool(&hsw80(), &[322.0, 80.0]);
         let ratio = occupancy.running(0) / occupancy.running(1);
         assert!((ratio - 322.0 / 80.0).abs() < 1e-9);
         assert!((occupancy.running(0) + occupancy.running(1) - 80.0).abs() < 1e-9);
@@ -210,49 +192,43 @@ mod tests {
 
     #[test]
     fn few_threads_in_a_set_sit_on_cores_of_their_own_in_turn_over_the_sockets() {
-        let mut occupancy = Occupancy::idle(&machine(), 1);
         // Cores 0 and 10 with both contexts, on two sockets.
-        occupancy.confine(&machine(), 0, 2.5, &"0,10,40,50".parse().unwrap());
-        let at = |context: usize| occupancy.row(context)[0];
-        assert_eq!([at(0), at(10), at(40), at(50)], [1.0, 1.0, 0.5, 0.0]);
+        let occupancy = one(|o, machine| o.confine(machine, 0, 2.5, &set("0,10,40,50")));
+        let found = [0, 10, 40, 50].map(|at| occupancy.row(at)[0]);
+        assert_eq!(found, [1.0, 1.0, 0.5, 0.0]);
     }
 
     #[test]
     fn threads_that_come_and_go_are_spread_over_all_cores_of_a_set_before_second_contexts() {
-        let spread = |runnable, set: &str| {
-            let mut occupancy = Occupancy::idle(&machine(), 1);
-            occupancy.spread(&machine(), 0, runnable, &set.parse().unwrap());
-            occupancy
-        };
-        // Cores 0 and 10 with both contexts, core 20 with its second one alone.
-        let at = |runnable: f64| {
-            [0, 10, 60, 40, 50].map(|at| spread(runnable, "0,10,40,50,60").row(at)[0])
-        };
-        assert_eq!(at(1.5), [0.5, 0.5, 0.5, 0.0, 0.0]);
-        assert_eq!(at(4.0), [1.0, 1.0, 1.0, 0.5, 0.5]);
-        assert_eq!(at(9.0), [1.0; 5]);
+        let spread = |runnable, on| one(|o, machine| o.spread(machine, 0, runnable, &set(on)));
+        for (runnable, expected) in [
+            (1.5, [0.5, 0.5, 0.5, 0.0, 0.0]),
+            (4.0, [1.0, 1.0, 1.0, 0.5, 0.5]),
+            (9.0, [1.0; 5]),
+        ] {
+            // Cores 0 and 10 with both contexts, core 20 with its second one alone.
+            let found = spread(runnable, "0,10,40,50,60");
+            assert_eq!([0, 10, 60, 40, 50].map(|at| found.row(at)[0]), expected);
+        }
         for runnable in [9.0, 40.0, 55.0, 200.0] {
             let (pool, all) = (
-                Occupancy::pool(&machine(), &[runnable]),
+                Occupancy::pool(&hsw80(), &[runnable]),
                 spread(runnable, "0-79"),
             );
             for context in 0..80 {
                 let off = pool.row(context)[0] - all.row(context)[0];
-                assert!(
-                    off.abs() < 1e-12,
-                    "all CPUs as a set, {runnable} threads, context {context}"
-                );
+                assert!(off.abs() < 1e-12, "{runnable} threads, context {context}");
             }
         }
     }
 
     #[test]
-    fn only_cores_on_which_nobody_runs_are_lent() {
-        let machine = machine();
+    fn only_idle_cores_are_lent() {
+        let machine = hsw80();
         let mut occupancy = Occupancy::idle(&machine, 2);
         // A serial part on the first core of ten; 80 threads on the other 60 CPUs.
-        let (serial, many) = ("0-9,40-49".parse().unwrap(), "10-39,50-79".parse().unwrap());
-        occupancy.confine(&machine, 0, 1.0, &serial);
+        let many = set("10-39,50-79");
+        occupancy.confine(&machine, 0, 1.0, &set("0-9,40-49"));
         occupancy.confine(&machine, 1, 80.0, &many);
         occupancy.lend(&machine, &[(1, 20.0, &many)]);
         assert_eq!(occupancy.row(0), [1.0, 0.0]);
@@ -267,9 +243,9 @@ mod tests {
             runnable in prop::collection::vec(0.0..400.0_f64, 1..5),
             from in 0..60_u32,
         ) {
-            let machine = machine();
+            let machine = hsw80();
             let mut confined = Occupancy::idle(&machine, runnable.len());
-            let set: CpuSet = format!("{from}-{}", from + 19).parse().unwrap();
+            let set = set(&format!("{from}-{}", from + 19));
             for (app, threads) in runnable.iter().enumerate() {
                 confined.confine(&machine, app, *threads, &set);
             }

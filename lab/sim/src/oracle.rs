@@ -1,17 +1,15 @@
-//! The ceiling: the best allocation and placement that never changes, found by search with the
-//! model in hand. No policy that sees counters only can be expected to reach it, and one that may
-//! change its mind can in principle exceed it.
+//! An upper bound: the best allocation and placement that never changes, found by search with the model in hand. A
+//! policy that sees only counters will hardly reach it; one that may change its decision can exceed it.
 //!
-//! All divisions of the machine in steps are laid out in several ways and judged ([`judge`](crate::judge)).
-//! The best of each way is changed bit by bit as long as that pays ([`local_search`](crate::local_search)),
-//! the best few of what that comes to are run, and the best of those is changed on, each change being run.
+//! All divisions of the machine in steps are laid out in several ways and judged ([`judge`](crate::judge)). The best of
+//! each layout is improved by small changes (`local_search`), the best few of these are run, and the best of those is
+//! improved further, running each change.
 
-use crate::governor::{Fixed, Governor};
 use crate::judge::{Aim, Judge};
-use crate::layouts;
+use crate::layouts::{self, Layout};
 use crate::local_search::{self, Effort};
 use crate::machine::Machine;
-use crate::run::run;
+use crate::run::on_sets;
 use crate::scenario::{Method, Outcome, Scenario};
 use mapper_model::CpuSet;
 
@@ -19,21 +17,18 @@ use mapper_model::CpuSet;
 const RUN: usize = 4;
 /// How long each layout of a single application is tried.
 const TRIAL_S: f64 = 40.0;
-/// Divisions that are judged at most in each layout.
+/// The most divisions that are judged in each layout.
 const MOST_DIVISIONS: usize = 400;
-/// Of each layout.
+/// For each layout, by judging.
 const JUDGED: Effort = Effort {
     tries: 2000,
     in_vain: 400,
 };
-/// Of the best, by running it.
+/// For the best, by running.
 const TRIED: Effort = Effort {
     tries: 200,
     in_vain: 100,
 };
-
-/// Gives everybody its count.
-type Layout = fn(&Machine, &[u32]) -> Vec<CpuSet>;
 
 const LAYOUTS: [Layout; 5] = [
     layouts::packed,
@@ -56,45 +51,38 @@ pub fn best_fixed(scenario: &Scenario, aim: Aim) -> Outcome {
     let machine = &scenario.machine;
     let mut judge = Judge::new(scenario, aim);
     let divisions = divisions(scenario);
-    let mut found: Vec<(f64, Vec<CpuSet>)> = (1..)
-        .zip(LAYOUTS)
-        .filter_map(|(purpose, layout)| {
-            let judged = divisions.iter().map(|counts| {
-                let sets = layout(machine, counts);
-                (judge.value(&sets), sets)
-            });
-            let best = judged.max_by(|a, b| a.0.total_cmp(&b.0))?;
-            Some(local_search::improve(
-                machine,
-                best,
-                purpose,
-                JUDGED,
-                |sets| judge.value(sets),
-            ))
-        })
-        .collect();
+    let mut found = Vec::new();
+    for (purpose, layout) in (1..).zip(LAYOUTS) {
+        let judged = divisions.iter().map(|counts| {
+            let sets = layout(machine, counts);
+            (judge.value(&sets), sets)
+        });
+        if let Some(best) = judged.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            let value = |sets: &[CpuSet]| judge.value(sets);
+            found.push(local_search::improve(machine, best, purpose, JUDGED, value));
+        }
+    }
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
     let value_of = |outcome: &Outcome| aim.value(outcome.apps.iter().map(|app| app.speed));
-    let run_value = |sets: &[CpuSet]| value_of(&run_on(scenario, sets.to_vec()));
     let mut tried = Vec::with_capacity(RUN);
     for (_, sets) in found.into_iter().take(RUN) {
-        let outcome = run_on(scenario, sets.clone());
+        let outcome = on_sets(scenario, sets.clone());
         if outcome.given_up.is_some() {
             // Hundreds more would end like this.
             return outcome;
         }
         tried.push((value_of(&outcome), sets));
     }
-    let best = tried.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
-    let Some(best) = best else {
+    let Some(best) = tried.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)) else {
         return Outcome::default();
     };
+    let run_value = |sets: &[CpuSet]| value_of(&on_sets(scenario, sets.to_vec()));
     let (_, sets) = local_search::improve(machine, best, 0, TRIED, run_value);
-    run_on(scenario, sets)
+    on_sets(scenario, sets)
 }
 
-/// Runs each layout of a scenario's only program with a thread for each CPU, and returns the best
-/// outcome [SAM-MPH §5: "best standalone static mapping"].
+/// The best outcome of a scenario's only program over all layouts with a thread for each CPU [SAM-MPH §5: "best
+/// standalone static mapping"].
 #[must_use]
 pub fn best_mapping_alone(scenario: &Scenario) -> Outcome {
     let Some(job) = scenario.jobs.first() else {
@@ -104,24 +92,14 @@ pub fn best_mapping_alone(scenario: &Scenario) -> Outcome {
         method: Method::For { seconds: TRIAL_S },
         ..scenario.clone()
     };
-    layouts::alone(&scenario.machine, job.threads_on(&scenario.machine))
-        .into_iter()
-        .map(|set| run_on(&trial, vec![set]))
-        .max_by(|a, b| {
-            let speed = |o: &Outcome| o.apps.first().map_or(0.0, |app| app.speed);
-            speed(a).total_cmp(&speed(b))
-        })
-        .unwrap_or_default()
+    let layouts = layouts::alone(&scenario.machine, job.threads_on(&scenario.machine));
+    let speed = |outcome: &Outcome| outcome.apps.first().map_or(0.0, |app| app.speed);
+    let outcomes = layouts.into_iter().map(|set| on_sets(&trial, vec![set]));
+    let best = outcomes.max_by(|a, b| speed(a).total_cmp(&speed(b)));
+    best.unwrap_or_default()
 }
 
-fn run_on(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
-    let names = scenario.jobs.iter().map(|job| job.name.clone());
-    let mut fixed = Fixed::new(names.zip(sets).collect());
-    run(scenario, Some(&mut fixed as &mut dyn Governor))
-}
-
-/// Every division in steps; CPUs may be left over with up to two programs, and the search leaves some where
-/// that pays.
+/// Every division in steps. With up to two programs CPUs may be left over.
 fn divisions(scenario: &Scenario) -> Vec<Vec<u32>> {
     let (contexts, apps) = (scenario.machine.contexts(), scenario.jobs.len());
     let slack = apps <= 2;
@@ -140,30 +118,16 @@ fn divisions(scenario: &Scenario) -> Vec<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
-    use crate::scenario::{Job, Lending, Teams};
-    use mapper_model::{CpuRange, Qos};
+    use crate::fixtures::{self, app, job};
+    use crate::scenario::Teams;
 
     fn scenario(names: &[&str]) -> Scenario {
-        let jobs = names.iter().enumerate().map(|(at, name)| Job {
-            name: format!("{name}-{at}"),
-            app: presets::app(name).unwrap(),
-            threads: None,
-            qos: Qos::new(0.85).unwrap(),
-            cpus: CpuRange::default(),
-            arrives_s: 0.0,
-        });
+        let names = names.iter().enumerate();
+        let jobs = names.map(|(at, name)| job(&format!("{name}-{at}"), app(name), None));
         Scenario {
-            machine: presets::machine("hsw80").unwrap(),
-            constants: crate::Constants::default(),
-            jobs: jobs.collect(),
-            method: Method::For { seconds: 20.0 },
             teams: Teams::Follow,
-            lending: Lending::Never,
-            traffic: crate::scenario::Traffic::default(),
-            seed: 1,
-            longest_step_s: None,
-            timeline: false,
+            timeline: true,
+            ..fixtures::scenario(jobs.collect())
         }
     }
 
@@ -176,7 +140,7 @@ mod tests {
         for layout in LAYOUTS {
             for counts in [[20, 20, 40], [26, 27, 27], [40, 20, 20]] {
                 let sets = layout(&scenario.machine, &counts);
-                let plain = speeds(&run_on(&scenario, sets));
+                let plain = speeds(&on_sets(&scenario, sets));
                 assert!(best >= plain, "{counts:?}: {plain} over {best}");
             }
         }
@@ -200,30 +164,28 @@ mod tests {
 
     #[test]
     fn alone_a_sharing_program_is_best_on_few_sockets_and_a_streaming_one_on_all() {
-        let found = |name: &str| {
+        for (name, expected) in [("SGD", 1), ("MemBench", 4)] {
             let mut scenario = scenario(&[name]);
             scenario.jobs[0].threads = Some(20);
-            scenario.timeline = true;
             let outcome = best_mapping_alone(&scenario);
-            let set = outcome.timeline[0].sets[0].clone();
-            let sockets = scenario.machine.topology().sockets();
+            let set = &outcome.timeline[0].sets[0];
             assert_eq!(set.len(), 20, "a CPU for each thread");
-            sockets.iter().filter(|cpus| cpus.overlap(&set) > 0).count()
-        };
-        assert_eq!(found("SGD"), 1);
-        assert_eq!(found("MemBench"), 4);
+            let sockets = scenario.machine.topology().sockets().iter();
+            assert_eq!(
+                sockets.filter(|cpus| cpus.overlap(set) > 0).count(),
+                expected
+            );
+        }
     }
 
     #[test]
-    fn the_best_fixed_sets_use_the_machine_and_overlap_nowhere() {
-        let mut scenario = scenario(&["swaptions", "SGD"]);
-        scenario.timeline = true;
-        let outcome = best_fixed(&scenario, Aim::Geometric);
+    fn the_best_fixed_sets_use_the_machine_and_do_not_overlap() {
+        let outcome = best_fixed(&scenario(&["swaptions", "SGD"]), Aim::Geometric);
         let [first, second] = &*outcome.timeline[0].sets else {
             panic!("two sets");
         };
         assert_eq!(first.overlap(second), 0);
-        // One computes and scales, so nothing is left idle that it could use.
+        // One computes and scales, so no CPU is left idle that it could use.
         assert_eq!(first.len() + second.len(), 80);
         assert_eq!(outcome.rewrites, 0);
     }

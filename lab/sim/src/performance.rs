@@ -1,40 +1,36 @@
 //! The performance function: how fast every application runs, given who runs where.
 //!
-//! A thread needs, for each useful instruction, cycles in the core, cycles for misses of the
-//! last-level cache and cycles for sharing data with other threads:
+//! A useful instruction of a thread takes cycles in the core, for last-level cache misses, and for sharing data:
 //!
 //! * core: more when the sibling (of the core, or of the module) is busy and not itself stalled;
-//! * memory: misses, more of them when the working sets on a socket exceed its cache, each costing
-//!   the latency to its node, with queueing at that node's memory and on the links between;
-//! * sharing: a cost per instruction that grows with the number of threads and shrinks with
-//!   nearness, with queueing on the links.
+//! * memory: misses, more of them when the working sets on a socket exceed its cache, each with the latency to its node
+//!   and queueing at that node's memory and on the links between;
+//! * sharing: a cost that grows with the number of threads and shrinks with nearness, with queueing on the links.
 //!
-//! Queueing depends on the traffic, which depends on the speeds. The fixed point is found by damped
-//! iteration. Contexts that are in the same situation (socket, own and sibling's occupation) are
-//! computed once, so the cost depends on how many different situations there are.
+//! Queueing depends on traffic, which depends on speeds: damped iteration finds the fixed point. Contexts in the same
+//! situation (socket, own and sibling's occupation) are computed once.
 //!
 //! Invariants: every rate is finite and not negative; the utilisation of a memory stays below 1.
 
 use crate::application::Behaviour;
-use crate::constants::Constants;
-use crate::constants::MemoryQueue;
-use crate::machine::{LINE_BYTES, Machine};
+use crate::constants::{Constants, MemoryQueue};
+use crate::machine::{LINE_BYTES, Machine, Route};
 use crate::occupancy::Occupancy;
 use crate::queue::{Customers, finite_response_s, open_response_s};
 
-/// Iterations at most; the fixed point is mostly reached after 40 to 80.
+/// The most iterations; mostly 40 to 80 reach the fixed point.
 const ITERATIONS: usize = 400;
-/// Weight of the new value in an iteration, as long as values do not swing.
+/// Weight of the new value in an iteration while values do not swing.
 const STEP: f64 = 0.3;
-/// The same at least.
+/// The least weight.
 const LEAST_STEP: f64 = 1e-3;
 /// Relative change below which the fixed point is reached.
 const CONVERGED: f64 = 1e-8;
-/// Share of its time that a core is taken to work in the first iteration.
+/// Share of its time that a core works in the first iteration.
 const FIRST_ACTIVE: f64 = 0.7;
 /// Lines that a coherence event between sockets moves.
 const LINES_PER_EVENT: f64 = 1.5;
-/// Cycles of an event between sockets to which queueing on links is related.
+/// Cycles of an event between sockets, to which queueing on links is related.
 const EVENT_CYCLES: f64 = 250.0;
 
 /// How fast an application runs.
@@ -58,10 +54,9 @@ impl Speed {
     /// Useful instructions per unhalted cycle; 0 when nothing runs.
     #[must_use]
     pub fn ipc(&self) -> f64 {
-        if self.cycles_per_s > 0.0 {
-            self.instructions_per_s / self.cycles_per_s
-        } else {
-            0.0
+        match self.cycles_per_s > 0.0 {
+            true => self.instructions_per_s / self.cycles_per_s,
+            false => 0.0,
         }
     }
 }
@@ -81,12 +76,12 @@ pub struct Solution {
 struct Group {
     socket: usize,
     contexts: f64,
-    /// The context that stands for them.
+    /// One of them.
     first: usize,
     entries: std::ops::Range<usize>,
     /// The group of the siblings.
     sibling: Option<usize>,
-    /// Share of the time in which this group's cores have work: from the last iteration.
+    /// Share of the time in which its cores work, from the last iteration.
     active: f64,
 }
 
@@ -97,9 +92,8 @@ struct Entry {
     share: f64,
     /// Misses per instruction.
     misses: f64,
-    /// Stalls per instruction for partners on other sockets, when links are idle.
+    /// Stalls per instruction for partners on other sockets over idle links, and on the own socket.
     inter: f64,
-    /// Stalls per instruction for partners on the own socket.
     intra: f64,
     /// Coherence events per instruction, between sockets and within one.
     events: [f64; 2],
@@ -107,7 +101,7 @@ struct Entry {
     cycles: f64,
 }
 
-/// Computes how fast everybody runs. `apps` are in the order of the occupancy.
+/// Computes how fast all applications run. `apps` are in the order of the occupancy.
 #[must_use]
 pub fn solve(
     machine: &Machine,
@@ -132,7 +126,7 @@ struct Solver<'a> {
     entries: Vec<Entry>,
     /// Share of an application's misses on a socket (row) that goes to a node (column), by app.
     shares: Vec<f64>,
-    /// Applications that run on a socket: pairs of app and socket.
+    /// Pairs of an application and a socket on which it runs.
     present: Vec<(usize, usize)>,
     /// Misses that may be under way to each node.
     customers: Vec<f64>,
@@ -141,8 +135,8 @@ struct Solver<'a> {
     memory_swing: Vec<Swing>,
     link_swing: Vec<Swing>,
     utilisation: Vec<f64>,
-    /// Scratch: latency between nodes, latency by app and socket, misses by app and socket,
-    /// events by socket, load by link, threads waiting at a node.
+    // Scratch: latency between nodes, latency and misses by app and socket, events by socket, load by link, threads
+    // that wait at a node.
     latency: Vec<f64>,
     miss_s: Vec<f64>,
     missing: Vec<f64>,
@@ -162,28 +156,21 @@ impl<'a> Solver<'a> {
         let running = Running::of(machine, occupancy, apps.len());
         let miss_rates = miss_rates(machine, apps, &running);
         let (groups, mut entries) = grouped(machine, occupancy, apps.len());
-        let stalls: Vec<f64> = apps
-            .iter()
-            .zip(&running.total)
-            .map(|(app, threads)| app.sharing_stalls(*threads))
-            .collect();
         for at in 0..entries.len() {
-            let Entry { app, group, .. } = entries[at];
-            let Group {
-                socket, sibling, ..
-            } = groups[group];
-            let beside = sibling.map_or(0.0, |sibling| {
-                entries[groups[sibling].entries.clone()]
-                    .iter()
+            let (app, group) = (entries[at].app, &groups[entries[at].group]);
+            let place = app * nodes + group.socket;
+            let beside = group.sibling.map_or(0.0, |sibling| {
+                let others = entries[groups[sibling].entries.clone()].iter();
+                others
                     .filter(|other| other.app == app)
                     .map(|other| other.share)
                     .sum()
             });
             let threads = running.total[app];
-            let places = Partners::of(threads, running.on_socket[app * nodes + socket], beside);
+            let places = Partners::of(threads, running.on_socket[place], beside);
             let entry = &mut entries[at];
-            entry.misses = miss_rates[app * nodes + socket];
-            let stalls = stalls[app];
+            entry.misses = miss_rates[place];
+            let stalls = apps[app].sharing_stalls(threads);
             entry.inter = stalls * places.other_sockets;
             entry.intra = stalls
                 * (constants.intra_socket * places.own_socket
@@ -191,19 +178,24 @@ impl<'a> Solver<'a> {
             entry.events = [places.other_sockets, places.own_socket]
                 .map(|share| stalls * share / apps[app].stalls_per_event);
         }
-        let present = (0..apps.len())
-            .flat_map(|app| (0..nodes).map(move |socket| (app, socket)))
-            .filter(|(app, socket)| running.on_socket[app * nodes + socket] > 0.0)
+        let places = 0..apps.len() * nodes;
+        let present = places.filter(|&place| running.on_socket[place] > 0.0);
+        let present = present
+            .map(|place| (place / nodes, place % nodes))
             .collect();
-        let shares = destinations(machine, apps);
+        let shares = apps.iter().flat_map(|app| {
+            let pairs = 0..nodes * nodes;
+            pairs.map(move |pair| app.share_of_misses(nodes, pair / nodes, pair % nodes))
+        });
+        let shares: Vec<f64> = shares.collect();
         let mut customers = vec![0.0; nodes];
         for (app, behaviour) in apps.iter().enumerate() {
             for (node, customers) in customers.iter_mut().enumerate() {
-                let asks = |socket| {
-                    running.on_socket[app * nodes + socket] > 0.0
-                        && shares[(app * nodes + socket) * nodes + node] > 0.0
+                let mut places = app * nodes..(app + 1) * nodes;
+                let asks = |place: usize| {
+                    running.on_socket[place] > 0.0 && shares[place * nodes + node] > 0.0
                 };
-                if (0..nodes).any(asks) {
+                if places.any(asks) {
                     *customers += running.total[app] * behaviour.overlapping_misses;
                 }
             }
@@ -319,10 +311,10 @@ impl<'a> Solver<'a> {
             for (socket, events) in self.events.iter().enumerate() {
                 let lines = LINES_PER_EVENT * events / (nodes - 1) as f64;
                 if lines > 0.0 {
-                    for node in (0..nodes).filter(|&node| node != socket) {
-                        for link in self.machine.route(node, socket).links() {
-                            self.link_load[link] += lines;
-                        }
+                    // The route of a node to itself has no links.
+                    let routes = (0..nodes).map(|node| self.machine.route(node, socket));
+                    for link in routes.flat_map(Route::links) {
+                        self.link_load[link] += lines;
                     }
                 }
             }
@@ -383,19 +375,17 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// Time that a line spends on links, averaged over all entries of the matrix of nodes: the diagonal never
-/// carries anything and stays at what a link takes when it is idle; on a way of two hops the line waits
-/// at both links [specification, "Coherence": Rl̄].
+/// Time of a line on links, averaged over all entries of the matrix of nodes: the diagonal is always idle; a route of
+/// two hops waits at both links [specification, "Coherence": Rl̄].
 fn mean_way_s(machine: &Machine, link_s: &[f64]) -> f64 {
     let nodes = machine.nodes();
     let idle = LINE_BYTES / machine.spec.link_bytes_per_s;
-    let passed: f64 = (link_s.iter().zip(machine.ways_over_link()))
-        .map(|(response_s, ways)| response_s * ways)
-        .sum();
+    let links = link_s.iter().zip(machine.ways_over_link());
+    let passed: f64 = links.map(|(response_s, ways)| response_s * ways).sum();
     (passed + nodes as f64 * idle) / (nodes * nodes) as f64
 }
 
-/// How a response time approaches its fixed point: in shorter steps when it swings about it.
+/// The approach of a response time to its fixed point, in shorter steps when it swings about it.
 #[derive(Clone, Copy)]
 struct Swing {
     step: f64,
@@ -415,10 +405,9 @@ impl Swing {
     /// Takes a step; returns its relative size.
     fn towards(&mut self, response_s: &mut f64, target_s: f64) -> f64 {
         let distance = target_s - *response_s;
-        self.step = if distance * self.last < 0.0 {
-            (0.5 * self.step).max(LEAST_STEP)
-        } else {
-            (1.1 * self.step).min(STEP)
+        self.step = match distance * self.last < 0.0 {
+            true => (0.5 * self.step).max(LEAST_STEP),
+            false => (1.1 * self.step).min(STEP),
         };
         self.last = distance;
         let step = self.step * distance;
@@ -459,10 +448,8 @@ fn miss_rates(machine: &Machine, apps: &[Behaviour], running: &Running) -> Vec<f
     let mut rates = vec![0.0; apps.len() * nodes];
     for socket in 0..nodes {
         let here = |app: usize| running.on_socket[app * nodes + socket];
-        let demand: f64 = apps
-            .iter()
-            .enumerate()
-            .filter(|(app, _)| here(*app) > 0.0)
+        let present = apps.iter().enumerate().filter(|(app, _)| here(*app) > 0.0);
+        let demand: f64 = present
             .map(|(app, a)| a.shared_set_mb + a.working_set_mb * here(app))
             .sum();
         let overflow = (1.0 - machine.spec.llc_mb / demand.max(1e-12)).max(0.0);
@@ -474,21 +461,8 @@ fn miss_rates(machine: &Machine, apps: &[Behaviour], running: &Running) -> Vec<f
     rates
 }
 
-/// Which share of the misses on a socket goes to which node, by application.
-fn destinations(machine: &Machine, apps: &[Behaviour]) -> Vec<f64> {
-    let nodes = machine.nodes();
-    let mut shares = Vec::with_capacity(apps.len() * nodes * nodes);
-    for app in apps {
-        for socket in 0..nodes {
-            for node in 0..nodes {
-                shares.push(app.share_of_misses(nodes, socket, node));
-            }
-        }
-    }
-    shares
-}
-
-/// Where the partners of a thread are, as shares of all of them.
+/// Where the partners of a thread are, as shares of all.
+#[derive(Default)]
 struct Partners {
     own_core: f64,
     own_socket: f64,
@@ -496,16 +470,11 @@ struct Partners {
 }
 
 impl Partners {
-    /// Everybody shares with everybody: `threads` in all, `here` of them on the socket, `beside` on
-    /// the sibling context.
+    /// All threads share with all: `threads` in all, `here` of them on the socket, `beside` on the sibling context.
     fn of(threads: f64, here: f64, beside: f64) -> Self {
         let others = threads - 1.0;
         if others <= 0.0 {
-            return Self {
-                own_core: 0.0,
-                own_socket: 0.0,
-                other_sockets: 0.0,
-            };
+            return Self::default();
         }
         let own_core = (beside / others).min(1.0);
         let own_socket = ((here - 1.0 - beside).max(0.0) / others).min(1.0 - own_core);
@@ -525,9 +494,8 @@ fn grouped(machine: &Machine, occupancy: &Occupancy, apps: usize) -> (Vec<Group>
     let mut group_of = Vec::with_capacity(contexts);
     let idle = vec![0.0; apps];
     let beside = |context: usize| {
-        machine
-            .sibling_of(context)
-            .map_or(idle.as_slice(), |sibling| occupancy.row(sibling))
+        let sibling = machine.sibling_of(context);
+        sibling.map_or(idle.as_slice(), |sibling| occupancy.row(sibling))
     };
     for context in 0..contexts {
         let socket = machine.socket_of(context);

@@ -8,32 +8,26 @@ const APPS: &str = include_str!("../presets/apps.toml");
 const NUCORE: &str = include_str!("../presets/nucore.toml");
 const MACHINES: &str = include_str!("../presets/machines.toml");
 
-/// A preset, or a file of them, that is of no use.
+/// An unusable preset or file of presets.
 #[derive(Debug, thiserror::Error)]
 pub enum PresetError {
-    /// No application of this name.
-    #[error("unknown application {name:?}: give one of {}", .known.join(", "))]
-    UnknownApp {
+    /// Nothing has this name.
+    #[error("unknown {what} {name:?}: give one of {}", .known.join(", "))]
+    Unknown {
+        /// Application or machine.
+        what: &'static str,
         /// The name.
         name: String,
         /// Those that exist.
         known: Vec<String>,
     },
-    /// No machine of this name.
-    #[error("unknown machine {name:?}: give one of {}", .known.join(", "))]
-    UnknownMachine {
-        /// The name.
-        name: String,
-        /// Those that exist.
-        known: Vec<String>,
-    },
-    /// The file is not of the form of the presets.
+    /// The file does not have the form of the presets.
     #[error(transparent)]
     Syntax(#[from] toml::de::Error),
-    /// An application that cannot be.
+    /// An invalid application.
     #[error(transparent)]
     App(#[from] AppError),
-    /// A machine that cannot be.
+    /// An invalid machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
 }
@@ -46,12 +40,10 @@ pub type Machines = BTreeMap<String, MachineSpec>;
 /// Reads applications written like the presets.
 ///
 /// # Errors
-/// When the text is not of that form, or an application cannot be.
+/// When the text is not of that form, or an application is invalid.
 pub fn read_apps(text: &str) -> Result<Apps, PresetError> {
     let apps: Apps = toml::from_str(text)?;
-    for (name, app) in &apps {
-        app.check(name)?;
-    }
+    apps.iter().try_for_each(|(name, app)| app.check(name))?;
     Ok(apps)
 }
 
@@ -71,8 +63,8 @@ pub fn apps() -> Result<Apps, PresetError> {
     read_apps(APPS)
 }
 
-/// The eleven programs and phases of programs of NuCore's Table 1. They are a file of their own, as the
-/// versions of the protocol before them quote the hash of the others.
+/// The eleven programs and phases of NuCore's Table 1: a file of their own, as earlier protocols quote the hash
+/// of the other.
 ///
 /// # Errors
 /// Never with the presets of this crate, which a test reads.
@@ -91,29 +83,31 @@ pub fn machines() -> Result<Machines, PresetError> {
 /// One application.
 ///
 /// # Errors
-/// When there is none of this name; the error lists those there are.
+/// When none has this name; the error lists those that exist.
 pub fn app(name: &str) -> Result<AppModel, PresetError> {
     let mut apps = apps()?;
     apps.extend(nucore_apps()?);
-    apps.remove(name).ok_or_else(|| PresetError::UnknownApp {
-        name: name.to_owned(),
-        known: apps.into_keys().collect(),
-    })
+    named("application", name, apps)
 }
 
 /// One machine.
 ///
 /// # Errors
-/// When there is none of this name; the error lists those there are.
+/// When none has this name; the error lists those that exist.
 pub fn machine(name: &str) -> Result<Machine, PresetError> {
-    let mut machines = machines()?;
-    match machines.remove(name) {
-        Some(spec) => Ok(Machine::new(name, spec)?),
-        None => Err(PresetError::UnknownMachine {
-            name: name.to_owned(),
-            known: machines.into_keys().collect(),
-        }),
-    }
+    Ok(Machine::new(name, named("machine", name, machines()?)?)?)
+}
+
+fn named<T>(
+    what: &'static str,
+    name: &str,
+    mut all: BTreeMap<String, T>,
+) -> Result<T, PresetError> {
+    all.remove(name).ok_or_else(|| PresetError::Unknown {
+        what,
+        name: name.to_owned(),
+        known: all.into_keys().collect(),
+    })
 }
 
 #[cfg(test)]
@@ -132,16 +126,15 @@ mod tests {
     fn the_applications_are_those_of_the_vectors() {
         let given: Apps = serde_json::from_value(vectors("sim_apps.json")["apps"].clone()).unwrap();
         let ours = apps().unwrap();
-        assert_eq!(
-            given.keys().collect::<Vec<_>>(),
-            ours.keys().collect::<Vec<_>>()
-        );
+        assert!(given.keys().eq(ours.keys()));
         for (name, given) in given {
-            let mut ours = ours[&name].clone();
-            ours.standalone_s = given.standalone_s;
-            ours.openmp = false;
-            ours.phases.clear();
-            ours.service = None;
+            let ours = AppModel {
+                standalone_s: given.standalone_s,
+                openmp: false,
+                phases: Vec::new(),
+                service: None,
+                ..ours[&name].clone()
+            };
             assert_eq!(ours, given, "{name}");
         }
     }
@@ -152,7 +145,7 @@ mod tests {
         assert_eq!(nucore.len(), 11);
         for (name, program) in nucore {
             assert!(!apps.contains_key(&name), "{name}");
-            // One thread for each core that is allocated [NuCore §1, footnote].
+            // One thread for each allocated core [NuCore §1, footnote].
             assert!(program.openmp, "{name}");
         }
     }
@@ -164,7 +157,7 @@ mod tests {
         let ours = machines().unwrap();
         for (name, given) in given {
             let mut ours = ours[&name].clone();
-            // They have no key for it.
+            // The vectors have no key for it.
             let modules = ours.module_slowdown.take();
             assert_eq!(modules, (name == "amd64").then_some(0.2), "{name}");
             assert_eq!(ours, given, "{name}");
@@ -175,18 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_lists_the_known_ones() {
-        let told = app("SDG").unwrap_err().to_string();
-        assert!(told.contains("\"SDG\"") && told.contains("SGD"), "{told}");
-        let told = machine("hsw").unwrap_err().to_string();
-        assert!(told.contains("hsw80, ivb40"), "{told}");
-    }
-
-    #[test]
-    fn a_mistyped_key_is_reported_with_its_line() {
-        let told = read_apps("[a]\nipc0 = 1\nthh = 3\n")
+    fn an_unknown_name_lists_the_known_ones_and_a_mistyped_key_its_line() {
+        let error = app("SDG").unwrap_err().to_string();
+        assert!(error.contains("unknown application \"SDG\"") && error.contains("SGD"));
+        let error = machine("hsw").unwrap_err().to_string();
+        assert!(error.contains("hsw80, ivb40"), "{error}");
+        let error = read_apps("[a]\nipc0 = 1\nthh = 3\n")
             .unwrap_err()
             .to_string();
-        assert!(told.contains("line 3") && told.contains("thh"), "{told}");
+        assert!(error.contains("line 3") && error.contains("thh"), "{error}");
     }
 }

@@ -1,66 +1,52 @@
-//! How long a line takes at a memory or on a link that others use as well.
+//! How long a line takes at a memory or on a link that others use as well, in seconds.
 //!
-//! The *open* form is the time in a server that is busy for a share ρ of its time, S/(1 − ρ). The
-//! speeds that make ρ contain that time, so the loop is closed, and ρ stays below 1.
+//! The *open* form is the time in a server that is busy for a share ρ of its time, S/(1 − ρ). Speeds depend on that
+//! time and ρ on the speeds, so ρ stays below 1.
 //!
-//! The *finite* form, for memories, is NuPoCo's own: the queue M/M/1/N/N of [`mapper_predict`]. Its
-//! customers are the misses that can be under way at a time, N = Σ threads · overlapping misses,
-//! over everybody whose data are on that memory; each thinks between an answer and its next request.
-//! By Little's law a round of think time and response takes N/X, where X is what arrives. With it the
-//! allocator of NuPoCo is handed the model's own law: it is for telling the error of that law from the
-//! error of the parameters, and not for judging NuPoCo. Its throughput never exceeds the bandwidth.
-//!
-//! Times are seconds.
+//! The *finite* form, for memories, is NuPoCo's own queue M/M/1/N/N of [`mapper_predict`], with the misses that can
+//! be under way as customers: N = Σ threads · overlapping misses over all programs with data there. By Little's law
+//! think time and response together take N/X, where X arrives. It hands NuPoCo's allocator the model's own law: use
+//! it to separate the error of that law from that of its parameters, not to judge NuPoCo.
 
 use crate::constants::Constants;
 use mapper_predict::nupoco::queue;
 use mapper_predict::{Cycles, RequestsPerCycle};
 
-/// What remains of a server's time at most: bounds the open queue.
+/// The least idle share of a server's time: bounds the open queue.
 const LEAST_IDLE: f64 = 0.02;
-/// The shortest think time, as a share of the time of a service: bounds the rate of a customer.
+/// The shortest think time as a share of the service time: bounds the rate of a customer.
 const LEAST_THINKING: f64 = 1e-3;
 
-/// Time in a server that is busy for this share of the time. Beyond 98 % it grows along the tangent
-/// (or not at all, as in the vectors), so that more than 100 % is never far off.
+/// Time in a server that is busy for this share of the time. Beyond 98 % it grows along the tangent, or not at all
+/// in the vectors.
 pub(crate) fn open_response_s(constants: &Constants, service_s: f64, busy: f64) -> f64 {
     let over = (busy - (1.0 - LEAST_IDLE)).max(0.0);
     service_s * (1.0 / (1.0 - busy).max(LEAST_IDLE) + constants.saturated_slope * over)
 }
 
-/// What is known of the customers of a memory.
+/// The customers of a memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Customers {
     /// Misses under way at most.
     pub(crate) count: f64,
-    /// Misses that arrive per second, with `response_s` as it is now.
+    /// Misses that arrive per second at the present response time.
     pub(crate) arrive_per_s: f64,
-    /// What a miss takes now.
     pub(crate) response_s: f64,
 }
 
-/// Time at a memory that these customers ask. Between whole numbers of customers it is linear.
+/// Time at the memory of these customers. Between whole numbers of customers it is linear.
 pub(crate) fn finite_response_s(customers: Customers, service_s: f64) -> f64 {
-    let Customers {
-        count,
-        arrive_per_s,
-        response_s,
-    } = customers;
-    if arrive_per_s <= 0.0 || count <= 1.0 {
+    let count = customers.count;
+    if customers.arrive_per_s <= 0.0 || count <= 1.0 {
         return service_s;
     }
-    let thinks_s = (count / arrive_per_s - response_s).max(LEAST_THINKING * service_s);
-    let whole = |customers: f64| {
-        // Their units are those of the papers; a second stands for the cycle. What is infinite or not a number
-        // comes of a machine that was refused before.
-        let (Ok(rate), Ok(service)) = (
-            RequestsPerCycle::new(1.0 / thinks_s),
-            Cycles::new(service_s),
-        ) else {
-            return service_s;
-        };
-        queue::solve(customers as u32, rate, service).response.get()
+    let thinks_s = count / customers.arrive_per_s - customers.response_s;
+    let rate = RequestsPerCycle::new(1.0 / thinks_s.max(LEAST_THINKING * service_s));
+    // The papers' unit is the cycle; here it stands for a second. Checked machines give no infinite numbers.
+    let (Ok(rate), Ok(service)) = (rate, Cycles::new(service_s)) else {
+        return service_s;
     };
+    let whole = |customers: f64| queue::solve(customers as u32, rate, service).response.get();
     let (below, part) = (count.floor(), count.fract());
     let response_s = whole(below);
     if part > 0.0 {
@@ -77,7 +63,7 @@ mod tests {
 
     const SERVICE_S: f64 = 1e-9;
 
-    /// The response at which customers who think so long settle.
+    /// The response at which customers with this think time settle.
     fn settled(count: f64, thinks_s: f64) -> f64 {
         let mut response_s = SERVICE_S;
         for _ in 0..2000 {
@@ -92,13 +78,9 @@ mod tests {
     }
 
     #[test]
-    fn a_customer_alone_never_waits() {
+    fn a_customer_alone_never_waits_and_many_settle_where_nupocos_queue_does() {
         assert_eq!(settled(1.0, SERVICE_S), SERVICE_S);
         assert_eq!(settled(0.4, SERVICE_S), SERVICE_S);
-    }
-
-    #[test]
-    fn it_settles_where_nupocos_queue_does() {
         let rate = RequestsPerCycle::new(1.0 / 20e-9).unwrap();
         let expected = queue::solve(16, rate, Cycles::new(SERVICE_S).unwrap());
         let found = settled(16.0, 20e-9);
@@ -106,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn many_customers_that_ask_seldom_are_the_open_form() {
+    fn many_customers_with_long_think_times_are_the_open_form() {
         // Half busy: twice the service.
         let found = settled(10_000.0, 2e4 * SERVICE_S);
         assert!((found / (2.0 * SERVICE_S) - 1.0).abs() < 0.01, "{found}");
@@ -114,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_waits_for_more_than_all_others_and_no_more_is_served_than_can_be(
+        fn no_customer_waits_for_more_than_all_others_and_throughput_stays_below_bandwidth(
             count in 1.0_f64..400.0,
             thinks in 0.01_f64..1e4,
         ) {

@@ -1,39 +1,35 @@
 //! Runs a scenario from event to event.
 //!
-//! Between two events everybody's speed is constant, so the next event can be computed: a part of a
-//! cycle ends, a program ends, a decision is due. (The specification has fixed steps; this is their
-//! limit for short ones, and a step that is never longer than [`Scenario::longest_step_s`] gives the
-//! same.) Time that programs lose to changes of their CPU sets is a debt that is paid before they
-//! make progress again. A program that starts anew is a new application to the governor, as it would
-//! be to the daemon.
-
-mod moves;
+//! Between two events all speeds are constant, so the next event can be computed: a part of a cycle ends, a program ends, a
+//! decision is due. (The specification has fixed steps; this is their limit, and any [`Scenario::longest_step_s`] gives the
+//! same.) Time lost to changes of CPU sets is a debt that is paid before progress continues. A program that starts again is a
+//! new application to the governor, as it would be to the daemon.
 
 use crate::application::Service;
 use crate::counters::{Bank, Events};
-use crate::governor::{Governor, Overhead};
+use crate::cycle::Position;
+use crate::governor::{Fixed, Governor, Overhead};
 use crate::lending::{Loan, Moves, Order};
 use crate::noise::Noise;
 use crate::scenario::{
-    AppOutcome, GivenUp, Lending, Method, Outcome, Sample, Scenario, SharingSeen,
+    AppOutcome, GivenUp, Lending, Method, Outcome, Sample, Scenario, SharingSeen, Teams,
 };
 use crate::service;
 use crate::speeds::{Pace, Place, Program, Speeds};
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, CpuId, CpuSet, Observation, Reading, TeamMode, Trigger,
 };
-use moves::share_that_moves;
 
-/// Events after which a run is given up: something does not make progress. The longest run of the papers'
-/// evaluations has 95,709, deciding every 20 ms.
+/// Events after which a run is stopped: something makes no progress. The longest run of the papers' evaluations, with
+/// decisions every 20 ms, has 95,709.
 const MOST_EVENTS: u64 = 4_000_000;
-/// What is nearer than this is now.
+/// Nearer events are due.
 const NOW_S: f64 = 1e-9;
 /// Observations begin at this time.
 const ORIGIN_NS: u64 = 1_000_000_000;
-/// What a program loses to decisions at most.
+/// The largest share that a program loses to decisions.
 const MOST_LOST: f64 = 0.9;
-/// How long services run when there is nothing else to wait for.
+/// How long services run alone.
 const SERVICES_ALONE_S: f64 = 60.0;
 
 /// Runs a scenario under a governor, or under plain Linux.
@@ -50,6 +46,13 @@ pub fn run(scenario: &Scenario, governor: Option<&mut dyn Governor>) -> Outcome 
     run.finish()
 }
 
+/// Runs a scenario with each program on a set that never changes.
+pub(crate) fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
+    let names = scenario.jobs.iter().map(|job| job.name.clone());
+    let mut fixed = Fixed::new(names.zip(sets).collect());
+    run(scenario, Some(&mut fixed as &mut dyn Governor))
+}
+
 /// A program while it runs.
 struct Live {
     program: usize,
@@ -64,7 +67,7 @@ struct Live {
     loan: Loan,
 }
 
-/// What is counted of a program over all its runs.
+/// Counts of a program over all its runs.
 #[derive(Clone, Default)]
 struct Record {
     runs: u32,
@@ -72,12 +75,11 @@ struct Record {
     first_end_s: Option<f64>,
     lived_s: f64,
     progress_s: f64,
-    /// Latencies, each with the time for which it was so.
+    /// Latencies, each with its duration.
     latencies: Vec<(f64, f64)>,
     cpu_seconds: f64,
-    /// The last set that it was given.
+    /// Its last set.
     held: Option<CpuSet>,
-    /// Everything that happened in it.
     events: Events,
 }
 
@@ -110,30 +112,23 @@ impl<'a, 'g> Run<'a, 'g> {
         let speeds = Speeds::new(&scenario.machine, &scenario.constants, scenario.teams)
             .with_lending(scenario.lending)
             .with_traffic(scenario.traffic);
-        let programs: Vec<Program> = scenario
-            .jobs
-            .iter()
-            .enumerate()
-            .map(|(number, job)| speeds.program(job, number))
-            .collect();
+        let jobs = scenario.jobs.iter().enumerate();
+        let programs: Vec<Program> = jobs.map(|(n, job)| speeds.program(job, n)).collect();
+        // Alone, including the arrival of late programs.
+        let ends_s = |p: usize| {
+            let job = &scenario.jobs[p];
+            match scenario.method {
+                Method::LongestTimes(n) => job.arrives_s + f64::from(n) * job.app.standalone_s,
+                _ => job.app.standalone_s,
+            }
+        };
         let longest = (0..programs.len())
             .filter(|&p| programs[p].job.app.service.is_none())
-            .max_by(|&a, &b| {
-                // Alone; whoever arrives late is waited for.
-                let ends_s = |p: usize| {
-                    let job = &programs[p].job;
-                    match scenario.method {
-                        Method::LongestTimes(times) => {
-                            job.arrives_s + f64::from(times) * job.app.standalone_s
-                        }
-                        _ => job.app.standalone_s,
-                    }
-                };
-                ends_s(a).total_cmp(&ends_s(b)).then(b.cmp(&a))
-            });
+            .max_by(|&a, &b| ends_s(a).total_cmp(&ends_s(b)).then(b.cmp(&a)));
+        let arrivals = scenario.jobs.iter().map(|job| job.arrives_s);
         let until_s = match (scenario.method, longest) {
             (Method::For { seconds }, _) => seconds,
-            (_, None) => SERVICES_ALONE_S + scenario.last_arrival_s(),
+            (_, None) => SERVICES_ALONE_S + arrivals.fold(0.0, f64::max),
             _ => f64::INFINITY,
         };
         let interval_s = governor.as_ref().map_or(f64::INFINITY, |g| g.interval_s());
@@ -179,10 +174,11 @@ impl<'a, 'g> Run<'a, 'g> {
         if self.scenario.method == Method::InTurn && !self.live.is_empty() {
             return f64::INFINITY;
         }
-        let next = self.coming.last();
-        next.map_or(f64::INFINITY, |&program| {
-            self.programs[program].job.arrives_s
-        })
+        let next = self
+            .coming
+            .last()
+            .map(|&program| &self.programs[program].job);
+        next.map_or(f64::INFINITY, |job| job.arrives_s)
     }
 
     /// Starts the programs that have arrived; returns whether any did.
@@ -202,8 +198,7 @@ impl<'a, 'g> Run<'a, 'g> {
         let live = self.born(program, progress_s);
         let place = self.live.partition_point(|l| l.program < program);
         self.live.insert(place, live);
-        let record = &mut self.records[program];
-        record.begin_s.get_or_insert(self.now_s);
+        self.records[program].begin_s.get_or_insert(self.now_s);
     }
 
     fn born(&mut self, program: usize, progress_s: f64) -> Live {
@@ -213,9 +208,10 @@ impl<'a, 'g> Run<'a, 'g> {
         let mut spec = AppSpec::named(AppName::from_lossy(&job.name));
         spec.qos = job.qos;
         spec.cpus = job.cpus;
-        if job.app.openmp && self.scenario.teams == crate::scenario::Teams::Follow {
+        if job.app.openmp && self.scenario.teams == Teams::Follow {
             spec.teams = TeamMode::Follow;
         }
+        let noise = Noise::new(self.scenario.seed, id);
         Live {
             program,
             id: AppId(id),
@@ -223,11 +219,7 @@ impl<'a, 'g> Run<'a, 'g> {
             end_s: progress_s + job.app.standalone_s,
             set: None,
             debt_s: 0.0,
-            bank: Bank::new(
-                *threads,
-                (id as u32).wrapping_mul(10_000),
-                Noise::new(self.scenario.seed, id),
-            ),
+            bank: Bank::new(*threads, (id as u32).wrapping_mul(10_000), noise),
             spec,
             loan: Loan::default(),
         }
@@ -246,22 +238,16 @@ impl<'a, 'g> Run<'a, 'g> {
 
     /// Passes to the next event and handles it.
     fn pass(&mut self) {
-        let positions: Vec<_> = self
-            .live
-            .iter()
-            .map(|live| self.programs[live.program].cycle.position(live.progress_s))
-            .collect();
-        let places: Vec<Place<'_>> = self
-            .live
-            .iter()
-            .zip(&positions)
-            .map(|(live, position)| Place {
-                program: live.program,
-                part: position.part,
-                set: live.set.as_ref(),
-                rank: self.order.rank(live.program),
-            })
-            .collect();
+        let position = |live: &Live| self.programs[live.program].cycle.position(live.progress_s);
+        let positions: Vec<Position> = self.live.iter().map(position).collect();
+        let live = self.live.iter().zip(&positions);
+        let places = live.map(|(live, position)| Place {
+            program: live.program,
+            part: position.part,
+            set: live.set.as_ref(),
+            rank: self.order.rank(live.program),
+        });
+        let places: Vec<Place<'_>> = places.collect();
         self.paces.clear();
         let paces = self.speeds.paces(&self.programs, &places);
         self.paces.extend_from_slice(paces);
@@ -296,8 +282,8 @@ impl<'a, 'g> Run<'a, 'g> {
         }
     }
 
-    /// Books what it costs that idle CPUs were lent or taken back.
-    fn settle_loans(&mut self, positions: &[crate::cycle::Position]) {
+    /// Charges programs for idle CPUs that were lent or taken back.
+    fn settle_loans(&mut self, positions: &[Position]) {
         if self.scenario.lending == Lending::Never {
             return;
         }
@@ -312,7 +298,7 @@ impl<'a, 'g> Run<'a, 'g> {
             };
             let mut before = live.loan;
             if !program.cycle.parts()[position.part].parallel {
-                // Whose team sleeps does not miss what it had borrowed.
+                // A sleeping team does not miss what it had borrowed.
                 before.borrowed = pace.loan.borrowed;
             }
             if self.scenario.lending != Lending::WholeCores {
@@ -322,7 +308,7 @@ impl<'a, 'g> Run<'a, 'g> {
         }
     }
 
-    fn advance(&mut self, step_s: f64, positions: &[crate::cycle::Position]) {
+    fn advance(&mut self, step_s: f64, positions: &[Position]) {
         let contexts = self.scenario.machine.contexts();
         for ((live, pace), position) in self.live.iter_mut().zip(&self.paces).zip(positions) {
             let program = &self.programs[live.program];
@@ -334,7 +320,7 @@ impl<'a, 'g> Run<'a, 'g> {
             let parallel = program.cycle.parts()[position.part].parallel;
             live.bank.count(parallel, &pace.events, work_s);
             live.bank.count_traffic(&pace.asked, work_s);
-            // While it loses time its threads are on the CPUs all the same.
+            // Lost time still occupies the CPUs.
             let idle = Events {
                 cycles: pace.events.cycles,
                 ..Events::default()
@@ -349,11 +335,8 @@ impl<'a, 'g> Run<'a, 'g> {
                 if program.job.app.reports_latency {
                     live.bank.serve(p99_s, step_s);
                 }
-                match record
-                    .latencies
-                    .iter_mut()
-                    .find(|(known_s, _)| *known_s == p99_s)
-                {
+                let mut known = record.latencies.iter_mut();
+                match known.find(|(known_s, _)| *known_s == p99_s) {
                     Some((_, seconds)) => *seconds += step_s,
                     None => record.latencies.push((p99_s, step_s)),
                 }
@@ -363,7 +346,7 @@ impl<'a, 'g> Run<'a, 'g> {
         }
     }
 
-    /// Of all programs that are there.
+    /// Threads of all programs that run.
     fn threads(&self) -> u32 {
         let of = |live: &Live| self.programs[live.program].threads;
         self.live.iter().map(of).sum()
@@ -377,7 +360,7 @@ impl<'a, 'g> Run<'a, 'g> {
             // The daemon runs on the first context.
             match &live.set {
                 Some(set) if !set.contains(CpuId(0)) => {}
-                // At a barrier everybody waits for the slowest.
+                // At a barrier all threads wait for the slowest.
                 _ if self.programs[live.program].job.app.barrier_s.is_some() => lost += share,
                 Some(set) => lost += share / f64::from(set.len().max(1)),
                 None => lost += share / f64::from(self.scenario.machine.contexts()),
@@ -406,11 +389,9 @@ impl<'a, 'g> Run<'a, 'g> {
                 Method::EachOnce | Method::InTurn => drop(self.live.remove(at)),
             }
         }
-        // Services end when nothing else runs any more.
-        let only_services = self
-            .live
-            .iter()
-            .all(|live| self.programs[live.program].job.app.service.is_some());
+        // Services end with the last other program.
+        let serves = |live: &Live| self.programs[live.program].job.app.service.is_some();
+        let only_services = self.live.iter().all(serves);
         if only_services && self.coming.is_empty() && self.until_s.is_infinite() {
             self.live.clear();
         }
@@ -435,10 +416,7 @@ impl<'a, 'g> Run<'a, 'g> {
         self.outcome.decisions += 1;
         let mut moved = false;
         if matches!(self.scenario.lending, Lending::OneWay(_)) && self.order.update() {
-            // Everybody's set is written anew.
-            for live in &mut self.live {
-                live.debt_s += self.scenario.constants.cpuset_s;
-            }
+            self.charge_all_sets();
         }
         for (app, set) in decision.sets {
             let Some(at) = self.live.iter().position(|live| live.id == app) else {
@@ -448,18 +426,22 @@ impl<'a, 'g> Run<'a, 'g> {
                 continue;
             }
             moved = true;
-            // A program that starts anew is given one, too, as on a machine [MAPPER Table 4, FAIR].
+            // A program that starts again is given one, too, as on a machine [MAPPER Table 4, FAIR].
             self.outcome.rewrites += 1;
             self.move_to(at, set);
         }
         if moved {
             if matches!(self.scenario.lending, Lending::OneWay(_)) {
-                // So are the sets of those who may run on CPUs that have another owner now.
-                for live in &mut self.live {
-                    live.debt_s += self.scenario.constants.cpuset_s;
-                }
+                self.charge_all_sets();
             }
             self.sample();
+        }
+    }
+
+    /// With lending, a new order or owner means that the set of every program is written again.
+    fn charge_all_sets(&mut self) {
+        for live in &mut self.live {
+            live.debt_s += self.scenario.constants.cpuset_s;
         }
     }
 
@@ -478,11 +460,10 @@ impl<'a, 'g> Run<'a, 'g> {
                 rank: None,
             };
             let runnable = self.speeds.runnable_threads(&self.programs, &place);
-            let mut reading = if since_s > 0.0 || trigger == Trigger::Membership {
-                live.bank
-                    .read(constants, machine.spec.clock_hz, since_s, runnable)
-            } else {
-                Reading::default()
+            let clock_hz = machine.spec.clock_hz;
+            let mut reading = match since_s > 0.0 || trigger == Trigger::Membership {
+                true => live.bank.read(constants, clock_hz, since_s, runnable),
+                false => Reading::default(),
             };
             reading.reported = live.bank.report(now_ns);
             apps.push(AppObservation {
@@ -503,16 +484,15 @@ impl<'a, 'g> Run<'a, 'g> {
         }
     }
 
-    /// Gives a program another set and books what the change costs it.
+    /// Gives a program another set and charges it for the change.
     fn move_to(&mut self, at: usize, set: CpuSet) {
         let constants = &self.scenario.constants;
         let live = &mut self.live[at];
         if let Some(old) = &live.set {
             let program = &self.programs[live.program];
-            let fresh = set.difference(old);
-            self.outcome.moved_contexts += u64::from(fresh.len());
+            self.outcome.moved_contexts += u64::from(set.difference(old).len());
             let machine = &self.scenario.machine;
-            // Who goes on in the other context of his core has lost nothing.
+            // A move within a core is free.
             let to_other_cores =
                 share_that_moves(old, &set, machine.cores() as usize, |c| machine.core_of(c));
             let across = share_that_moves(old, &set, machine.nodes(), |c| machine.socket_of(c));
@@ -544,13 +524,11 @@ impl<'a, 'g> Run<'a, 'g> {
         }
     }
 
-    /// What is told of a run that goes on after so many steps.
+    /// Describes a run that is stopped after so many steps.
     fn given_up(&self, steps: u64) -> GivenUp {
         let left_s = |live: &&Live| live.end_s - live.progress_s;
-        let furthest = self
-            .live
-            .iter()
-            .max_by(|a, b| left_s(a).total_cmp(&left_s(b)));
+        let live = self.live.iter();
+        let furthest = live.max_by(|a, b| left_s(a).total_cmp(&left_s(b)));
         let waited_for = match self.scenario.method {
             Method::LongestTimes(_) => self.longest,
             _ => furthest.map(|live| live.program),
@@ -566,35 +544,50 @@ impl<'a, 'g> Run<'a, 'g> {
 
     fn finish(mut self) -> Outcome {
         self.outcome.elapsed_s = self.now_s;
-        let apps = self.programs.iter().zip(&self.records);
-        self.outcome.apps = apps
-            .map(|(program, record)| {
-                let lived_s = record.lived_s.max(1e-12);
-                let p99_s = service::overall_p99_s(&record.latencies);
-                let speed = match (program.job.app.service, p99_s) {
-                    (Some(Service::Latency { tail_s, .. }), Some(p99_s)) => tail_s / p99_s,
-                    _ => record.progress_s / lived_s,
-                };
-                AppOutcome {
-                    name: program.job.name.clone(),
-                    speed,
-                    runs: record.runs,
-                    first_end_s: record.first_end_s,
-                    begin_s: record.begin_s,
-                    p99_s,
-                    mean_cpus: record.cpu_seconds / lived_s,
-                    held: record.held.clone(),
-                    sharing: SharingSeen {
-                        intra_socket_per_cycle: record.events.intra_socket
-                            / record.events.cycles.max(1e-12),
-                        inter_socket_per_cycle: record.events.inter_socket
-                            / record.events.cycles.max(1e-12),
-                    },
-                }
-            })
-            .collect();
+        for (job, record) in self.scenario.jobs.iter().zip(self.records) {
+            let lived_s = record.lived_s.max(1e-12);
+            let cycles = record.events.cycles.max(1e-12);
+            let p99_s = service::overall_p99_s(&record.latencies);
+            let speed = match (job.app.service, p99_s) {
+                (Some(Service::Latency { tail_s, .. }), Some(p99_s)) => tail_s / p99_s,
+                _ => record.progress_s / lived_s,
+            };
+            self.outcome.apps.push(AppOutcome {
+                name: job.name.clone(),
+                speed,
+                runs: record.runs,
+                first_end_s: record.first_end_s,
+                begin_s: record.begin_s,
+                p99_s,
+                mean_cpus: record.cpu_seconds / lived_s,
+                held: record.held,
+                sharing: SharingSeen {
+                    intra_socket_per_cycle: record.events.intra_socket / cycles,
+                    inter_socket_per_cycle: record.events.inter_socket / cycles,
+                },
+            });
+        }
         self.outcome
     }
+}
+
+/// Share of the threads that have to change to another of so many places: threads are spread evenly over a set, before and
+/// after.
+fn share_that_moves(
+    old: &CpuSet,
+    new: &CpuSet,
+    places: usize,
+    place_of: impl Fn(usize) -> usize,
+) -> f64 {
+    let mut more = vec![0.0; places];
+    for (set, sign) in [(new, 1.0), (old, -1.0)] {
+        let each = sign / f64::from(set.len().max(1));
+        for cpu in set {
+            more[place_of(cpu.index())] += each;
+        }
+    }
+    // Less is a rounding error.
+    more.into_iter().filter(|more| *more > 1e-12).sum()
 }
 
 #[cfg(test)]

@@ -1,20 +1,19 @@
-//! SAM as published, task by task, for comparison with SAM-MPH, which added groups of tasks, history
-//! and the siblings of a core [SAM-MPH §5].
+//! SAM as published, task by task, for comparison with SAM-MPH, which added groups of tasks, history and the siblings of
+//! a core [SAM-MPH §5].
 //!
-//! An approximation from its description: tasks begin where Linux forks them, on the emptiest socket.
-//! In every interval each pair of sockets may move one task: the one with the most coherence between
-//! sockets, if it is above the threshold, goes from the socket with less coherence to the one with
-//! more; to an idle core there, else an idle context, else in place of a task that does not share.
-//! Nobody asks whose tasks share with whom: programs that share are drawn to the same sockets and may
-//! stay torn apart once these are full.
+//! An approximation from its description: tasks begin where Linux forks them, on the emptiest socket. In every interval
+//! each pair of sockets may move one task: the one with the most coherence between sockets, if it is above the
+//! threshold, goes from the socket with less coherence to the one with more; to an idle core there, else an idle
+//! context, else in exchange for a task that does not share. Which tasks share with which is unknown, so programs that
+//! share are drawn to the same sockets and may stay apart once these are full.
 //!
-//! The model counts by program. What a counter of each task would show follows from where the tasks
-//! were: threads share alike with each other, so that the part between sockets of a task's events is in
-//! proportion to its peers elsewhere. Nothing else is taken from the model.
+//! The model counts by program. What a task's counter would show follows from where the tasks were: threads share
+//! evenly, so the part of a task's events between sockets is proportional to its peers elsewhere.
 
+use crate::counters::Counted;
 use crate::governor::{Decision, Governor, Overhead};
 use crate::machine::Machine;
-use mapper_model::{AppId, AppObservation, CpuId, CpuSet, Event, Observation, Trigger};
+use mapper_model::{AppId, AppObservation, CpuId, CpuSet, Observation, Trigger};
 
 /// The policy. See the [module](self).
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub struct SamPerTask {
     programs: Vec<Program>,
 }
 
-/// A program's tasks and what was counted of it.
+/// A program's tasks and counts.
 #[derive(Debug)]
 struct Program {
     id: AppId,
@@ -40,15 +39,7 @@ struct Program {
     across_per_cycle: Vec<f64>,
 }
 
-/// Cumulative counts of all tasks.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    cycles: f64,
-    between_sockets: f64,
-    within_socket: f64,
-}
-
-/// A task, by the places of its program and of itself there.
+/// A task, by index of its program and within it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Task {
     program: usize,
@@ -56,19 +47,14 @@ struct Task {
 }
 
 impl SamPerTask {
-    /// The policy for a machine; a task shares from so many coherence events per cycle.
+    /// The policy for a machine; a task shares from so many coherence events per cycle on.
     #[must_use]
-    pub fn new(
-        machine: &Machine,
-        interval_s: f64,
-        overhead: Overhead,
-        sharing_per_cycle: f64,
-    ) -> Self {
+    pub fn new(machine: &Machine, interval_s: f64, overhead: Overhead, sharing: f64) -> Self {
         Self {
             machine: machine.clone(),
             interval_s,
             overhead,
-            sharing_per_cycle,
+            sharing_per_cycle: sharing,
             programs: Vec::new(),
         }
     }
@@ -81,17 +67,15 @@ impl SamPerTask {
     /// The idle context of a socket whose core is the emptiest.
     fn idle_on(&self, socket: &CpuSet, occupied: &CpuSet) -> Option<CpuId> {
         let cores = self.machine.topology().cores().iter();
-        cores
-            .filter(|core| !core.is_disjoint(socket))
-            .filter_map(|core| {
-                let idle = core.difference(occupied).first_cpu()?;
-                Some((core.overlap(occupied), idle))
-            })
-            .min()
-            .map(|(_, idle)| idle)
+        let here = cores.filter(|core| !core.is_disjoint(socket));
+        let idle = here.filter_map(|core| {
+            let idle = core.difference(occupied).first_cpu()?;
+            Some((core.overlap(occupied), idle))
+        });
+        idle.min().map(|(_, idle)| idle)
     }
 
-    /// Contexts for so many tasks as Linux forks them; fewer where every context has a task already.
+    /// Contexts for so many tasks as Linux forks them; fewer once every context has a task.
     fn fork(&self, tasks: usize) -> Vec<CpuId> {
         let mut occupied = self.occupied();
         let mut placed = Vec::new();
@@ -113,7 +97,7 @@ impl SamPerTask {
         self.programs.push(Program {
             id: observed.app,
             tasks: self.fork(observed.reading.threads.len()),
-            last: Counted::of(observed),
+            last: Counted::of(&observed.reading),
             all_per_cycle: 0.0,
             across_per_cycle: vec![0.0; self.machine.topology().sockets().len()],
         });
@@ -122,10 +106,9 @@ impl SamPerTask {
     /// The tasks that are on a socket.
     fn tasks_on(&self, socket: &CpuSet) -> Vec<Task> {
         let programs = self.programs.iter().enumerate();
-        programs
-            .flat_map(|(program, p)| (0..p.tasks.len()).map(move |task| Task { program, task }))
-            .filter(|at| socket.contains(self.cpu(*at)))
-            .collect()
+        let tasks = programs
+            .flat_map(|(program, p)| (0..p.tasks.len()).map(move |task| Task { program, task }));
+        tasks.filter(|at| socket.contains(self.cpu(*at))).collect()
     }
 
     fn cpu(&self, at: Task) -> CpuId {
@@ -134,36 +117,23 @@ impl SamPerTask {
 
     /// Moves at most one task between two sockets.
     fn consolidate(&mut self, pair: [usize; 2], sockets: &[CpuSet]) {
-        let coherence = pair.map(|socket| -> f64 {
-            let tasks = self.tasks_on(&sockets[socket]).into_iter();
-            tasks
-                .map(|at| self.programs[at.program].all_per_cycle)
-                .sum()
-        });
+        let all = |at: &Task| self.programs[at.program].all_per_cycle;
+        let tasks = |socket: usize| self.tasks_on(&sockets[socket]).into_iter();
+        let coherence = pair.map(|socket| tasks(socket).map(|at| all(&at)).sum::<f64>());
         let [from, to] = match coherence[0] < coherence[1] {
             true => pair,
             false => [pair[1], pair[0]],
         };
         let across = |at: &Task| self.programs[at.program].across_per_cycle[from];
-        let most = self
-            .tasks_on(&sockets[from])
-            .into_iter()
-            .filter(|at| across(at) >= self.sharing_per_cycle)
-            .max_by(|a, b| across(a).total_cmp(&across(b)));
-        let Some(mover) = most else {
+        let sharing = tasks(from).filter(|at| across(at) >= self.sharing_per_cycle);
+        let Some(mover) = sharing.max_by(|a, b| across(a).total_cmp(&across(b))) else {
             return;
         };
+        let others = tasks(to).filter(|at| all(at) < self.sharing_per_cycle);
+        let least = others.min_by(|a, b| all(a).total_cmp(&all(b)));
         if let Some(idle) = self.idle_on(&sockets[to], &self.occupied()) {
             self.programs[mover.program].tasks[mover.task] = idle;
-            return;
-        }
-        let all = |at: &Task| self.programs[at.program].all_per_cycle;
-        let least = self
-            .tasks_on(&sockets[to])
-            .into_iter()
-            .filter(|at| all(at) < self.sharing_per_cycle)
-            .min_by(|a, b| all(a).total_cmp(&all(b)));
-        if let Some(other) = least {
+        } else if let Some(other) = least {
             let (here, there) = (self.cpu(mover), self.cpu(other));
             self.programs[mover.program].tasks[mover.task] = there;
             self.programs[other.program].tasks[other.task] = here;
@@ -171,27 +141,10 @@ impl SamPerTask {
     }
 }
 
-impl Counted {
-    fn of(observed: &AppObservation) -> Self {
-        let sum = |event: Event| -> f64 {
-            let threads = observed.reading.threads.iter();
-            threads
-                .filter_map(|thread| thread.counters.get(event))
-                .map(|counter| counter.value as f64)
-                .sum()
-        };
-        Self {
-            cycles: sum(Event::Cycles),
-            between_sockets: sum(Event::RemoteHitModified),
-            within_socket: sum(Event::SnoopHit) + sum(Event::SnoopHitModified),
-        }
-    }
-}
-
 impl Program {
-    /// Takes what was counted since the last reading, during which the tasks were where they are.
+    /// Takes the counts since the last reading, during which the tasks were where they are now.
     fn read(&mut self, observed: &AppObservation, sockets: &[CpuSet]) {
-        let now = Counted::of(observed);
+        let now = Counted::of(&observed.reading);
         let cycles = (now.cycles - self.last.cycles).max(1.0);
         let per_cycle = |now: f64, last: f64| (now - last).max(0.0) / cycles;
         let across = per_cycle(now.between_sockets, self.last.between_sockets);
@@ -209,8 +162,8 @@ impl Program {
     }
 }
 
-/// What a task on each socket sees of events between sockets where the average task sees so many and
-/// the sockets have these counts of tasks: more, the more of its peers are elsewhere.
+/// Events between sockets of a task on each socket, given those of the average task and the tasks on each socket: more,
+/// the more of its peers are elsewhere.
 fn between_sockets(average: f64, counts: &[f64]) -> Vec<f64> {
     let all: f64 = counts.iter().sum();
     let elsewhere: f64 = counts.iter().map(|here| here * (all - here)).sum();
@@ -247,52 +200,36 @@ impl Governor for SamPerTask {
             }
         }
         for observed in &observation.apps {
-            if self
-                .programs
-                .iter()
-                .all(|program| program.id != observed.app)
-            {
+            if self.programs.iter().all(|p| p.id != observed.app) {
                 self.arrive(observed);
             }
         }
         let placed = self.programs.iter().filter(|p| !p.tasks.is_empty());
-        Decision {
-            sets: placed
-                .map(|p| (p.id, p.tasks.iter().copied().collect()))
-                .collect(),
-        }
+        let sets = placed.map(|p| (p.id, p.tasks.iter().copied().collect()));
+        let sets = sets.collect();
+        Decision { sets }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
+    use crate::fixtures::machine;
 
-    fn machine() -> Machine {
-        presets::machine("ivb40").unwrap()
-    }
-
-    /// A policy with programs of so many tasks, alternating over the sockets, that see so many events
-    /// per cycle.
-    fn policy(programs: &[(usize, f64)]) -> SamPerTask {
-        let machine = machine();
-        let mut policy = SamPerTask::new(&machine, 0.1, Overhead::default(), 0.78e-3);
-        for (at, (tasks, events)) in programs.iter().enumerate() {
-            let placed = policy.fork(*tasks);
+    /// Where the tasks of programs with so many tasks and events per cycle, forked over two sockets, are after so many
+    /// intervals with counts by where the tasks are.
+    fn after(count: u32, programs: &[(usize, f64)]) -> Vec<Vec<f64>> {
+        let mut policy = SamPerTask::new(&machine("ivb40"), 0.1, Overhead::default(), 0.78e-3);
+        for (id, &(tasks, all_per_cycle)) in (1..).zip(programs) {
+            let tasks = policy.fork(tasks);
             policy.programs.push(Program {
-                id: AppId(at as u64 + 1),
-                tasks: placed,
+                id: AppId(id),
+                tasks,
                 last: Counted::default(),
-                all_per_cycle: *events,
+                all_per_cycle,
                 across_per_cycle: vec![0.0; 2],
             });
         }
-        policy
-    }
-
-    /// Intervals in which the model's counters are played by where the tasks are.
-    fn intervals(policy: &mut SamPerTask, count: u32) -> Vec<Vec<f64>> {
         let sockets = policy.machine.topology().sockets().to_vec();
         for _ in 0..count {
             for program in &mut policy.programs {
@@ -306,35 +243,31 @@ mod tests {
             let occupied: usize = policy.programs.iter().map(|p| p.tasks.len()).sum();
             assert_eq!(policy.occupied().len() as usize, occupied, "one each");
         }
-        let counts = policy.programs.iter().map(|p| p.counts(&sockets));
-        counts.collect()
+        policy.programs.iter().map(|p| p.counts(&sockets)).collect()
     }
 
     #[test]
     fn a_program_that_shares_comes_together_one_task_an_interval() {
-        let mut policy = policy(&[(20, 3e-3)]);
-        assert_eq!(intervals(&mut policy, 0), [[10.0, 10.0]]);
-        assert_eq!(intervals(&mut policy, 1), [[11.0, 9.0]]);
-        assert_eq!(intervals(&mut policy, 20), [[20.0, 0.0]]);
+        for (intervals, expected) in [(0, [10.0, 10.0]), (1, [11.0, 9.0]), (21, [20.0, 0.0])] {
+            assert_eq!(after(intervals, &[(20, 3e-3)]), [expected]);
+        }
     }
 
     #[test]
     fn tasks_that_do_not_share_are_only_moved_out_of_the_way() {
-        let mut alone = policy(&[(20, 0.1e-3)]);
-        assert_eq!(intervals(&mut alone, 50), [[10.0, 10.0]]);
-        let mut beside = policy(&[(20, 3e-3), (20, 0.1e-3)]);
-        assert_eq!(intervals(&mut beside, 50), [[20.0, 0.0], [0.0, 20.0]]);
+        assert_eq!(after(50, &[(20, 0.1e-3)]), [[10.0, 10.0]]);
+        let beside = after(50, &[(20, 3e-3), (20, 0.1e-3)]);
+        assert_eq!(beside, [[20.0, 0.0], [0.0, 20.0]]);
     }
 
     #[test]
-    fn programs_that_all_share_stay_torn_apart_as_nobody_knows_whose_tasks_are_whose() {
-        let mut policy = policy(&[(20, 3e-3), (20, 3e-3)]);
-        let counts = intervals(&mut policy, 50);
+    fn programs_that_all_share_stay_apart_as_their_tasks_are_not_distinguished() {
+        let counts = after(50, &[(20, 3e-3), (20, 3e-3)]);
         assert_eq!(counts, [[10.0, 10.0], [10.0, 10.0]]);
     }
 
     #[test]
-    fn the_average_over_all_tasks_is_what_was_counted() {
+    fn the_average_over_all_tasks_is_the_count() {
         let counts = [3.0, 5.0, 0.0, 12.0];
         let seen = between_sockets(2e-3, &counts);
         let sum: f64 = counts.iter().zip(&seen).map(|(n, seen)| n * seen).sum();

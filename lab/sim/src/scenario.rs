@@ -5,46 +5,42 @@ use crate::constants::Constants;
 use crate::machine::Machine;
 use mapper_model::{CpuRange, CpuSet, Qos};
 
-/// A program to be run.
+/// A program to run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
     /// Its name, unique in the scenario.
     pub name: String,
     /// What it does.
     pub app: AppModel,
-    /// Threads it starts; without it as many as the application says, else one for each context.
+    /// Threads it starts; by default the application's number, else one for each context.
     pub threads: Option<u32>,
-    /// What it is promised.
+    /// Its promise.
     pub qos: Qos,
     /// The CPU counts it may be given.
     pub cpus: CpuRange,
-    /// When it starts, in seconds from the beginning; those that run in turn not before.
+    /// When it starts, in seconds from the beginning; in turn, the earliest start.
     pub arrives_s: f64,
 }
 
 impl Job {
     /// How many threads it starts on a machine.
-    #[must_use]
-    pub fn threads_on(&self, machine: &Machine) -> u32 {
-        self.threads
-            .or(self.app.threads)
-            .unwrap_or_else(|| machine.contexts())
-            .max(1)
+    pub(crate) fn threads_on(&self, machine: &Machine) -> u32 {
+        let threads = self.threads.or(self.app.threads);
+        threads.unwrap_or_else(|| machine.contexts()).max(1)
     }
 }
 
 /// When programs start and when the run ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Method {
-    /// Each starts when it arrives and starts anew when it ends, until the one that is longest alone
-    /// has run so often [MAPPER §4.5]; of those that arrive later, the one that would be last to have done
-    /// so alone.
+    /// Each starts when it arrives and again when it ends, until the one with the latest end alone has run so
+    /// often [MAPPER §4.5].
     LongestTimes(u32),
     /// Each starts when it arrives and runs once [NuPoCo §7.3].
     EachOnce,
-    /// One after the other as they arrive, of those that arrive together in their order, each once.
+    /// One after the other in order of arrival, each once.
     InTurn,
-    /// Each starts when it arrives and starts anew when it ends, for a time.
+    /// Each starts when it arrives and again when it ends, for a time.
     For {
         /// How long.
         seconds: f64,
@@ -56,7 +52,7 @@ pub enum Method {
 pub enum Teams {
     /// They keep the size they started with.
     Fixed,
-    /// They take as many threads as they have CPUs, at the next parallel construct.
+    /// They use one thread per CPU from the next parallel construct on.
     Follow,
 }
 
@@ -66,83 +62,73 @@ pub enum Lending {
     /// They stay idle.
     #[default]
     Never,
-    /// Threads of others that have no CPU run on them, and leave at once and without any cost when
-    /// the owner wants them: the most that lending can bring. Only whole cores are lent, so that
-    /// no owner meets a stranger in its own core, and nothing to a program that was put on one node.
+    /// Whole cores, at no cost, to threads without a CPU: an upper bound of what lending can bring. Nothing for a
+    /// program that was put on one node.
     WholeCores,
-    /// One way, down an order of who leaves most CPUs idle, at what it costs (`lending`): as control
-    /// groups can do it. Nothing to a program that was put on one node.
+    /// In one direction and at a cost, as control groups can do it (`lending`). Nothing for a program that was put
+    /// on one node.
     OneWay(Siblings),
 }
 
 /// Whether a CPU is lent while its owner runs on another context of the core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Siblings {
-    /// It is: sets of CPUs do not tell on which of them the owner runs.
+    /// It is: CPU sets do not show where in them the owner runs.
     Lent,
     /// It is not, as with core scheduling.
     Kept,
 }
 
-/// Whether memory traffic is told by node, as resource control tells it on server processors.
+/// Whether memory traffic is reported by node, as resource control does on server processors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Traffic {
     /// Only misses are counted.
     #[default]
     Untold,
-    /// What the CPUs of each node ask for, and how much of it their own node.
+    /// The traffic of each node's CPUs, and the part to their own node.
     ByNode,
 }
 
 /// What is simulated.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
-    /// On this machine.
+    /// The machine.
     pub machine: Machine,
-    /// Under these constants.
+    /// The constants of the model.
     pub constants: Constants,
-    /// These programs.
+    /// The programs.
     pub jobs: Vec<Job>,
-    /// In this way.
+    /// When they start and end.
     pub method: Method,
-    /// With OpenMP programs that do or do not follow their allocation.
+    /// Whether OpenMP teams follow their allocation.
     pub teams: Teams,
-    /// With or without lending of idle CPUs.
+    /// Whether idle CPUs are lent.
     pub lending: Lending,
-    /// With memory traffic by node or without.
+    /// Whether memory traffic is reported by node.
     pub traffic: Traffic,
     /// Seed of all randomness.
     pub seed: u64,
-    /// The longest step; without it from event to event.
+    /// The longest step; by default a step lasts until the next event.
     pub longest_step_s: Option<f64>,
-    /// Whether to record who held how many CPUs when.
+    /// Whether to record the CPUs of each program over time.
     pub timeline: bool,
 }
 
-impl Scenario {
-    /// When the last program arrives.
-    #[must_use]
-    pub fn last_arrival_s(&self) -> f64 {
-        let arrivals = self.jobs.iter().map(|job| job.arrives_s);
-        arrivals.fold(0.0, f64::max)
-    }
-}
-
-/// What became of a program.
+/// The result of a program.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct AppOutcome {
     /// Its name.
     pub name: String,
-    /// Speed relative to the run alone on the whole machine under plain Linux; of a service with a
-    /// latency, that latency alone relative to the one it had.
+    /// Speed relative to the run alone on the whole machine under plain Linux; for a service with a latency, the
+    /// latency alone relative to the one it had.
     pub speed: f64,
     /// Whole runs.
     pub runs: u32,
     /// When its first run ended.
     pub first_end_s: Option<f64>,
-    /// When it first started; none if everything had ended before it arrived.
+    /// When it first started; none if the run ended before it arrived.
     pub begin_s: Option<f64>,
-    /// The 99th percentile of its latency, averaged over time, for a service that has one.
+    /// The 99th percentile of a service's latency over all its time.
     pub p99_s: Option<f64>,
     /// CPUs held, averaged over time; all of them under plain Linux.
     pub mean_cpus: f64,
@@ -155,18 +141,18 @@ pub struct AppOutcome {
 /// Coherence activity of a program's threads [SAM-MPH Fig. 3].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SharingSeen {
-    /// Lines that came from another core of the socket, per cycle.
+    /// Lines from another core of the socket, per cycle.
     pub intra_socket_per_cycle: f64,
-    /// Lines that came from another socket, per cycle.
+    /// Lines from another socket, per cycle.
     pub inter_socket_per_cycle: f64,
 }
 
-/// What became of a scenario.
+/// The result of a scenario.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
     /// The programs in their order.
     pub apps: Vec<AppOutcome>,
-    /// How long it took.
+    /// Its length.
     pub elapsed_s: f64,
     /// CPU sets written, after those of the beginning.
     pub rewrites: u64,
@@ -174,18 +160,18 @@ pub struct Outcome {
     pub moved_contexts: u64,
     /// Decisions taken.
     pub decisions: u64,
-    /// Why it was ended before it was done, if it was.
+    /// Set when the run was stopped early.
     pub given_up: Option<GivenUp>,
-    /// The CPUs of each program from a moment on.
+    /// The CPUs of each program over time.
     pub timeline: Vec<Sample>,
 }
 
-/// A run that was ended before it was done, as too much happened in it.
+/// A run that was stopped early after too many steps.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GivenUp {
     /// Steps taken.
     pub steps: u64,
-    /// The program that was waited for: the one whose runs end the scenario, else the one furthest from its end.
+    /// The program whose runs end the scenario, else the one furthest from its end.
     pub program: String,
     /// Its speed until then, relative to the run alone.
     pub speed: f64,
@@ -196,6 +182,6 @@ pub struct GivenUp {
 pub struct Sample {
     /// The moment.
     pub at_s: f64,
-    /// By each program; none before it starts and after it ended, all of them under plain Linux.
+    /// By program: none before it starts and after it ended, all of them under plain Linux.
     pub sets: Vec<CpuSet>,
 }

@@ -1,24 +1,24 @@
 //! MAPPER as its authors' public code decides, for comparison with the rules in the paper.
 //!
-//! An approximation from reading: what it does differently from the paper is kept (the mistakes are
-//! the point), how it places threads is simplified to growing where an application already is.
-//! Differences: the performance of an interval is divided by the time since the start, so that it
-//! decays; the promise is 0.75; victims are taken in order of instructions per context, whether or
-//! not they are less efficient than the taker; the direction of exploration is random, four times in five
-//! downwards for who shares, where steps end at whole sockets, and even for everybody else; the minimum
-//! is four contexts; nothing prevents two applications from robbing each other in one interval.
+//! An approximation from reading: its differences from the paper are kept, its placement is simplified to growing where
+//! an application already is. Differences: the performance of an interval is divided by the time since the start, so
+//! it decays; the promise is 0.75; victims are taken in order of instructions per context, whether or not they are less
+//! efficient than the taker; exploration goes in a random direction, for programs that share four times in five down
+//! and in steps to whole sockets; the minimum is four contexts; two applications may take from each other in one
+//! interval.
 
+use crate::counters::Counted;
 use crate::governor::{Decision, Governor, Overhead};
 use crate::machine::Machine;
 use crate::noise::Noise;
-use mapper_model::{AppId, CpuId, CpuSet, Event, Observation, Reading, Trigger};
+use mapper_model::{AppId, CpuId, CpuSet, Observation, Trigger};
 use std::collections::BTreeMap;
 
 const STEP: u32 = 4;
 const MINIMUM: u32 = 4;
 const PROMISE: f64 = 0.75;
 const EXPLORES: f64 = 0.3;
-/// How often exploration goes down: for who shares, and for everybody else.
+/// How often exploration goes down: of programs that share, and of others.
 const DOWNWARDS_SHARING: f64 = 0.8;
 const DOWNWARDS: f64 = 0.5;
 /// Coherence events of one kind per cycle from which a program shares: 450,000 a second at 1.9 GHz
@@ -38,12 +38,11 @@ pub struct Shipped {
     apps: BTreeMap<AppId, State>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     set: CpuSet,
     begin_ns: u64,
     last: Counted,
-    /// What the last interval showed of its sharing.
     sharing: Sharing,
     intervals: u32,
     performance: f64,
@@ -52,59 +51,32 @@ struct State {
     trying: Option<(u32, f64)>,
 }
 
-/// Whether a program is held up by sharing between its threads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Whether sharing between its threads holds a program up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Sharing {
+    #[default]
     Little,
     Much,
 }
 
-/// Cumulative counts of all threads.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    instructions: f64,
-    cycles: f64,
-    between_sockets: f64,
-    within_socket: f64,
-}
-
-impl Counted {
-    fn of(reading: &Reading) -> Self {
-        let sum = |event: Event| -> f64 {
-            let threads = reading.threads.iter();
-            threads
-                .filter_map(|thread| thread.counters.get(event))
-                .map(|counter| counter.value as f64)
-                .sum()
-        };
-        Self {
-            instructions: sum(Event::Instructions),
-            cycles: sum(Event::Cycles),
-            between_sockets: sum(Event::RemoteHitModified),
-            within_socket: sum(Event::SnoopHit) + sum(Event::SnoopHitModified),
-        }
-    }
-
-    fn sharing_since(&self, last: &Self) -> Sharing {
-        let between = self.between_sockets - last.between_sockets;
-        let events = between.max(self.within_socket - last.within_socket);
-        if events > SHARES_PER_CYCLE * (self.cycles - last.cycles) {
-            Sharing::Much
-        } else {
-            Sharing::Little
-        }
+fn sharing(now: &Counted, last: &Counted) -> Sharing {
+    let between = now.between_sockets - last.between_sockets;
+    let events = between.max(now.within_socket - last.within_socket);
+    match events > SHARES_PER_CYCLE * (now.cycles - last.cycles) {
+        true => Sharing::Much,
+        false => Sharing::Little,
     }
 }
 
-/// The way of an exploration.
+/// The direction of an exploration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Up,
     Down,
 }
 
-/// By how many contexts a program on `held` goes on: four, or to the next whole number of sockets for who
-/// shares on more than one; below one socket they go up to it, and down by four.
+/// The step of a program on `held` contexts: four, or to the next whole number of sockets for one that shares on more
+/// than one; below one socket it goes up to it, and down by four.
 fn step(sharing: Sharing, way: Way, held: u32, per_socket: u32) -> u32 {
     let beyond = held % per_socket;
     match (sharing, way) {
@@ -133,30 +105,25 @@ impl Shipped {
         (self.machine.contexts() / self.apps.len().max(1) as u32).max(MINIMUM)
     }
 
-    /// Everybody at the fair share, socket by socket.
+    fn held(&self, id: AppId) -> u32 {
+        self.apps.get(&id).map_or(0, |app| app.set.len())
+    }
+
+    /// Brings every application to the fair share, socket by socket.
     fn start_over(&mut self, ids: &[AppId], now_ns: u64) {
         self.apps.retain(|id, _| ids.contains(id));
         for id in ids {
             self.apps.entry(*id).or_insert_with(|| State {
-                set: CpuSet::new(),
                 begin_ns: now_ns,
-                last: Counted::default(),
-                sharing: Sharing::Little,
-                intervals: 0,
-                performance: 0.0,
-                history: BTreeMap::new(),
-                trying: None,
+                ..State::default()
             });
         }
         let fair = self.fair();
         for id in ids {
-            let held = self.apps.get(id).map_or(0, |app| app.set.len());
-            if held > fair {
-                self.release(*id, held - fair);
-            }
+            self.release(*id, self.held(*id).saturating_sub(fair));
         }
         for id in ids {
-            let held = self.apps.get(id).map_or(0, |app| app.set.len());
+            let held = self.held(*id);
             if held < MINIMUM.min(fair) {
                 self.take_free(*id, fair - held);
             }
@@ -173,13 +140,10 @@ impl Shipped {
 
     /// Sockets in order of how many of their contexts an application holds.
     fn by_residency(&self, id: AppId) -> Vec<CpuSet> {
-        let held = self
-            .apps
-            .get(&id)
-            .map(|app| app.set.clone())
-            .unwrap_or_default();
         let mut sockets = self.machine.topology().sockets().to_vec();
-        sockets.sort_by_key(|socket| std::cmp::Reverse(socket.overlap(&held)));
+        if let Some(app) = self.apps.get(&id) {
+            sockets.sort_by_key(|socket| std::cmp::Reverse(socket.overlap(&app.set)));
+        }
         sockets
     }
 
@@ -187,19 +151,15 @@ impl Shipped {
         let free = self.free();
         let mut left = count;
         let mut taken: Vec<CpuId> = Vec::new();
-        let empty = self.apps.get(&id).is_none_or(|app| app.set.is_empty());
         let mut sockets = self.by_residency(id);
-        if empty {
+        if self.held(id) == 0 {
             sockets.sort_by_key(|socket| std::cmp::Reverse(socket.overlap(&free)));
         }
         for socket in sockets {
-            let here: Vec<CpuId> = socket
-                .intersection(&free)
-                .iter()
-                .take(left as usize)
-                .collect();
-            left -= here.len() as u32;
-            taken.extend(here);
+            let here = socket.intersection(&free);
+            let before = taken.len();
+            taken.extend(here.iter().take(left as usize));
+            left -= (taken.len() - before) as u32;
         }
         if let Some(app) = self.apps.get_mut(&id) {
             for cpu in taken {
@@ -227,11 +187,10 @@ impl Shipped {
     fn grow(&mut self, id: AppId, count: u32) -> u32 {
         let mut got = self.take_free(id, count);
         let fair = self.fair();
-        let mut victims: Vec<(f64, AppId)> = self
-            .apps
-            .iter()
-            .filter(|(other, _)| **other != id)
-            .map(|(other, app)| (app.performance / f64::from(app.set.len().max(1)), *other))
+        let others = self.apps.iter().filter(|(other, _)| **other != id);
+        let per_context = |app: &State| app.performance / f64::from(app.set.len().max(1));
+        let mut victims: Vec<(f64, AppId)> = others
+            .map(|(other, app)| (per_context(app), *other))
             .collect();
         victims.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (_, victim) in victims {
@@ -286,15 +245,13 @@ impl Shipped {
         }
         app.trying = Some((held, performance));
         let step = step(app.sharing, way, held, per_socket);
-        match way {
-            Way::Up => {
-                if self.grow(id, step) == 0
-                    && let Some(app) = self.apps.get_mut(&id)
-                {
-                    app.trying = None;
-                }
-            }
-            Way::Down => self.release(id, step.min(held.saturating_sub(MINIMUM))),
+        if way == Way::Down {
+            return self.release(id, step.min(held.saturating_sub(MINIMUM)));
+        }
+        if self.grow(id, step) == 0
+            && let Some(app) = self.apps.get_mut(&id)
+        {
+            app.trying = None;
         }
     }
 }
@@ -320,7 +277,7 @@ impl Governor for Shipped {
                     let since_s = (observation.now_ns - app.begin_ns) as f64 * 1e-9;
                     let done = counted.instructions - app.last.instructions;
                     app.performance = done / since_s.max(1e-9);
-                    app.sharing = counted.sharing_since(&app.last);
+                    app.sharing = sharing(&counted, &app.last);
                     app.history.insert(app.set.len(), app.performance);
                     app.intervals += 1;
                 }
@@ -328,9 +285,7 @@ impl Governor for Shipped {
             }
         }
         if observation.trigger == Trigger::Interval {
-            for id in &ids {
-                self.explore(*id);
-            }
+            ids.iter().for_each(|id| self.explore(*id));
         }
         let sets = self.apps.iter().filter(|(_, app)| !app.set.is_empty());
         Decision {
@@ -342,21 +297,24 @@ impl Governor for Shipped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
+    use crate::fixtures::{hsw80, set};
+
+    fn policy(ids: &[AppId]) -> Shipped {
+        let mut policy = Shipped::new(&hsw80(), 1.0, Overhead::default(), 7);
+        policy.start_over(ids, 0);
+        policy
+    }
 
     #[test]
-    fn nobody_shares_a_context_and_nobody_has_fewer_than_four() {
-        let machine = presets::machine("hsw80").unwrap();
-        let mut policy = Shipped::new(&machine, 1.0, Overhead::default(), 7);
+    fn no_context_is_held_twice_and_no_program_has_fewer_than_four() {
         let ids = [AppId(1), AppId(2), AppId(3)];
-        policy.start_over(&ids, 0);
+        let mut policy = policy(&ids);
         for round in 0..200 {
             for (at, id) in ids.iter().enumerate() {
-                if let Some(app) = policy.apps.get_mut(id) {
-                    app.intervals = 10;
-                    app.performance = f64::from(app.set.len()).powf(0.3 * at as f64);
-                    app.history.insert(app.set.len(), app.performance);
-                }
+                let app = policy.apps.get_mut(id).unwrap();
+                app.intervals = 10;
+                app.performance = f64::from(app.set.len()).powf(0.3 * at as f64);
+                app.history.insert(app.set.len(), app.performance);
                 policy.explore(*id);
             }
             let held: u32 = policy.apps.values().map(|app| app.set.len()).sum();
@@ -367,33 +325,35 @@ mod tests {
 
     #[test]
     fn sharing_programs_step_to_whole_sockets_and_all_others_by_four() {
-        let at = |sharing, way, held| step(sharing, way, held, 20);
         for held in [4, 20, 27, 40] {
-            assert_eq!(at(Sharing::Little, Way::Up, held), 4);
-            assert_eq!(at(Sharing::Little, Way::Down, held), 4);
+            for way in [Way::Up, Way::Down] {
+                assert_eq!(step(Sharing::Little, way, held, 20), 4);
+            }
         }
-        assert_eq!(at(Sharing::Much, Way::Up, 12), 8);
-        assert_eq!(at(Sharing::Much, Way::Up, 40), 20);
-        assert_eq!(at(Sharing::Much, Way::Down, 27), 7);
-        assert_eq!(at(Sharing::Much, Way::Down, 40), 20);
-        assert_eq!(at(Sharing::Much, Way::Down, 20), 4);
+        for (way, held, expected) in [
+            (Way::Up, 12, 8),
+            (Way::Up, 40, 20),
+            (Way::Down, 27, 7),
+            (Way::Down, 40, 20),
+            (Way::Down, 20, 4),
+        ] {
+            assert_eq!(step(Sharing::Much, way, held, 20), expected);
+        }
     }
 
     #[test]
-    fn who_shares_explores_downwards_four_times_in_five() {
-        let machine = presets::machine("hsw80").unwrap();
+    fn a_program_that_shares_explores_downwards_four_times_in_five() {
         for (sharing, expected) in [(Sharing::Much, 0.8), (Sharing::Little, 0.5)] {
-            let mut policy = Shipped::new(&machine, 1.0, Overhead::default(), 7);
-            policy.start_over(&[AppId(1)], 0);
+            let mut policy = policy(&[AppId(1)]);
             let (mut up, mut down) = (0, 0);
             for _ in 0..20_000 {
                 let app = policy.apps.get_mut(&AppId(1)).unwrap();
-                app.set = "0-39".parse().unwrap();
+                app.set = set("0-39");
                 app.intervals = INITIAL + 1;
                 app.trying = None;
                 app.sharing = sharing;
                 policy.explore(AppId(1));
-                match policy.apps[&AppId(1)].set.len() {
+                match policy.held(AppId(1)) {
                     40 => {}
                     held if held < 40 => down += 1,
                     _ => up += 1,
@@ -409,19 +369,19 @@ mod tests {
 
     #[test]
     fn either_kind_of_coherence_makes_a_program_share_from_the_threshold_on() {
-        let now = |between_sockets: f64, within_socket: f64| Counted {
+        let counted = |cycles, between_sockets, within_socket| Counted {
             instructions: 0.0,
-            cycles: 2.9e9,
+            cycles,
             between_sockets,
             within_socket,
         };
-        let last = Counted {
-            cycles: 1e9,
-            ..Counted::default()
-        };
-        let told = |between, within| now(between, within).sharing_since(&last);
-        assert_eq!(told(449e3, 449e3), Sharing::Little);
-        assert_eq!(told(451e3, 0.0), Sharing::Much);
-        assert_eq!(told(0.0, 451e3), Sharing::Much);
+        let last = counted(1e9, 0.0, 0.0);
+        for (between, within, expected) in [
+            (449e3, 449e3, Sharing::Little),
+            (451e3, 0.0, Sharing::Much),
+            (0.0, 451e3, Sharing::Much),
+        ] {
+            assert_eq!(sharing(&counted(2.9e9, between, within), &last), expected);
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! How fast every program runs in a situation: who is in which part, on which CPUs.
+//! How fast every program runs in a situation: which program is in which part, on which CPUs.
 //!
-//! Combines the schedulers ([`Occupancy`]), the performance function and the losses by waiting, and
-//! relates speeds to those alone on the machine. Situations repeat, so results are kept.
+//! Combines the schedulers ([`Occupancy`]), the performance function and the losses by waiting, relative to the speeds alone
+//! on the machine. Situations repeat, so results are kept.
 
 use crate::application::{AppModel, Service};
 use crate::constants::Constants;
@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 
 /// The least time in which a runtime notices that its allocation has changed.
 const LEAST_REACTION_S: f64 = 1e-3;
-/// Rounds in which the load of a service and its speed are brought together.
+/// Rounds that bring the load of a service and its speed together.
 const SERVICE_ROUNDS: usize = 4;
 
-/// A program with everything that does not change while it runs.
+/// A program with everything that is constant while it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) job: Job,
@@ -39,24 +39,22 @@ pub(crate) struct Pace {
     pub(crate) progress: f64,
     /// What counters see, per second.
     pub(crate) events: Events,
-    pub(crate) runnable: f64,
-    /// Memory traffic by node, per second; empty where it is not told.
+    /// Memory traffic by node, per second; empty if not reported.
     pub(crate) asked: Vec<Asked>,
     /// Latency of a service.
     pub(crate) p99_s: Option<f64>,
-    /// Share of its time that a thread would lose on finding its data on another node.
+    /// Share of its time that a thread would lose with its data on another node.
     pub(crate) remote_penalty: f64,
-    /// What it has lent and borrowed.
     pub(crate) loan: Loan,
 }
 
-/// Where a program is: its part, and its CPUs unless plain Linux places it.
+/// A program's part, and its CPUs unless plain Linux places it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) program: usize,
     pub(crate) part: usize,
     pub(crate) set: Option<&'a CpuSet>,
-    /// Where it stands in the order of lending, if it takes part.
+    /// Its place in the order of lending, if it takes part.
     pub(crate) rank: Option<Rank>,
 }
 
@@ -100,7 +98,7 @@ impl Speeds {
             job: job.clone(),
             alone: Vec::new(),
         };
-        let alone = (0..program.cycle.parts().len()).map(|part| {
+        let alone = |part: usize| {
             let place = Place {
                 program: 0,
                 part,
@@ -108,10 +106,10 @@ impl Speeds {
                 rank: None,
             };
             let paces = self.find(std::slice::from_ref(&program), &[place]);
-            // While the speed alone is not known, progress is in instructions.
+            // As long as the speed alone is unknown, progress is in instructions.
             paces.first().map_or(1.0, |pace| pace.progress)
-        });
-        program.alone = alone.collect();
+        };
+        program.alone = (0..program.cycle.parts().len()).map(alone).collect();
         program
     }
 
@@ -121,13 +119,9 @@ impl Speeds {
         for place in places {
             key.push(place.program as u64);
             key.push(place.part as u64);
-            let words = place.set.map_or(&[][..], CpuSet::as_words);
-            key.push(if place.set.is_some() {
-                words.len() as u64
-            } else {
-                u64::MAX
-            });
-            key.extend_from_slice(words);
+            let words = place.set.map(CpuSet::as_words);
+            key.push(words.map_or(u64::MAX, |words| words.len() as u64));
+            key.extend_from_slice(words.unwrap_or(&[]));
             key.push(place.rank.map_or(0, |rank| u64::from(rank.0) + 1));
         }
         if !self.kept.contains_key(&key) {
@@ -138,22 +132,18 @@ impl Speeds {
     }
 
     fn find(&self, programs: &[Program], places: &[Place<'_>]) -> Vec<Pace> {
-        let parts: Vec<&Part> = places
-            .iter()
-            .map(|p| &programs[p.program].cycle.parts()[p.part])
+        let all = || (0..places.len()).map(|at| (at, &programs[places[at].program]));
+        let parts: Vec<&Part> = all()
+            .map(|(at, program)| &program.cycle.parts()[places[at].part])
             .collect();
         let behaviours: Vec<_> = parts.iter().map(|part| part.behaviour).collect();
-        let mut runnable: Vec<f64> = places
-            .iter()
-            .map(|place| self.runnable(&programs[place.program], place))
+        let mut runnable: Vec<f64> = all()
+            .map(|(at, program)| self.runnable(program, &places[at]))
             .collect();
-        let serves: Vec<usize> = (0..places.len())
-            .filter(|&at| programs[places[at].program].job.app.service.is_some())
-            .collect();
+        let serves = all().filter(|(_, program)| program.job.app.service.is_some());
+        let serves: Vec<usize> = serves.map(|(at, _)| at).collect();
         let mut solution = Solution::default();
-        let mut running = Vec::new();
-        let mut loans = Vec::new();
-        let mut computing = Vec::new();
+        let (mut running, mut loans, mut computing) = (Vec::new(), Vec::new(), Vec::new());
         let rounds = if serves.is_empty() { 1 } else { SERVICE_ROUNDS };
         for round in 0..rounds {
             if round > 0 {
@@ -167,23 +157,19 @@ impl Speeds {
                     runnable[at] = busy.clamp(1e-3, f64::from(program.threads));
                 }
             }
-            computing = (0..places.len())
-                .map(|at| match parts[at].parallel {
-                    true => programs[places[at].program].job.app.computing(runnable[at]),
+            computing = all()
+                .map(|(at, program)| match parts[at].parallel {
+                    true => program.job.app.computing(runnable[at]),
                     false => runnable[at],
                 })
                 .collect();
             let occupancy = self.occupancy(programs, places, &computing);
             running = (0..places.len()).map(|at| occupancy.running(at)).collect();
-            loans = places
-                .iter()
-                .enumerate()
-                .map(|(at, place)| {
-                    place.set.map_or_else(Loan::default, |set| {
-                        Loan::of(&occupancy, at, set, self.waiting(computing[at], set))
-                    })
-                })
-                .collect();
+            let loan = |(at, place): (usize, &Place<'_>)| {
+                let of = |set| Loan::of(&occupancy, at, set, self.waiting(computing[at], set));
+                place.set.map_or_else(Loan::default, of)
+            };
+            loans = places.iter().enumerate().map(loan).collect();
             solution = solve(&self.machine, &self.constants, &behaviours, &occupancy);
         }
         let total: f64 = runnable.iter().sum();
@@ -192,25 +178,21 @@ impl Speeds {
             .iter()
             .map(|place| self.runnable_threads(programs, place))
             .sum();
-        places
-            .iter()
-            .enumerate()
-            .map(|(at, place)| {
-                let program = &programs[place.program];
-                let seen = Seen {
-                    parallel: parts[at].parallel,
-                    runnable: runnable[at],
-                    waiting: (runnable[at] - computing[at]).max(0.0),
-                    running: running[at],
-                    total,
-                    threads,
-                    speed: solution.apps[at],
-                    loan: loans[at],
-                    misses_on_socket: &solution.misses_on_socket[at * nodes..][..nodes],
-                };
-                self.pace(program, place, &seen)
-            })
-            .collect()
+        let pace = |(at, program): (usize, &Program)| {
+            let seen = Seen {
+                part: parts[at],
+                runnable: runnable[at],
+                waiting: (runnable[at] - computing[at]).max(0.0),
+                running: running[at],
+                total,
+                threads,
+                speed: solution.apps[at],
+                loan: loans[at],
+                misses_on_socket: &solution.misses_on_socket[at * nodes..][..nodes],
+            };
+            self.pace(program, &places[at], &seen)
+        };
+        all().map(pace).collect()
     }
 
     /// Threads that can run.
@@ -219,17 +201,19 @@ impl Speeds {
         if !program.cycle.parts()[place.part].parallel {
             return 1.0;
         }
-        if let Some(Service::Latency {
-            arrivals_per_s,
-            demand_s,
-            ..
-        }) = app.service
-        {
-            return arrivals_per_s * demand_s;
-        }
         let follows = app.openmp && self.teams == Teams::Follow;
-        let threads = match place.set {
-            Some(set) if follows => program.threads.min(set.len()),
+        let threads = match (app.service, place.set) {
+            (
+                Some(Service::Latency {
+                    arrivals_per_s,
+                    demand_s,
+                    ..
+                }),
+                _,
+            ) => {
+                return arrivals_per_s * demand_s;
+            }
+            (_, Some(set)) if follows => program.threads.min(set.len()),
             _ => program.threads,
         };
         f64::from(threads) * app.duty
@@ -244,7 +228,7 @@ impl Speeds {
         }
     }
 
-    /// Threads that no CPU of the own set is left for, unless they were put on one node.
+    /// Threads without a CPU of their own set, unless they were put on one node.
     fn waiting(&self, runnable: f64, set: &CpuSet) -> f64 {
         let mut nodes = self.machine.topology().sockets().iter();
         match nodes.any(|node| set.is_subset(node)) {
@@ -271,28 +255,25 @@ impl Speeds {
         match self.lending {
             Lending::Never => {}
             Lending::WholeCores => {
-                let borrowers: Vec<(usize, f64, &CpuSet)> = places
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(at, place)| place.set.map(|set| (at, waiting(at, set), set)))
-                    .filter(|(_, waiting, _)| *waiting > 0.0)
-                    .collect();
+                let sets = places.iter().enumerate();
+                let sets = sets.filter_map(|(at, place)| Some((at, place.set?)));
+                let borrowers = sets.map(|(at, set)| (at, waiting(at, set), set));
+                let borrowers: Vec<_> =
+                    borrowers.filter(|(_, waiting, _)| *waiting > 0.0).collect();
                 occupancy.lend(&self.machine, &borrowers);
             }
             Lending::OneWay(siblings) => {
-                let parties: Vec<Party<'_>> = places
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(at, place)| {
-                        let (own, rank) = place.set.zip(place.rank)?;
-                        Some(Party {
-                            app: at,
-                            own,
-                            rank,
-                            waiting: waiting(at, own),
-                        })
+                let places = places.iter().enumerate();
+                let parties = places.filter_map(|(app, place)| {
+                    let (own, rank) = place.set.zip(place.rank)?;
+                    Some(Party {
+                        app,
+                        own,
+                        rank,
+                        waiting: waiting(app, own),
                     })
-                    .collect();
+                });
+                let parties: Vec<Party<'_>> = parties.collect();
                 lending::lend(&mut occupancy, &self.machine, &parties, siblings);
             }
         }
@@ -309,7 +290,7 @@ impl Speeds {
             }
             None => (contexts, seen.total / contexts),
         };
-        let kept = match (place.set, seen.parallel) {
+        let kept = match (place.set, seen.part.parallel) {
             (Some(_), true) => waiting::on_own_cpus(&self.constants, app, crowding),
             (None, true) => waiting::in_pool(&self.constants, app, crowding),
             (None, false) => Kept {
@@ -325,21 +306,15 @@ impl Speeds {
             _ => 1.0,
         };
         let useful = speed.instructions_per_s * kept.share() * balanced;
-        let spinning = if app.spin {
-            speed.cycles_per_s * (1.0 - kept.at_barriers) * self.constants.spin_ipc
-        } else {
-            0.0
-        };
-        // Who has done his chunks spins until the slowest has done his.
-        let spun = if app.spin {
-            seen.waiting * self.machine.spec.clock_hz
-        } else {
-            0.0
-        };
-        let spinning = spinning + spun * self.constants.spin_ipc;
+        let spinning = |cycles: f64| if app.spin { cycles } else { 0.0 };
+        let at_barriers = spinning(speed.cycles_per_s * (1.0 - kept.at_barriers));
+        // Threads without a chunk spin until the slowest has done its own.
+        let at_loops = spinning(seen.waiting * self.machine.spec.clock_hz);
+        let spin_ipc = self.constants.spin_ipc;
+        let spun = at_barriers * spin_ipc + at_loops * spin_ipc;
         let scale = kept.share() * balanced;
         let alone = program.alone.get(place.part).copied();
-        // A service does what it is asked for and no more.
+        // A service does no more than is requested.
         let done = match (app.service, alone) {
             (Some(_), Some(alone)) => useful.min(alone),
             _ => useful,
@@ -358,38 +333,29 @@ impl Speeds {
             (Some(Service::Latency { tail_s, .. }), Some(p99_s)) => tail_s / p99_s,
             _ => done / alone.unwrap_or(1.0),
         };
-        let instructions = done + spinning;
         Pace {
             progress,
             events: Events {
-                cycles: speed.cycles_per_s + spun,
-                instructions,
+                cycles: speed.cycles_per_s + at_loops,
+                instructions: done + spun,
                 misses: speed.misses_per_s * scale,
                 intra_socket: speed.intra_socket_per_s * scale,
                 inter_socket: speed.inter_socket_per_s * scale,
                 stalls: speed.stalls_per_s * scale,
             },
-            runnable: seen.runnable,
-            asked: self.asked(program, place, seen, scale),
+            asked: self.asked(seen, scale),
             p99_s,
             remote_penalty,
             loan: seen.loan,
         }
     }
 
-    /// Memory traffic by node, if it is told.
-    fn asked(
-        &self,
-        program: &Program,
-        place: &Place<'_>,
-        seen: &Seen<'_>,
-        scale: f64,
-    ) -> Vec<Asked> {
+    /// Memory traffic by node, if it is reported.
+    fn asked(&self, seen: &Seen<'_>, scale: f64) -> Vec<Asked> {
         if self.traffic == Traffic::Untold {
             return Vec::new();
         }
-        let behaviour = program.cycle.parts()[place.part].behaviour;
-        let nodes = self.machine.nodes();
+        let (behaviour, nodes) = (seen.part.behaviour, self.machine.nodes());
         let of = |(node, misses): (usize, &f64)| {
             let total = misses * scale * LINE_BYTES;
             Asked {
@@ -400,8 +366,8 @@ impl Speeds {
         seen.misses_on_socket.iter().enumerate().map(of).collect()
     }
 
-    /// Latency of a service that does `alone` instructions per second, at this speed on so many
-    /// CPUs: a request takes longer as its instructions take more cycles.
+    /// Latency of a service with `alone` instructions per second, at this speed on so many CPUs: a request takes longer
+    /// when its instructions take more cycles.
     fn latency_p99_s(&self, app: &AppModel, alone: f64, speed: &Speed, cpus: f64) -> Option<f64> {
         let Some(Service::Latency {
             arrivals_per_s,
@@ -416,29 +382,25 @@ impl Speeds {
         Some(tail_s * now_s / demand_s + service::waiting_p99_s(arrivals_per_s, now_s, cpus))
     }
 
-    /// Share of its time that an application loses to Linux's load balancer while there are more runnable
-    /// threads than contexts.
+    /// Share of its time that an application loses to Linux's load balancer with more runnable threads than contexts; with
+    /// fewer there is nothing to move.
     ///
-    /// The specification ("Linux CFS") has its moves, 2 per thread and second and half of them across
-    /// sockets, right after the overhead "when R>C (switches, balancer migrations, cold caches)". Read
-    /// here: the balancer has something to move only then, as with R ≤ C every thread has a context of its
-    /// own; and each move costs what any move of a thread costs ("Migration"): the core part in any case,
-    /// across sockets also the cache, and for 100 ms the latency of finding its data on the node it came from.
+    /// [Specification, "Linux CFS"]: 2 moves per thread and second, half of them across sockets. Each costs what any move
+    /// costs ("Migration"): the core part; across sockets also the cache, and for 100 ms the latency to the old node.
     fn balancer_loss(&self, program: &Program, remote_penalty: f64) -> f64 {
         let constants = &self.constants;
         let across_s = self.refill_s(program) + remote_penalty * constants.move_node_s;
         (constants.balancer_moves_per_s * (constants.move_core_s + 0.5 * across_s)).min(1.0)
     }
 
-    /// Time in which a thread that moved to another socket fills its cache.
+    /// Time in which a thread on a new socket fills its cache.
     pub(crate) fn refill_s(&self, program: &Program) -> f64 {
         let app = &program.job.app;
         let mb = app.working_set_mb + app.shared_set_mb / f64::from(program.threads);
         mb * 1e6 / self.constants.refill_bytes_per_s
     }
 
-    /// Time that an application loses until its team has the size of a new set: with more threads
-    /// than CPUs until its next parallel construct.
+    /// Time lost until a team has the size of a smaller set: more threads than CPUs until the next parallel construct.
     pub(crate) fn adapting_s(&self, program: &Program, old: &CpuSet, new: &CpuSet) -> f64 {
         let app = &program.job.app;
         if !app.openmp || self.teams == Teams::Fixed || new.len() >= old.len() {
@@ -449,10 +411,8 @@ impl Speeds {
         app.barrier_s.unwrap_or(0.0).max(LEAST_REACTION_S) * (1.0 - kept)
     }
 
-    /// Share of its time that a thread loses while its data are on the node that it came from.
-    ///
-    /// There it finds the share that its own node served; of the rest, which is spread evenly over the
-    /// others, one part is now on the own node. Data on one node for all threads stay where they are.
+    /// Share of its time that a thread loses while its data are on its old node: the share that was local there is
+    /// remote, and of the rest, spread evenly, one part is now local. Data on one home node stay where they are.
     fn remote_penalty(&self, program: &Program, speed: &Speed) -> f64 {
         let app = &program.job.app;
         let others = self.machine.nodes() - 1;
@@ -460,25 +420,24 @@ impl Speeds {
             return 0.0;
         }
         let gone_away = app.local_share - (1.0 - app.local_share) / others as f64;
-        let extra = speed.misses_per_s / speed.cycles_per_s
-            * self.machine.spec.clock_hz
-            * gone_away.max(0.0)
-            * self.machine.mean_remote_s()
-            / app.overlapping_misses;
+        let misses = speed.misses_per_s / speed.cycles_per_s * self.machine.spec.clock_hz;
+        let extra =
+            misses * gone_away.max(0.0) * self.machine.mean_remote_s() / app.overlapping_misses;
         extra / (1.0 + extra)
     }
 }
 
-/// What was found of a place.
+/// What was found for a place.
 struct Seen<'a> {
-    parallel: bool,
+    part: &'a Part,
     runnable: f64,
     /// Of these, threads that wait for the slowest of an uneven loop.
     waiting: f64,
-    /// Threads that run, on own CPUs and on borrowed ones.
+    /// Threads that run, on own and borrowed CPUs.
     running: f64,
+    /// Runnable threads of all places.
     total: f64,
-    /// Threads that a woken one may find before it, those of services with them.
+    /// Threads that a woken one may find before it, including those of services.
     threads: f64,
     speed: Speed,
     loan: Loan,

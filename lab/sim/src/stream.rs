@@ -1,6 +1,5 @@
-//! What a user would measure of a machine before setting up a model-driven policy: the bandwidth of
-//! a node and of a link, by a program that streams (NuPoCo and NuCore run STREAM and bw_mem). It is
-//! measured in the simulator, so that such a policy is not handed the simulator's own parameters.
+//! The bandwidth of a node and of a link as a user would measure it with a program that streams (NuPoCo and NuCore
+//! run STREAM and bw_mem). Measured in the model, so that no policy is handed the model's own parameters.
 
 use crate::application::Behaviour;
 use crate::constants::Constants;
@@ -10,7 +9,7 @@ use crate::performance::solve;
 use crate::presets::{self, PresetError};
 use mapper_model::CpuSet;
 
-/// What was measured.
+/// Measured bandwidths.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bandwidths {
     /// The most that threads on a node got from its memory.
@@ -19,8 +18,8 @@ pub struct Bandwidths {
     pub link_bytes_per_s: f64,
 }
 
-/// Misses per 1000 instructions of STREAM's triad, a = b + s·c: for eight elements, which are a line of
-/// each array, two vector iterations of six instructions, and three lines: b, c, and a before it is written.
+/// Misses per 1000 instructions of STREAM's triad, a = b + s·c: eight elements are a line of each array; they take two
+/// vector iterations of six instructions and three lines: b, c, and a before it is written.
 const MISSES_PER_KILO: f64 = 3.0 / 12.0 * 1000.0;
 /// Lines that a core has under way: its fill buffers.
 const LINES_UNDER_WAY: f64 = 10.0;
@@ -40,15 +39,12 @@ pub(crate) fn streaming() -> Result<Behaviour, PresetError> {
 /// Never with the presets of this crate.
 pub fn measure(machine: &Machine, constants: &Constants) -> Result<Bandwidths, PresetError> {
     let streaming = streaming()?;
-    let node_bytes_per_s = best(machine, constants, &streaming, 0);
-    let link_bytes_per_s = if machine.nodes() > 1 {
-        best(machine, constants, &streaming, 1)
-    } else {
-        machine.spec.link_bytes_per_s
-    };
     Ok(Bandwidths {
-        node_bytes_per_s,
-        link_bytes_per_s,
+        node_bytes_per_s: best(machine, constants, &streaming, 0),
+        link_bytes_per_s: match machine.nodes() {
+            1 => machine.spec.link_bytes_per_s,
+            _ => best(machine, constants, &streaming, 1),
+        },
     })
 }
 
@@ -56,55 +52,42 @@ fn best(machine: &Machine, constants: &Constants, app: &Behaviour, socket: usize
     let Some(cpus) = machine.topology().sockets().get(socket) else {
         return 0.0;
     };
-    let cpus: Vec<_> = cpus.iter().collect();
-    (1..=cpus.len())
-        .map(|count| {
-            let set: CpuSet = cpus.iter().copied().take(count).collect();
-            let mut occupancy = Occupancy::idle(machine, 1);
-            occupancy.spread(machine, 0, count as f64, &set);
-            let solution = solve(machine, constants, &[*app], &occupancy);
-            solution
-                .apps
-                .first()
-                .map_or(0.0, |speed| speed.misses_per_s * LINE_BYTES)
-        })
-        .fold(0.0, f64::max)
+    let received = |count: usize| {
+        let set: CpuSet = cpus.iter().take(count).collect();
+        let mut occupancy = Occupancy::idle(machine, 1);
+        occupancy.spread(machine, 0, count as f64, &set);
+        let solution = solve(machine, constants, &[*app], &occupancy);
+        let speed = solution.apps.first();
+        speed.map_or(0.0, |speed| speed.misses_per_s * LINE_BYTES)
+    };
+    (1..=cpus.len() as usize).map(received).fold(0.0, f64::max)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures;
 
     #[test]
-    fn threads_that_stream_get_what_a_saturated_memory_gives_and_no_more() {
-        let constants = Constants::default();
+    fn threads_that_stream_get_what_memory_and_link_give_and_no_more() {
         for name in presets::machines().unwrap().keys() {
-            let machine = presets::machine(name).unwrap();
-            let found = measure(&machine, &constants).unwrap();
+            let machine = fixtures::machine(name);
+            let found = measure(&machine, &Constants::default()).unwrap();
             let node = found.node_bytes_per_s / machine.spec.memory_bytes_per_s;
             assert!((0.75..1.0).contains(&node), "{name}: {node} of a node's");
-        }
-    }
-
-    #[test]
-    fn threads_that_stream_from_another_node_get_what_the_narrower_of_link_and_memory_gives() {
-        let constants = Constants::default();
-        for name in presets::machines().unwrap().keys() {
-            let machine = presets::machine(name).unwrap();
-            let found = measure(&machine, &constants).unwrap();
             let link = machine.route(0, 1).links().next().unwrap();
             let bytes_per_s = LINE_BYTES / machine.link_service_s()[link];
             let narrower = bytes_per_s.min(found.node_bytes_per_s);
             let share = found.link_bytes_per_s / narrower;
-            // The queue of a link grows along its tangent, so that a little more than all of it is used;
-            // where memory gives about as much as the link, lines wait at both.
+            // The queue of a link grows along its tangent, so a little more than all of it is used; where memory
+            // gives about as much as the link, lines wait at both.
             assert!((0.9..1.03).contains(&share), "{name}: {share}");
         }
     }
 
     #[test]
     fn a_memory_that_loses_nothing_to_many_streams_gives_its_whole_bandwidth() {
-        let machine = presets::machine("hsw80").unwrap();
+        let machine = fixtures::hsw80();
         let constants = Constants {
             row_buffer_loss: 0.0,
             ..Constants::default()

@@ -4,44 +4,41 @@ use crate::machine::Machine;
 use crate::presets::PresetError;
 use mapper_model::CpuSet;
 use mapper_predict::nucore::NuCoreError;
-use std::fmt;
 
 /// Why there is no allocation.
 #[derive(Debug, thiserror::Error)]
 pub enum AllocationError {
-    /// The program has no solution.
+    /// The integer program has no solution.
     #[error("NuCore's integer program on {machine}: {source}")]
     Program {
         /// The machine.
         machine: String,
-        /// What it says.
+        /// The reason.
         source: NuCoreError,
     },
-    /// What measures the machine is missing.
+    /// The program that measures the machine is missing.
     #[error(transparent)]
     Preset(#[from] PresetError),
-    /// It allocates cores to one program alone.
+    /// There are several programs.
     #[error(
         "NuCore allocates cores to one program alone, and there are {count}: leave the others out"
     )]
     Programs {
-        /// How many there are.
+        /// How many.
         count: usize,
     },
 }
 
 impl AllocationError {
     pub(super) fn of(machine: &Machine, source: NuCoreError) -> Self {
-        Self::Program {
-            machine: machine.name.clone(),
-            source,
-        }
+        let machine = machine.name.clone();
+        Self::Program { machine, source }
     }
 }
 
 /// Cores by node, the first ones of each.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CoresByNode(pub Vec<u32>);
+pub(super) struct CoresByNode(pub(super) Vec<u32>);
 
 impl CoresByNode {
     /// All cores of a machine.
@@ -51,17 +48,49 @@ impl CoresByNode {
 
     /// The first hardware thread of each core.
     pub(super) fn cpus(&self, machine: &Machine) -> CpuSet {
-        (0..)
-            .zip(&self.0)
-            .flat_map(|(node, &cores)| (0..cores).map(move |core| [node, core, 0]))
+        let nodes = (0..).zip(&self.0);
+        let places = nodes.flat_map(|(node, &cores)| (0..cores).map(move |core| [node, core, 0]));
+        places
             .filter_map(|place| machine.context_at(place))
             .collect()
     }
+
+    /// All allocations that differ by one core, with at least one core and no more than `most` of a node.
+    pub(super) fn adjacent(&self, most: u32) -> Vec<Self> {
+        let changed = |node: usize, count: u32| {
+            let mut changed = self.clone();
+            changed.0[node] = count;
+            changed
+        };
+        let mut found = Vec::new();
+        for (node, &count) in self.0.iter().enumerate() {
+            if count < most {
+                found.push(changed(node, count + 1));
+            }
+            if count > 0 && self.0.iter().sum::<u32>() > 1 {
+                found.push(changed(node, count - 1));
+            }
+        }
+        found
+    }
 }
 
-impl fmt::Display for CoresByNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cores: Vec<String> = self.0.iter().map(u32::to_string).collect();
-        write!(f, "{{{}}}", cores.join(","))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{machine, set};
+
+    #[test]
+    fn an_allocation_is_the_first_cores_of_each_node() {
+        let cores = CoresByNode(vec![2, 0, 1, 0]);
+        assert_eq!(cores.cpus(&machine("x7550")), set("0-1,16"));
+    }
+
+    #[test]
+    fn adjacent_allocations_differ_by_one_core_of_one_node() {
+        let found = CoresByNode(vec![0, 2, 1]).adjacent(2);
+        let expected = [[1, 2, 1], [0, 1, 1], [0, 2, 2], [0, 2, 0]];
+        assert_eq!(found, expected.map(|cores| CoresByNode(cores.to_vec())));
+        assert_eq!(CoresByNode(vec![1]).adjacent(1), [], "one core stays");
     }
 }

@@ -1,5 +1,5 @@
-//! How far the bandwidth that NuCore predicts is from that of the model, for allocations at random
-//! [NuCore §6.9, §7.4, eq. 19].
+//! The error of the bandwidth that NuCore predicts, relative to that of the model, for random allocations [NuCore §6.9,
+//! §7.4, eq. 19].
 
 use super::allocation::{AllocationError, CoresByNode};
 use super::{bw_mem, profile};
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 /// Allocations that are tried [NuCore §7.1].
 const ALLOCATIONS: u32 = 10;
 
-/// Mean absolute errors, of what is there; 0 where nothing is.
+/// Mean absolute relative errors; 0 without traffic.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct BandwidthError {
-    /// Of what cores get of their own node.
+    /// Of traffic to the own node.
     pub local: f64,
-    /// Of what goes between nodes.
+    /// Of traffic between nodes.
     pub between: f64,
     /// Of both together.
     pub total: f64,
@@ -26,7 +26,7 @@ pub struct BandwidthError {
 /// The error for one program on ten allocations, drawn by a seed: any number of cores of each node.
 ///
 /// # Errors
-/// As [`predicted`](super::predicted).
+/// [`AllocationError::Program`] when the integer program refuses an allocation.
 pub fn bandwidth_error(
     machine: &Machine,
     constants: &Constants,
@@ -64,13 +64,11 @@ pub fn bandwidth_error(
 /// Any number of cores of each node, one at least in all.
 fn drawn(machine: &Machine, random: &mut Noise) -> CoresByNode {
     let most = machine.spec.cores_per_socket;
+    let mut count = || ((random.unit() * f64::from(most + 1)) as u32).min(most);
     loop {
-        let cores = (0..machine.nodes())
-            .map(|_| ((random.unit() * f64::from(most + 1)) as u32).min(most))
-            .collect();
-        let cores = CoresByNode(cores);
-        if cores.0.iter().any(|&count| count > 0) {
-            return cores;
+        let cores: Vec<u32> = (0..machine.nodes()).map(|_| count()).collect();
+        if cores.iter().any(|&count| count > 0) {
+            return CoresByNode(cores);
         }
     }
 }
@@ -97,23 +95,20 @@ impl Mean {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
+    use crate::fixtures;
 
     fn error(change: impl FnOnce(&mut crate::AppModel), seed: u64) -> BandwidthError {
-        let machine = presets::machine("x7550").unwrap();
-        let mut app = presets::app("sp-solve").unwrap();
+        let mut app = fixtures::app("sp-solve");
         change(&mut app);
+        let machine = fixtures::machine("x7550");
         bandwidth_error(&machine, &Constants::default(), &app, seed).unwrap()
     }
 
     #[test]
-    fn what_saturates_nothing_is_predicted_almost_exactly() {
+    fn only_what_saturates_memory_is_predicted_with_an_error_and_private_data_have_none_between_nodes()
+     {
         let found = error(|app| app.misses_per_kilo = [0.1; 2], 1);
         assert!(found.total < 0.01 && found.local < 0.01 && found.between < 0.01);
-    }
-
-    #[test]
-    fn what_saturates_memory_is_predicted_with_an_error_and_private_data_with_none_between_nodes() {
         let found = error(|app| app.local_share = 1.0, 1);
         assert!(found.total > 0.01, "{found:?}");
         assert_eq!(found.between, 0.0);

@@ -1,31 +1,33 @@
-//! The machine as NuCore's authors measured it: with a program that streams, on chosen cores, from the
-//! memory of a chosen node (`bw_mem` of lmbench) [NuCore §6.4, §6.5]. It is run in the model, so that
-//! the integer program is not handed the model's own parameters.
+//! The machine as NuCore's authors measured it: with a program that streams on chosen cores from the memory of a chosen
+//! node (`bw_mem` of lmbench) [NuCore §6.4, §6.5]. Measured in the model, so that the integer program is not handed the
+//! model's own parameters.
 //!
-//! * One way from node j to i: the most that cores of i, one to all, read of j.
-//! * Both ways: the most that cores of i and j, as many of each, read of each other at once.
-//! * α and β: c cores of node k read of it, and as many cores of each other node do, too. Of the most that
-//!   these others get together, with one of each to all, in dependence on what the c cores would ask
-//!   alone, α is the intercept and −β the slope of the line of least squares (Figure 10).
+//! * One way from node j to i: the most that one to all cores of i read from j.
+//! * Both ways: the most that as many cores of i and j read from each other.
+//! * α and β: c cores of node k read from it, and one to all cores of each other node do, too. The most that these others
+//!   get together, against what the c cores would ask alone: α is the intercept and −β the slope of the line of least
+//!   squares (Figure 10).
 
 use super::allocation::AllocationError;
 use crate::application::Behaviour;
 use crate::constants::Constants;
 use crate::machine::{LINE_BYTES, Machine, Route};
 use crate::occupancy::Occupancy;
-use crate::performance::solve;
-use crate::stream;
+use crate::performance::{Speed, solve};
+use crate::stream::streaming;
 use mapper_model::CpuSet;
 use mapper_predict::nucore::{self, MachineSpec, Pair};
 
-/// Cores that stream.
+/// Cores that stream, from the node of the data to that of the cores.
 #[derive(Clone, Copy)]
 struct Stream {
-    /// The node of the data.
     from: usize,
-    /// The node of the cores.
     to: usize,
     cores: u32,
+}
+
+fn stream(from: usize, to: usize, cores: u32) -> Stream {
+    Stream { from, to, cores }
 }
 
 /// What was measured, as the integer program takes it.
@@ -36,7 +38,7 @@ pub(super) fn measured(
     let bench = Bench {
         machine,
         constants,
-        streaming: stream::streaming()?,
+        streaming: streaming()?,
     };
     let nodes = machine.nodes();
     let mut spec = MachineSpec {
@@ -51,13 +53,11 @@ pub(super) fn measured(
             let one_way = bench.most(&[pair]);
             let both_ways = (from < to).then(|| bench.most(&[pair, pair.reversed()]));
             let (one, both) = match machine.route(from, to) {
-                Route::Local | Route::Direct(_) => {
-                    (&mut spec.physical, &mut spec.physical_both_ways)
-                }
                 Route::Via(..) => {
                     spec.route.insert(pair, path(machine, pair));
                     (&mut spec.virtual_one_way, &mut spec.virtual_both_ways)
                 }
+                _ => (&mut spec.physical, &mut spec.physical_both_ways),
             };
             one.insert(pair, one_way);
             both.extend(both_ways.map(|limit| (pair, limit)));
@@ -72,15 +72,14 @@ pub(super) fn measured(
 /// The nodes that data pass over two links.
 fn path(machine: &Machine, pair: Pair) -> Vec<usize> {
     let first = machine.route(pair.from, pair.to).links().next();
-    let over = |via: &usize| match machine.route(pair.from, *via) {
-        Route::Direct(link) => Some(link) == first,
-        _ => false,
+    let over = |via: &usize| {
+        let route = machine.route(pair.from, *via);
+        route.hops() == 1 && route.links().next() == first
     };
-    let via = (0..machine.nodes()).find(over);
-    [Some(pair.from), via, Some(pair.to)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let mut path = vec![pair.from];
+    path.extend((0..machine.nodes()).find(over));
+    path.push(pair.to);
+    path
 }
 
 struct Bench<'a> {
@@ -98,16 +97,13 @@ impl Bench<'_> {
             let mut app = self.streaming;
             app.home_node = Some(stream.from);
             apps.push(app);
-            let cpus: CpuSet = (0..stream.cores)
-                .filter_map(|core| self.machine.context_at([stream.to as u32, core, 0]))
-                .collect();
+            let context = |core| self.machine.context_at([stream.to as u32, core, 0]);
+            let cpus: CpuSet = (0..stream.cores).filter_map(context).collect();
             occupancy.spread(self.machine, number, f64::from(stream.cores), &cpus);
         }
         let solution = solve(self.machine, self.constants, &apps, &occupancy);
-        let speeds = solution.apps.iter();
-        speeds
-            .map(|speed| speed.misses_per_s * LINE_BYTES / 1e9)
-            .collect()
+        let gb_per_s = |speed: &Speed| speed.misses_per_s * LINE_BYTES / 1e9;
+        solution.apps.iter().map(gb_per_s).collect()
     }
 
     fn cores(&self) -> u32 {
@@ -116,38 +112,23 @@ impl Bench<'_> {
 
     /// The most that goes over these pairs together, with as many cores at each end.
     fn most(&self, pairs: &[Pair]) -> f64 {
-        (1..=self.cores())
-            .map(|cores| {
-                let streams = pairs.iter().map(|pair| Stream {
-                    from: pair.from,
-                    to: pair.to,
-                    cores,
-                });
-                self.received(&streams.collect::<Vec<_>>()).iter().sum()
-            })
-            .fold(0.0, f64::max)
+        let together = |cores| {
+            let streams = pairs.iter().map(|pair| stream(pair.from, pair.to, cores));
+            self.received(&streams.collect::<Vec<_>>()).iter().sum()
+        };
+        (1..=self.cores()).map(together).fold(0.0, f64::max)
     }
 
-    /// α and β of a node. A node that has no others to share with gives all to its own cores.
+    /// α and β of a node. The only node of a machine gives all to its own cores.
     fn shared_memory(&self, node: usize) -> (f64, f64) {
-        let own = |cores| Stream {
-            from: node,
-            to: node,
-            cores,
-        };
+        let own = |cores| stream(node, node, cores);
         if self.machine.nodes() == 1 {
             return (self.most(&[Pair::new(node, node)]), 0.0);
         }
         let each: f64 = self.received(&[own(1)]).iter().sum();
         let outgoing = |local: u32, of_each: u32| -> f64 {
             let others = (0..self.machine.nodes()).filter(|&to| to != node);
-            let mut streams: Vec<Stream> = others
-                .map(|to| Stream {
-                    from: node,
-                    to,
-                    cores: of_each,
-                })
-                .collect();
+            let mut streams: Vec<Stream> = others.map(|to| stream(node, to, of_each)).collect();
             let away = streams.len();
             streams.extend((local > 0).then(|| own(local)));
             self.received(&streams).iter().take(away).sum()
@@ -180,11 +161,10 @@ fn least_squares(points: &[(f64, f64)]) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
+    use crate::fixtures::machine;
 
     fn spec(name: &str) -> MachineSpec {
-        let machine = presets::machine(name).unwrap();
-        let measured = measured(&machine, &Constants::default()).unwrap();
+        let measured = measured(&machine(name), &Constants::default()).unwrap();
         measured.spec().clone()
     }
 
@@ -219,10 +199,9 @@ mod tests {
         assert_eq!(found.physical.len() + found.route.len(), 56);
         assert_eq!(found.route[&Pair::new(0, 7)], [0, 1, 7]);
         for (pair, route) in &found.route {
-            let slowest = route
-                .windows(2)
-                .map(|hop| found.physical[&Pair::new(hop[0], hop[1])])
-                .fold(f64::INFINITY, f64::min);
+            let hops = route.windows(2).map(|hop| Pair::new(hop[0], hop[1]));
+            let links = hops.map(|pair| found.physical[&pair]);
+            let slowest = links.fold(f64::INFINITY, f64::min);
             let limit = found.virtual_one_way[pair];
             assert!(limit <= slowest + 1e-6, "{pair}: {limit} over {slowest}");
         }

@@ -1,80 +1,90 @@
-//! NuCore as published: one profile, one integer program, and the cores of each node that it names for
-//! the rest of the run [NuCore §5.2, §6].
+//! NuCore as published: one profile, one integer program, and fixed cores of each node for the rest of the run
+//! [NuCore §5.2, §6]. The daemon's policy of that name decides repeatedly, for several programs, from counters.
 //!
-//! The daemon's policy of that name decides again and again, for several programs, from what counters
-//! tell. What the paper evaluates is simpler, and is here:
+//! 1. The machine is measured with programs that stream, as with `bw_mem` ([`bw_mem`]).
+//! 2. The program runs on one core of each node while its traffic between nodes is counted ([`profile`]).
+//! 3. The integer program ([`mapper_predict::nucore`]) gives the cores of each node with the most bandwidth.
+//! 4. The program runs on these with a thread for each ([`run_predicted`]).
 //!
-//! 1. the machine is measured with programs that stream, as with `bw_mem` ([`bw_mem`]);
-//! 2. the program runs on one core of each node for a moment, while its traffic is counted from each
-//!    node to each other ([`profile`]);
-//! 3. the integer program ([`mapper_predict::nucore`]) says how many cores of each node bring the most
-//!    bandwidth with the fewest cores;
-//! 4. the program runs on these from begin to end, with a thread for each ([`run_predicted`]).
+//! For comparison: the best allocation reached by changing one core at a time ([`run_best_adjacent`]) [NuCore §7.2], and
+//! the error of the predicted bandwidth ([`bandwidth_error`]) [NuCore §7.4].
 //!
-//! Beside it stands what the authors compare its answers with: the best allocation that is reached by
-//! changing one core at a time ([`run_best_adjacent`]) [NuCore §7.2], and the bandwidth that it says
-//! any allocation has ([`bandwidth_error`]) [NuCore §7.4].
-//!
-//! An approximation in two respects: what c cores ask of their own node is c times what one asks, where
-//! the paper predicts a table with DraMon; and the 0.07 s of profile and solution are not charged.
-//! Traffic is not multiplexed, so the profile is exact, as is that of the counters of the model.
+//! Approximations: c cores ask of their own node c times what one asks, where the paper predicts a table with DraMon; the
+//! 0.07 s of profile and solution are not charged. Traffic is not multiplexed, so the profile is exact.
 
 mod allocation;
 mod bandwidth;
 mod bw_mem;
-mod neighbours;
 mod profile;
 
-pub use allocation::{AllocationError, CoresByNode};
+pub use allocation::AllocationError;
 pub use bandwidth::{BandwidthError, bandwidth_error};
 
-use crate::approximations::on_sets;
 use crate::constants::Constants;
+use crate::judge::{Aim, Judge};
 use crate::machine::Machine;
+use crate::run::on_sets;
 use crate::scenario::{Outcome, Scenario};
+use allocation::CoresByNode;
 use mapper_predict::nucore::{DramCharge, EffortLimit, Program};
 
-/// The allocation that NuCore predicts to be best for a program. One that asks no memory for anything
-/// gets all cores.
-///
-/// # Errors
-/// [`AllocationError::Program`] when the integer program is not solved.
-pub fn predicted(
+/// What counts as faster. The model has no noise, but its fixed point has a tolerance.
+const FASTER: f64 = 1.0 + 1e-6;
+
+/// The best allocation for a program by NuCore. One without memory traffic gets all cores.
+fn predicted(
     machine: &Machine,
     constants: &Constants,
     app: &crate::AppModel,
 ) -> Result<CoresByNode, AllocationError> {
-    let refused = |source| AllocationError::of(machine, source);
     let measured = bw_mem::measured(machine, constants)?;
-    let demand = profile::demand(machine, constants, &app.behaviour());
-    if profile::asks_nothing(&demand) {
+    let demands = [profile::demand(machine, constants, &app.behaviour())];
+    if profile::asks_nothing(&demands[0]) {
         return Ok(CoresByNode::all(machine));
     }
-    let demands = [demand];
     let solution = Program::new(&measured, &demands, DramCharge::default())
         .and_then(|program| program.solve(EffortLimit::default()))
-        .map_err(refused)?;
+        .map_err(|source| AllocationError::of(machine, source))?;
     let mut by_application = solution.allocation.0;
     Ok(CoresByNode(by_application.pop().unwrap_or_default()))
 }
 
-/// Runs a scenario's only program on what NuCore predicts to be best.
+/// Runs a scenario's only program on NuCore's allocation.
 ///
 /// # Errors
-/// As [`predicted`]; [`AllocationError::Programs`] when there are several.
+/// [`AllocationError::Program`] when the integer program is not solved; [`AllocationError::Programs`] for several programs.
 pub fn run_predicted(scenario: &Scenario) -> Result<Outcome, AllocationError> {
     let cores = predicted_for(scenario)?;
     Ok(on_cores_by_node(scenario, &cores))
 }
 
-/// Runs a scenario's only program on the best allocation that is reached from NuCore's by adding or
-/// taking away one core of one node, as long as that is faster [NuCore §7.2, "experimental optimal"].
+/// Runs a scenario's only program on the best allocation reached from NuCore's by adding or removing one core of one node
+/// at a time, the fastest change first, as long as that is faster [NuCore §7.2, eq. 20, "experimental optimal"].
 ///
 /// # Errors
 /// As [`run_predicted`].
 pub fn run_best_adjacent(scenario: &Scenario) -> Result<Outcome, AllocationError> {
-    let cores = neighbours::best(scenario, predicted_for(scenario)?);
-    Ok(on_cores_by_node(scenario, &cores))
+    let mut judge = Judge::new(scenario, Aim::Geometric);
+    let most = scenario.machine.spec.cores_per_socket;
+    let best = climb(predicted_for(scenario)?, most, |cores| {
+        judge.value(&[cores.cpus(&scenario.machine)])
+    });
+    Ok(on_cores_by_node(scenario, &best))
+}
+
+fn climb(start: CoresByNode, most: u32, mut speed: impl FnMut(&CoresByNode) -> f64) -> CoresByNode {
+    let mut best = start;
+    let mut fastest = speed(&best);
+    loop {
+        let adjacent = best
+            .adjacent(most)
+            .into_iter()
+            .map(|cores| (speed(&cores), cores));
+        match adjacent.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((speed, cores)) if speed > fastest * FASTER => (fastest, best) = (speed, cores),
+            _ => return best,
+        }
+    }
 }
 
 fn predicted_for(scenario: &Scenario) -> Result<CoresByNode, AllocationError> {
@@ -92,17 +102,16 @@ fn on_cores_by_node(scenario: &Scenario, cores: &CoresByNode) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
+    use crate::{AppModel, fixtures};
 
-    fn of(machine: &str, change: impl FnOnce(&mut crate::AppModel)) -> CoresByNode {
-        let machine = presets::machine(machine).unwrap();
-        let mut app = presets::app("mg-resid").unwrap();
+    fn of(machine: &str, change: impl FnOnce(&mut AppModel)) -> CoresByNode {
+        let mut app = fixtures::app("mg-resid");
         change(&mut app);
-        predicted(&machine, &Constants::default(), &app).unwrap()
+        predicted(&fixtures::machine(machine), &Constants::default(), &app).unwrap()
     }
 
     #[test]
-    fn a_program_that_asks_memory_for_little_or_nothing_gets_all_cores() {
+    fn a_program_with_little_or_no_memory_traffic_gets_all_cores() {
         for misses in [0.0, 0.01] {
             let cores = of("x7550", |app| app.misses_per_kilo = [misses; 2]);
             assert_eq!(cores, CoresByNode(vec![8; 4]), "{misses} misses");
@@ -113,22 +122,25 @@ mod tests {
     fn cores_that_a_full_memory_of_their_own_could_not_feed_are_left_out_on_every_node_alike() {
         let cores = of("x7550", |app| app.misses_per_kilo = [90.0; 2]);
         let one = cores.0[0];
-        assert!((1..8).contains(&one), "{cores}");
+        assert!((1..8).contains(&one), "{cores:?}");
         assert_eq!(cores, CoresByNode(vec![one; 4]));
     }
 
     #[test]
     fn data_on_one_node_draw_the_cores_there() {
         let cores = of("opt48", |app| app.home_node = Some(0));
-        assert_eq!(cores.0[0], 6, "{cores}");
-        assert!(cores.0.iter().sum::<u32>() < 48, "{cores}");
+        assert_eq!(cores.0[0], 6, "{cores:?}");
+        assert!(cores.0.iter().sum::<u32>() < 48, "{cores:?}");
     }
 
     #[test]
-    fn an_allocation_is_the_first_cores_of_each_node() {
-        let machine = presets::machine("x7550").unwrap();
-        let cores = CoresByNode(vec![2, 0, 1, 0]);
-        assert_eq!(cores.cpus(&machine), "0-1,16".parse().unwrap());
-        assert_eq!(cores.to_string(), "{2,0,1,0}");
+    fn the_climb_ends_where_no_single_core_pays() {
+        let wanted = [3.0, 0.0, 5.0];
+        let speed = |cores: &CoresByNode| {
+            let off = cores.0.iter().zip(wanted);
+            100.0 - off.map(|(&c, w)| (f64::from(c) - w).powi(2)).sum::<f64>()
+        };
+        let found = climb(CoresByNode(vec![6, 6, 6]), 6, speed);
+        assert_eq!(found, CoresByNode(vec![3, 0, 5]));
     }
 }

@@ -1,4 +1,4 @@
-//! What a program asks of which memory, from a moment on one core of each node [NuCore §5.2].
+//! What a program asks of which memory, from a profile on one core of each node [NuCore §5.2].
 
 use super::allocation::CoresByNode;
 use crate::application::Behaviour;
@@ -25,18 +25,16 @@ pub(super) fn traffic(
     let of = |socket: usize| {
         let misses_per_s = solution.misses_on_socket.get(socket).copied();
         let gb_per_s = misses_per_s.unwrap_or(0.0) * LINE_BYTES / 1e9;
-        (0..nodes)
-            .map(|node| gb_per_s * app.share_of_misses(nodes, socket, node))
-            .collect()
+        let share = |node| app.share_of_misses(nodes, socket, node);
+        (0..nodes).map(|node| gb_per_s * share(node)).collect()
     };
     (0..nodes).map(of).collect()
 }
 
-/// The demand that the integer program takes. What goes between nodes counts as read, of the node where
-/// it is: the model knows of a miss where its line is, not whether it is written.
+/// The demand for the integer program. Traffic between nodes counts as read from the node of the data: the model does not
+/// know which misses are writes.
 pub(super) fn demand(machine: &Machine, constants: &Constants, app: &Behaviour) -> Demand {
-    let nodes = machine.nodes();
-    let one_of_each = CoresByNode(vec![1; nodes]);
+    let one_of_each = CoresByNode(vec![1; machine.nodes()]);
     let traffic = traffic(machine, constants, app, &one_of_each);
     let mut reads = BTreeMap::new();
     for (to, asked) in traffic.iter().enumerate() {
@@ -47,19 +45,20 @@ pub(super) fn demand(machine: &Machine, constants: &Constants, app: &Behaviour) 
         }
     }
     let cores = machine.spec.cores_per_socket;
-    let table = |node: usize| {
-        let each = traffic[node][node];
-        (0..=cores).map(|count| f64::from(count) * each).collect()
+    let table = |(node, asked): (usize, &Vec<f64>)| {
+        (0..=cores)
+            .map(|count| f64::from(count) * asked[node])
+            .collect()
     };
     Demand {
-        local: (0..nodes).map(table).collect(),
+        local: traffic.iter().enumerate().map(table).collect(),
         reads,
         least_cores: 1,
         ..Demand::default()
     }
 }
 
-/// Whether there is nothing to allocate bandwidth for.
+/// Whether there is no traffic to allocate bandwidth for.
 pub(super) fn asks_nothing(demand: &Demand) -> bool {
     let local = demand.local.iter().flatten().all(|asked| *asked <= 0.0);
     local && demand.reads.is_empty()
@@ -68,12 +67,14 @@ pub(super) fn asks_nothing(demand: &Demand) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets;
+    use crate::fixtures::{app, machine};
 
     fn of(name: &str) -> Demand {
-        let machine = presets::machine("x7550").unwrap();
-        let app = presets::app(name).unwrap();
-        demand(&machine, &Constants::default(), &app.behaviour())
+        demand(
+            &machine("x7550"),
+            &Constants::default(),
+            &app(name).behaviour(),
+        )
     }
 
     #[test]
@@ -81,19 +82,21 @@ mod tests {
         let found = of("streamcluster-roi");
         let local: Vec<f64> = found.local.iter().map(|table| table[1]).collect();
         assert!(local[0] > 0.0 && local[1..] == [0.0; 3], "{local:?}");
-        let pairs: Vec<Pair> = found.reads.keys().copied().collect();
-        assert_eq!(pairs, [1, 2, 3].map(|to| Pair::new(0, to)));
+        assert!(
+            found
+                .reads
+                .keys()
+                .copied()
+                .eq([1, 2, 3].map(|to| Pair::new(0, to)))
+        );
         assert!(found.reads.values().all(|read| *read < local[0]));
         assert!((found.local[0][8] - 8.0 * local[0]).abs() < 1e-9);
     }
 
     #[test]
     fn a_ring_is_read_from_the_next_node_and_private_data_from_none() {
-        let ring: Vec<Pair> = of("mg-rprj3").reads.keys().copied().collect();
-        assert_eq!(
-            ring,
-            [(0, 3), (1, 0), (2, 1), (3, 2)].map(|(from, to)| Pair::new(from, to))
-        );
+        let ring = [(0, 3), (1, 0), (2, 1), (3, 2)].map(|(from, to)| Pair::new(from, to));
+        assert!(of("mg-rprj3").reads.keys().copied().eq(ring));
         assert!(of("mg-resid").reads.is_empty());
     }
 }

@@ -1,52 +1,26 @@
-//! The performance function by its formulas, where they can be worked out by hand. What whole threads do
-//! to each other on a machine is in `tests/mechanisms.rs`.
+//! The performance function by its formulas, where they can be worked out by hand. What whole threads do to each other
+//! on a machine is in `tests/mechanisms.rs`.
 
 use super::*;
 use crate::application::AppModel;
-use crate::presets;
-use mapper_model::CpuSet;
+use crate::fixtures::{app, close, computing, hsw80, set};
 
 const CLOCK_HZ: f64 = 1.9e9;
 
-/// One instruction a cycle, and nothing else.
-fn computing() -> AppModel {
-    let mut app = presets::app("swaptions").unwrap();
-    app.ipc0 = 1.0;
-    app.smt_slowdown = 0.6;
-    app.misses_per_kilo = [0.0, 0.0];
-    app.working_set_mb = 0.0;
-    app.shared_set_mb = 0.0;
-    app.sharing_stalls = 0.0;
-    app.phases.clear();
-    app
-}
-
-fn hsw80() -> Machine {
-    presets::machine("hsw80").unwrap()
-}
-
 /// Each program on a set of its own, one thread for each CPU.
-fn on(machine: &Machine, constants: &Constants, apps: &[(&AppModel, &str)]) -> Solution {
+fn on(machine: &Machine, apps: &[(&AppModel, &str)]) -> Solution {
     let mut occupancy = Occupancy::idle(machine, apps.len());
-    for (at, (_, set)) in apps.iter().enumerate() {
-        let set: CpuSet = set.parse().unwrap();
+    for (at, (_, cpus)) in apps.iter().enumerate() {
+        let set = set(cpus);
         occupancy.spread(machine, at, f64::from(set.len()), &set);
     }
     let behaviours: Vec<_> = apps.iter().map(|(app, _)| app.behaviour()).collect();
-    solve(machine, constants, &behaviours, &occupancy)
+    solve(machine, &Constants::default(), &behaviours, &occupancy)
 }
 
-/// Cycles that an instruction of the first program takes.
-fn cycles(machine: &Machine, apps: &[(&AppModel, &str)]) -> f64 {
-    let solution = on(machine, &Constants::default(), apps);
-    1.0 / solution.apps[0].ipc()
-}
-
-fn close(found: f64, expected: f64, within: f64) {
-    assert!(
-        (found / expected - 1.0).abs() < within,
-        "{found} instead of {expected}"
-    );
+/// Cycles that an instruction of the only program takes on hsw80.
+fn cycles(app: &AppModel, set: &str) -> f64 {
+    1.0 / on(&hsw80(), &[(app, set)]).apps[0].ipc()
 }
 
 #[test]
@@ -59,8 +33,7 @@ fn two_threads_that_stall_half_of_the_time_do_seven_tenths_more_than_one() {
     let service_s = LINE_BYTES / machine.spec.memory_bytes_per_s;
     let miss_cycles = (machine.spec.latency_s + service_s) * CLOCK_HZ / 4.0;
     app.misses_per_kilo = [1000.0 / miss_cycles; 2];
-    let alone = cycles(&machine, &[(&app, "0")]);
-    let both = cycles(&machine, &[(&app, "0,40")]);
+    let (alone, both) = (cycles(&app, "0"), cycles(&app, "0,40"));
     close(alone, 2.0, 2e-2);
     // c = 2 + 0.6·a and a = (1 + 0.6·a)/c: a = 0.573, c = 2.344 and 2·2/2.344 = 1.706.
     close(2.0 * alone / both, 1.706, 1e-2);
@@ -68,37 +41,39 @@ fn two_threads_that_stall_half_of_the_time_do_seven_tenths_more_than_one() {
 
 #[test]
 fn programs_on_a_socket_share_its_cache_and_those_elsewhere_do_not() {
-    let machine = hsw80();
     let mut app = computing();
     app.misses_per_kilo = [1.0, 4.0];
     app.working_set_mb = 2.0;
     app.shared_set_mb = 5.0;
-    let per_kilo = |apps: &[(&AppModel, &str)]| {
-        let solution = on(&machine, &Constants::default(), apps);
-        let speed = &solution.apps[0];
-        1e3 * speed.misses_per_s / speed.instructions_per_s
-    };
-    // 5 + 5·2 MB of 25 have room.
-    close(per_kilo(&[(&app, "0-4")]), 1.0, 1e-9);
-    // Two of them ask for 30: a sixth does not fit, and a sixth of the way up to 4 it is.
-    close(per_kilo(&[(&app, "0-4"), (&app, "5-9")]), 1.5, 1e-9);
-    close(per_kilo(&[(&app, "0-4"), (&app, "10-14")]), 1.0, 1e-9);
+    for (sets, expected) in [
+        // 5 + 5·2 MB of 25 have room.
+        (&["0-4"][..], 1.0),
+        // Two of them need 30: a sixth does not fit, and it is a sixth of the way up to 4.
+        (&["0-4", "5-9"], 1.5),
+        (&["0-4", "10-14"], 1.0),
+    ] {
+        let apps: Vec<_> = sets.iter().map(|set| (&app, *set)).collect();
+        let speed = on(&hsw80(), &apps).apps[0];
+        close(
+            1e3 * speed.misses_per_s / speed.instructions_per_s,
+            expected,
+            1e-9,
+        );
+    }
 }
 
 #[test]
-fn misses_take_the_mean_of_the_ways_by_where_they_go() {
-    let machine = hsw80();
+fn misses_take_the_mean_of_the_routes_by_where_they_go() {
     let mut app = computing();
     app.misses_per_kilo = [0.01, 0.01];
     app.overlapping_misses = 1.0;
-    let spec = &machine.spec;
+    let spec = hsw80().spec;
     let local_s = spec.latency_s + LINE_BYTES / spec.memory_bytes_per_s;
     let hop_s = spec.remote_latency_s + LINE_BYTES / spec.link_bytes_per_s;
     for local_share in [0.25, 0.7, 1.0] {
         app.local_share = local_share;
-        let stalls = cycles(&machine, &[(&app, "0")]) - 1.0;
         let mean_s = local_s + (1.0 - local_share) * hop_s;
-        close(stalls, 1e-5 * mean_s * CLOCK_HZ, 1e-3);
+        close(cycles(&app, "0") - 1.0, 1e-5 * mean_s * CLOCK_HZ, 1e-3);
     }
 }
 
@@ -108,14 +83,14 @@ fn only_the_memory_of_its_home_is_busy_for_a_program_with_all_data_there() {
     let mut app = computing();
     app.misses_per_kilo = [5.0, 5.0];
     app.home_node = Some(2);
-    let solution = on(&machine, &Constants::default(), &[(&app, "0-9")]);
+    let solution = on(&machine, &[(&app, "0-9")]);
     let bytes_per_s = solution.apps[0].misses_per_s * LINE_BYTES;
     let busy = &solution.memory_utilisation;
     assert_eq!([busy[0], busy[1], busy[3]], [0.0; 3]);
-    // Ten threads that wait for it keep more than one of them waiting: some bandwidth is lost.
+    // Ten threads keep more than one of them waiting for it: some bandwidth is lost.
     let whole = bytes_per_s / machine.spec.memory_bytes_per_s;
-    assert!(busy[2] >= whole * (1.0 - 1e-9), "{} and {whole}", busy[2]);
-    assert!(busy[2] <= whole / 0.75, "{} and {whole}", busy[2]);
+    let range = whole * (1.0 - 1e-9)..=whole / 0.75;
+    assert!(range.contains(&busy[2]), "{} and {whole}", busy[2]);
 }
 
 #[test]
@@ -123,7 +98,7 @@ fn bandwidth_is_lost_in_proportion_to_the_streams_beyond_the_first() {
     let mut spec = hsw80().spec;
     spec.sockets = 1;
     spec.threads_per_core = 1;
-    // So slow that whoever is there waits nearly all of the time.
+    // So slow that every thread waits nearly all of the time.
     spec.memory_bytes_per_s = 1e8;
     spec.cores_per_socket = 16;
     let machine = Machine::new("one node", spec).unwrap();
@@ -132,8 +107,7 @@ fn bandwidth_is_lost_in_proportion_to_the_streams_beyond_the_first() {
     app.overlapping_misses = 4.0;
     let bytes_per_s = |threads: u32| {
         let set = format!("0-{}", threads - 1);
-        let solution = on(&machine, &Constants::default(), &[(&app, &set)]);
-        solution.apps[0].misses_per_s * LINE_BYTES
+        on(&machine, &[(&app, &set)]).apps[0].misses_per_s * LINE_BYTES
     };
     // Four, seven and thirteen streams: a quarter of the quarter, half of it, all of it.
     for (threads, left) in [(4, 0.9375), (7, 0.875), (13, 0.75), (16, 0.75)] {
@@ -144,15 +118,19 @@ fn bandwidth_is_lost_in_proportion_to_the_streams_beyond_the_first() {
     }
 }
 
-#[test]
-fn sharing_costs_by_where_the_partners_are() {
-    let machine = hsw80();
+fn sharing() -> AppModel {
     let mut app = computing();
     app.sharing_stalls = 1e-3;
     app.sharing_growth = 0.0;
-    // Nobody competes for a core that stalls so little otherwise than for one that does not.
+    app
+}
+
+#[test]
+fn sharing_costs_by_where_the_partners_are() {
+    let mut app = sharing();
+    // A core that stalls so little competes like one that does not.
     app.smt_slowdown = 0.0;
-    let idle_s = LINE_BYTES / machine.spec.link_bytes_per_s;
+    let idle_s = LINE_BYTES / hsw80().spec.link_bytes_per_s;
     let across = 1.0 + idle_s * CLOCK_HZ / EVENT_CYCLES;
     for (set, expected) in [
         ("0", 0.0),
@@ -165,48 +143,31 @@ fn sharing_costs_by_where_the_partners_are() {
         // Of three partners one in the own core, two in another one.
         ("0,1,40,41", (0.05 + 2.0 * 0.32) / 3.0),
     ] {
-        let stalls = cycles(&machine, &[(&app, set)]) - 1.0;
-        let expected = 1e-3 * expected;
-        assert!(
-            (stalls - expected).abs() < 1e-8,
-            "{set}: {stalls} and not {expected}"
-        );
+        let off = cycles(&app, set) - 1.0 - 1e-3 * expected;
+        assert!(off.abs() < 1e-8, "{set}: off by {off}");
     }
 }
 
 #[test]
 fn events_are_counted_by_place_and_cost_what_the_program_sets() {
-    let machine = hsw80();
-    let mut app = computing();
-    app.sharing_stalls = 1e-3;
-    app.sharing_growth = 0.0;
+    let mut app = sharing();
     app.stalls_per_event = 400.0;
-    let solution = on(&machine, &Constants::default(), &[(&app, "0,1,10,11")]);
-    let speed = &solution.apps[0];
-    let per_instruction = |events_per_s: f64| events_per_s / speed.instructions_per_s;
-    close(
-        per_instruction(speed.inter_socket_per_s),
-        2.0 / 3.0 * 1e-3 / 400.0,
-        1e-9,
-    );
-    close(
-        per_instruction(speed.intra_socket_per_s),
-        1.0 / 3.0 * 1e-3 / 400.0,
-        1e-9,
-    );
+    let speed = on(&hsw80(), &[(&app, "0,1,10,11")]).apps[0];
+    for (events_per_s, partners) in [
+        (speed.inter_socket_per_s, 2.0),
+        (speed.intra_socket_per_s, 1.0),
+    ] {
+        let per_instruction = events_per_s / speed.instructions_per_s;
+        close(per_instruction, partners / 3.0 * 1e-3 / 400.0, 1e-9);
+    }
 }
 
 #[test]
 fn it_makes_no_difference_which_of_several_equal_places_is_taken() {
-    let machine = hsw80();
-    let [sgd, canneal] = ["SGD", "canneal"].map(|name| presets::app(name).unwrap());
-    let rates = |sets: [&str; 2]| -> Vec<f64> {
-        let apps = [(&sgd, sets[0]), (&canneal, sets[1])];
-        let solution = on(&machine, &Constants::default(), &apps);
-        solution.apps.iter().map(|s| s.instructions_per_s).collect()
-    };
-    let first = rates(["0-4,40-44", "5-9,10-19"]);
-    for (found, expected) in rates(["30-34,70-74", "35-39,20-29"]).iter().zip(&first) {
-        close(*found, *expected, 1e-6);
+    let [sgd, canneal] = ["SGD", "canneal"].map(app);
+    let [first, second] = [["0-4,40-44", "5-9,10-19"], ["30-34,70-74", "35-39,20-29"]]
+        .map(|sets| on(&hsw80(), &[(&sgd, sets[0]), (&canneal, sets[1])]).apps);
+    for (found, expected) in second.iter().zip(&first) {
+        close(found.instructions_per_s, expected.instructions_per_s, 1e-6);
     }
 }

@@ -1,43 +1,15 @@
-//! What a run books to whom, by hand: changes of sets, the time that decisions take, new runs.
+//! What a run charges to whom, by hand: changes of sets, the time of decisions, repeated runs.
 
 use super::*;
-use crate::constants::Constants;
-use crate::governor::{Decision, Fixed};
-use crate::presets;
-use crate::scenario::{Job, Lending, Teams, Traffic};
-use mapper_model::{CpuRange, Qos};
+use crate::fixtures::{self, app, set};
+use crate::governor::Decision;
+use crate::scenario::Job;
 
-fn job(name: &str, app: &str) -> Job {
-    let mut app = presets::app(app).unwrap();
+fn job(name: &str, of: &str) -> Job {
+    let mut app = app(of);
     app.serial_share = 0.0;
     app.standalone_s = 10.0;
-    Job {
-        name: name.to_owned(),
-        app,
-        threads: None,
-        qos: Qos::default(),
-        cpus: CpuRange::default(),
-        arrives_s: 0.0,
-    }
-}
-
-fn scenario(jobs: Vec<Job>) -> Scenario {
-    Scenario {
-        machine: presets::machine("hsw80").unwrap(),
-        constants: Constants::default(),
-        jobs,
-        method: Method::For { seconds: 20.0 },
-        teams: Teams::Fixed,
-        lending: Lending::Never,
-        traffic: Traffic::Untold,
-        seed: 3,
-        longest_step_s: None,
-        timeline: false,
-    }
-}
-
-fn set(text: &str) -> CpuSet {
-    text.parse().unwrap()
+    fixtures::job(name, app, None)
 }
 
 #[test]
@@ -52,7 +24,7 @@ fn the_share_that_moves_is_what_one_place_has_more_of_than_before() {
         // Five of ten cores are new; of twice as many cores half.
         ("0-9", "5-14", 0.5),
         ("0-9", "0-19", 0.5),
-        // Who sat on the half that is lost has to go to the other.
+        // Threads on the lost half have to go to the other.
         ("0-19", "0-9", 0.5),
     ] {
         let found = share_that_moves(&set(old), &set(new), 40, core);
@@ -83,47 +55,42 @@ impl Governor for Costly {
 #[test]
 fn a_decision_costs_the_program_on_the_first_context_and_all_of_it_at_barriers() {
     let mut jobs = vec![job("first", "swaptions"), job("second", "swaptions")];
-    let share_lost = |jobs: &[Job], overhead: Overhead| -> Vec<f64> {
-        let speeds = |overhead| {
-            let sets = [("first", "0-9"), ("second", "10-19")];
-            let sets = sets.map(|(name, cpus)| (name.to_owned(), set(cpus)));
-            let sets = Fixed::new(sets.to_vec());
-            let mut costly = Costly { sets, overhead };
-            let outcome = run(
-                &scenario(jobs.to_vec()),
-                Some(&mut costly as &mut dyn Governor),
-            );
-            outcome.apps.into_iter().map(|app| app.speed)
+    let speeds = |jobs: &[Job], decision_s: f64, everywhere: f64| {
+        let sets = [("first", "0-9"), ("second", "10-19")];
+        let sets = sets.map(|(name, cpus)| (name.to_owned(), set(cpus)));
+        let mut costly = Costly {
+            sets: Fixed::new(sets.to_vec()),
+            overhead: Overhead {
+                decision_s,
+                everywhere,
+            },
         };
-        let pairs = speeds(overhead).zip(speeds(Overhead::default()));
-        pairs.map(|(with, without)| 1.0 - with / without).collect()
+        let governor = Some(&mut costly as &mut dyn Governor);
+        let outcome = run(&fixtures::scenario(jobs.to_vec()), governor);
+        [0, 1].map(|app| outcome.apps[app].speed)
     };
-    let close = |lost: &[f64], expected: [f64; 2]| {
-        for (lost, expected) in lost.iter().zip(expected) {
+    for (barrier_s, decision_s, everywhere, expected) in [
+        // 40 ms for 80 threads: 80 ms for the 160 of both, every second, on one context of ten.
+        (None, 0.04, 0.0, [0.008, 0.0]),
+        // At a barrier all wait for the thread that lost 8 % of its time.
+        (Some(10.0), 0.04, 0.0, [0.08, 0.0]),
+        // Counting takes its share of every context.
+        (Some(10.0), 0.0, 0.009, [0.009, 0.009]),
+    ] {
+        jobs[0].app.barrier_s = barrier_s;
+        let with = speeds(&jobs, decision_s, everywhere);
+        let without = speeds(&jobs, 0.0, 0.0);
+        for at in 0..2 {
+            let lost = 1.0 - with[at] / without[at];
             assert!(
-                (lost - expected).abs() < 1e-9,
-                "{lost} instead of {expected}"
+                (lost - expected[at]).abs() < 1e-9,
+                "{lost} instead of {expected:?}"
             );
         }
-    };
-    // 40 ms for 80 threads: 80 ms for the 160 of both, every second, on one context of ten.
-    let deciding = Overhead {
-        decision_s: 0.04,
-        everywhere: 0.0,
-    };
-    close(&share_lost(&jobs, deciding), [0.008, 0.0]);
-    // At a barrier everybody waits for the thread that lost 8 % of its time.
-    jobs[0].app.barrier_s = Some(10.0);
-    close(&share_lost(&jobs, deciding), [0.08, 0.0]);
-    // Counting takes its share of every context.
-    let counting = Overhead {
-        decision_s: 0.0,
-        everywhere: 0.009,
-    };
-    close(&share_lost(&jobs, counting), [0.009, 0.009]);
+    }
 }
 
-/// Notes who is there at each decision, and what they are given.
+/// Notes the applications of each decision.
 struct Noting(Vec<Vec<u64>>);
 
 impl Governor for Noting {
@@ -149,7 +116,7 @@ fn a_program_that_starts_anew_is_another_application_for_every_policy() {
     let mut noting = Noting(Vec::new());
     let scenario = Scenario {
         method: Method::LongestTimes(1),
-        ..scenario(jobs)
+        ..fixtures::scenario(jobs)
     };
     let outcome = run(&scenario, Some(&mut noting as &mut dyn Governor));
     assert_eq!(outcome.apps[1].runs, 1);
@@ -160,7 +127,7 @@ fn a_program_that_starts_anew_is_another_application_for_every_policy() {
 
 #[test]
 fn a_set_that_is_given_again_costs_nothing() {
-    let scenario = scenario(vec![job("only", "SGD")]);
+    let scenario = fixtures::scenario(vec![job("only", "SGD")]);
     let sets = || Fixed::new(vec![("only".to_owned(), set("0-9"))]);
     let mut again = Costly {
         sets: sets(),
