@@ -1,10 +1,375 @@
-//! `cargo xtask conformance`.
+//! `cargo xtask conformance`: does a program still compute the right thing when mapper manages it?
+//!
+//! The OpenMP shim stands between a program and its runtime while the allocation changes. Whether that is sound shows only
+//! in many programs that check themselves, at many moments of change.
+//!
+//! Every program of a folder (exit status 0 means that all was well), in C, C++ or Fortran, is compiled by each compiler and
+//! run plainly a few times. Programs that pass are run with the shim in every team mode, while the allocation changes every
+//! 300 µs between 1 and twice the CPUs: on the page, and in the affinity of the program's threads as far as there are CPUs.
+//! [`mapper_abi::stand_in`] takes the place of the daemon.
+//!
+//! A program that passes plainly must pass under `fixed` and under `virtual`, whether the shim admits it there or not; under
+//! `follow` it must pass if it passes under `OMP_DYNAMIC=true`. A run beyond its time limit has hung, which fails the
+//! program. A mode that the shim does not have is reported separately.
+//!
+//! | module | job |
+//! |---|---|
+//! | `programs` | which programs there are, and compiling them |
+//! | `run` | one run of one program, plain or managed, with its time limit |
+//! | `judge` | the runs of one program and their verdict |
+//! | `report` | table, failures with the command to repeat them, JSON |
 
-use std::process::ExitCode;
+mod judge;
+mod programs;
+mod report;
+mod run;
 
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
 use clap::Parser as _;
-use mapper_conformance::Args;
 
-fn main() -> ExitCode {
-    mapper_report::stopped::exit_code(mapper_conformance::run(&Args::parse()))
+use judge::{Case, Judge};
+use mapper_report::interrupt::Interrupt;
+use mapper_report::output::OutputFile;
+use mapper_report::progress::Progress;
+use mapper_report::workspace;
+use programs::Program;
+use report::Asked;
+use report::Report;
+use run::{LoopSchedule, Machine, Teams};
+
+/// Seconds until a run counts as hung, unless said otherwise.
+const TIME_LIMIT_S: u64 = 20;
+
+/// Runs a folder of OpenMP programs under allocations that change all the time
+#[derive(clap::Parser)]
+#[command(name = "cargo xtask conformance", bin_name = "cargo xtask conformance")]
+struct Args {
+    /// Folder of programs in C, C++ and Fortran that exit with 0 when all is well, each in one file and run without
+    /// arguments in a folder of its own [default: the project's own suite]
+    dir: Option<PathBuf>,
+
+    /// Compilers for C; programs in C++ and Fortran are compiled by those that go with gcc's and clang's
+    #[arg(
+        long,
+        value_name = "CC,…",
+        value_delimiter = ',',
+        default_value = "gcc,clang",
+        value_parser = clap::builder::NonEmptyStringValueParser::new()
+    )]
+    cc: Vec<String>,
+
+    /// Team modes
+    #[arg(
+        long,
+        value_name = "MODE,…",
+        value_delimiter = ',',
+        default_value = "fixed,follow,virtual"
+    )]
+    teams: Vec<Teams>,
+
+    /// How dynamic loops are dispensed in managed runs
+    #[arg(long, value_name = "HOW", default_value = "as-written")]
+    schedule: LoopSchedule,
+
+    /// Programs at a time [default: as many as CPUs]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    jobs: Option<NonZeroUsize>,
+
+    /// Write everything that was found to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Only this program, by its path within the folder
+    #[arg(long, value_name = "FILE")]
+    program: Option<String>,
+
+    /// Runs of each program, plainly and in each mode
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+
+    /// Seconds until a run counts as hung; at least ten times what it takes plainly
+    #[arg(long, value_name = "SECONDS", default_value_t = TIME_LIMIT_S, value_parser = clap::value_parser!(u64).range(1..))]
+    time_limit: u64,
+
+    /// The shim [default: the one of this checkout, built now]
+    #[arg(long, value_name = "PATH")]
+    shim: Option<PathBuf>,
+
+    /// The short form that is part of `cargo xtask test`: the project's own suite, one run of each kind, and
+    /// enough of its programs must run with virtual teams
+    #[arg(long, exclusive = true)]
+    short: bool,
+}
+
+fn main() -> std::process::ExitCode {
+    mapper_report::stopped::exit_code(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
+    if args.short {
+        // The rest of `cargo xtask test` handles no flag either: Ctrl-C ends all of it.
+        let report = check(&Args::own_suite(), Interrupt::default())?;
+        enough_were_virtual(&report)?;
+        let (passed, failed) = (report.sound(), report.broken());
+        let _ = write!(
+            std::io::stdout(),
+            "{report}\n{passed} passed, {failed} failed\n"
+        );
+        anyhow::ensure!(failed == 0, "{failed} broken by mapper");
+        return Ok(());
+    }
+    let json = args.json.as_deref().map(OutputFile::claim).transpose()?;
+    let report = check(args, Interrupt::on_signals()?)?;
+    if let Some(json) = json {
+        let text = serde_json::to_string_pretty(&report).context("write the results as JSON")?;
+        json.write(&(text + "\n"))?;
+    }
+    // A closed pipe does not change the verdict.
+    let _ = write!(std::io::stdout(), "{report}");
+    if let Some(stopped) = report.stopped() {
+        return Err(stopped.into());
+    }
+    match report.broken() {
+        0 => anything_was_tested(&report),
+        count => bail!("{count} broken by mapper"),
+    }
+}
+
+/// Fails if no program passes plainly, as none was then run with mapper.
+fn anything_was_tested(report: &Report) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        report.sound() > 0,
+        "nothing was run with mapper, as no program passes plainly (see above); programs have to be complete in \
+         one file, need no arguments and exit with 0"
+    );
+    Ok(())
+}
+
+impl Args {
+    /// The short form: one run of each kind.
+    fn own_suite() -> Self {
+        Self {
+            dir: None,
+            cc: vec!["gcc".to_owned(), "clang".to_owned()],
+            teams: vec![Teams::Fixed, Teams::Follow, Teams::Virtual],
+            schedule: LoopSchedule::AsWritten,
+            jobs: None,
+            json: None,
+            program: None,
+            runs: 1,
+            time_limit: TIME_LIMIT_S,
+            shim: None,
+            short: false,
+        }
+    }
+}
+
+/// Programs of the own suite, compiled by gcc, that must pass with virtual teams. Some forty have constructs that such teams
+/// do not serve.
+const LEAST_VIRTUAL: usize = 60;
+
+/// Fails if too many programs were refused virtual teams: they pass with real ones, which tests nothing.
+fn enough_were_virtual(report: &Report) -> anyhow::Result<()> {
+    let count = report.passed("gcc", Teams::Virtual);
+    anyhow::ensure!(
+        count >= LEAST_VIRTUAL,
+        "only {count} programs of gcc's ran right with virtual teams, of at least {LEAST_VIRTUAL}; see why by \
+         `cargo xtask conformance --cc gcc --teams virtual --json FILE`\n{report}"
+    );
+    Ok(())
+}
+
+fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse()
+        .map_err(|_| "not a number of programs from 1 on".to_owned())
+}
+
+fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
+    let own_suite = workspace::root().join("omp-shim/tests/conformance");
+    let folder = args.dir.as_deref().unwrap_or(&own_suite);
+    anyhow::ensure!(
+        folder.is_dir(),
+        "{}: {}",
+        folder.display(),
+        match folder.exists() {
+            true => "not a folder; give the folder, and one program of it by --program FILE",
+            false => "no such folder; give one with OpenMP programs, or none for the project's own",
+        }
+    );
+    let mut sources = programs::find(folder)?;
+    if let Some(wanted) = &args.program {
+        let wanted = Path::new(wanted);
+        let wanted = wanted.strip_prefix(".").unwrap_or(wanted);
+        sources.retain(|source| source == wanted);
+    }
+    if sources.is_empty() {
+        let folder = folder.display();
+        match &args.program {
+            Some(wanted) => bail!("{folder}: no {wanted}; give its path below the folder"),
+            None => bail!("{folder}: no programs (*.c, *.cpp, *.cc, *.f90)"),
+        }
+    }
+    let shim = match &args.shim {
+        Some(path) => path
+            .canonicalize()
+            .with_context(|| format!("shim {}", path.display()))?,
+        None => build_shim()?,
+    };
+    let scratch = tempfile::Builder::new()
+        .prefix("mapper-conformance-")
+        .tempdir()
+        .context("make a temporary folder")?;
+    let machine = Machine::of_this_process(shim, args.schedule)?;
+    let judge = Judge {
+        teams: judge::supported(&args.teams, &args.cc, &machine, scratch.path(), &interrupt)?,
+        machine,
+        runs: args.runs,
+        time_limit: Duration::from_secs(args.time_limit),
+        scratch: scratch.path(),
+        interrupt,
+    };
+    let programs = args.cc.iter().flat_map(|compiler| {
+        let sources = sources.iter();
+        sources.filter_map(move |source| Program::new(folder, source, compiler))
+    });
+    let programs: Vec<Program> = programs.collect();
+    let jobs = match args.jobs {
+        Some(jobs) => jobs,
+        None => std::thread::available_parallelism().context("count the CPUs")?,
+    };
+    let cases = judge_all(&judge, &programs, jobs)?;
+    let left_out = programs.len() - cases.len();
+    let asked = Asked {
+        folder: args.dir.clone(),
+        schedule: args.schedule,
+        time_limit_s: (args.time_limit != TIME_LIMIT_S).then_some(args.time_limit),
+        shim: args.shim.clone(),
+    };
+    let modes = judge.teams;
+    Ok(Report {
+        asked,
+        modes,
+        cases,
+        left_out,
+    })
+}
+
+/// Builds the shim of this checkout.
+fn build_shim() -> anyhow::Result<PathBuf> {
+    let status = workspace::cargo()
+        .args(["build", "--quiet", "-p", "mapper-omp-shim"])
+        .status()
+        .context("start cargo")?;
+    let shim = workspace::target_dir().join("debug/libmapper_omp.so");
+    if !status.success() || !shim.exists() {
+        bail!("the shim {} could not be built; see above", shim.display());
+    }
+    shim.canonicalize()
+        .with_context(|| format!("shim {}", shim.display()))
+}
+
+/// Judges all programs, several at a time, and returns them in order, without those that Ctrl-C interrupts or prevents.
+fn judge_all(
+    judge: &Judge<'_>,
+    programs: &[Program],
+    jobs: NonZeroUsize,
+) -> anyhow::Result<Vec<Case>> {
+    let progress = Progress::start("conformance", programs.len())?;
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let judged: Mutex<Vec<(usize, anyhow::Result<Case>)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.get().min(programs.len()) {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) && !judge.interrupt.is_raised() {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(program) = programs.get(index) else {
+                        break;
+                    };
+                    progress.doing(program.title());
+                    let case = judge.judge(program, index);
+                    if judge.interrupt.is_raised() && case.is_err() {
+                        break;
+                    }
+                    match case.as_ref().ok().and_then(Case::noteworthy) {
+                        Some(word) => progress.done(&format!("{}: {word}", program.title())),
+                        None => progress.count(),
+                    }
+                    stop.fetch_or(case.is_err(), Ordering::Relaxed);
+                    let mut judged = judged.lock().unwrap_or_else(PoisonError::into_inner);
+                    judged.push((index, case));
+                }
+            });
+        }
+    });
+    progress.finish();
+    let mut judged = judged.into_inner().unwrap_or_else(PoisonError::into_inner);
+    judged.sort_by_key(|(index, _)| *index);
+    judged.into_iter().map(|(_, case)| case).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judge::{Managed, Plain, Verdict};
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_an_error_before_anything_runs() {
+        let args = Args {
+            dir: Some("/nonexistent".into()),
+            json: Some("/nonexistent/results.json".into()),
+            ..Args::own_suite()
+        };
+        let error = run(&args).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/results.json"), "{error}");
+    }
+
+    /// A suite of gcc's programs that pass plainly and come to these verdicts with virtual teams, or do not compile.
+    fn suite(verdicts: impl Iterator<Item = Option<Verdict>>) -> Report {
+        let case = |verdict: Option<Verdict>| Case {
+            program: "a.c".to_owned(),
+            compiler: "gcc".to_owned(),
+            plain: match verdict {
+                Some(_) => Plain::Passed,
+                None => Plain::NotCompiled { why: String::new() },
+            },
+            managed: Vec::from_iter(verdict.map(|verdict| Managed {
+                teams: Teams::Virtual,
+                verdict,
+            })),
+        };
+        Report {
+            cases: verdicts.map(case).collect(),
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn a_suite_of_which_nothing_passes_plainly_is_no_success() {
+        assert!(anything_was_tested(&suite([None].into_iter())).is_err());
+        let passed = [Some(Verdict::Passed)].into_iter();
+        assert!(anything_was_tested(&suite(passed)).is_ok());
+    }
+
+    #[test]
+    fn a_suite_of_which_most_got_real_teams_has_not_tested_virtual_ones() {
+        let suite = |virtually: usize| {
+            let why = "tasks".to_owned();
+            let verdict = |index| match index < virtually {
+                true => Verdict::Passed,
+                false => Verdict::RealTeams { why: why.clone() },
+            };
+            suite((0..2 * LEAST_VIRTUAL).map(|index| Some(verdict(index))))
+        };
+        assert!(enough_were_virtual(&suite(LEAST_VIRTUAL)).is_ok());
+        let error = enough_were_virtual(&suite(LEAST_VIRTUAL - 1)).unwrap_err();
+        assert!(error.to_string().starts_with("only 59 programs"), "{error}");
+    }
 }

@@ -10,15 +10,15 @@ use anyhow::{Context as _, bail};
 pub(crate) struct Program {
     /// Its path below the folder.
     pub(crate) name: String,
-    /// The compiler's command, for C.
+    /// The compiler for C.
     pub(crate) compiler: String,
-    /// That for the program's language.
+    /// The compiler for the program's language.
     command: String,
     source: PathBuf,
     folder: PathBuf,
 }
 
-/// What a program is written in, which its file's extension tells.
+/// The language of a program, by its file's extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Language {
     C,
@@ -36,8 +36,7 @@ impl Language {
         }
     }
 
-    /// The compiler for this language of the family whose compiler for C is `compiler`, if it is known to have one:
-    /// `g++-12` for `gcc-12`.
+    /// The compiler for this language in the family of `compiler`, if it is known to have one: `g++-12` for `gcc-12`.
     fn compiler(self, compiler: &str) -> Option<String> {
         let (folder, name) = match compiler.rsplit_once('/') {
             Some((folder, name)) => (format!("{folder}/"), name),
@@ -56,25 +55,21 @@ impl Language {
     }
 }
 
-/// What came of compiling.
+/// The result of compiling.
 pub(crate) enum Compiled {
-    /// The program.
     Program,
-    /// What the compiler says is wrong.
+    /// The compiler's reason.
     Refused(String),
 }
 
-/// All programs below `folder`, in the order of their names.
+/// All programs below `folder`, sorted by name.
 pub(crate) fn find(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(inner) = folders.pop() {
-        let entries =
-            std::fs::read_dir(&inner).with_context(|| format!("read {}", inner.display()))?;
-        for entry in entries {
-            let path = entry
-                .with_context(|| format!("read {}", inner.display()))?
-                .path();
+        let read = || format!("read {}", inner.display());
+        for entry in std::fs::read_dir(&inner).with_context(read)? {
+            let path = entry.with_context(read)?.path();
             if path.is_dir() {
                 folders.push(path);
             } else if Language::of(&path).is_some() {
@@ -87,8 +82,7 @@ pub(crate) fn find(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 impl Program {
-    /// The program at `source` below `folder`, to be compiled by `compiler` or its relative for the program's
-    /// language; nothing if it has none.
+    /// The program at `source` below `folder`, for `compiler` or its relative for the program's language, if any.
     pub(crate) fn new(folder: &Path, source: &Path, compiler: &str) -> Option<Self> {
         Some(Self {
             name: source.to_string_lossy().into_owned(),
@@ -99,7 +93,6 @@ impl Program {
         })
     }
 
-    /// For progress lines.
     pub(crate) fn title(&self) -> String {
         format!("{} {}", self.compiler, self.name)
     }
@@ -130,23 +123,18 @@ impl Program {
         if result.status.success() {
             return Ok(Compiled::Program);
         }
-        Ok(Compiled::Refused(reason(&String::from_utf8_lossy(
-            &result.stderr,
-        ))))
+        let said = String::from_utf8_lossy(&result.stderr);
+        Ok(Compiled::Refused(reason(&said)))
     }
 }
 
-/// The line of what a compiler or its linker says that tells most.
+/// The most informative line of a compiler or its linker.
 fn reason(said: &str) -> String {
-    // At its end gcc says that the linker returned an error, which the linker has told before.
-    let of_linker = said
-        .lines()
-        .find(|line| line.contains("undefined reference") || line.contains("multiple definition"));
-    of_linker
-        .or_else(|| said.lines().find(|line| line.contains("error")))
-        .or_else(|| said.lines().next())
-        .unwrap_or_default()
-        .to_owned()
+    let with = |part: &str| said.lines().find(|line| line.contains(part));
+    // gcc's last line only repeats that the linker failed.
+    let of_linker = with("undefined reference").or_else(|| with("multiple definition"));
+    let line = of_linker.or_else(|| with("error")).or(said.lines().next());
+    line.unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -189,34 +177,28 @@ mod tests {
     #[test]
     fn a_compiler_that_is_not_there_is_an_error_and_a_wrong_program_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("p.c"), "#error \"no such luck\"\n").unwrap();
-        let output = folder.path().join("p");
-        let program = |compiler| Program::new(folder.path(), Path::new("p.c"), compiler).unwrap();
-        let Compiled::Refused(why) = program("gcc").compile(&output).unwrap() else {
-            panic!("compiled");
+        let compile = |compiler, name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).unwrap();
+            let program = Program::new(folder.path(), Path::new(name), compiler).unwrap();
+            program.compile(&folder.path().join("p"))
         };
-        assert!(why.contains("no such luck"), "{why}");
-        std::fs::write(
-            folder.path().join("p.c"),
-            "int other(void); int main(void) { return other(); }\n",
-        )
-        .unwrap();
-        let Compiled::Refused(why) = program("gcc").compile(&output).unwrap() else {
-            panic!("linked");
-        };
-        assert!(why.contains("other"), "{why}");
-        let error = program("no-such-cc").compile(&output).err().unwrap();
+        for (compiler, name, text, expected) in [
+            ("gcc", "p.c", "#error \"no such luck\"\n", "no such luck"),
+            (
+                "gcc",
+                "p.c",
+                "int other(void); int main(void) { return other(); }\n",
+                "other",
+            ),
+            // Without the compiler for another language, its programs are left out.
+            ("gcc-0", "p.cpp", "", "g++-0: not found"),
+        ] {
+            let Compiled::Refused(why) = compile(compiler, name, text).unwrap() else {
+                panic!("compiled: {text}");
+            };
+            assert!(why.contains(expected), "{why}");
+        }
+        let error = compile("no-such-cc", "p.c", "").err().unwrap();
         assert!(error.to_string().contains("no-such-cc"), "{error}");
-    }
-
-    #[test]
-    fn where_only_the_compiler_for_another_language_is_missing_its_programs_are_left_out() {
-        let folder = Path::new("/suite");
-        let source = Path::new("p.cpp");
-        let program = Program::new(folder, source, "gcc-0").unwrap();
-        let Compiled::Refused(why) = program.compile(Path::new("/p")).unwrap() else {
-            panic!("compiled");
-        };
-        assert!(why.contains("g++-0: not found"), "{why}");
     }
 }

@@ -15,27 +15,61 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use mapper_abi::TeamMode;
 use mapper_abi::stand_in::{self, Running, StandIn};
+use serde::Serialize;
 
-use super::modes::LoopSchedule;
 use mapper_report::interrupt::Interrupt;
 
 /// How often the allocation of a managed program changes.
 const FLAP: Duration = Duration::from_micros(300);
-
-/// Turns of libgomp's waiting loop, as many as the launcher ever chooses.
+/// Turns of libgomp's waiting loop: the most that the launcher ever chooses.
 const SPIN_TURNS: &str = "3000";
-
-/// How often a plain program is looked at.
+/// How often a plain program is checked.
 const LOOK: Duration = Duration::from_millis(1);
-
-/// Lines kept of what a program said, and the bytes that they are looked for in.
+/// Lines kept of a program's output, and the bytes in which they are looked for.
 const KEPT_LINES: usize = 8;
 const KEPT_BYTES: u64 = 1 << 14;
-
-/// What a program said before that is given back to the file system once it is this much, so that one
-/// that says the same for ever fills no disk.
+/// Earlier output is freed once it is this large, so that an endless loop fills no disk.
 const MOST_LOG: u64 = 1 << 24;
+
+/// What the shim may do with teams, as `MAPPER_TEAMS` names it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Teams {
+    /// Their size never changes.
+    Fixed,
+    /// Their size follows the allocation.
+    Follow,
+    /// The program sees the team it expects, carried by as many threads as it has CPUs.
+    Virtual,
+}
+
+impl Teams {
+    pub(crate) const fn mode(self) -> TeamMode {
+        match self {
+            Self::Fixed => TeamMode::Fixed,
+            Self::Follow => TeamMode::Follow,
+            Self::Virtual => TeamMode::Virtual,
+        }
+    }
+
+    /// Its name in the environment.
+    pub(crate) const fn name(self) -> &'static str {
+        self.mode().as_str()
+    }
+}
+
+/// How the shim dispenses dynamic and guided loops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LoopSchedule {
+    /// In the chunks that the program asks for.
+    #[default]
+    AsWritten,
+    /// In chunks that grow, as under `MAPPER_SCHEDULE=adaptive`.
+    Adaptive,
+}
 
 /// Where programs run.
 pub(crate) struct Machine {
@@ -48,21 +82,19 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The CPUs this process may use.
     pub(crate) fn of_this_process(shim: PathBuf, schedule: LoopSchedule) -> anyhow::Result<Self> {
         let allowed = sched_getaffinity(Pid::from_raw(0)).context("ask for the CPUs")?;
-        let cpus = (0..CpuSet::count())
-            .filter(|&cpu| allowed.is_set(cpu).unwrap_or(false))
-            .collect();
+        let cpus = 0..CpuSet::count();
+        let cpus = cpus.filter(|&cpu| allowed.is_set(cpu).unwrap_or(false));
         Ok(Self {
             shim,
-            cpus,
+            cpus: cpus.collect(),
             schedule,
         })
     }
 
     /// Threads that programs start with: twice the CPUs, the most they are ever given.
-    pub(crate) fn threads(&self) -> usize {
+    fn threads(&self) -> usize {
         2 * self.cpus.len()
     }
 }
@@ -72,11 +104,9 @@ impl Machine {
 pub(crate) enum Ending {
     /// With exit status 0.
     Passed,
-    /// With another.
     Status(i32),
-    /// By a signal.
     Signal(i32),
-    /// Not within its time; its threads were in these states.
+    /// Beyond its time, with its threads in these states.
     Hung(Duration, String),
 }
 
@@ -99,44 +129,38 @@ impl fmt::Display for Ending {
                 Ok(signal) => write!(f, "{signal}"),
                 Err(_) => write!(f, "signal {number}"),
             },
-            Self::Hung(limit, threads) => {
-                write!(f, "hung for {} s ({threads})", limit.as_secs())
-            }
+            Self::Hung(limit, threads) => write!(f, "hung for {} s ({threads})", limit.as_secs()),
         }
     }
 }
 
-/// A run that is over.
+/// A finished run.
 pub(crate) struct Run {
-    /// How it ended.
     pub(crate) ending: Ending,
-    /// How long it took.
     pub(crate) elapsed: Duration,
-    /// The end of what it printed.
+    /// The end of its output.
     pub(crate) said: String,
 }
 
-/// A program to be run, with its limits.
+/// A program to run, with its limits.
 pub(crate) struct Runner<'a> {
-    /// The program. It runs in the folder that it is in, which should be its own: programs leave files.
+    /// It runs in its folder, which should hold nothing else: programs leave files.
     pub(crate) program: &'a Path,
-    /// Where it runs.
     pub(crate) machine: &'a Machine,
-    /// After this it has hung.
     pub(crate) time_limit: Duration,
-    /// Ends a run at once, with an error.
+    /// Ends a run immediately, with an error.
     pub(crate) interrupt: &'a Interrupt,
 }
 
 impl Runner<'_> {
-    /// Runs it without mapper, but with as short waits as mapper gives it, and `extra` variables.
+    /// Runs it without mapper, but with mapper's short waits, and `extra` variables.
     pub(crate) fn plainly(&self, extra: &[(&str, &str)]) -> anyhow::Result<Run> {
         let mut command = self.command();
         command.envs(extra.iter().copied());
         self.run(command, None)
     }
 
-    /// Runs it with the shim, under an allocation that flaps.
+    /// Runs it with the shim, under an allocation that keeps changing.
     pub(crate) fn managed(&self, daemon: &mut StandIn) -> anyhow::Result<Run> {
         let mut command = self.command();
         command
@@ -150,16 +174,14 @@ impl Runner<'_> {
         self.run(command, Some(daemon))
     }
 
-    /// The program with an environment much as the launcher's, but that threads of libomp sleep at once where they
-    /// wait, and nothing of ours.
+    /// The program with an environment like the launcher's, but with threads of libomp that sleep immediately, and without
+    /// the variables of this process.
     fn command(&self) -> Command {
+        const OURS: [&str; 5] = ["OMP_", "GOMP_", "KMP_", "MAPPER_", "LD_PRELOAD"];
         let mut command = Command::new(self.program);
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if ["OMP_", "GOMP_", "KMP_", "MAPPER_", "LD_PRELOAD"]
-                .iter()
-                .any(|prefix| text.starts_with(prefix))
-            {
+            if OURS.iter().any(|prefix| text.starts_with(prefix)) {
                 command.env_remove(&name);
             }
         }
@@ -211,45 +233,40 @@ impl Runner<'_> {
         };
         let elapsed = begun.elapsed();
         drop(running);
+        let said = log.last_lines();
         Ok(Run {
             ending,
             elapsed,
-            said: log.last_lines(),
+            said,
         })
     }
 }
 
-/// Has the kernel end the program when this task is ended in a way that leaves no time to do it.
+/// Has the kernel end the program if this task is killed.
 fn end_with_this_thread() -> std::io::Result<()> {
     use rustix::process::{Signal, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(std::io::Error::from)
 }
 
-/// How many threads run and how many sleep, to tell a deadlock from an endless loop.
+/// How many threads run and how many sleep, to distinguish a deadlock from an endless loop.
 fn thread_states(process: u32) -> String {
-    let mut running = 0;
-    let mut others = 0;
-    for thread in stand_in::threads(process) {
-        let stat = std::fs::read_to_string(format!(
-            "/proc/{process}/task/{}/stat",
-            thread.as_raw_nonzero()
-        ));
-        // The state follows the name, which is in parentheses and may hold any.
-        let state = stat
-            .ok()
-            .and_then(|stat| Some(stat.rsplit_once(") ")?.1.chars().next()));
-        match state.flatten() {
-            Some('R') => running += 1,
-            _ => others += 1,
-        }
-    }
+    let threads = stand_in::threads(process);
+    let runs = |thread: &rustix::process::Pid| {
+        let path = format!("/proc/{process}/task/{}/stat", thread.as_raw_nonzero());
+        let stat = std::fs::read_to_string(path).unwrap_or_default();
+        // The state follows the name, which is in parentheses and may contain some.
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('R'))
+    };
+    let running = threads.iter().filter(|thread| runs(thread)).count();
+    let others = threads.len() - running;
     format!("{running} threads running, {others} waiting")
 }
 
-/// The file that a program's output goes to, of which only the end is kept.
+/// The file of a program's output, of which only the end is kept.
 struct Log {
     file: File,
-    /// What lies before was given back.
+    /// Earlier output was freed.
     kept_from: u64,
 }
 
@@ -262,24 +279,21 @@ impl Log {
         self.file.metadata().map_or(0, |file| file.len())
     }
 
-    /// Makes a hole of what will not be told any more. Where a file system has none, the file grows.
+    /// Frees what will not be shown. On a file system without holes the file grows.
     fn give_back(&mut self) {
         let old = self.len().saturating_sub(KEPT_BYTES);
-        if old.saturating_sub(self.kept_from) < MOST_LOG {
+        let length = old.saturating_sub(self.kept_from);
+        if length < MOST_LOG {
             return;
         }
-        let range = (
-            i64::try_from(self.kept_from),
-            i64::try_from(old - self.kept_from),
-        );
-        if let (Ok(start), Ok(len)) = range {
+        if let (Ok(start), Ok(len)) = (i64::try_from(self.kept_from), i64::try_from(length)) {
             let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
             let _ = fallocate(self.file.as_fd(), hole, start, len);
         }
         self.kept_from = old;
     }
 
-    /// The last lines, without what would act on a terminal. Nothing where they cannot be read.
+    /// The last lines, without control characters; nothing if they cannot be read.
     fn last_lines(mut self) -> String {
         let from = self.len().saturating_sub(KEPT_BYTES);
         let mut bytes = Vec::new();
@@ -291,10 +305,8 @@ impl Log {
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().collect();
         let shown = lines[lines.len().saturating_sub(KEPT_LINES)..].join("\n");
-        shown.replace(
-            |c: char| c.is_control() && c != '\n' && c != '\t',
-            "\u{fffd}",
-        )
+        let control = |c: char| c.is_control() && c != '\n' && c != '\t';
+        shown.replace(control, "\u{fffd}")
     }
 }
 
@@ -302,15 +314,13 @@ impl Log {
 mod tests {
     use super::*;
 
+    const LIMIT: Duration = Duration::from_secs(20);
+
     fn run(script: &str, time_limit: Duration) -> Run {
         run_unless(&Interrupt::default(), script, time_limit).unwrap()
     }
 
-    fn run_unless(
-        interrupt: &Interrupt,
-        script: &str,
-        time_limit: Duration,
-    ) -> anyhow::Result<Run> {
+    fn run_unless(interrupt: &Interrupt, script: &str, limit: Duration) -> anyhow::Result<Run> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
         // A copy could not be started while a test beside forks, which has it open for writing then.
@@ -323,7 +333,7 @@ mod tests {
         let runner = Runner {
             program: &program,
             machine: &machine,
-            time_limit,
+            time_limit: limit,
             interrupt,
         };
         let mut command = runner.command();
@@ -332,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_the_task_does_not_wait_for_a_program_that_hangs() {
+    fn an_interrupt_does_not_wait_for_a_program_that_hangs() {
         let interrupt = Interrupt::default();
         interrupt.raise();
         let begun = Instant::now();
@@ -342,23 +352,25 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_program_is_reported() {
-        let limit = Duration::from_secs(20);
-        assert_eq!(run("exit 0", limit).ending, Ending::Passed);
-        let failed = run("echo one; echo two >&2; exit 3", limit);
-        assert_eq!(failed.ending, Ending::Status(3));
-        assert_eq!(failed.said, "one\ntwo");
-        assert_eq!(run("kill -11 $$", limit).ending, Ending::Signal(11));
-    }
-
-    #[test]
-    fn what_a_program_prints_is_shown_without_control_characters() {
-        let said = run(
-            "printf '\\033[2Jred\\a\\tand blue'",
-            Duration::from_secs(20),
-        )
-        .said;
-        assert_eq!(said, "\u{fffd}[2Jred\u{fffd}\tand blue");
+    fn the_end_of_a_program_in_its_folder_is_reported_without_control_characters() {
+        for (script, ending, said) in [
+            ("exit 0", Ending::Passed, ""),
+            (
+                "echo one; echo two >&2; exit 3",
+                Ending::Status(3),
+                "one\ntwo",
+            ),
+            ("kill -11 $$", Ending::Signal(11), ""),
+            ("test -x ./program", Ending::Passed, ""),
+            (
+                "printf '\\033[2Jred\\a\\tand blue'",
+                Ending::Passed,
+                "\u{fffd}[2Jred\u{fffd}\tand blue",
+            ),
+        ] {
+            let run = run(script, LIMIT);
+            assert_eq!((run.ending, &*run.said), (ending, said), "{script}");
+        }
     }
 
     #[test]
@@ -378,12 +390,6 @@ mod tests {
         let said = log.last_lines();
         assert_eq!(said.lines().count(), KEPT_LINES);
         assert!(said.ends_with("a\nthe end"), "{said}");
-    }
-
-    #[test]
-    fn a_program_runs_in_the_folder_that_it_is_in() {
-        let limit = Duration::from_secs(20);
-        assert_eq!(run("test -x ./program", limit).ending, Ending::Passed);
     }
 
     #[test]
