@@ -1,7 +1,7 @@
 //! The payload that tests mapper in the guest as an installed service.
 //!
-//! Everything is built here and packed; the guest installs the package and runs `guest-tests` (package `mapper-guest-tests`, in `tests/guest`), which
-//! prints a line for each rule that it checks.
+//! Everything is built here and packed; the guest installs the package and runs `guest-tests` (package
+//! `mapper-guest-tests`, in `tests/guest`), which prints a line for each rule that it checks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::image::{self, output};
-use super::machine::{Machine, Progress, STARTED_AGAIN};
+use super::machine::{Machine, Progress};
 use super::scratch::Scratch;
 use mapper_report::workspace;
 
@@ -35,28 +35,20 @@ const PROGRAMS: [(&str, &str, &str, &str); 7] = [
     ("whoami.c", "gcc", "4755", "whoami-setuid"),
 ];
 
-/// Lists every file that a package could leave behind. dpkg's own records are none, nor is what the system
-/// writes as it runs.
-const LIST_FILES: &str = "\
-#!/bin/sh
-find /etc /usr /var /opt /run/systemd/system /home -xdev \\
-    -path /var/lib/dpkg -prune -o -path /var/log -prune -o -path /var/cache -prune -o \\
-    -path /var/tmp -prune -o -path /var/lib/systemd -prune -o -path /etc/ld.so.cache -prune -o \\
-    -print
-find /etc/systemd /var/lib/systemd -name '*mapper*'
-";
+/// Lists every file that a package could leave behind, without dpkg's own records and what the system writes as it runs.
+const LIST_FILES: &str = include_str!("guest_tests/list-files.sh");
 
-/// What came of a run of tests.
+/// The result of the tests.
 pub(crate) struct TestCounts {
     pub(crate) passed: usize,
-    /// The names of those that failed.
+    /// The names of failed tests.
     pub(crate) failed: Vec<String>,
 }
 
 /// Which tests are run, and for how long.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Chosen<'a> {
-    /// Those whose names contain this.
+    /// Part of their names.
     pub(crate) filter: &'a str,
     /// The length of the test that nothing grows, if not the usual one.
     pub(crate) soak_seconds: Option<u64>,
@@ -71,14 +63,11 @@ pub(crate) fn run_guest_tests(
     let image = image::ensure(image::Cache::Use)?;
     let payload = Payload::stage(chosen)?;
     let mut report = Report::default();
-    let outcome = machine.run(&image, payload.0.path(), |progress| match progress {
-        Progress::Line(line) => {
-            report.read(line);
-            on_line(line);
-        }
-        Progress::StartedAgain => {
-            report = Report::default();
-            on_line(STARTED_AGAIN);
+    let outcome = machine.run(&image, payload.0.path(), |progress| {
+        on_line(progress.line());
+        match progress {
+            Progress::Line(line) => report.read(line),
+            Progress::StartedAgain => report = Report::default(),
         }
     })?;
     on_line(&format!("guest ran for {:.0?}", outcome.elapsed));
@@ -99,30 +88,28 @@ impl Report {
         if line.starts_with("ok ") {
             self.passed += 1;
         } else if let Some(rest) = line.strip_prefix("not ok ") {
-            self.failed
-                .push(rest.split(':').next().unwrap_or(rest).to_owned());
+            let name = rest.split(':').next().unwrap_or(rest);
+            self.failed.push(name.to_owned());
         } else if let Some(count) = line.strip_prefix("1..") {
             self.planned = count.parse().ok();
         }
     }
 
-    /// The counts, if the output is that of a complete run.
+    /// The counts of a complete run.
     fn counts(self, status: u8) -> Result<TestCounts> {
         let seen = self.passed + self.failed.len();
         match self.planned {
             Some(0) => bail!("no guest test has such a name"),
             Some(planned) if planned == seen && (status == 0) == self.failed.is_empty() => {
-                Ok(TestCounts {
-                    passed: self.passed,
-                    failed: self.failed,
-                })
+                let Self { passed, failed, .. } = self;
+                Ok(TestCounts { passed, failed })
             }
             _ => bail!("the guest tests broke off after {seen} tests with exit status {status}"),
         }
     }
 }
 
-/// Packs what was built, as `cargo xtask dist` does; gives the package.
+/// Packs what was built, as `cargo xtask dist` does; returns the package.
 fn pack(built: &Path, revision: &str, out: &Path) -> Result<PathBuf> {
     let mut dist = workspace::cargo();
     dist.args(["xtask", "dist", "--revision", revision, "--built"])
@@ -138,7 +125,10 @@ struct Payload(Scratch);
 impl Payload {
     fn stage(chosen: Chosen<'_>) -> Result<Self> {
         let payload = Self(Scratch::create("payload")?);
-        build()?;
+        let mut build = workspace::cargo();
+        build.args(["build", "--release", "--quiet"]);
+        build.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+        output(&mut build)?;
         let target = workspace::target_dir().join("release");
         let tree = payload.0.file("tree");
         let packages = payload.0.file("packages");
@@ -147,9 +137,10 @@ impl Payload {
             fs::rename(&package, packages.join(name))
                 .with_context(|| format!("rename {}", package.display()))?;
         }
+        let installed = tree.join("usr/lib/mapper-tests");
         install(
             &target.join("guest-tests"),
-            &tree.join("usr/lib/mapper-tests/guest-tests"),
+            &installed.join("guest-tests"),
             "755",
         )?;
         let sources = workspace::root().join("tests/guest/programs");
@@ -167,7 +158,7 @@ impl Payload {
                     .arg(target.join("libmapper.a"))
                     .args(["-pthread", "-ldl", "-lm"]),
             )?;
-            install(&built, &tree.join("usr/lib/mapper-tests").join(name), mode)?;
+            install(&built, &installed.join(name), mode)?;
         }
         fs::remove_dir_all(&programs).with_context(|| format!("remove {}", programs.display()))?;
         let filter = chosen.filter;
@@ -179,33 +170,23 @@ impl Payload {
              dpkg --install packages/first.deb &&\n\
              exec /usr/lib/mapper-tests/guest-tests '{filter}'\n"
         );
-        let list = payload.0.file("list-files.sh");
-        fs::write(&list, LIST_FILES).with_context(|| format!("write {}", list.display()))?;
-        let run = payload.0.file("run.sh");
-        fs::write(&run, script).with_context(|| format!("write {}", run.display()))?;
-        output(Command::new("chmod").arg("755").arg(&run))?;
+        for (name, text) in [("list-files.sh", LIST_FILES), ("run.sh", &script)] {
+            let path = payload.0.file(name);
+            fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        }
+        output(
+            Command::new("chmod")
+                .arg("755")
+                .arg(payload.0.file("run.sh")),
+        )?;
         Ok(payload)
     }
 }
 
-fn build() -> Result<()> {
-    let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release", "--quiet"]);
-    for package in PACKAGES {
-        cargo.args(["--package", package]);
-    }
-    output(&mut cargo)?;
-    Ok(())
-}
-
 fn install(from: &Path, to: &Path, mode: &str) -> Result<()> {
     // `install` strips nothing here: a backtrace from the guest should name lines.
-    output(
-        Command::new("install")
-            .args(["-D", "-m", mode])
-            .arg(from)
-            .arg(to),
-    )?;
+    let mut install = Command::new("install");
+    output(install.args(["-D", "-m", mode]).arg(from).arg(to))?;
     Ok(())
 }
 
@@ -236,18 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_its_plan_does_not_count() {
-        assert!(report(&["ok a (0.1 s)"]).counts(0).is_err());
-    }
-
-    #[test]
-    fn a_run_that_lost_a_test_does_not_count() {
-        assert!(report(&["ok a (0.1 s)", "1..2"]).counts(0).is_err());
-    }
-
-    #[test]
-    fn a_run_that_contradicts_its_exit_status_does_not_count() {
-        assert!(report(&["ok a (0.1 s)", "1..1"]).counts(1).is_err());
-        assert!(report(&["not ok a: no", "1..1"]).counts(0).is_err());
+    fn a_run_without_its_plan_or_a_test_or_against_its_exit_status_does_not_count() {
+        for (lines, status) in [
+            (&["ok a (0.1 s)"][..], 0),
+            (&["ok a (0.1 s)", "1..2"], 0),
+            (&["ok a (0.1 s)", "1..1"], 1),
+            (&["not ok a: no", "1..1"], 0),
+        ] {
+            assert!(report(lines).counts(status).is_err(), "{lines:?}");
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! The guest's image: disk, kernel and initrd, made once and kept.
 //!
-//! `mmdebstrap` installs the packages from the Debian sources that the host itself uses, so that
-//! binaries built here find the same libraries there. What the recipe consists of (the scripts in
-//! `image/`, the package list, the sources) is hashed into the name of the image's folder: a
-//! changed recipe makes a new image, an unchanged one costs nothing. No step mounts anything on
-//! the host, and all of it works without root (by `mmdebstrap --mode=unshare` and `fakeroot`).
+//! `mmdebstrap` installs the packages from the host's own Debian sources, so that binaries built here find the same libraries
+//! there. The hash of the recipe (the scripts in `image/`, the packages, the sources) is part of the name of the image's
+//! folder, so a changed recipe makes a new image. No step mounts anything on the host or needs root (`mmdebstrap
+//! --mode=unshare` and `fakeroot`).
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -24,8 +23,8 @@ const RECIPE: [(&str, &str); 4] = [
     ("run-payload.sh", include_str!("image/run-payload.sh")),
 ];
 
-/// What the guest has beyond Debian's essential packages. The OpenMP runtime of clang carries its
-/// version in its name and is added from what the host has.
+/// The guest's packages beyond Debian's essential ones, without clang's OpenMP runtime: its name contains the version, and it is
+/// added as the host has it.
 const PACKAGES: [&str; 13] = [
     "busybox-static",
     "dbus",
@@ -45,7 +44,7 @@ const PACKAGES: [&str; 13] = [
 /// Room on the guest's disk; the file is sparse.
 const DISK_SIZE: &str = "3G";
 
-/// Whether an image that is already there will do.
+/// Whether to use an existing image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cache {
     Use,
@@ -58,7 +57,6 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// The folder that holds the image's files.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -76,7 +74,7 @@ impl Image {
     }
 }
 
-/// The image for the present recipe; made if it is not there.
+/// The image for the present recipe; made if there is none.
 pub(super) fn ensure(cache: Cache) -> Result<Image> {
     let inputs = Inputs::of_this_host()?;
     let image = Image {
@@ -92,7 +90,7 @@ pub(super) fn ensure(cache: Cache) -> Result<Image> {
     Ok(image)
 }
 
-/// All that the image depends on.
+/// Everything that the image depends on.
 #[derive(Hash)]
 struct Inputs {
     recipe: [(&'static str, &'static str); 4],
@@ -142,22 +140,17 @@ impl AptSource {
     /// Debian's own suites, in the order of the configuration.
     fn of_this_host() -> Result<Vec<Self>> {
         let format = "$(ORIGIN) $(REPO_URI) $(CODENAME)";
-        let listing = output(
-            Command::new("apt-get")
-                .args(["indextargets", "--format", format])
-                .arg("Created-By: Packages"),
-        )?;
+        let targets = ["indextargets", "--format", format, "Created-By: Packages"];
+        let listing = output(Command::new("apt-get").args(targets))?;
         let mut sources = Vec::new();
         for line in listing.lines() {
-            let mut fields = line.split_whitespace();
-            if let (Some("Debian"), Some(uri), Some(codename)) =
-                (fields.next(), fields.next(), fields.next())
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            if let &["Debian", uri, codename, ..] = &*fields
+                && !codename.ends_with("-backports")
             {
-                let source = Self {
-                    uri: uri.to_owned(),
-                    codename: codename.to_owned(),
-                };
-                if !codename.ends_with("-backports") && !sources.contains(&source) {
+                let (uri, codename) = (uri.to_owned(), codename.to_owned());
+                let source = Self { uri, codename };
+                if !sources.contains(&source) {
                     sources.push(source);
                 }
             }
@@ -177,18 +170,17 @@ fn installed_libomp() -> Result<Vec<String>> {
         .args(["--show", "--showformat", format, "libomp5*"])
         .output()
         .context("run dpkg-query")?;
-    Ok(String::from_utf8_lossy(&listing.stdout)
+    let listing = String::from_utf8_lossy(&listing.stdout);
+    let installed = listing
         .lines()
-        .filter_map(|line| line.strip_suffix(" installed"))
-        .map(str::to_owned)
-        .collect())
+        .filter_map(|line| line.strip_suffix(" installed"));
+    Ok(installed.map(str::to_owned).collect())
 }
 
 fn build(inputs: &Inputs, image: &Image) -> Result<()> {
     let started = Instant::now();
     eprintln!("building the guest image (about a minute, once)");
-    // Another process may be building the same image: each works in a folder of its own, and the
-    // first to finish wins.
+    // Another process may be building the same image: each in its own folder; the first to finish wins.
     let work = Scratch::create("build")?;
     let recipe = work.file("recipe");
     fs::create_dir_all(&recipe).with_context(|| format!("create {}", recipe.display()))?;
@@ -213,11 +205,7 @@ fn build_in(work: &Path, recipe: &Path, inputs: &Inputs) -> Result<()> {
     let mut mmdebstrap = Command::new("mmdebstrap");
     mmdebstrap
         .args(["--quiet", "--variant=minbase", "--format=tar"])
-        .arg(if root_user {
-            "--mode=root"
-        } else {
-            "--mode=unshare"
-        })
+        .arg(["--mode=unshare", "--mode=root"][usize::from(root_user)])
         .arg(format!("--include={}", inputs.packages.join(",")))
         .arg(format!(
             "--customize-hook=sh {}/customize.sh \"$1\"",
@@ -230,7 +218,7 @@ fn build_in(work: &Path, recipe: &Path, inputs: &Inputs) -> Result<()> {
         .args(&inputs.sources);
     output(&mut mmdebstrap)?;
 
-    // `mke2fs -d` reads owners and modes from a folder; fakeroot stands in for root there.
+    // `mke2fs -d` reads owners and modes from a folder; there fakeroot acts as root.
     let script = r#"
         set -eu
         cd "$1"
@@ -241,13 +229,10 @@ fn build_in(work: &Path, recipe: &Path, inputs: &Inputs) -> Result<()> {
         mke2fs -q -F -t ext4 -O ^has_journal -L root -d root disk.img "$2"
         rm -rf root root.tar
     "#;
-    let mut shell = if root_user {
-        Command::new("sh")
-    } else {
-        let mut fakeroot = Command::new("fakeroot");
-        fakeroot.args(["--", "sh"]);
-        fakeroot
-    };
+    let mut shell = Command::new(if root_user { "sh" } else { "fakeroot" });
+    if !root_user {
+        shell.args(["--", "sh"]);
+    }
     output(
         shell
             .args(["-c", script, "sh"])
@@ -257,8 +242,7 @@ fn build_in(work: &Path, recipe: &Path, inputs: &Inputs) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end and returns its standard output; on failure the error holds the last
-/// of what it said.
+/// Runs a command and returns its standard output; an error contains the end of its standard error.
 pub(super) fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("run {name}"))?;

@@ -1,9 +1,8 @@
 //! One run of the guest: QEMU's command line, the payload's way in and the result's way out.
 //!
-//! The payload is packed as a raw tar onto a read-only disk. The guest's output comes line by line
-//! over the second serial port; the first carries the kernel's console, which goes to a file and
-//! is shown only if the guest fails to deliver. The exit status is read from a tar that the guest
-//! writes to the result disk, because QEMU's own status says nothing about the payload.
+//! The payload is a raw tar on a read-only disk. The guest's output comes line by line over the second serial port; the first
+//! carries the kernel's console, which goes to a file and is shown only if the guest fails. The exit status is read from a
+//! tar that the guest writes to the result disk; QEMU's own status does not contain it.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -20,22 +19,14 @@ use super::sockets::Sockets;
 
 /// Memory of a NUMA node, in MiB.
 const NODE_MEMORY_MIB: u32 = 1024;
-
-/// Room for what the payload leaves behind; the file is sparse.
+/// Room for the payload's results; the file is sparse.
 const RESULT_SIZE_BYTES: u64 = 256 << 20;
-
 /// Long enough for the guest tests on a busy machine.
 pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(900);
-
-/// What the kernel says when it has met an instruction half patched.
+/// The kernel's message after an instruction that was half patched.
 const EMULATION_FAULT: &str = "Oops: int3";
-
-/// How to say that it happened.
-pub(super) const STARTED_AGAIN: &str = "# the guest's kernel failed; it is started again";
-
-/// How often the guest is started at most.
+/// The most starts of the guest.
 const ATTEMPTS: u32 = 3;
-
 /// Services that would only delay the payload.
 const MASKED: [&str; 3] = [
     "systemd-tmpfiles-setup-dev.service",
@@ -56,29 +47,28 @@ pub(crate) enum Accelerator {
 pub(crate) struct Machine {
     pub(crate) sockets: Sockets,
     pub(crate) accelerator: Accelerator,
-    /// When the guest has not finished by then it is stopped, and the run has failed.
+    /// Then the guest is stopped and the run has failed.
     pub(crate) timeout: Duration,
 }
 
-impl Default for Machine {
-    fn default() -> Self {
-        Self {
-            sockets: Sockets::DEFAULT,
-            accelerator: Accelerator::Tcg,
-            timeout: DEFAULT_TIMEOUT,
+/// What happens in a run.
+pub(super) enum Progress<'a> {
+    /// A line of the payload.
+    Line(&'a str),
+    /// The emulation failed: earlier output is void, the payload begins again.
+    StartedAgain,
+}
+
+impl Progress<'_> {
+    pub(super) fn line(&self) -> &str {
+        match self {
+            Self::Line(line) => line,
+            Self::StartedAgain => "# the guest's kernel failed; it is started again",
         }
     }
 }
 
-/// What is heard of a run.
-pub(super) enum Progress<'a> {
-    /// A line that the payload wrote.
-    Line(&'a str),
-    /// The emulation failed: what was heard so far counts for nothing, the payload begins again.
-    StartedAgain,
-}
-
-/// What came of starting the guest once.
+/// The result of one start of the guest.
 enum Attempt {
     Finished {
         status: u8,
@@ -87,19 +77,17 @@ enum Attempt {
     EmulationFault(String),
 }
 
-/// What came out of a run.
+/// The result of a run.
 pub(super) struct Outcome {
     pub(super) status: u8,
     pub(super) elapsed: Duration,
 }
 
 impl Machine {
-    /// Runs `payload/run.sh` as root in a fresh copy of the image; `on_progress` hears of each line
-    /// of its output as it comes.
+    /// Runs `payload/run.sh` as root in a fresh copy of the image and passes its output to `on_progress`.
     ///
-    /// Several processors are emulated at once. Now and then, under load, one meets an instruction
-    /// that the kernel has half patched, and the kernel stops with a trap that it knows nothing of,
-    /// mostly while it boots. That says nothing about the payload: it is run again, a few times.
+    /// Several processors are emulated at once. Sometimes, under load, one executes an instruction that the kernel has half
+    /// patched, and the kernel stops, mostly while it boots. That is not the payload's fault: it is run again, a few times.
     pub(super) fn run(
         &self,
         image: &Image,
@@ -137,24 +125,19 @@ impl Machine {
         on_progress: &mut impl FnMut(Progress<'_>),
     ) -> Result<Attempt> {
         let run = RunFolder(Scratch::create("run")?);
-        output(
-            Command::new("tar")
-                .arg("-cf")
-                .arg(run.file("payload.tar"))
-                .arg("-C")
-                .arg(payload)
-                .args(["--owner=root:0", "--group=root:0", "."]),
-        )?;
-        File::create(run.file("result.raw"))
+        let mut tar = Command::new("tar");
+        tar.arg("-cf")
+            .arg(run.file("payload.tar"))
+            .arg("-C")
+            .arg(payload);
+        output(tar.args(["--owner=root:0", "--group=root:0", "."]))?;
+        let result = run.file("result.raw");
+        File::create(&result)
             .and_then(|file| file.set_len(RESULT_SIZE_BYTES))
-            .with_context(|| format!("create {}", run.file("result.raw").display()))?;
-
-        let mut qemu = self
-            .command(image, &run)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("start qemu-system-x86_64")?;
+            .with_context(|| format!("create {}", result.display()))?;
+        let mut command = self.command(image, &run);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut qemu = command.spawn().context("start qemu-system-x86_64")?;
         let mut began = false;
         let finished = stream(&mut qemu, Instant::now() + self.timeout, |line| {
             began = true;
@@ -193,7 +176,7 @@ impl Machine {
             cores,
             threads,
         } = self.sockets;
-        // Should this program be killed, the guest must not run on.
+        // If this program is killed, the guest must end, too.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
         match self.accelerator {
@@ -204,61 +187,33 @@ impl Machine {
                 .args(["-cpu", "max,vendor=GenuineIntel,-cx16"]),
             Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
         };
-        command
-            .args([
-                "-machine",
-                "q35",
-                "-nodefaults",
-                "-no-user-config",
-                "-no-reboot",
-            ])
-            .args(["-display", "none", "-monitor", "none"])
-            .arg("-smp")
-            .arg(format!(
-                "{},sockets={sockets},cores={cores},threads={threads}",
-                self.sockets.cpus()
-            ))
-            .arg("-m")
-            .arg((sockets * NODE_MEMORY_MIB).to_string());
+        let mut words = String::from(
+            "-machine q35 -nodefaults -no-user-config -no-reboot -display none -monitor none",
+        );
+        let (cpus, memory) = (self.sockets.cpus(), sockets * NODE_MEMORY_MIB);
+        words += &format!(" -smp {cpus},sockets={sockets},cores={cores},threads={threads}");
+        words += &format!(" -m {memory}");
         for node in 0..sockets {
             let first = node * self.sockets.cpus_of_socket();
             let last = first + self.sockets.cpus_of_socket() - 1;
-            command
-                .arg("-object")
-                .arg(format!(
-                    "memory-backend-ram,id=m{node},size={NODE_MEMORY_MIB}M"
-                ))
-                .arg("-numa")
-                .arg(format!(
-                    "node,nodeid={node},cpus={first}-{last},memdev=m{node}"
-                ));
+            words += &format!(" -object memory-backend-ram,id=m{node},size={NODE_MEMORY_MIB}M");
+            words += &format!(" -numa node,nodeid={node},cpus={first}-{last},memdev=m{node}");
         }
         for from in 0..sockets {
             for to in (0..sockets).filter(|&to| to != from) {
                 // Sockets on a ring: a neighbour is nearer than the one across.
                 let ring = from.abs_diff(to).min(sockets - from.abs_diff(to));
-                let distance = 10 + 6 * ring;
-                command
-                    .arg("-numa")
-                    .arg(format!("dist,src={from},dst={to},val={distance}"));
+                words += &format!(" -numa dist,src={from},dst={to},val={}", 10 + 6 * ring);
             }
         }
-        let masked: String = MASKED
-            .iter()
-            .map(|unit| format!(" systemd.mask={unit}"))
-            .collect();
+        command.args(words.split(' '));
+        let masked = MASKED.map(|unit| format!(" systemd.mask={unit}")).concat();
         command
-            .args([
-                "-chardev".into(),
-                format!("file,id=console,path={}", run.console().display()),
-            ])
+            .arg("-chardev")
+            .arg(format!("file,id=console,path={}", run.console().display()))
             .args(["-serial", "chardev:console"])
-            .args([
-                "-chardev",
-                "stdio,id=payload,signal=off",
-                "-serial",
-                "chardev:payload",
-            ])
+            .args(["-chardev", "stdio,id=payload,signal=off"])
+            .args(["-serial", "chardev:payload"])
             .arg("-kernel")
             .arg(image.kernel())
             .arg("-initrd")
@@ -268,19 +223,16 @@ impl Machine {
                 "root=/dev/vda rw console=ttyS0 quiet maxcpus=1 panic=-1 mitigations=off tsc=reliable \
                  systemd.unified_cgroup_hierarchy=1 systemd.show_status=no{masked}"
             ));
-        drive(&mut command, "root", &image.disk(), "snapshot=on");
-        drive(
-            &mut command,
-            "payload",
-            &run.file("payload.tar"),
-            "readonly=on",
-        );
-        drive(
-            &mut command,
-            "result",
-            &run.file("result.raw"),
-            "readonly=off",
-        );
+        for (serial, path, option) in [
+            ("root", image.disk(), "snapshot=on"),
+            ("payload", run.file("payload.tar"), "readonly=on"),
+            ("result", run.file("result.raw"), "readonly=off"),
+        ] {
+            let path = path.display();
+            let drive = format!("file={path},format=raw,if=none,id={serial},{option}");
+            let device = format!("virtio-blk-pci,drive={serial},serial={serial}");
+            command.args(["-drive", &drive, "-device", &device]);
+        }
         command
             .args(["-object", "rng-random,id=rng,filename=/dev/urandom"])
             .args(["-device", "virtio-rng-pci,rng=rng"]);
@@ -288,33 +240,20 @@ impl Machine {
     }
 }
 
-fn drive(command: &mut Command, serial: &str, path: &Path, option: &str) {
-    command
-        .arg("-drive")
-        .arg(format!(
-            "file={},format=raw,if=none,id={serial},{option}",
-            path.display()
-        ))
-        .arg("-device")
-        .arg(format!("virtio-blk-pci,drive={serial},serial={serial}"));
-}
-
 enum Finished {
     PoweredOff,
     TimedOut,
 }
 
-/// Hands on the payload's output until QEMU closes it, that is, until the guest is off.
+/// Passes on the payload's output until QEMU closes it, which means that the guest is off.
 fn stream(qemu: &mut Child, deadline: Instant, mut on_line: impl FnMut(&str)) -> Result<Finished> {
-    let stdout = qemu
-        .stdout
-        .take()
-        .context("qemu-system-x86_64 has no standard output")?;
+    let stdout = qemu.stdout.take();
+    let stdout = stdout.context("qemu-system-x86_64 has no standard output")?;
     let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).split(b'\n') {
             let Ok(line) = line else { return };
-            // The receiver is gone once the deadline has passed: nobody listens any more.
+            // The receiver is gone once the deadline has passed.
             if sender.send(line).is_err() {
                 return;
             }
@@ -344,7 +283,7 @@ impl RunFolder {
         self.file("console.log")
     }
 
-    /// The exit status that the payload left on the result disk, if it got that far.
+    /// The payload's exit status on the result disk, if there is one.
     fn payload_status(&self) -> Option<u8> {
         let mut tar = Command::new("tar");
         tar.arg("-xOf").arg(self.file("result.raw")).arg("./status");
@@ -356,7 +295,7 @@ impl RunFolder {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// The end of the console, which is kept beside the image for a closer look.
+    /// The end of the console, which is kept beside the image.
     fn keep_console_tail(&self) -> String {
         let kept = folder().join("console.log");
         let _ = fs::copy(self.console(), &kept);

@@ -1,20 +1,19 @@
-//! `cargo xtask vm`: a real machine to test on.
+//! `cargo xtask vm`: a real machine to test on, with what a developer's machine seldom has: several sockets, systemd as the
+//! first process, the cpuset controller on cgroup v2.
 //!
-//! A developer's machine seldom has what mapper is made for: several sockets, systemd as the first
-//! process, the cpuset controller on cgroup v2. This task makes a QEMU guest that has all three
-//! from the Debian packages of the host, keeps it under `target/vm`, and runs a *payload* in it:
-//! a folder with a `run.sh`, whose output is streamed here and whose exit status comes back.
-//! The processor is emulated (no `/dev/kvm` needed), so the guest tells what is right and wrong,
-//! never what is fast.
+//! A QEMU guest is made from the Debian packages of the host, kept under `target/vm`, and runs a *payload*: a folder with a
+//! `run.sh`, whose output is streamed here and whose exit status is returned. The processor is emulated (no `/dev/kvm`
+//! needed), so the guest shows what is right and wrong, never what is fast.
 //!
-//! - [`image`] makes the disk, the kernel and the initrd, once for each set of inputs.
-//! - [`machine`] starts QEMU with one payload and brings back what came out.
+//! - [`image`] makes disk, kernel and initrd once for each set of inputs.
+//! - [`machine`] starts QEMU with one payload and returns its result.
 //! - [`guest_tests`] is the payload that tests mapper as an installed service.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Parser as _, Subcommand};
 
 mod guest_tests;
@@ -24,7 +23,7 @@ mod scratch;
 mod sockets;
 
 use guest_tests::{Chosen, run_guest_tests};
-use machine::{Accelerator, Machine, Progress, STARTED_AGAIN};
+use machine::{Accelerator, Machine, Progress};
 use scratch::folder;
 use sockets::Sockets;
 
@@ -96,30 +95,19 @@ fn main() -> std::process::ExitCode {
 fn run(args: &Args) -> Result<()> {
     match &args.action {
         Action::Build { fresh } => {
-            let image = image::ensure(if *fresh {
-                image::Cache::Ignore
-            } else {
-                image::Cache::Use
-            })?;
-            println!("{}", image.folder().display());
-            Ok(())
+            let cache = match fresh {
+                true => image::Cache::Ignore,
+                false => image::Cache::Use,
+            };
+            println!("{}", image::ensure(cache)?.folder().display());
         }
         Action::Run { machine, payload } => {
             let image = image::ensure(image::Cache::Use)?;
-            let outcome = machine
-                .machine()
-                .run(&image, payload, |progress| match progress {
-                    Progress::Line(line) => println!("{line}"),
-                    Progress::StartedAgain => println!("{STARTED_AGAIN}"),
-                })?;
-            eprintln!(
-                "guest: exit status {} after {:.0?}",
-                outcome.status, outcome.elapsed
-            );
-            if outcome.status != 0 {
-                bail!("the payload returned {}", outcome.status);
-            }
-            Ok(())
+            let show = |progress: Progress<'_>| println!("{}", progress.line());
+            let outcome = machine.machine().run(&image, payload, show)?;
+            let (status, elapsed) = (outcome.status, outcome.elapsed);
+            eprintln!("guest: exit status {status} after {elapsed:.0?}");
+            anyhow::ensure!(status == 0, "the payload returned {status}");
         }
         Action::Test {
             machine,
@@ -131,20 +119,24 @@ fn run(args: &Args) -> Result<()> {
                 soak_seconds: *soak_seconds,
             };
             let counts = run_guest_tests(&machine.machine(), chosen, |line| println!("{line}"))?;
-            println!("{} passed, {} failed", counts.passed, counts.failed.len());
-            if !counts.failed.is_empty() {
-                bail!("guest tests failed: {}", counts.failed.join(", "));
-            }
-            Ok(())
+            let failed = &counts.failed;
+            println!("{} passed, {} failed", counts.passed, failed.len());
+            anyhow::ensure!(
+                failed.is_empty(),
+                "guest tests failed: {}",
+                failed.join(", ")
+            );
         }
         Action::Clean => {
             let folder = folder();
-            match std::fs::remove_dir_all(&folder) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(error).with_context(|| format!("remove {}", folder.display()))
-                }
-                _ => Ok(()),
+            let removed = std::fs::remove_dir_all(&folder);
+            if removed
+                .as_ref()
+                .is_err_and(|error| error.kind() != ErrorKind::NotFound)
+            {
+                removed.with_context(|| format!("remove {}", folder.display()))?;
             }
         }
     }
+    Ok(())
 }

@@ -38,20 +38,18 @@ impl FromStr for Sockets {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Option<Vec<u32>> = text
-            .split('x')
-            .map(|field| field.parse().ok().filter(|&number| number > 0))
-            .collect();
-        match numbers.as_deref() {
-            Some(&[sockets, cores, threads]) => Ok(Self {
-                sockets,
-                cores,
-                threads,
-            }),
-            _ => Err(format!(
+        let positive = |field: &str| field.parse().ok().filter(|&number: &u32| number > 0);
+        let numbers: Option<Vec<u32>> = text.split('x').map(positive).collect();
+        let Some(&[sockets, cores, threads]) = numbers.as_deref() else {
+            return Err(format!(
                 "\"{text}\" is not SOCKETSxCORESxTHREADS, such as 4x2x2"
-            )),
-        }
+            ));
+        };
+        Ok(Self {
+            sockets,
+            cores,
+            threads,
+        })
     }
 }
 
@@ -60,18 +58,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_topology_reads_as_it_is_written() {
+    fn a_topology_reads_as_it_is_written_and_anything_else_is_refused_with_an_example() {
         let sockets: Sockets = "2x12x1".parse().unwrap();
         assert_eq!(sockets.to_string(), "2x12x1");
         assert_eq!(sockets.cpus(), 24);
-    }
-
-    #[test]
-    fn what_is_no_topology_is_refused_with_an_example() {
         for text in ["", "4", "4x2", "4x2x2x2", "4x0x2", "4xax2", "-4x2x2"] {
             let error = text.parse::<Sockets>().err().unwrap_or_default();
+            let quoted = format!("\"{text}\"");
             assert!(
-                error.contains(&format!("\"{text}\"")) && error.contains("4x2x2"),
+                error.contains(&quoted) && error.contains("4x2x2"),
                 "{error}"
             );
         }
