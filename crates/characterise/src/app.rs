@@ -1,4 +1,4 @@
-//! One application: its open pair of readings and everything that is learned from it.
+//! One application: its open pair of readings and everything learned from it.
 
 use crate::bottleneck::{self, BottleneckFilter};
 use crate::config::{CharacteriserConfig, RuntimeHints};
@@ -16,15 +16,14 @@ use mapper_model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Samples that a point of the curve is worth when the application comes back to it after a while.
+/// Weight in samples of a curve point when the application comes back to it after a while.
 const WORTH_AFTER_ABSENCE: f64 = 4.0;
 
-/// Performance beyond this, in whatever unit, is nonsense from a shared page; its square would
-/// leave the numbers.
+/// A reported performance beyond this is nonsense; its square would overflow.
 const PLAUSIBLE: f64 = 1e100;
 
 /// The reading that the next one is compared with.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct Pair {
     now_ns: u64,
     /// CPUs in force when it was opened; the decision that followed may have changed them.
@@ -33,16 +32,13 @@ struct Pair {
     cpus: Option<u32>,
     threads: Vec<ThreadReading>,
     cpu_time_ns: Option<u64>,
-    /// Memory traffic so far.
     #[serde(default)]
     memory: Option<MemoryTraffic>,
-    /// The same by node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     memory_by_node: Vec<NodeTraffic>,
-    /// Time waited at barriers so far, where the runtime tells.
+    /// Time waited at barriers so far, where the runtime reports it.
     #[serde(default)]
     waited_ns: Option<u64>,
-    /// Threads that the runtime had.
     #[serde(default)]
     runtime_threads: u32,
     /// Regions and iterations completed.
@@ -51,13 +47,13 @@ struct Pair {
 }
 
 /// What is remembered of one application.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct AppMonitor {
     pub(crate) profile: Profile,
     pair: Option<Pair>,
-    /// Something changed in the middle of the interval and no reading was taken: the pair is void.
+    /// Something changed within the interval and no reading was taken: the pair is void.
     interrupted: bool,
-    /// It was idle in the interval before, and so perhaps in the beginning of this one.
+    /// It was idle in the interval before, and so perhaps at the start of this one.
     #[serde(default)]
     was_idle: bool,
     runtime: RuntimeTracker,
@@ -70,10 +66,10 @@ pub(crate) struct AppMonitor {
     sleep_credit: SleepCredit,
     #[serde(default)]
     region_phases: RegionPhases,
-    /// The present phase's curve has been carried over to what may be another phase.
+    /// The present phase's curve was carried over to what may be another phase.
     #[serde(default)]
     carried: bool,
-    /// The interval may be one of another phase.
+    /// The interval may belong to another phase.
     #[serde(default)]
     doubtful: bool,
     /// A change that was not announced, as it is not clear yet whether the phase is new.
@@ -92,7 +88,7 @@ struct BeforeChange {
     age: u32,
 }
 
-/// When a reading was taken, and for what.
+/// When and why a reading was taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) tick: u64,
@@ -102,7 +98,7 @@ pub(crate) struct Moment {
     pub(crate) interval_ns: Option<u64>,
 }
 
-/// The machine as the characterisation needs it.
+/// The machine and the settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings<'a> {
     pub(crate) topology: &'a Topology,
@@ -114,25 +110,11 @@ impl AppMonitor {
     pub(crate) fn new(app: AppId) -> Self {
         Self {
             profile: Profile::unknown(app),
-            pair: None,
-            interrupted: false,
-            was_idle: false,
-            runtime: RuntimeTracker::default(),
-            reported: ReportedTracker::default(),
-            selector: SourceSelector::default(),
-            history: SharingHistory::default(),
-            bottleneck: BottleneckFilter::default(),
-            phase: PhaseDetector::default(),
-            sleep_credit: SleepCredit::default(),
-            region_phases: RegionPhases::default(),
-            carried: false,
-            doubtful: false,
-            withheld: false,
-            before_change: None,
+            ..Self::default()
         }
     }
 
-    /// Takes in a reading of this application.
+    /// Processes a reading of this application.
     pub(crate) fn observe(
         &mut self,
         app: &AppObservation,
@@ -151,12 +133,11 @@ impl AppMonitor {
             self.profile.serial_phase = reading.serial_phase;
             self.profile.runnable_threads = reading.runnable_threads;
         }
-        // One CPU was all that it needed in some part of the interval: how fast it was says nothing of
-        // what it does with the CPUs it has.
+        // It needed one CPU in some part of the interval: its speed says nothing of the others.
         let partly_serial = was_serial || !self.profile.serial_phase.is_none();
         let cpus = app.effective.len();
         if moment.trigger == Trigger::Membership {
-            // Not a sample. What follows is measured from here, if anything was read.
+            // Not a sample. The next pair starts here, if anything was read.
             if lost {
                 self.interrupted = true;
             } else {
@@ -169,7 +150,7 @@ impl AppMonitor {
             return;
         };
         let Some(elapsed_ns) = moment.now_ns.checked_sub(pair.now_ns) else {
-            // Time ran backwards.
+            // The clock ran backwards.
             self.open(reading, moment.now_ns, cpus);
             return;
         };
@@ -180,7 +161,7 @@ impl AppMonitor {
             None => CpuCount::Same,
         };
         pair.cpus.get_or_insert(cpus);
-        // The rest of an interval that a membership change cut short may be too little to measure.
+        // The rest of an interval cut short by a membership change may be too little to measure.
         let short = moment
             .interval_ns
             .is_some_and(|interval| elapsed_ns < interval / 4);
@@ -239,8 +220,8 @@ impl AppMonitor {
         self.reopen(reading, moment.now_ns, cpus);
     }
 
-    /// An interval in which it had nothing to do, or nothing for all its CPUs: no sample, and what follows is measured from here, as
-    /// soon as something that was not begun before is completed.
+    /// An interval in which it was idle, or needed one CPU: no sample. The next pair starts here, and
+    /// progress counts from the first work that begins after it.
     fn pause(&mut self, reading: &Reading, now_ns: u64, cpus: u32) {
         self.profile.rates = None;
         self.open(reading, now_ns, cpus);
@@ -268,7 +249,7 @@ impl AppMonitor {
         let rules = HistoryRules::of(machine, config.history);
         let verdict = match &interval.sharing {
             Some(sample) => self.history.observe(sample, &rules),
-            // Nothing ran: an idle interval teaches nothing.
+            // Nothing ran: the history stays as it is.
             None => self.history.verdict(&rules),
         };
         profile.class = verdict.class;
@@ -295,8 +276,8 @@ impl AppMonitor {
 
     /// Which phase the program is in by its regions, and so which curve is in use.
     ///
-    /// Performance tells of a change sooner than regions tell what it is. For as long as these may be
-    /// about to, nothing is announced, so that a phase that returns is not taken for a new one first.
+    /// Performance shows a change before regions identify it. Until they do, nothing is announced, so
+    /// that a phase that returns is not reported as a new one.
     fn enter_phase(&mut self, reading: &Reading) {
         self.before_change = self.before_change.take().and_then(BeforeChange::pass);
         let (mut region, mut evidence) = (0, Evidence::Stale);
@@ -313,7 +294,7 @@ impl AppMonitor {
         let known = before.unwrap_or(&profile.curve);
         let shift = self.region_phases.observe(region, evidence, known);
         profile.region_phase = self.region_phases.present();
-        // Where no region shows, nothing is going to clear it up.
+        // Where no region is known, waiting would not help.
         self.doubtful = region != 0 && self.region_phases.is_wavering();
         match shift {
             Shift::None if self.doubtful => {
@@ -338,8 +319,8 @@ impl AppMonitor {
             }
             Shift::New | Shift::Back(_) => {
                 profile.phase = PhaseChange::Changed;
-                // Nothing has been measured in it but what its first intervals showed, and where these
-                // were like those before, that was added to what is known of the old one.
+                // Only its first intervals are known; where these were like those before, they were
+                // added to the curve of the old phase.
                 if !self.carried && self.before_change.is_none() {
                     profile.curve.rescale(1.0);
                     self.phase.reset();
@@ -351,7 +332,7 @@ impl AppMonitor {
         self.withheld = false;
     }
 
-    /// Performance by the source in use, its phase, and its place on the curve.
+    /// Performance by the source in use, its phase, and its point on the curve.
     fn measure(
         &mut self,
         interval: Option<&IntervalRates>,
@@ -372,7 +353,7 @@ impl AppMonitor {
         let counted = interval
             .filter(|i| i.lost_threads == 0)
             .and_then(|i| i.rates.ipc_sum)
-            // What is retired by spinning is no work.
+            // Instructions retired by spinning are no work.
             .map(|sum| match (self.profile.spun, busy_cpus) {
                 (Some(share), Some(busy)) => waiting::without_spinning(sum, share, busy),
                 _ => sum,
@@ -437,7 +418,7 @@ impl AppMonitor {
                         curve: profile.curve.clone(),
                         age: 0,
                     });
-                    // An earlier phase is back, which is more than that it changed.
+                    // The return of an earlier phase includes that it changed.
                     if profile.phase != PhaseChange::Returned {
                         profile.phase = PhaseChange::Changed;
                     }
@@ -449,20 +430,19 @@ impl AppMonitor {
             }
         }
         if self.doubtful && (self.carried || detection == Detection::Suspect) {
-            // Nothing is to be judged by it before it is clear which phase it belongs to.
+            // No judgement before it is clear which phase the value belongs to.
             profile.performance = None;
             profile.measured_cpus = 0;
         }
     }
 
-    /// The share of its CPU time that the application spun at barriers since the pair was opened,
-    /// where all that it takes is known. Counts towards the time slept also where the interval is no
-    /// sample, as a wait may be longer than several of them.
+    /// The share of its CPU time that it spun at barriers since the pair was opened, where all
+    /// inputs are known. Also updates the sleep credit, as a wait may span several intervals.
     fn spun(&mut self, reading: &Reading, now_ns: u64) -> Option<f64> {
         let pair = self.pair.as_ref()?;
         let runtime = reading.runtime?;
         if reading.threads.is_empty() {
-            // It has tasks, but how many is not known.
+            // It has tasks, but their number is not known.
             return None;
         }
         let threads = u32::try_from(in_either(&pair.threads, &reading.threads)).ok()?;
@@ -477,7 +457,7 @@ impl AppMonitor {
 
     /// Opens a pair at a reading before which nothing counts.
     fn open(&mut self, reading: &Reading, now_ns: u64, cpus: u32) {
-        // The share is not wanted, the time slept is.
+        // Only for the sleep credit.
         let _ = self.spun(reading, now_ns);
         if let Some(runtime) = &reading.runtime {
             self.runtime.restart(runtime, now_ns);
@@ -491,18 +471,7 @@ impl AppMonitor {
     /// Opens a pair at a reading that closed the one before.
     fn reopen(&mut self, reading: &Reading, now_ns: u64, cpus: u32) {
         self.interrupted = false;
-        let pair = self.pair.get_or_insert_with(|| Pair {
-            now_ns,
-            cpus_before: cpus,
-            cpus: None,
-            threads: Vec::new(),
-            cpu_time_ns: None,
-            memory: None,
-            memory_by_node: Vec::new(),
-            waited_ns: None,
-            runtime_threads: 0,
-            completed: 0,
-        });
+        let pair = self.pair.get_or_insert_default();
         pair.now_ns = now_ns;
         pair.cpus_before = cpus;
         pair.cpus = None;
@@ -521,7 +490,7 @@ impl AppMonitor {
 }
 
 impl BeforeChange {
-    /// An interval has passed, after which regions that begin a phase would show.
+    /// One interval later, unless regions that begin a phase would have shown by now.
     fn pass(self) -> Option<Self> {
         let age = self.age + 1;
         (age <= region_phase::CONFIRMED as u32).then_some(Self { age, ..self })
@@ -533,14 +502,14 @@ const fn completed(runtime: &RuntimeProgress) -> u64 {
     runtime.regions.saturating_add(runtime.iterations)
 }
 
-/// Threads that were there at either of two readings, both in the order of their ids.
+/// Threads that were present at either of two readings, both in ascending order of id.
 fn in_either(before: &[ThreadReading], now: &[ThreadReading]) -> usize {
     let is_new =
         |thread: &&ThreadReading| before.binary_search_by_key(&thread.tid, |t| t.tid).is_err();
     before.len() + now.iter().filter(is_new).count()
 }
 
-/// Whether a reading holds nothing at all: it was lost, or not taken.
+/// Whether a reading is empty: lost, or not taken.
 fn is_lost(reading: &Reading) -> bool {
     reading.threads.is_empty()
         && reading.runtime.is_none()

@@ -1,21 +1,16 @@
-//! The critical bottleneck of an application, and the order in which applications are placed.
-//!
-//! MAPPER treats an application by the hardware resource it strains most, in the order data sharing
-//! before memory bandwidth before compute [MAPPER §3.4]. Thresholds come from the machine profile.
+//! The critical bottleneck of an application, and the order in which applications are placed
+//! [MAPPER §3.4]. Thresholds come from the machine profile.
 //!
 //! An interval shows *sharing* if the activity of its most active thread is high, or medium while
-//! instructions per cycle are not high (those of Table 1 of SAM-MPH that are medium and busy, ALS
-//! and PMF, suffer from the cores); *memory* if last-level misses of the application exceed what a
-//! node can serve, times the nodes it runs on; *compute* if instructions per cycle are high; else
-//! none. A bottleneck is believed only after it showed in several intervals running, as every
-//! change of it sets off an exploration.
+//! instructions per cycle are not high; *memory* if the application's last-level misses exceed what
+//! its nodes can serve; *compute* if instructions per cycle are high; else none. A bottleneck is
+//! believed after it showed in several intervals in a row, as every change starts an exploration.
 
 use mapper_model::{Bottleneck, MachineProfile, Rates};
 use serde::{Deserialize, Serialize};
 
 /// The bottleneck that the rates of one interval show.
-#[must_use]
-pub fn shown(rates: &Rates, nodes: u32, machine: &MachineProfile) -> Bottleneck {
+pub(crate) fn shown(rates: &Rates, nodes: u32, machine: &MachineProfile) -> Bottleneck {
     let ipc_high = rates.ipc.is_some_and(|ipc| ipc > machine.ipc_high);
     let sharing = rates.sharing_per_cycle.unwrap_or(0.0);
     let capacity = machine.llc_misses_per_s * f64::from(nodes.max(1));
@@ -32,10 +27,8 @@ pub fn shown(rates: &Rates, nodes: u32, machine: &MachineProfile) -> Bottleneck 
     }
 }
 
-/// How much the application contributes to a bottleneck: the aggregate rate of the event concerned,
-/// per second [MAPPER Table 2].
-#[must_use]
-pub fn severity(bottleneck: Bottleneck, rates: &Rates, machine: &MachineProfile) -> f64 {
+/// Its contribution to a bottleneck: the aggregate rate of the event, per second [MAPPER Table 2].
+pub(crate) fn severity(bottleneck: Bottleneck, rates: &Rates, machine: &MachineProfile) -> f64 {
     match bottleneck {
         Bottleneck::Sharing => {
             rates.inter_socket_per_s.unwrap_or(0.0) + rates.intra_socket_per_s.unwrap_or(0.0)
@@ -48,15 +41,15 @@ pub fn severity(bottleneck: Bottleneck, rates: &Rates, machine: &MachineProfile)
 
 /// Believes a bottleneck once it has shown often enough in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct BottleneckFilter {
+pub(crate) struct BottleneckFilter {
     believed: Bottleneck,
     candidate: Bottleneck,
     seen: u32,
 }
 
 impl BottleneckFilter {
-    /// Takes in what one interval shows and returns what is believed.
-    pub fn observe(&mut self, shown: Bottleneck, intervals: u32) -> Bottleneck {
+    /// Processes what one interval shows and returns what is believed.
+    pub(crate) fn observe(&mut self, shown: Bottleneck, intervals: u32) -> Bottleneck {
         if shown == self.believed {
             self.seen = 0;
         } else if shown == self.candidate && self.seen > 0 {
@@ -76,15 +69,14 @@ impl BottleneckFilter {
 /// One application in the order of placement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Contender {
-    /// Its critical bottleneck.
+    /// Critical bottleneck.
     pub bottleneck: Bottleneck,
-    /// How much it contributes to it.
+    /// Contribution to it.
     pub severity: f64,
 }
 
-/// The indices of the contenders in the order in which they are placed: sharing, then memory, then
-/// compute, then none; within a class the more severe first, equal ones as they came
-/// [MAPPER §3.4, readings "MAPPER refinement"].
+/// The indices of the contenders in the order of placement: sharing, memory, compute, none; within a
+/// class the more severe first, equal ones in their order [MAPPER §3.4, readings "MAPPER refinement"].
 #[must_use]
 pub fn mapping_order(contenders: &[Contender]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..contenders.len()).collect();
@@ -111,7 +103,8 @@ mod tests {
     }
 
     #[test]
-    fn sharing_comes_before_memory_and_memory_before_compute() {
+    fn the_worst_bottleneck_is_shown() {
+        use Bottleneck::{Compute, Memory, None, Sharing};
         let machine = MachineProfile::default();
         let busy = Rates {
             ipc: Some(1.4),
@@ -121,37 +114,24 @@ mod tests {
             llc_misses_per_s: Some(machine.llc_misses_per_s * 1.1),
             ..busy
         };
-        let sharing = Rates {
-            sharing_per_cycle: Some(1e-3),
+        let sharing = |sharing, ipc| Rates {
+            sharing_per_cycle: Some(sharing),
+            ipc: Some(ipc),
             ..memory
         };
-        let seen = [rates(), busy, memory, sharing].map(|r| shown(&r, 1, &machine));
-        assert_eq!(
-            seen,
-            [
-                Bottleneck::None,
-                Bottleneck::Compute,
-                Bottleneck::Memory,
-                Bottleneck::Sharing
-            ]
-        );
-        assert_eq!(
-            shown(&memory, 2, &machine),
-            Bottleneck::Compute,
-            "two nodes serve twice as much"
-        );
-    }
-
-    #[test]
-    fn medium_sharing_of_a_busy_program_is_a_matter_of_its_cores() {
-        let machine = MachineProfile::default();
-        let medium = |ipc| Rates {
-            sharing_per_cycle: Some(5e-4),
-            ipc: Some(ipc),
-            ..rates()
-        };
-        assert_eq!(shown(&medium(0.6), 1, &machine), Bottleneck::Sharing);
-        assert_eq!(shown(&medium(1.1), 1, &machine), Bottleneck::Compute);
+        for (rates, nodes, expected) in [
+            (rates(), 1, None),
+            (busy, 1, Compute),
+            (memory, 1, Memory),
+            // Two nodes serve twice as much.
+            (memory, 2, Compute),
+            (sharing(1e-3, 1.4), 2, Sharing),
+            // Medium sharing counts only where the cores are not busy.
+            (sharing(5e-4, 0.6), 2, Sharing),
+            (sharing(5e-4, 1.1), 2, Compute),
+        ] {
+            assert_eq!(shown(&rates, nodes, &machine), expected, "{rates:?}");
+        }
     }
 
     #[test]

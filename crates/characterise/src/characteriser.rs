@@ -5,8 +5,7 @@ use crate::config::CharacteriserConfig;
 use mapper_model::{AppId, MachineProfile, Observation, Profile, Topology, Trigger};
 use serde::{Deserialize, Serialize};
 
-/// What the characteriser remembers: serialises, so that a restarted daemon goes on where it was and a
-/// recording can be replayed from the middle.
+/// The memory of a characteriser: serialises, for restarts and for replays from the middle.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CharacteriserState {
     /// In the order of the last observation.
@@ -23,7 +22,7 @@ pub struct Characteriser {
 }
 
 impl Characteriser {
-    /// A characteriser that has seen nothing.
+    /// A characteriser without any observation.
     #[must_use]
     pub fn new(config: CharacteriserConfig) -> Self {
         Self {
@@ -32,8 +31,8 @@ impl Characteriser {
         }
     }
 
-    /// Takes in an observation. An application that was not seen before is new; one that is missing
-    /// has left and is forgotten. With [`Trigger::Membership`] nothing counts as a sample.
+    /// Processes an observation. An unknown application is new; a missing one has left and is
+    /// forgotten. With [`Trigger::Membership`] nothing counts as a sample.
     pub fn observe(
         &mut self,
         observation: &Observation,
@@ -63,12 +62,12 @@ impl Characteriser {
         }
     }
 
-    /// What is known of each application, in the order of the last observation.
+    /// The profile of each application, in the order of the last observation.
     pub fn profiles(&self) -> impl ExactSizeIterator<Item = &Profile> {
         self.state.apps.iter().map(|app| &app.profile)
     }
 
-    /// What is known of one application.
+    /// The profile of one application.
     #[must_use]
     pub fn profile(&self, app: AppId) -> Option<&Profile> {
         self.profiles().find(|profile| profile.app == app)
@@ -80,25 +79,25 @@ impl Characteriser {
         &self.config
     }
 
-    /// Everything it remembers.
+    /// Its memory.
     #[must_use]
     pub const fn state(&self) -> &CharacteriserState {
         &self.state
     }
 
-    /// Goes on from a remembered state.
+    /// Continues from a saved state.
     pub fn restore(&mut self, state: CharacteriserState) {
         self.state = state;
     }
 
-    /// Brings the applications into the order of the observation: newcomers in, those that left out.
+    /// Brings the applications into the order of the observation: adds new ones, drops those that left.
     fn align(&mut self, observation: &Observation) {
         let apps = &mut self.state.apps;
         for (place, app) in observation.apps.iter().enumerate() {
             if apps.get(place).is_some_and(|a| a.profile.app == app.app) {
                 continue;
             }
-            // When one has left, the next is found right behind it, and so for all that follow.
+            // After one has left, all that follow are found one place behind.
             match (place..apps.len()).find(|&i| apps[i].profile.app == app.app) {
                 Some(found) => apps.swap(place, found),
                 None => apps.insert(place, AppMonitor::new(app.app)),
@@ -119,15 +118,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn topology() -> Topology {
-        Topology::regular(Shape {
-            sockets: 2,
-            cores_per_socket: 4,
-            threads_per_core: 1,
-        })
-    }
-
-    /// A machine of 1 GHz on which applications run at a rate of our choice.
+    /// A machine of 1 GHz on which applications run at any rate.
     struct Machine {
         characteriser: Characteriser,
         topology: Topology,
@@ -141,7 +132,11 @@ mod tests {
         fn new() -> Self {
             Self {
                 characteriser: Characteriser::new(CharacteriserConfig::default()),
-                topology: topology(),
+                topology: Topology::regular(Shape {
+                    sockets: 2,
+                    cores_per_socket: 4,
+                    threads_per_core: 1,
+                }),
                 profile: MachineProfile {
                     clock_hz: 1e9,
                     ..MachineProfile::default()
@@ -172,7 +167,33 @@ mod tests {
             self.counted += (after_ns as f64 * ipc) as u64;
             let app = counting(1, cpus, self.counted, self.now_ns + after_ns);
             self.observe(trigger, after_ns, vec![app]);
+            self.first()
+        }
+
+        fn first(&self) -> &Profile {
             self.characteriser.profile(AppId(1)).unwrap()
+        }
+
+        /// A machine on which one application ran for three intervals.
+        fn warm(cpus: u32, ipc: f64) -> Self {
+            let mut machine = Self::new();
+            for _ in 0..3 {
+                machine.run(Trigger::Interval, SECOND, cpus, ipc);
+            }
+            machine
+        }
+
+        /// A reading of the first application that was lost.
+        fn lose(&mut self, trigger: Trigger, after_ns: u64, cpus: u32) {
+            self.observe(trigger, after_ns, vec![app(1, cpus, Reading::default())]);
+        }
+
+        /// Some intervals of one application in a region that retires `ipc` and waits a part of each
+        /// second; the profile after each.
+        fn in_region(&mut self, times: usize, region: u64, cpus: u32, ipc: f64) -> Vec<Profile> {
+            (0..times)
+                .map(|_| in_region(self, region, cpus, ipc, 0.0))
+                .collect()
         }
     }
 
@@ -189,33 +210,28 @@ mod tests {
 
     fn counting(id: u64, cpus: u32, instructions: u64, enabled_ns: u64) -> AppObservation {
         let mut counters = Counters::default();
-        // Two cycles an instruction: nobody's cores are busy.
+        // Two cycles an instruction: no core is busy.
         for (event, value) in [
             (Event::Instructions, instructions),
             (Event::Cycles, 2 * instructions),
         ] {
-            counters.set(
-                event,
-                CounterValue {
-                    value,
-                    enabled_ns,
-                    running_ns: enabled_ns,
-                },
-            );
+            let value = CounterValue {
+                value,
+                enabled_ns,
+                running_ns: enabled_ns,
+            };
+            counters.set(event, value);
         }
         let thread = ThreadReading {
             tid: ThreadId(1),
             started: 1,
             counters,
         };
-        app(
-            id,
-            cpus,
-            Reading {
-                threads: vec![thread],
-                ..Reading::default()
-            },
-        )
+        let reading = Reading {
+            threads: vec![thread],
+            ..Reading::default()
+        };
+        app(id, cpus, reading)
     }
 
     #[test]
@@ -232,10 +248,7 @@ mod tests {
 
     #[test]
     fn a_change_of_cpus_by_the_decision_after_a_reading_gives_a_sample_at_the_new_count() {
-        let mut machine = Machine::new();
-        for _ in 0..3 {
-            machine.run(Trigger::Interval, SECOND, 2, 0.4);
-        }
+        let mut machine = Machine::warm(2, 0.4);
         let profile = machine.run(Trigger::Interval, SECOND, 4, 0.8);
         assert_eq!(profile.measured_cpus, 4);
         assert!((profile.curve.at(4).unwrap().perf - 0.8).abs() < 1e-6);
@@ -245,11 +258,8 @@ mod tests {
 
     #[test]
     fn a_membership_step_is_no_sample_and_the_next_interval_starts_from_its_reading() {
-        let mut machine = Machine::new();
-        for _ in 0..3 {
-            machine.run(Trigger::Interval, SECOND, 4, 2.0);
-        }
-        let before = machine.characteriser.profile(AppId(1)).unwrap().clone();
+        let mut machine = Machine::warm(4, 2.0);
+        let before = machine.first().clone();
         let profile = machine.run(Trigger::Membership, SECOND / 2, 4, 2.0);
         assert_eq!(profile.samples, before.samples);
         assert_eq!(profile.performance, None);
@@ -260,15 +270,8 @@ mod tests {
 
     #[test]
     fn a_membership_step_without_a_reading_voids_the_interval() {
-        let mut machine = Machine::new();
-        for _ in 0..3 {
-            machine.run(Trigger::Interval, SECOND, 4, 2.0);
-        }
-        machine.observe(
-            Trigger::Membership,
-            SECOND / 2,
-            vec![app(1, 4, Reading::default())],
-        );
+        let mut machine = Machine::warm(4, 2.0);
+        machine.lose(Trigger::Membership, SECOND / 2, 4);
         let profile = machine.run(Trigger::Interval, SECOND / 2, 2, 1.0);
         assert_eq!(profile.performance, None);
         let profile = machine.run(Trigger::Interval, SECOND, 2, 1.0);
@@ -277,10 +280,7 @@ mod tests {
 
     #[test]
     fn a_remnant_of_an_interval_is_measured_together_with_the_next() {
-        let mut machine = Machine::new();
-        for _ in 0..3 {
-            machine.run(Trigger::Interval, SECOND, 2, 1.0);
-        }
+        let mut machine = Machine::warm(2, 1.0);
         machine.run(Trigger::Membership, SECOND * 9 / 10, 2, 1.0);
         let profile = machine.run(Trigger::Interval, SECOND / 10, 2, 7.0);
         assert_eq!(profile.performance, None);
@@ -292,16 +292,9 @@ mod tests {
     #[test]
     fn a_lost_reading_is_bridged_unless_the_count_changed_meanwhile() {
         for (later, measured) in [(2, true), (4, false)] {
-            let mut machine = Machine::new();
-            for _ in 0..3 {
-                machine.run(Trigger::Interval, SECOND, 2, 1.0);
-            }
+            let mut machine = Machine::warm(2, 1.0);
             machine.counted += SECOND;
-            machine.observe(
-                Trigger::Interval,
-                SECOND,
-                vec![app(1, 2, Reading::default())],
-            );
+            machine.lose(Trigger::Interval, SECOND, 2);
             let profile = machine.run(Trigger::Interval, SECOND, later, 1.0);
             assert_eq!(profile.performance.is_some(), measured);
         }
@@ -309,46 +302,26 @@ mod tests {
 
     #[test]
     fn runtime_progress_takes_precedence_and_clears_what_ipc_had_measured() {
+        use PerformanceSource::{Ipc, Runtime};
         let mut machine = Machine::new();
-        let mut readings = Vec::new();
+        let mut sources = Vec::new();
         for second in 0..9u64 {
-            let mut observed = counting(
-                1,
-                2,
-                second * SECOND,
-                machine.now_ns + (second + 1) * SECOND,
-            );
+            let now_ns = machine.now_ns + SECOND;
+            let mut observed = counting(1, 2, second * SECOND, now_ns);
             if second >= 3 {
                 observed.reading.runtime = Some(RuntimeProgress {
                     regions: 100 * (second - 2),
-                    last_ns: machine.now_ns + (second + 1) * SECOND,
+                    last_ns: now_ns,
                     ..RuntimeProgress::default()
                 });
             }
-            readings.push(observed);
+            machine.observe(Trigger::Interval, SECOND, vec![observed]);
+            sources.push(machine.first().performance.map(|p| p.source));
         }
-        let mut sources = Vec::new();
-        for reading in readings {
-            machine.observe(Trigger::Interval, SECOND, vec![reading]);
-            let profile = machine.characteriser.profile(AppId(1)).unwrap();
-            sources.push(profile.performance.map(|p| p.source));
-        }
-        use PerformanceSource::{Ipc, Runtime};
-        assert_eq!(
-            sources,
-            [
-                None,
-                Some(Ipc),
-                Some(Ipc),
-                Some(Ipc),
-                Some(Ipc),
-                Some(Ipc),
-                Some(Runtime),
-                Some(Runtime),
-                Some(Runtime)
-            ]
-        );
-        let profile = machine.characteriser.profile(AppId(1)).unwrap();
+        assert_eq!(sources[0], None);
+        assert_eq!(sources[1..6], [Some(Ipc); 5]);
+        assert_eq!(sources[6..], [Some(Runtime); 3]);
+        let profile = machine.first();
         assert_eq!(profile.epoch, 2);
         assert!((profile.curve.at(2).unwrap().perf - 100.0).abs() < 1e-6);
     }
@@ -367,7 +340,7 @@ mod tests {
             ..RuntimeProgress::default()
         });
         machine.observe(Trigger::Interval, SECOND, vec![observed]);
-        machine.characteriser.profile(AppId(1)).unwrap().clone()
+        machine.first().clone()
     }
 
     #[test]
@@ -403,7 +376,7 @@ mod tests {
                     ..RuntimeProgress::default()
                 });
                 machine.observe(Trigger::Interval, SECOND, vec![observed]);
-                profile = machine.characteriser.profile(AppId(1)).unwrap().spun;
+                profile = machine.first().spun;
             }
             profile
         };
@@ -416,11 +389,9 @@ mod tests {
     fn a_phase_that_returns_brings_back_what_was_measured_in_it() {
         let mut machine = Machine::new();
         let mut run = |region, cpus, ipc| {
-            let profiles: Vec<_> = (0..12)
-                .map(|_| in_region(&mut machine, region, cpus, ipc, 0.0))
-                .collect();
-            let announced: Vec<_> = profiles.iter().map(|p| p.phase).collect();
-            let announced = announced.into_iter().filter(|p| *p != PhaseChange::Same);
+            let profiles = machine.in_region(12, region, cpus, ipc);
+            let announced = profiles.iter().map(|p| p.phase);
+            let announced = announced.filter(|p| *p != PhaseChange::Same);
             (announced.collect(), profiles.last().unwrap().clone())
         };
         // The first region scales, the second does not.
@@ -428,11 +399,7 @@ mod tests {
         let (_, first) = run(0xa, 4, 2.0);
         assert_eq!(first.region_phase.unwrap().count, 1);
         let (announced, second): (Vec<_>, _) = run(0xb, 4, 0.5);
-        assert_eq!(
-            announced,
-            [PhaseChange::Changed],
-            "the new phase is reported once"
-        );
+        assert_eq!(announced, [PhaseChange::Changed]);
         assert_eq!(second.region_phase.unwrap().number, 2);
         run(0xb, 2, 0.5);
         let (announced, back) = run(0xa, 2, 1.0);
@@ -451,74 +418,51 @@ mod tests {
     #[test]
     fn a_change_that_shows_before_its_region_is_filed_under_the_new_phase() {
         let mut machine = Machine::new();
-        for _ in 0..12 {
-            in_region(&mut machine, 0xa, 4, 2.0, 0.0);
-        }
+        machine.in_region(12, 0xa, 4, 2.0);
         // The region that completed last is still of the old phase.
         let early = in_region(&mut machine, 0xa, 4, 0.5, 0.0);
         assert_eq!(early.phase, PhaseChange::Changed);
-        for _ in 0..12 {
-            in_region(&mut machine, 0xb, 4, 0.5, 0.0);
-        }
-        let mut back = None;
-        for _ in 0..4 {
-            back = Some(in_region(&mut machine, 0xa, 4, 2.0, 0.0));
-        }
-        let back = back.unwrap();
+        machine.in_region(12, 0xb, 4, 0.5);
+        let back = machine.in_region(4, 0xa, 4, 2.0).pop().unwrap();
         assert_eq!(back.phase, PhaseChange::Returned);
         let point = back.curve.at(4).unwrap();
-        assert!(
-            (point.perf - 2.0).abs() < 1e-6 && !point.carried_over,
-            "{point:?}"
-        );
+        assert!((point.perf - 2.0).abs() < 1e-6, "{point:?}");
+        assert!(!point.carried_over);
     }
 
     #[test]
     fn a_change_that_is_none_of_regions_is_reported_and_judged() {
         let mut machine = Machine::new();
-        for _ in 0..12 {
-            in_region(&mut machine, 0xa, 4, 2.0, 0.0);
-        }
-        let mut told = Vec::new();
-        for region in [0xb, 0xb, 0xa, 0xa] {
-            let seen = in_region(&mut machine, region, 4, 1.0, 0.0);
-            told.push((seen.phase, seen.performance.is_some()));
-        }
+        let seen = |machine: &mut Machine, regions: &[u64], ipc| -> Vec<(PhaseChange, bool)> {
+            let one = |region: &u64| machine.in_region(1, *region, 4, ipc).remove(0);
+            let profiles = regions.iter().map(one);
+            profiles
+                .map(|p| (p.phase, p.performance.is_some()))
+                .collect()
+        };
         let (same, changed) = (PhaseChange::Same, PhaseChange::Changed);
+        machine.in_region(12, 0xa, 4, 2.0);
         assert_eq!(
-            told,
+            seen(&mut machine, &[0xb, 0xb, 0xa, 0xa], 1.0),
             [(same, false), (same, false), (changed, true), (same, true)]
         );
         // Nor is it withheld for ever where no region shows any more.
-        let mut told = Vec::new();
-        for _ in 0..12 {
-            in_region(&mut machine, 0xa, 4, 1.0, 0.0);
-        }
-        for region in [0xc, 0, 0] {
-            let seen = in_region(&mut machine, region, 4, 2.0, 0.0);
-            told.push((seen.phase, seen.performance.is_some()));
-        }
-        assert_eq!(told, [(same, false), (changed, true), (same, true)]);
+        machine.in_region(12, 0xa, 4, 1.0);
+        assert_eq!(
+            seen(&mut machine, &[0xc, 0, 0], 2.0),
+            [(same, false), (changed, true), (same, true)]
+        );
     }
 
     #[test]
     fn a_phase_of_the_same_speed_is_measured_anew() {
         let mut machine = Machine::new();
-        for _ in 0..12 {
-            in_region(&mut machine, 0xa, 2, 1.0, 0.0);
-        }
-        for _ in 0..12 {
-            in_region(&mut machine, 0xa, 4, 2.0, 0.0);
-        }
-        let mut changes = 0;
-        let mut profile = None;
-        for _ in 0..12 {
-            let seen = in_region(&mut machine, 0xb, 4, 2.0, 0.0);
-            changes += u32::from(seen.phase == PhaseChange::Changed);
-            profile = Some(seen);
-        }
-        assert_eq!(changes, 1);
-        let curve = profile.unwrap().curve;
+        machine.in_region(12, 0xa, 2, 1.0);
+        machine.in_region(12, 0xa, 4, 2.0);
+        let seen = machine.in_region(12, 0xb, 4, 2.0);
+        let changed = |p: &&Profile| p.phase == PhaseChange::Changed;
+        assert_eq!(seen.iter().filter(changed).count(), 1);
+        let curve = &seen[11].curve;
         assert!(curve.at(2).unwrap().carried_over);
         assert!(!curve.at(4).unwrap().carried_over);
     }

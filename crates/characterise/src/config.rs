@@ -1,4 +1,4 @@
-//! How readings are judged. Every default is the papers' or is reasoned for here.
+//! How readings are judged. Defaults are the papers' or are explained here.
 
 use crate::history::Strictness;
 use mapper_model::Confidence;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct CharacteriserConfig {
-    /// Weight of the newest sample in the running mean of a curve point once many are known,
-    /// above 0 and up to 1. With 1/16 a point forgets half of what it knew in 11 intervals.
+    /// Weight of the newest sample in the running mean of a curve point once many are known, above 0
+    /// and up to 1. With 1/16 a point forgets half of its past in 11 intervals.
     pub fading: f64,
     /// Relative change of performance per CPU that counts as a new phase [MAPPER §3.3: 5 %].
     pub phase_threshold: f64,
@@ -21,17 +21,17 @@ pub struct CharacteriserConfig {
     pub history: Strictness,
     /// Consecutive intervals in which a bottleneck must show before it is believed.
     pub bottleneck_intervals: u32,
-    /// Consecutive intervals in which a better source of performance must answer before it
-    /// replaces the one in use.
+    /// Consecutive intervals in which a better source of performance must answer to replace the
+    /// one in use.
     pub source_upgrade_intervals: u32,
     /// Consecutive intervals in which the source in use may be silent before a lesser one replaces
-    /// it. Long enough for parallel regions that take several intervals.
+    /// it: long enough for parallel regions of several intervals.
     pub source_patience_intervals: u32,
-    /// What is made of the regions and waits that OpenMP runtimes tell.
+    /// How the regions and waits that OpenMP runtimes report are used.
     pub runtime_hints: RuntimeHints,
 }
 
-/// What is made of the regions and waits that OpenMP runtimes tell.
+/// How the regions and waits that OpenMP runtimes report are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -39,7 +39,7 @@ pub enum RuntimeHints {
     /// Phases are recognised by their regions, and instructions of spinning do not count.
     #[default]
     Used,
-    /// Nothing: as they were before recordings had version 2.
+    /// Not at all, as before recordings of version 2.
     Ignored,
 }
 

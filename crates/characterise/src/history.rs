@@ -1,23 +1,20 @@
-//! SAM-MPH's classes of sharing, decided by the history of past intervals.
+//! SAM-MPH's classes of sharing, decided by the history of past intervals [SAM-MPH §4.3].
 //!
-//! The problem: an application that shares data for a moment must not be moved at once, nor one
-//! that pauses for a moment. The approach: each interval is judged by itself (high, medium or low
-//! sharing; high instructions per cycle) and shifted as one bit into a register; a class is asserted
-//! when its bit occurs often enough in the last `n` intervals [SAM-MPH §4.3].
+//! Each interval is judged by itself (high, medium or low sharing; high instructions per cycle) and
+//! shifted as one bit into a register; a class is asserted when its bit occurs often enough in the
+//! last `n` intervals. So neither a moment of sharing nor a pause moves an application.
 //!
-//! Beside the registers, stalls, coherence events, instructions and cycles are summed up since the
-//! class last changed; they give the stalls per inter-socket coherence event (SPC) and the
-//! instructions per cycle by which applications are ordered. An interval with little traffic between
-//! sockets but much within one is left out of the sums: that is what a program looks like *after*
-//! its threads were gathered, and the sums are to tell what it was like before.
+//! Stalls, coherence events, instructions and cycles since the class last changed give the stalls per
+//! inter-socket coherence event (SPC) and the instructions per cycle that order applications. An
+//! interval with little traffic between sockets but much within one is left out of the sums: it shows
+//! a program *after* its threads were gathered, and the sums are to show it before.
 //!
-//! Units: activity in coherence events per unhalted cycle of the most active thread.
+//! Unit: coherence events per unhalted cycle of the most active thread, between and within sockets.
 //!
-//! Rules [readings "SAM-MPH classification"]: activity is traffic between and within sockets
-//! together; high if above 0.78e-3, medium if above the lower threshold. The class is high by the
-//! high register; else medium by the union of both registers, so that an application that alternates
-//! is not called low; else low. Fewer intervals than the threshold give low. When the class changes,
-//! the sums start again from the present interval.
+//! Rules [readings "SAM-MPH classification"]: high if above 0.78e-3, medium if above the lower
+//! threshold. The class is high by the high register; else medium by the union of both registers, so
+//! that an application that alternates is not called low; else low. When the class changes, the sums
+//! start again from the present interval.
 
 use mapper_model::{MachineProfile, SharingClass};
 use serde::{Deserialize, Serialize};
@@ -34,7 +31,7 @@ pub enum Strictness {
     Reaches,
 }
 
-/// The thresholds of a classification.
+/// The thresholds of a classification; activity and instructions are per cycle.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HistoryRules {
     /// Intervals remembered, up to 64.
@@ -43,11 +40,11 @@ pub struct HistoryRules {
     pub threshold: u32,
     /// How they are compared.
     pub strictness: Strictness,
-    /// Activity above which an interval shows high sharing.
+    /// Activity above which sharing is high.
     pub high_per_cycle: f64,
-    /// Activity above which it shows at least medium sharing.
+    /// Activity above which sharing is at least medium.
     pub medium_per_cycle: f64,
-    /// Instructions per cycle above which they count as high.
+    /// Instructions above which they are high.
     pub ipc_high: f64,
 }
 
@@ -81,39 +78,39 @@ impl HistoryRules {
     }
 }
 
-/// What one interval showed.
+/// What one interval showed: rates of the most active thread, sums over all threads.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SharingSample {
-    /// Inter-socket coherence events per cycle of the most active thread.
+    /// Inter-socket coherence events per cycle.
     pub inter_per_cycle: f64,
-    /// Intra-socket coherence events per cycle of that thread.
+    /// Intra-socket coherence events per cycle.
     pub intra_per_cycle: f64,
-    /// Instructions per cycle of that thread.
+    /// Instructions per cycle.
     pub ipc: f64,
-    /// Stalled cycles of all threads; `None` where no counter tells.
+    /// Stalled cycles; `None` without such a counter.
     pub stalls: Option<f64>,
-    /// Inter-socket coherence events of all threads.
+    /// Inter-socket coherence events.
     pub inter_events: f64,
-    /// Instructions of all threads.
+    /// Instructions.
     pub instructions: f64,
-    /// Unhalted cycles of all threads.
+    /// Unhalted cycles.
     pub cycles: f64,
 }
 
-/// What the history says after an interval.
+/// The conclusion after an interval; ratios are since the class changed.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SharingVerdict {
     /// The class.
     pub class: SharingClass,
     /// Whether instructions per cycle were high often enough.
     pub ipc_high: bool,
-    /// Stalled cycles per inter-socket coherence event since the class changed.
+    /// Stalled cycles per inter-socket coherence event.
     pub spc: Option<f64>,
-    /// Instructions per cycle since the class changed.
+    /// Instructions per cycle.
     pub ipc: Option<f64>,
 }
 
-/// The registers and sums of one application. Serialises, so that a restarted daemon goes on.
+/// The registers and sums of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct SharingHistory {
     high: u64,
@@ -151,7 +148,7 @@ impl Sums {
 }
 
 impl SharingHistory {
-    /// Takes in one interval and says what the application is.
+    /// Processes one interval.
     pub fn observe(&mut self, sample: &SharingSample, rules: &HistoryRules) -> SharingVerdict {
         let activity = sample.inter_per_cycle + sample.intra_per_cycle;
         let high = activity > rules.high_per_cycle;
@@ -180,8 +177,7 @@ impl SharingHistory {
         self.verdict(rules)
     }
 
-    /// What the history says now.
-    #[must_use]
+    /// The present conclusion.
     pub fn verdict(&self, rules: &HistoryRules) -> SharingVerdict {
         let ratio = |above: f64, below: f64| (below > 0.0).then(|| above / below);
         SharingVerdict {

@@ -1,20 +1,14 @@
 //! Whether an application has entered a new phase.
 //!
 //! MAPPER explores again when performance per CPU moved by more than 5 % or the bottleneck changed
-//! [MAPPER §3.3, Algorithm 1 line 13]. Taken on single readings, that rule ([`plain`]) fires on
-//! noise all the time. The detector here compares each sample with a reference, the mean of the
-//! first samples of the phase at this CPU count, and asks besides that
+//! [MAPPER §3.3, Algorithm 1 line 13]. On single readings ([`plain`]) that fires on noise. The
+//! detector compares each sample with the mean of the first samples of the phase at this CPU count;
+//! the deviation must also be significant against the scatter, and the next sample must confirm it,
+//! unless samples do not scatter at all. Until then the sample is held back from the curve; if it is
+//! not confirmed, it is dropped.
 //!
-//! * the deviation is significant against the scatter of the samples, and
-//! * the next sample confirms it, so that one hiccup is not a phase. (Samples that do not scatter at
-//!   all need no confirmation.)
-//!
-//! Because the reference stays where the phase began, a slow drift adds up until it counts; this
-//! takes the place of the paper's random re-exploration "to capture any gradual changes".
-//!
-//! A sample that awaits confirmation is held back from the curve; one that is not confirmed is
-//! dropped as a hiccup. When nothing is known of the scatter yet, a deviation of five times the
-//! threshold arouses suspicion.
+//! The reference stays where the phase began, so a slow drift adds up until it counts; this replaces
+//! the paper's random re-exploration "to capture any gradual changes".
 
 use crate::config::PhaseTest;
 use mapper_model::{Bottleneck, Confidence, Estimate, Noise, PhaseChange};
@@ -22,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 /// Samples that make the reference.
 const REFERENCE_SAMPLES: f64 = 16.0;
-/// Samples that a reference has at least before anything is compared with it, once the scatter is
-/// known: of many counts that are tried, one begins with a sample that lies far off.
+/// Fewest samples of a reference before anything is compared with it, once the scatter is known: of
+/// many counts that are tried, one begins with an outlier.
 const FEWEST_SAMPLES: f64 = 4.0;
 /// Degrees of freedom from which on the scatter counts as known.
 const FAMILIAR: f64 = 4.0;
@@ -31,7 +25,7 @@ const FAMILIAR: f64 = 4.0;
 const RECENT_WEIGHT: f64 = 0.25;
 /// Samples that the recent mean is worth: (2 − w) / w.
 const RECENT_SAMPLES: f64 = 7.0;
-/// Deviation, in thresholds, that arouses suspicion whatever the scatter.
+/// Deviation, in thresholds, that is suspicious while the scatter is unknown.
 const SUSPICIOUS: f64 = 5.0;
 /// What rounding may add to a deviation of exactly the threshold.
 const ROUNDING: f64 = 1e-9;
@@ -65,9 +59,9 @@ pub fn plain(before: &PhaseReading, now: &PhaseReading, threshold: f64) -> Phase
     }
 }
 
-/// What a sample means.
+/// The meaning of a sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Detection {
+pub(crate) enum Detection {
     /// It belongs to the phase.
     Same,
     /// It may begin a new phase, or be a hiccup: it is held back.
@@ -81,9 +75,9 @@ pub enum Detection {
     },
 }
 
-/// Watches one application.
+/// The detector of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct PhaseDetector {
+pub(crate) struct PhaseDetector {
     cpus: u32,
     reference: Estimate,
     recent: f64,
@@ -91,8 +85,8 @@ pub struct PhaseDetector {
 }
 
 impl PhaseDetector {
-    /// Takes in the sample of an interval. `noise` is the scatter known before this sample.
-    pub fn observe(
+    /// Processes the sample of an interval. `noise` is the scatter known before this sample.
+    pub(crate) fn observe(
         &mut self,
         sample: f64,
         cpus: u32,
@@ -192,7 +186,7 @@ impl PhaseDetector {
     }
 
     /// Forgets the phase: the next sample begins one.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
 
@@ -286,29 +280,26 @@ mod tests {
         }
     }
 
+    /// Intervals of a phase change among 60 samples with this mean (by interval) and scatter.
+    fn changes_of(seed: u64, mean: impl Fn(usize) -> f64, sd: f64) -> Vec<usize> {
+        let samples = scatter(seed).enumerate();
+        changes(samples.map(|(i, z)| mean(i) * (1.0 + sd * z)).take(60))
+    }
+
     #[test]
     fn a_step_of_a_third_is_seen_within_two_intervals_through_noise() {
         for seed in 1..40 {
-            let noisy = scatter(seed)
-                .enumerate()
-                .map(|(i, z)| if i < 30 { 100.0 } else { 66.0 } * (1.0 + 0.03 * z))
-                .take(60);
-            let seen = changes(noisy);
-            assert!(
-                seen.first().is_some_and(|i| (30..=32).contains(i)),
-                "seed {seed}: {seen:?}"
-            );
+            let seen = changes_of(seed, |i| if i < 30 { 100.0 } else { 66.0 }, 0.03);
+            let first = seen.first().copied();
+            assert!(first.is_some_and(|i| (30..=32).contains(&i)), "{seed}");
         }
     }
 
     #[test]
     fn one_hiccup_is_not_a_phase() {
         for seed in 1..20 {
-            let noisy = scatter(seed)
-                .enumerate()
-                .map(|(i, z)| if i == 30 { 20.0 } else { 100.0 } * (1.0 + 0.02 * z))
-                .take(60);
-            assert!(changes(noisy).is_empty(), "seed {seed}");
+            let seen = changes_of(seed, |i| if i == 30 { 20.0 } else { 100.0 }, 0.02);
+            assert!(seen.is_empty(), "seed {seed}");
         }
     }
 

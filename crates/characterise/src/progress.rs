@@ -1,25 +1,19 @@
 //! Performance from progress: what the application reports, or what its OpenMP runtime counts.
 //!
-//! The problem: progress arrives in lumps. A parallel region that takes 0.3 s completes three or
-//! four times in a one-second interval, and dividing by the interval would see a scatter of 30 %
-//! where there is none. The approach: divide by the time between *completions*. The shared page
-//! holds the time of the last completion; the rate is the work between two such times over the time
-//! between them. When nothing was completed the pair stays open, over as many intervals as it
-//! takes.
+//! Progress arrives in lumps: a parallel region of 0.3 s completes three or four times a second, and
+//! work per interval would scatter by 30 %. So work is divided by the time between *completions*,
+//! whose times the shared page holds; while nothing completes, the pair stays open.
 //!
-//! The OpenMP shim counts two things: regions, and iterations of the loops whose chunks the runtime
-//! hands out. Both count the same work whatever the size of the team, so either can be compared
-//! across CPU counts within a phase; but they are not of one unit, and any weighted sum would drift
-//! with its weights. So one of them is used for each application ([`WorkUnit`]): regions, if enough
-//! of them complete in an interval for the rate to be smooth, else iterations. Switching to the
-//! other one is a change of source: the curve starts anew.
+//! The OpenMP shim counts regions, and iterations of the loops whose chunks the runtime hands out.
+//! Both count the same work whatever the size of the team, but in different units, so each application
+//! is judged by one of them ([`WorkUnit`]): regions, if enough complete in an interval for a smooth
+//! rate, else iterations. A switch is a change of source: the curve starts anew.
 //!
-//! A region that was under way when the CPU count changed ran partly with the old count. The first
-//! pair after a change is therefore used only if what it reaches back before the change is a small
-//! part of it ([`Straddle`]).
+//! A region that was running when the CPU count changed ran partly with the old count. The first pair
+//! after a change is used only if a small part of it lies before ([`Straddle`]).
 //!
-//! What stands in a shared page is written by the application and may be nonsense. Counts that run
-//! backwards or times from the future close the pair without a sample.
+//! The application writes the shared page, so it may hold nonsense: counts that run backwards or times
+//! in the future close the pair without a sample.
 
 use mapper_model::{ReportedProgress, RuntimeProgress};
 use serde::{Deserialize, Serialize};
@@ -29,10 +23,10 @@ const SMOOTH: u64 = 8;
 /// Intervals after which the unit of work may change.
 const UNIT_PATIENCE: u32 = 3;
 
-/// Which of the runtime's counts is the progress of an application.
+/// The count that is the progress of an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WorkUnit {
+enum WorkUnit {
     /// Parallel regions completed.
     Regions,
     /// Iterations of dispensed loops completed.
@@ -41,21 +35,21 @@ pub enum WorkUnit {
 
 /// What an interval yielded.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub enum Progress {
-    /// The source is not there, or said nothing that makes sense.
+pub(crate) enum Progress {
+    /// The source is missing, or made no sense.
     #[default]
     Absent,
-    /// The source is there, but nothing was completed (or too little to tell).
+    /// Nothing was completed, or too little to tell.
     Pending,
     /// Work per second.
     Rate(f64),
-    /// The unit changed: values from before are not to be compared with what follows.
+    /// The unit changed: what follows cannot be compared with values from before.
     NewUnit,
 }
 
 /// Whether the CPU count of the application changed since the pair was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CpuCount {
+pub(crate) enum CpuCount {
     /// It was the same throughout.
     Same,
     /// It changed right after the reading that opened the pair.
@@ -92,9 +86,9 @@ impl Straddle {
     }
 }
 
-/// Follows the progress that the runtime counts.
+/// Tracks the progress that the runtime counts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct RuntimeTracker {
+pub(crate) struct RuntimeTracker {
     open: Option<RuntimeProgress>,
     straddle: Straddle,
     // Regions and iterations at the last reading, for the choice of the unit.
@@ -105,8 +99,8 @@ pub struct RuntimeTracker {
 }
 
 impl RuntimeTracker {
-    /// Takes in a reading.
-    pub fn observe(
+    /// Processes a reading.
+    pub(crate) fn observe(
         &mut self,
         reading: Option<&RuntimeProgress>,
         now_ns: u64,
@@ -156,16 +150,15 @@ impl RuntimeTracker {
         }
     }
 
-    /// Opens a new pair at this reading: what came before it is not a sample. A reading that makes
-    /// no sense leaves no pair open.
-    pub fn restart(&mut self, reading: &RuntimeProgress, now_ns: u64) {
+    /// Opens a new pair at this reading; one that makes no sense leaves no pair open.
+    pub(crate) fn restart(&mut self, reading: &RuntimeProgress, now_ns: u64) {
         self.open = Some(*reading).filter(|r| counts(r, now_ns));
         self.last = self.open;
         self.straddle = Straddle::at(now_ns);
     }
 
-    /// The program is idle: the time since its last completion is none in which it worked.
-    pub const fn pause(&mut self) {
+    /// The program is idle: the time since its last completion does not count as work.
+    pub(crate) const fn pause(&mut self) {
         self.straddle.changed = true;
     }
 
@@ -199,16 +192,16 @@ impl RuntimeTracker {
     }
 }
 
-/// Follows the progress that the application reports.
+/// Tracks the progress that the application reports.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct ReportedTracker {
+pub(crate) struct ReportedTracker {
     open: Option<ReportedProgress>,
     straddle: Straddle,
 }
 
 impl ReportedTracker {
-    /// Takes in a reading.
-    pub fn observe(
+    /// Processes a reading.
+    pub(crate) fn observe(
         &mut self,
         reading: Option<&ReportedProgress>,
         now_ns: u64,
@@ -258,7 +251,7 @@ impl ReportedTracker {
                 if cpus == CpuCount::Mixed {
                     Progress::Pending
                 } else {
-                    // Less is better: the replies a second of one who waits for each.
+                    // Less is better: replies per second to a client that waits for each.
                     Progress::Rate(1e9 / latency_ns)
                 }
             }
@@ -268,19 +261,19 @@ impl ReportedTracker {
         outcome
     }
 
-    /// Opens a new pair at this reading. A reading that makes no sense leaves no pair open.
-    pub fn restart(&mut self, reading: &ReportedProgress, now_ns: u64) {
+    /// Opens a new pair at this reading; one that makes no sense leaves no pair open.
+    pub(crate) fn restart(&mut self, reading: &ReportedProgress, now_ns: u64) {
         self.open = Some(*reading).filter(|r| sound(r, now_ns));
         self.straddle = Straddle::at(now_ns);
     }
 
-    /// The program is idle: the time since its last report is none in which it worked.
-    pub const fn pause(&mut self) {
+    /// The program is idle: the time since its last report does not count as work.
+    pub(crate) const fn pause(&mut self) {
         self.straddle.changed = true;
     }
 }
 
-/// Whether the runtime has counted anything, and not in the future.
+/// Whether the runtime has counted anything, with a time that is not in the future.
 const fn counts(reading: &RuntimeProgress, now_ns: u64) -> bool {
     reading.last_ns > 0 && reading.last_ns <= now_ns
 }
@@ -302,6 +295,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    use Progress::{Absent, NewUnit, Pending, Rate};
+
     fn progress(regions: u64, iterations: u64, last_ms: u64) -> RuntimeProgress {
         RuntimeProgress {
             regions,
@@ -315,74 +310,44 @@ mod tests {
         tracker.observe(Some(&reading), now_ms * MS, CpuCount::Same)
     }
 
+    /// Observes (regions, iterations, last completion in ms), one reading a second.
+    fn seconds(readings: &[(u64, u64, u64)]) -> Vec<Progress> {
+        let mut tracker = RuntimeTracker::default();
+        (1..)
+            .zip(readings)
+            .map(|(s, &(r, i, last_ms))| observe(&mut tracker, progress(r, i, last_ms), s * 1000))
+            .collect()
+    }
+
     #[test]
     fn long_regions_give_an_even_rate_although_they_end_unevenly() {
         // A region every 300 ms, seen each second: 3, 3, 4, 3, ... of them.
-        let mut tracker = RuntimeTracker::default();
-        let mut rates = Vec::new();
-        for second in 1..12u64 {
-            let done = second * 1000 / 300;
-            if let Progress::Rate(rate) =
-                observe(&mut tracker, progress(done, 0, done * 300), second * 1000)
-            {
-                rates.push(rate);
-            }
+        let readings = (1..12u64).map(|second| second * 1000 / 300);
+        let readings: Vec<_> = readings.map(|done| (done, 0, done * 300)).collect();
+        for seen in &seconds(&readings)[1..] {
+            assert!(matches!(seen, Rate(rate) if (rate - 1.0 / 0.3).abs() < 1e-9));
         }
-        assert_eq!(rates.len(), 10);
-        assert!(
-            rates.iter().all(|r| (r - 1.0 / 0.3).abs() < 1e-9),
-            "{rates:?}"
-        );
     }
 
     #[test]
     fn a_pair_stays_open_until_something_is_completed() {
-        let mut tracker = RuntimeTracker::default();
-        observe(&mut tracker, progress(1, 0, 500), 1000);
-        observe(&mut tracker, progress(2, 0, 1500), 2000);
-        assert_eq!(
-            observe(&mut tracker, progress(2, 0, 1500), 3000),
-            Progress::Pending
-        );
-        assert_eq!(
-            observe(&mut tracker, progress(3, 0, 3500), 4000),
-            Progress::Rate(0.5)
-        );
+        let seen = seconds(&[(1, 0, 500), (2, 0, 1500), (2, 0, 1500), (3, 0, 3500)]);
+        assert_eq!(seen[2..], [Pending, Rate(0.5)]);
     }
 
     #[test]
     fn iterations_are_used_where_regions_are_few() {
-        let mut tracker = RuntimeTracker::default();
-        observe(&mut tracker, progress(0, 0, 1), 1000);
-        assert_eq!(
-            observe(&mut tracker, progress(0, 5000, 1001), 2000),
-            Progress::Rate(5000.0)
-        );
-        assert_eq!(
-            observe(&mut tracker, progress(1, 9000, 2001), 3000),
-            Progress::Rate(4000.0)
-        );
+        let seen = seconds(&[(0, 0, 1), (0, 5000, 1001), (1, 9000, 2001)]);
+        assert_eq!(seen[1..], [Rate(5000.0), Rate(4000.0)]);
     }
 
     #[test]
     fn the_unit_changes_only_after_several_intervals_and_says_so() {
-        let mut tracker = RuntimeTracker::default();
-        observe(&mut tracker, progress(0, 0, 1), 1000);
-        observe(&mut tracker, progress(100, 50, 1001), 2000);
-        let seen: Vec<Progress> = (2..6u64)
-            .map(|s| {
-                let reading = progress(100 + s, 50 + 1000 * s, s * 1000 + 1);
-                observe(&mut tracker, reading, (s + 1) * 1000)
-            })
-            .collect();
+        let mut readings = vec![(0, 0, 1), (100, 50, 1001)];
+        readings.extend((2..6).map(|s| (100 + s, 50 + 1000 * s, s * 1000 + 1)));
         assert!(matches!(
-            seen[..],
-            [
-                Progress::Rate(_),
-                Progress::Rate(_),
-                Progress::NewUnit,
-                Progress::Rate(1000.0)
-            ]
+            seconds(&readings)[2..],
+            [Rate(_), Rate(_), NewUnit, Rate(1000.0)]
         ));
     }
 
@@ -412,30 +377,16 @@ mod tests {
             ));
             seen
         };
-        assert_eq!(run(1500, 2400), [Progress::Pending, Progress::Rate(10.0)]);
-        assert!(matches!(
-            run(1950, 2950)[..],
-            [Progress::Rate(_), Progress::Rate(_)]
-        ));
-        assert_eq!(
-            run(1500, 4400),
-            [Progress::Pending, Progress::Pending, Progress::Rate(10.0)]
-        );
+        assert_eq!(run(1500, 2400), [Pending, Rate(10.0)]);
+        assert!(matches!(run(1950, 2950)[..], [Rate(_), Rate(_)]));
+        assert_eq!(run(1500, 4400), [Pending, Pending, Rate(10.0)]);
     }
 
     #[test]
     fn a_page_that_holds_nonsense_gives_no_rate() {
-        for bad in [
-            progress(5, 0, 9_999_999),
-            progress(0, 0, 0),
-            progress(3, 0, 1900),
-            progress(50, 0, 100),
-        ] {
-            let mut tracker = RuntimeTracker::default();
-            observe(&mut tracker, progress(5, 0, 500), 1000);
-            observe(&mut tracker, progress(25, 0, 1500), 2000);
-            let got = observe(&mut tracker, bad, 3000);
-            assert_eq!(got, Progress::Absent, "{bad:?}");
+        for bad in [(5, 0, 9_999_999), (0, 0, 0), (3, 0, 1900), (50, 0, 100)] {
+            let seen = seconds(&[(5, 0, 500), (25, 0, 1500), bad]);
+            assert_eq!(seen[2], Absent, "{bad:?}");
         }
     }
 
@@ -449,10 +400,10 @@ mod tests {
             };
             tracker.observe(Some(&report), at_ms * MS, CpuCount::Same)
         };
-        assert_eq!(observe(1e6, 1), Progress::Pending);
-        assert_eq!(observe(2e6, 2), Progress::Rate(500.0));
-        assert_eq!(observe(1e6, 3), Progress::Rate(1000.0));
-        assert_eq!(observe(0.0, 4), Progress::Absent);
+        assert_eq!(observe(1e6, 1), Pending);
+        assert_eq!(observe(2e6, 2), Rate(500.0));
+        assert_eq!(observe(1e6, 3), Rate(1000.0));
+        assert_eq!(observe(0.0, 4), Absent);
     }
 
     #[test]
@@ -465,11 +416,11 @@ mod tests {
             };
             tracker.observe(Some(&report), now_ms * MS, CpuCount::Same)
         };
-        assert_eq!(observe(10.0, 900, 1000), Progress::Pending);
-        assert_eq!(observe(30.0, 1900, 2000), Progress::Rate(20.0));
-        assert_eq!(observe(30.0, 1900, 3000), Progress::Pending);
-        assert_eq!(observe(50.0, 3900, 4000), Progress::Rate(10.0));
-        assert_eq!(observe(f64::NAN, 4900, 5000), Progress::Absent);
-        assert_eq!(observe(5.0, 4900, 5000), Progress::Absent);
+        assert_eq!(observe(10.0, 900, 1000), Pending);
+        assert_eq!(observe(30.0, 1900, 2000), Rate(20.0));
+        assert_eq!(observe(30.0, 1900, 3000), Pending);
+        assert_eq!(observe(50.0, 3900, 4000), Rate(10.0));
+        assert_eq!(observe(f64::NAN, 4900, 5000), Absent);
+        assert_eq!(observe(5.0, 4900, 5000), Absent);
     }
 }

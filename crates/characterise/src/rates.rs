@@ -1,15 +1,14 @@
 //! Rates of one interval from two cumulative readings [MAPPER §3.2, Tables 1 and 2].
 //!
-//! Each counter is read with the time it was enabled and the time it really ran on the PMU. The
-//! difference of two values is scaled by the ratio of the differences of those times, so that
-//! multiplexed counters are compared like with like. A thread contributes to an event only if the
-//! difference makes sense; threads that appeared are counted from zero, threads that vanished are
-//! left out, a thread id that was used again is a new thread.
+//! Each counter is read with the time it was enabled and the time it ran on the PMU; differences are
+//! scaled by the ratio of both. A thread contributes to an event only if the difference makes sense;
+//! new threads count from zero, threads that vanished are left out, a reused thread id is a new
+//! thread.
 //!
-//! Table 1 gives rates per thread as `R × events / C` (clock rate over unhalted cycles), which is
-//! the rate while the thread runs. Summed over an application this would count threads that take
-//! turns on one CPU as if they ran at once; so the sums here are events per second of the interval,
-//! which equals Table 1's sum when every thread runs throughout.
+//! Table 1 gives rates per thread as `R × events / C` (clock rate over unhalted cycles). Summed over
+//! an application this would count threads that take turns on one CPU as if they ran in parallel; so
+//! the sums are events per second of the interval, which equals Table 1's sum when every thread runs
+//! throughout.
 //!
 //! Invariant: every rate is finite and not negative, and `None` when no thread offered the event.
 
@@ -18,23 +17,20 @@ use mapper_model::{
     CounterValue, Event, MemoryRate, MemoryTraffic, NodeRate, NodeTraffic, Rates, ThreadReading,
 };
 
-/// The rates of an interval, and what the history is to learn from it.
+/// The rates of an interval.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct IntervalRates {
-    /// Aggregated over the threads that ran.
-    pub rates: Rates,
+pub(crate) struct IntervalRates {
+    pub(crate) rates: Rates,
     /// For SAM-MPH's classes; `None` when no thread ran.
-    pub sharing: Option<SharingSample>,
-    /// Threads whose instructions should have been counted but could not be. With any of them the
-    /// sum over the threads is too low to be a performance.
-    pub lost_threads: u32,
+    pub(crate) sharing: Option<SharingSample>,
+    /// Threads whose instruction count was lost: with any, the sum is too low to be a performance.
+    pub(crate) lost_threads: u32,
 }
 
-/// What two readings of a counter say was counted between them, scaled to the whole time it was
-/// enabled. `None` when they do not belong together: the counter or its clocks ran backwards, it
-/// never got onto the PMU, or it was enabled for longer than the interval (a reading was lost).
-#[must_use]
-pub fn scaled_difference(
+/// The events between two readings of a counter, scaled to the time it was enabled. `None` when they
+/// do not belong together: the counter or its clocks ran backwards, it never was on the PMU, or it was
+/// enabled for longer than the interval (a reading was lost).
+fn scaled_difference(
     before: Option<CounterValue>,
     after: CounterValue,
     elapsed_ns: u64,
@@ -43,7 +39,7 @@ pub fn scaled_difference(
     let value = after.value.checked_sub(before.value)?;
     let enabled = after.enabled_ns.checked_sub(before.enabled_ns)?;
     let running = after.running_ns.checked_sub(before.running_ns)?;
-    // A quarter more than the interval: the clocks are not read at the same instant.
+    // A quarter more than the interval, as the clocks are not read at the same time.
     if enabled > elapsed_ns.saturating_add(elapsed_ns / 4) {
         return None;
     }
@@ -81,7 +77,7 @@ impl Difference {
     }
 }
 
-/// Sums over threads; an event nobody offered stays `None`.
+/// Sums over threads; an event that no thread offered stays `None`.
 #[derive(Default)]
 struct Totals([Option<f64>; Event::ALL.len()]);
 
@@ -99,10 +95,13 @@ impl Totals {
     }
 }
 
-/// Memory traffic between two readings; a count that ran backwards, as those of a group made anew do, tells
+/// Memory traffic between two readings; a count that ran backwards (its group was made anew) gives
 /// nothing.
-#[must_use]
-pub fn memory_between(before: MemoryTraffic, after: MemoryTraffic, elapsed_ns: u64) -> MemoryRate {
+pub(crate) fn memory_between(
+    before: MemoryTraffic,
+    after: MemoryTraffic,
+    elapsed_ns: u64,
+) -> MemoryRate {
     let per_second = |before: Option<u64>, after: Option<u64>| {
         let bytes = after?.checked_sub(before?)?;
         (elapsed_ns > 0).then(|| bytes as f64 / (elapsed_ns as f64 * 1e-9))
@@ -113,9 +112,8 @@ pub fn memory_between(before: MemoryTraffic, after: MemoryTraffic, elapsed_ns: u
     }
 }
 
-/// The same for each node of which both readings tell.
-#[must_use]
-pub fn by_node_between(
+/// The same for each node that is in both readings.
+pub(crate) fn by_node_between(
     before: &[NodeTraffic],
     after: &[NodeTraffic],
     elapsed_ns: u64,
@@ -130,10 +128,9 @@ pub fn by_node_between(
     after.iter().filter_map(of).collect()
 }
 
-/// The rates between two readings of the same application. `before` and `after` are in ascending
-/// order of thread id; `None` when no time has passed or no thread was read.
-#[must_use]
-pub fn between(
+/// The rates between two readings of the same application, both in ascending order of thread id;
+/// `None` when no time has passed or no thread was read.
+pub(crate) fn between(
     before: &[ThreadReading],
     after: &[ThreadReading],
     elapsed_ns: u64,
@@ -247,8 +244,8 @@ impl Active {
         }
     }
 
-    /// Whether this thread tells more about its application than `other`: more activity, unless it
-    /// ran for less than a hundredth of the other's time, whose few events would mean nothing.
+    /// Whether this thread says more about its application than `other`: more activity, unless it ran
+    /// for less than a hundredth of the other's time, whose few events would mean nothing.
     fn outranks(&self, other: &Self) -> bool {
         if self.cycles < 0.01 * other.cycles {
             return false;
@@ -273,15 +270,8 @@ mod tests {
 
     fn thread(tid: u32, started: u64, counts: &[(Event, u64)], ran_ns: u64) -> ThreadReading {
         let mut counters = Counters::default();
-        for &(event, value) in counts {
-            counters.set(
-                event,
-                CounterValue {
-                    value,
-                    enabled_ns: ran_ns,
-                    running_ns: ran_ns,
-                },
-            );
+        for &(event, count) in counts {
+            counters.set(event, value(count, ran_ns, ran_ns));
         }
         ThreadReading {
             tid: ThreadId(tid),
@@ -291,32 +281,22 @@ mod tests {
     }
 
     fn basic(tid: u32, instructions: u64, cycles: u64, ran_ns: u64) -> ThreadReading {
-        thread(
-            tid,
-            1,
-            &[(Event::Instructions, instructions), (Event::Cycles, cycles)],
-            ran_ns,
-        )
+        let counts = [(Event::Instructions, instructions), (Event::Cycles, cycles)];
+        thread(tid, 1, &counts, ran_ns)
     }
 
-    #[test]
-    fn a_multiplexed_counter_is_scaled_to_the_time_it_was_enabled() {
-        let value = |value, enabled_ns, running_ns| CounterValue {
+    const fn value(value: u64, enabled_ns: u64, running_ns: u64) -> CounterValue {
+        CounterValue {
             value,
             enabled_ns,
             running_ns,
-        };
+        }
+    }
+
+    #[test]
+    fn a_multiplexed_counter_is_scaled_and_readings_must_belong_together() {
         let scaled = scaled_difference(Some(value(100, 1000, 500)), value(350, 2000, 1000), SECOND);
         assert_eq!(scaled, Some(500.0));
-    }
-
-    #[test]
-    fn readings_that_do_not_belong_together_give_nothing() {
-        let value = |value, enabled_ns, running_ns| CounterValue {
-            value,
-            enabled_ns,
-            running_ns,
-        };
         let before = Some(value(100, 1000, 1000));
         for after in [
             value(99, 2000, 2000),
@@ -370,12 +350,8 @@ mod tests {
     #[test]
     fn sharing_is_that_of_the_most_active_thread_that_ran_for_more_than_a_moment() {
         let shared = |tid, cycles, rhm| {
-            thread(
-                tid,
-                1,
-                &[(Event::Cycles, cycles), (Event::RemoteHitModified, rhm)],
-                SECOND,
-            )
+            let counts = [(Event::Cycles, cycles), (Event::RemoteHitModified, rhm)];
+            thread(tid, 1, &counts, SECOND)
         };
         let after = [
             shared(1, 1_000_000, 100),
@@ -392,15 +368,11 @@ mod tests {
     fn a_thread_whose_counter_was_lost_is_reported() {
         let before = [basic(1, 0, 0, 0), basic(2, 500, 500, 500)];
         let after = [basic(1, 10, 10, 10), basic(2, 100, 100, 100)];
-        assert_eq!(
-            between(&before, &after, SECOND, 1e9).unwrap().lost_threads,
-            1
-        );
         let silent = [basic(1, 10, 10, 10), thread(2, 1, &[], 0)];
-        assert_eq!(
-            between(&before, &silent, SECOND, 1e9).unwrap().lost_threads,
-            1
-        );
+        for after in [after, silent] {
+            let interval = between(&before, &after, SECOND, 1e9).unwrap();
+            assert_eq!(interval.lost_threads, 1);
+        }
     }
 
     #[test]
@@ -415,11 +387,8 @@ mod tests {
             total_bytes: total,
             local_bytes: local,
         };
-        let rate = memory_between(
-            traffic(Some(1_000), None),
-            traffic(Some(4_000), Some(7)),
-            500_000_000,
-        );
+        let before = traffic(Some(1_000), None);
+        let rate = memory_between(before, traffic(Some(4_000), Some(7)), SECOND / 2);
         assert_eq!(rate.total_bytes_per_s, Some(6_000.0));
         assert_eq!(rate.local_bytes_per_s, None);
         let back = memory_between(traffic(Some(9), Some(1)), traffic(Some(8), Some(1)), 1);

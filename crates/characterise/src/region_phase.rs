@@ -1,32 +1,28 @@
 //! Phases by which parallel regions run.
 //!
-//! *Problem.* NuPoCo measures each parallel loop once and knows it again when it comes back
-//! [NuPoCo §3.2]. Performance alone ([`phase`](crate::phase)) tells that something changed, not that
-//! it is what was measured ten minutes ago. The shim tells the *identity* of a region (a number that
-//! stands for its code), once an interval: the one that was completed last. A program goes through several
-//! regions over and over within an interval, so a single identity means little; a phase is a *set*.
+//! NuPoCo measures each parallel loop once and recognises it when it comes back [NuPoCo §3.2].
+//! Performance alone ([`phase`](crate::phase)) shows that something changed, not that it was measured
+//! before. The shim reports, once an interval, the identity of the region that completed last. A
+//! program runs several regions within an interval, so a phase is a *set* of identities.
 //!
-//! *Approach.* The set of the present phase grows as long as identities come that are not in it. Once
-//! none has come for [`SETTLED`] intervals, the set counts as known. Then [`CONFIRMED`] strangers in a
-//! row begin another phase; fewer are members that had not been seen. If all these strangers belong to
-//! a phase of the past, that one is back, and with it its curve.
+//! The set of the present phase grows until no new identity came for [`SETTLED`] intervals. Then
+//! [`CONFIRMED`] strangers in a row begin another phase; fewer become members. If all of them belong
+//! to a past phase, that one is back, with its curve.
 //!
-//! *How seldom this is wrong.* Were each interval by itself to show an unknown member with probability
-//! `q`, the set would settle with `(1−q)⁸`, and of the strangers the first comes sooner or later and
-//! three more follow with `q³`: together at most 0.0016 for a set, whatever `q` is. Intervals that hang
-//! together are another matter: a member that comes first after the set settled, and then stays for four
-//! intervals, is taken for a phase. What comes within the eight intervals after joins that phase, so that
-//! stretches of eight and four by turns become one phase after one change. (Of 100 programs that stay in
-//! each of eight regions for five intervals on average, each changed phase seven times in 1000
-//! intervals.) Phases that are known are distinguished where they last four intervals.
+//! *Errors.* If each interval by itself showed an unknown member with probability `q`, the set would
+//! settle with `(1−q)⁸` and be left with `q³` after the first stranger: at most 0.0016, whatever `q`.
+//! If intervals hang together, a member that first comes after the set settled and then stays for
+//! four intervals is taken for a phase. What comes within the next eight intervals joins it, so that
+//! stretches of eight and four by turns become one phase after one change. (Of 100 programs that stay
+//! in each of eight regions for five intervals on average, each changed phase seven times in 1000
+//! intervals.)
 //!
-//! *Stale identities.* Where nothing completes, the identity stays as it was, which teaches nothing:
-//! such an interval does not help a set settle. Where nothing ever completed, it is that of the region
-//! which runs.
+//! Where nothing completes, the identity is stale, and such an interval does not help a set settle.
+//! Where nothing ever completed, it is that of the running region.
 //!
 //! *Bounds.* [`MOST_PHASES`] phases are kept, the least recently used one goes; a set has
-//! [`MOST_REGIONS`] members, the oldest goes. Identities come from a shared page and may be nonsense:
-//! ever new ones make a set that never settles, and one phase.
+//! [`MOST_REGIONS`] members, the oldest goes. Identities come from a shared page: ever new ones make
+//! a set that never settles, and one phase.
 
 use mapper_model::{PerformanceCurve, RegionPhase};
 use serde::{Deserialize, Serialize};
@@ -42,7 +38,7 @@ const MOST_REGIONS: usize = 64;
 
 /// The phases of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct RegionPhases {
+pub(crate) struct RegionPhases {
     present: Set,
     /// Intervals in a row whose region was known.
     settled_for: u32,
@@ -78,12 +74,12 @@ impl Set {
     }
 }
 
-/// What the region of an interval means.
+/// The meaning of an interval's region.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Shift {
+pub(crate) enum Shift {
     /// It belongs to the phase, or may.
     None,
-    /// Regions that were never seen together have taken the place of the others.
+    /// Regions never seen together have replaced the others.
     New,
     /// An earlier phase is back, with what had been measured in it.
     Back(PerformanceCurve),
@@ -91,7 +87,7 @@ pub enum Shift {
 
 /// Whether the identity of a region belongs to the interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Evidence {
+pub(crate) enum Evidence {
     /// Something completed in it, or nothing ever has.
     Fresh,
     /// Nothing completed: the identity may be an old one.
@@ -99,9 +95,14 @@ pub enum Evidence {
 }
 
 impl RegionPhases {
-    /// Takes in the region of an interval (0: not known). `curve` is what is known of the present
+    /// Processes the region of an interval (0: not known). `curve` is what is known of the present
     /// phase without this interval.
-    pub fn observe(&mut self, region: u64, evidence: Evidence, curve: &PerformanceCurve) -> Shift {
+    pub(crate) fn observe(
+        &mut self,
+        region: u64,
+        evidence: Evidence,
+        curve: &PerformanceCurve,
+    ) -> Shift {
         if region == 0 {
             return Shift::None;
         }
@@ -132,25 +133,23 @@ impl RegionPhases {
         self.leave(curve)
     }
 
-    /// The phase it is in, once it is in any.
-    #[must_use]
-    pub fn present(&self) -> Option<RegionPhase> {
+    /// The present phase, if any.
+    pub(crate) fn present(&self) -> Option<RegionPhase> {
         (self.present.number > 0).then_some(RegionPhase {
             number: self.present.number,
             count: self.count,
-            // It is reported to clients, whose numbers have a sign. It only serves to distinguish regions.
+            // For clients whose numbers have a sign; it only serves to distinguish regions.
             region: self.region & (u64::MAX >> 1),
         })
     }
 
     /// Whether it may be about to leave its phase.
-    #[must_use]
-    pub fn is_wavering(&self) -> bool {
+    pub(crate) fn is_wavering(&self) -> bool {
         !self.strangers.is_empty()
     }
 
-    /// Forgets what was measured, as when the unit of performance changes: the phases stay known.
-    pub fn forget_curves(&mut self) {
+    /// Forgets what was measured, as when the unit of performance changes; keeps the phases.
+    pub(crate) fn forget_curves(&mut self) {
         self.before_strangers = self
             .before_strangers
             .take()
@@ -160,7 +159,7 @@ impl RegionPhases {
         }
     }
 
-    /// The strangers were members that come seldom.
+    /// The strangers were rare members.
     fn adopt_strangers(&mut self) {
         for region in std::mem::take(&mut self.strangers) {
             self.present.add(region);
@@ -216,12 +215,23 @@ mod tests {
         PerformanceCurve::from_points([(2, perf)])
     }
 
-    /// Shows these regions, one an interval; returns how often a phase began or came back.
+    /// Shows these regions, one an interval; returns how often a phase began or returned.
     fn shifts(phases: &mut RegionPhases, regions: impl IntoIterator<Item = u64>) -> usize {
         regions
             .into_iter()
             .filter(|&region| phases.observe(region, Evidence::Fresh, &curve(1.0)) != Shift::None)
             .count()
+    }
+
+    /// Random numbers of a seed.
+    fn random(seed: u64) -> impl FnMut() -> u64 {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        }
     }
 
     #[test]
@@ -235,19 +245,14 @@ mod tests {
         };
         assert_eq!(show(&mut phases, 0xa, 20, 1.0), None);
         assert_eq!(show(&mut phases, 0xb, 20, 2.0), Some(Shift::New));
-        let told = phases.present().unwrap();
-        assert_eq!((told.number, told.count, told.region), (2, 2, 0xb));
-        // What is known when the first stranger comes is the old phase's; what is measured while
-        // they come is not.
-        assert_eq!(
-            show(&mut phases, 0xa, 20, 3.0),
-            Some(Shift::Back(curve(2.0)))
-        );
+        let present = phases.present().unwrap();
+        assert_eq!((present.number, present.count, present.region), (2, 2, 0xb));
+        // The curve at the first stranger is the old phase's; what is measured while strangers come
+        // is not.
+        let back = |perf| Some(Shift::Back(curve(perf)));
+        assert_eq!(show(&mut phases, 0xa, 20, 3.0), back(2.0));
         assert_eq!(phases.present().unwrap().number, 1);
-        assert_eq!(
-            show(&mut phases, 0xb, 20, 4.0),
-            Some(Shift::Back(curve(3.0)))
-        );
+        assert_eq!(show(&mut phases, 0xb, 20, 4.0), back(3.0));
     }
 
     #[test]
@@ -278,27 +283,19 @@ mod tests {
     fn intervals_that_hang_together_make_few_phases() {
         let mut shifted = 0;
         for seed in 1..=100u64 {
-            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mut random = random(seed);
             let mut region = 1;
-            let mut phases = RegionPhases::default();
-            shifted += shifts(
-                &mut phases,
-                (0..1000).map(|_| {
-                    state ^= state << 13;
-                    state ^= state >> 7;
-                    state ^= state << 17;
-                    // Each region stays for five intervals on average.
-                    if (state >> 20).is_multiple_of(5) {
-                        region = 1 + (state >> 33) % 8;
-                    }
-                    region
-                }),
-            );
+            let regions = (0..1000).map(|_| {
+                let number = random();
+                // Each region stays for five intervals on average.
+                if (number >> 20).is_multiple_of(5) {
+                    region = 1 + (number >> 33) % 8;
+                }
+                region
+            });
+            shifted += shifts(&mut RegionPhases::default(), regions);
         }
-        assert!(
-            shifted < 1000,
-            "{shifted} shifts in 100 runs of 1000 intervals"
-        );
+        assert!(shifted < 1000, "{shifted} shifts in 100 runs");
     }
 
     #[test]
@@ -347,24 +344,16 @@ mod tests {
     fn programs_that_mix_many_regions_do_not_flap() {
         let mut shifted = 0;
         for seed in 1..=300u64 {
-            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mut random = random(seed);
             let kinds = 1 + seed % 40;
-            let mut phases = RegionPhases::default();
-            shifted += shifts(
-                &mut phases,
-                (0..1000).map(|_| {
-                    state ^= state << 13;
-                    state ^= state >> 7;
-                    state ^= state << 17;
-                    // The lower numbers come more often.
-                    1 + (state >> 33) % kinds.min(1 + (state >> 13) % kinds)
-                }),
-            );
+            // The lower numbers come more often.
+            let regions = (0..1000).map(|_| {
+                let number = random();
+                1 + (number >> 33) % kinds.min(1 + (number >> 13) % kinds)
+            });
+            shifted += shifts(&mut RegionPhases::default(), regions);
         }
-        assert!(
-            shifted <= 3,
-            "{shifted} shifts in 300 runs of 1000 intervals"
-        );
+        assert!(shifted <= 3, "{shifted} shifts in 300 runs");
     }
 
     proptest! {

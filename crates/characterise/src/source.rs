@@ -1,18 +1,17 @@
 //! Which source of performance an application is judged by.
 //!
 //! In order of preference: progress the application reports, progress its OpenMP runtime counts,
-//! instructions per cycle [MAPPER §3.3], CPU time. The units have nothing to do with one another, so
-//! there is exactly one source at a time, and a change of it starts the curve anew. To change
-//! it is therefore dear, and hysteresis makes it rare: a better source must answer several intervals
-//! running, longer each time it has been let down; the one in use may be silent for a while (a
-//! parallel region may take that long) before a lesser one takes its place.
+//! instructions per cycle [MAPPER §3.3], CPU time. Their units cannot be compared, so there is one
+//! source at a time, and a change starts the curve anew. Hysteresis makes changes rare: a better source
+//! must answer several intervals in a row, more each time it failed before; the one in use may be
+//! silent for as long as a parallel region may take.
 
 use crate::progress::Progress;
 use mapper_model::PerformanceSource;
 use serde::{Deserialize, Serialize};
 
 /// All sources, best first.
-pub const ORDER: [PerformanceSource; 4] = [
+pub(crate) const ORDER: [PerformanceSource; 4] = [
     PerformanceSource::Reported,
     PerformanceSource::Runtime,
     PerformanceSource::Ipc,
@@ -20,18 +19,16 @@ pub const ORDER: [PerformanceSource; 4] = [
 ];
 
 /// What each source yielded in an interval, in the order of [`ORDER`].
-pub type Offers = [Progress; 4];
+pub(crate) type Offers = [Progress; 4];
 
-/// What is made of the offers.
+/// The value to use.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Selection {
+pub(crate) enum Selection {
     /// No source, or the one in use said nothing.
     Silent,
     /// A value of the source in use.
     Value {
-        /// The source.
         source: PerformanceSource,
-        /// The value.
         value: f64,
         /// Whether it can be compared with the values before.
         continuity: Continuity,
@@ -40,7 +37,7 @@ pub enum Selection {
 
 /// Whether values can be compared with those before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Continuity {
+pub(crate) enum Continuity {
     /// They can.
     Continued,
     /// The source or its unit changed.
@@ -49,12 +46,12 @@ pub enum Continuity {
 
 /// The choice for one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct SourceSelector {
+pub(crate) struct SourceSelector {
     current: Option<PerformanceSource>,
     // Intervals in a row in which each source answered.
     answered: [u32; 4],
     silent: u32,
-    // Intervals spent waiting for a first answer of a source that is there but has said nothing.
+    // Intervals spent waiting for a first answer of a source that is present but silent.
     waited: u32,
     let_down: u32,
     // The unit of the current source changed in an interval that gave no value.
@@ -62,14 +59,8 @@ pub struct SourceSelector {
 }
 
 impl SourceSelector {
-    /// The source in use.
-    #[must_use]
-    pub const fn current(&self) -> Option<PerformanceSource> {
-        self.current
-    }
-
-    /// Takes in what the sources yielded.
-    pub fn select(&mut self, offers: &Offers, upgrade: u32, patience: u32) -> Selection {
+    /// Processes what the sources yielded.
+    pub(crate) fn select(&mut self, offers: &Offers, upgrade: u32, patience: u32) -> Selection {
         for (count, offer) in self.answered.iter_mut().zip(offers) {
             *count = match offer {
                 Progress::Rate(_) => count.saturating_add(1),
@@ -112,8 +103,8 @@ impl SourceSelector {
         Selection::Silent
     }
 
-    /// The first choice: the best that answers, unless a better one is there and has merely not
-    /// completed anything yet.
+    /// The first choice: the best that answers, unless a better one is present and has not completed
+    /// anything yet.
     fn first(&mut self, offers: &Offers, upgrade: u32) -> Selection {
         let Some(best) = (0..ORDER.len()).find(|&i| self.answered[i] > 0) else {
             return Selection::Silent;

@@ -1,39 +1,33 @@
 //! How much of an application's CPU time was spinning at barriers [MAPPER §3.2].
 //!
-//! *Problem.* A thread that spins retires instructions as one that works does. Taken for work, they
-//! make a program look the better the more of its time it waits. The shim measures how long threads
-//! waited at barriers, but not whether they spun or slept, and sleeping retires nothing.
+//! A spinning thread retires instructions as a working one does. The shim measures how long threads
+//! waited at barriers, but not whether they spun or slept, and sleeping retires nothing. Unit:
+//! nanoseconds of thread time, summed over threads.
 //!
-//! *Unit.* Nanoseconds of thread time, summed over threads.
-//!
-//! *Approach.* In an interval of length `E`, `T` threads have `T·E` between them. `B` of it was on
-//! CPUs, so `O = T·E − B` was off them. A wait is counted in the interval in which it ends, so it may
-//! have been slept in intervals before: time off CPUs that no wait has been set against is carried
-//! forward as credit `C`. Of the time `W` waited, what can have been slept was slept:
+//! In an interval of length `E`, `T` threads have `T·E` between them, of which `B` was on CPUs and
+//! `O = T·E − B` off them. A wait counts in the interval in which it ends, so it may have been slept
+//! before: time off CPUs that no wait used is carried forward as credit `C`. Of the time `W` waited,
+//! what can have been slept was slept:
 //!
 //! ```text
 //! slept = min(W, O + C),   C' = O + C − slept,   share = (W − slept) / B   within 0 and 0.95
 //! ```
 //!
-//! *Invariant.* Added up since the application was first read, no more is held for spun than was:
-//! every wait ends after its sleep, so that the sum of `W − O` over the latest intervals, which is what
-//! the shares add up to, is at most what was spun in them and before. Threads that are off their CPUs
-//! for other reasons (preempted, reading files) make shares smaller, never larger; after much of that
-//! spinning goes unnoticed for as long.
+//! Invariant: summed up since the first reading, no more counts as spun than was, as every wait ends
+//! after its sleep. Threads that are off their CPUs for other reasons (preempted, reading files) make
+//! shares smaller, never larger.
 //!
-//! *Where it does not hold.* For one interval alone: a wait that was *spun* through several is charged
-//! to the one in which it ends. For a thread that begins and ends between two readings and that no
-//! runtime counts: its time off CPUs is not seen. For a wait that was slept before the first
-//! reading. The test on phases asks for two intervals in a row, so that one of these is no phase.
+//! It does not hold for one interval alone (a wait that was *spun* through several counts in the one
+//! in which it ends), for a thread that lives between two readings and that no runtime counts, and for
+//! a wait that was slept before the first reading. The test on phases asks for two intervals in a
+//! row, so that one of these is no phase.
 //!
-//! *Instructions.* What a spinning thread retires depends on the processor. A waiting loop pauses in
-//! every round, and retires about six instructions around a pause, which takes 10 cycles on the x86
-//! processors with the shortest and 40 to 140 on those since: at most [`SPIN_IPC`] a cycle, and less as
-//! a rule. So no more than that is left out for each CPU that spun, nor more than the share of all
-//! instructions. Where pauses are long, this is too much by at most [`SPIN_IPC`] for each CPU that spun.
+//! A waiting loop retires about six instructions around a pause, which takes 10 cycles on the x86
+//! processors with the shortest and 40 to 140 on later ones: at most [`SPIN_IPC`] a cycle. No more than
+//! that is left out for each CPU that spun, nor more than the share of all instructions.
 //!
-//! `W` comes from a shared page and may be nonsense; by the upper bound the performance of an
-//! application never becomes nothing.
+//! `W` comes from a shared page and may be nonsense; by the upper bound of the share the performance
+//! of an application never becomes zero.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,27 +39,25 @@ pub(crate) const SPIN_IPC: f64 = 0.6;
 
 /// The thread time of an application in an interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ThreadTime {
-    /// Length of the interval.
-    pub elapsed_ns: u64,
+pub(crate) struct ThreadTime {
+    pub(crate) elapsed_ns: u64,
     /// Threads that the application had at any time in it; too many make the share smaller.
-    pub threads: u32,
+    pub(crate) threads: u32,
     /// Time on CPUs.
-    pub busy_ns: u64,
+    pub(crate) busy_ns: u64,
     /// Time of the waits at barriers that ended, spinning or asleep.
-    pub waited_ns: u64,
+    pub(crate) waited_ns: u64,
 }
 
-/// Time off CPUs that no wait has been set against yet.
+/// Time off CPUs that no wait used yet.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct SleepCredit {
+pub(crate) struct SleepCredit {
     off_ns: u64,
 }
 
 impl SleepCredit {
-    /// The part of the time on CPUs that is held for spun, from 0 to 0.95.
-    #[must_use]
-    pub fn spun_share(&mut self, time: ThreadTime) -> f64 {
+    /// The part of the time on CPUs that counts as spun, from 0 to 0.95.
+    pub(crate) fn spun_share(&mut self, time: ThreadTime) -> f64 {
         let all_ns = u64::from(time.threads).saturating_mul(time.elapsed_ns);
         let off_ns = all_ns
             .saturating_sub(time.busy_ns)
@@ -79,10 +71,9 @@ impl SleepCredit {
     }
 }
 
-/// Instructions a cycle, summed over CPUs, without those that spinning retired: `share` of the time of
-/// `busy_cpus` was spun.
-#[must_use]
-pub fn without_spinning(ipc_sum: f64, share: f64, busy_cpus: f64) -> f64 {
+/// Instructions a cycle, summed over CPUs, without those that spinning retired: `share` of the time
+/// of `busy_cpus` was spun.
+pub(crate) fn without_spinning(ipc_sum: f64, share: f64, busy_cpus: f64) -> f64 {
     ipc_sum - share * ipc_sum.min(SPIN_IPC * busy_cpus)
 }
 

@@ -1,15 +1,13 @@
 //! Whether an application did anything in an interval.
 //!
-//! A program that waits for input, sleeps or is stopped shows no speed: what it completed then says how
-//! little it was asked to do, not how fast it does it with its CPUs. Such an interval is neither a sample
-//! nor a broken promise. The rule needs CPU time alone, which is read of every application, and holds for
-//! whatever its performance is measured by. A program that *wants* to run and gets no CPU is not idle: it
-//! has threads that are runnable.
+//! What a program that waits, sleeps or is stopped completed says nothing of its speed, so such an
+//! interval is no sample and breaks no promise. The rule needs CPU time alone. A program that wants to
+//! run and gets no CPU has runnable threads, and is not idle.
 
 use serde::{Deserialize, Serialize};
 
-/// CPU time, as a part of one CPU's, below which nothing is taken to have been done: the timers of a
-/// waiting runtime use a few thousandths.
+/// CPU time, as a part of one CPU's, below which an application is idle: the timers of a waiting
+/// runtime use a few thousandths.
 const NEXT_TO_NOTHING: f64 = 0.01;
 
 /// Whether an application did anything in an interval.
@@ -17,7 +15,7 @@ const NEXT_TO_NOTHING: f64 = 0.01;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
-    /// It ran, or would have if it had been let; or nothing is known.
+    /// It ran, or would have with a CPU; or nothing is known.
     #[default]
     Active,
     /// It had nothing to do.
@@ -25,8 +23,8 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Of an application that used so much CPU time, on all CPUs together, in an interval of this length
-    /// (nanoseconds), at the end of which so many of its threads were runnable, if that is known.
+    /// Of an application that used so much CPU time, on all CPUs together, in an interval of this
+    /// length (nanoseconds), with so many runnable threads at its end, where known.
     #[must_use]
     pub fn of(used_ns: u64, elapsed_ns: u64, runnable_threads: Option<u32>) -> Self {
         let little = (used_ns as f64) < NEXT_TO_NOTHING * elapsed_ns as f64;
@@ -44,7 +42,7 @@ mod tests {
     use Activity::{Active, Idle};
 
     #[test]
-    fn who_used_next_to_nothing_is_idle_unless_it_waits_for_a_cpu() {
+    fn an_application_without_work_is_idle_unless_it_waits_for_a_cpu() {
         let second = 1_000_000_000;
         assert_eq!(Activity::of(0, second, None), Idle);
         assert_eq!(Activity::of(9_000_000, second, Some(0)), Idle);

@@ -10,24 +10,24 @@ pub struct Allocation {
     pub shares: Vec<Share>,
     /// CPUs that changed hands, in the order in which the policy moved them.
     pub transfers: Vec<Transfer>,
-    /// CPUs that nobody was given.
+    /// CPUs that no application was given.
     pub free: u32,
-    /// By whose rule the CPUs are to be chosen.
+    /// The rule by which the CPUs are to be chosen.
     #[serde(default, skip_serializing_if = "Placing::is_default")]
     pub placing: Placing,
 }
 
-/// By whose rule the CPUs of an allocation are to be chosen.
+/// The rule by which the CPUs of an allocation are to be chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placing {
     /// The placement policy's.
     #[default]
     Policy,
-    /// As the static fair share would be placed [MAPPER §4.3]: over all sockets, empty cores first; what is
-    /// held is kept.
+    /// As the static fair share would be placed [MAPPER §4.3]: over all sockets, empty cores first;
+    /// held CPUs are kept.
     FairShare,
-    /// The same on an empty machine, wherever everybody is now.
+    /// The same on an empty machine.
     FairShareAfresh,
 }
 
@@ -37,8 +37,8 @@ impl Placing {
     }
 }
 
-/// What one application gets.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// The decision for one application.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Share {
     /// The application.
     pub app: AppId,
@@ -54,19 +54,19 @@ pub struct Share {
     pub fair: u32,
     /// The performance it is promised in the unit of its source, once known [MAPPER eq. 3].
     pub floor: Option<f64>,
-    /// CPUs it could give up without falling below the promise [MAPPER eq. 5].
+    /// CPUs it can give up without falling below the promise [MAPPER eq. 5].
     pub spare: u32,
     /// Normalized efficiency at its present count [MAPPER eq. 6], where known.
     pub norm_eff: Option<f64>,
-    /// State of the policy for this application, in a word or two (`steady`, `exploring`).
+    /// State of the policy for this application, such as `steady` or `exploring`.
     pub state: String,
     /// Why.
     pub explanation: Explanation,
 }
 
 impl Share {
-    /// Adds what is to be said under every policy: that the application has less than its own lower limit;
-    /// and that it is idle, in place of being measured or left as it is, as there is nothing to measure.
+    /// Adds the reasons that hold under every policy: it has less than its own lower limit; it is idle,
+    /// which replaces that it is measured or steady.
     #[must_use]
     pub fn told_of(mut self, spec: &AppSpec, activity: Activity) -> Self {
         let reasons = &mut self.explanation.reasons;

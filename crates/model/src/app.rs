@@ -1,68 +1,10 @@
 //! What a user asks for when a program is launched.
 
 use crate::bounds::OutOfRange;
+use crate::checked_f64;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-
-macro_rules! checked_f64 {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $ok:expr, $hint:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]
-        #[serde(try_from = "f64", into = "f64")]
-        pub struct $name(f64);
-
-        impl $name {
-            /// Checks the value.
-            ///
-            /// # Errors
-            /// [`OutOfRange`] names the value and what is accepted.
-            pub fn new(value: f64) -> Result<Self, OutOfRange> {
-                let ok: fn(f64) -> bool = $ok;
-                if ok(value) {
-                    Ok(Self(value))
-                } else {
-                    Err(OutOfRange { what: $what, value: value.to_string(), hint: $hint })
-                }
-            }
-
-            /// The plain number.
-            #[must_use]
-            pub const fn get(self) -> f64 {
-                self.0
-            }
-        }
-
-        impl TryFrom<f64> for $name {
-            type Error = OutOfRange;
-            fn try_from(value: f64) -> Result<Self, OutOfRange> {
-                Self::new(value)
-            }
-        }
-
-        impl From<$name> for f64 {
-            fn from(value: $name) -> f64 {
-                value.0
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = OutOfRange;
-            fn from_str(text: &str) -> Result<Self, OutOfRange> {
-                match text.trim().parse::<f64>() {
-                    Ok(value) => Self::new(value),
-                    Err(_) => Err(OutOfRange { what: $what, value: format!("{text:?}"), hint: $hint }),
-                }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-    };
-}
 
 checked_f64! {
     /// The share of its fair-share performance that an application is promised [MAPPER eq. 3].
@@ -130,13 +72,13 @@ impl CpuRange {
         }
     }
 
-    /// The fewest CPUs the application asks for.
+    /// The fewest CPUs it needs.
     #[must_use]
     pub const fn min(self) -> u32 {
         self.min
     }
 
-    /// The most CPUs the application can use, if it said so.
+    /// The most CPUs it can use, where known.
     #[must_use]
     pub const fn max(self) -> Option<u32> {
         self.max
@@ -155,7 +97,7 @@ impl Default for CpuRange {
     }
 }
 
-/// Whether the allocation of a running application may be changed.
+/// Whether the allocation may change while the application runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resizing {
@@ -174,11 +116,10 @@ pub enum TeamMode {
     /// Teams have the size set at launch. Always safe.
     #[default]
     Fixed,
-    /// Teams follow the allocation at every parallel region, for programs that tolerate
-    /// `OMP_DYNAMIC=true`.
+    /// Teams follow the allocation at every parallel region (`OMP_DYNAMIC=true`).
     Follow,
-    /// Teams have the size the program expects, and their threads share as many OS threads as the
-    /// program has CPUs. For programs of gcc, as far as the shim finds that they allow it.
+    /// Teams have the size the program expects; their threads share as many OS threads as it has
+    /// CPUs. For programs of gcc that the shim finds suitable.
     Virtual,
 }
 
@@ -216,24 +157,24 @@ impl FromStr for TeamMode {
     }
 }
 
-/// The name of an application, as users and logs see it: 1 to 64 characters out of
-/// `A–Z a–z 0–9 . _ + -`, not starting with a dot or a dash, so that it can stand in a path.
+/// The name of an application: 1 to 64 characters out of `A–Z a–z 0–9 . _ + -`, not starting with a
+/// dot or a dash, so that it can be part of a path.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AppName(String);
 
 impl AppName {
+    fn allows(c: char) -> bool {
+        c.is_ascii_alphanumeric() || "._+-".contains(c)
+    }
+
     /// Checks the name.
     ///
     /// # Errors
     /// [`OutOfRange`] when it is empty, too long or holds other characters.
     pub fn new(name: &str) -> Result<Self, OutOfRange> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-        if name.is_empty()
-            || name.len() > 64
-            || !name.chars().all(allowed)
-            || name.starts_with(['.', '-'])
-        {
+        let whole = (1..=64).contains(&name.len()) && name.chars().all(Self::allows);
+        if !whole || name.starts_with(['.', '-']) {
             return Err(OutOfRange {
                 what: "name",
                 value: format!("{:?}", name.chars().take(80).collect::<String>()),
@@ -246,17 +187,8 @@ impl AppName {
     /// A valid name made from any text: other characters become `_`.
     #[must_use]
     pub fn from_lossy(text: &str) -> Self {
-        let mut name: String = text
-            .chars()
-            .take(64)
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || "._+-".contains(c) {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .collect();
+        let replace = |c| if Self::allows(c) { c } else { '_' };
+        let mut name: String = text.chars().take(64).map(replace).collect();
         if name.is_empty() || name.starts_with(['.', '-']) {
             name.insert(0, '_');
             name.truncate(64);
@@ -297,7 +229,7 @@ impl fmt::Display for AppName {
     }
 }
 
-/// What was asked for one application.
+/// The wishes and the promise of one application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AppSpec {
     /// Its name, unique among the applications that run.
@@ -311,7 +243,7 @@ pub struct AppSpec {
     /// The CPU counts it can use.
     #[serde(default)]
     pub cpus: CpuRange,
-    /// Whether its allocation may change while it runs.
+    /// Whether its allocation may change.
     #[serde(default)]
     pub resizing: Resizing,
     /// What the shim may do with its teams.
@@ -342,22 +274,17 @@ mod tests {
     fn a_promise_outside_zero_to_one_is_refused_with_the_value() {
         for bad in ["0", "1.5", "-0.2", "nan", "abc", ""] {
             let error = bad.parse::<Qos>().unwrap_err().to_string();
-            assert!(
-                error.starts_with("qos ") && error.contains("0.85"),
-                "{bad}: {error}"
-            );
+            assert!(error.starts_with("qos ") && error.contains("0.85"), "{bad}");
         }
         assert_eq!("0.9".parse::<Qos>().unwrap().get(), 0.9);
     }
 
     #[test]
-    fn a_name_can_always_stand_in_a_path() {
+    fn a_name_can_always_be_part_of_a_path() {
         for bad in ["", ".", "..", "a/b", "-x", "a b", &"x".repeat(65)] {
             assert!(AppName::new(bad).is_err(), "{bad:?}");
-            assert!(
-                AppName::new(AppName::from_lossy(bad).as_str()).is_ok(),
-                "{bad:?}"
-            );
+            let changed = AppName::from_lossy(bad);
+            assert!(AppName::new(changed.as_str()).is_ok(), "{bad:?}");
         }
     }
 

@@ -1,16 +1,16 @@
 //! Distinct CPUs for applications that may use only some of them.
 //!
-//! Problem: where the CPUs that applications may use overlap, taking them in any order can leave an application
-//! without, although there is a division that serves all. Approach: maximum bipartite matching by augmenting
-//! paths. An application that finds none of its CPUs free takes one of an application that can have another in
-//! its place, and so on ([`Assignment::grow`]). Once an application cannot grow it never can, whoever grows later.
+//! Where the CPUs that applications may use overlap, taking them in any order can leave one without,
+//! although a division exists. Approach: maximum bipartite matching by augmenting paths. An application
+//! whose CPUs are all taken gets one of an application that can have another instead, and so on
+//! ([`Assignment::grow`]). An application that cannot grow never can later.
 //!
-//! Unit: CPUs. Invariants: no CPU belongs to two applications; nobody has a CPU that it may not use; growing takes
-//! from nobody's count.
+//! Unit: CPUs. Invariants: no CPU belongs to two applications; none has a CPU that it may not use;
+//! growing takes from no application's count.
 
 use crate::{CpuId, CpuSet};
 
-/// Which CPUs belong to whom while they are divided. See the [module](self).
+/// Which CPUs belong to which application while they are divided. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Assignment<'a> {
     allowed: Vec<&'a CpuSet>,
@@ -18,15 +18,15 @@ pub struct Assignment<'a> {
     free: CpuSet,
 }
 
-/// The applications that stand in each other's way: together they may use no more CPUs than they have.
+/// Applications that together may use no more CPUs than they have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shortage {
-    /// Their places in the list of applications, in ascending order.
+    /// Their places in the list, in ascending order.
     pub apps: Vec<usize>,
 }
 
 impl<'a> Assignment<'a> {
-    /// Nobody has anything. `allowed` is what each application may use; only what is `usable` counts.
+    /// No CPU is given yet. `allowed` is what each application may use; only `usable` CPUs count.
     #[must_use]
     pub fn new(usable: &CpuSet, allowed: Vec<&'a CpuSet>) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Gives an application those of `cpus` that are free and that it may use, up to `most` of them.
+    /// Gives an application its allowed CPUs of `cpus` that are free, up to `most`.
     pub fn keep(&mut self, app: usize, cpus: &CpuSet, most: u32) {
         let possible = cpus
             .intersection(self.allowed[app])
@@ -47,12 +47,12 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Gives an application one more CPU, `preferred` ones first. Others that have to make way keep their count.
+    /// Gives an application one more CPU, `preferred` ones first. Others keep their count.
     ///
     /// # Errors
-    /// [`Shortage`] when no division gives it one more; nothing has changed then.
+    /// [`Shortage`] when no division gives it one more; nothing changes then.
     pub fn grow(&mut self, app: usize, preferred: &CpuSet) -> Result<(), Shortage> {
-        // Breadth first, so that as few as possible make way. `asked_by[b]` wants that CPU of `b`.
+        // Breadth first, so that the fewest move. `asked_by[b]` wants that CPU of `b`.
         let mut asked_by: Vec<Option<(usize, CpuId)>> = vec![None; self.given.len()];
         let mut found = vec![app];
         let mut next = 0;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_makes_way_when_it_can_have_another_cpu() {
+    fn an_application_moves_when_it_can_have_another_cpu() {
         let (all, low, only) = (set("0-2"), set("0-1"), set("0"));
         let mut assignment = Assignment::new(&all, vec![&all, &low, &only]);
         for app in 0..3 {
@@ -109,11 +109,8 @@ mod tests {
         }
         let given: Vec<String> = (0..3).map(|a| assignment.given(a).to_string()).collect();
         assert_eq!(given, ["2", "1", "0"]);
-        assert_eq!(
-            assignment.grow(2, &all),
-            Err(Shortage { apps: vec![2] }),
-            "nobody else is concerned"
-        );
+        // Only the last one is short.
+        assert_eq!(assignment.grow(2, &all), Err(Shortage { apps: vec![2] }));
     }
 
     #[test]

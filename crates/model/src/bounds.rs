@@ -1,4 +1,4 @@
-//! Values that are checked once, when they are made.
+//! The error of values that are checked when they are made.
 
 /// A value outside the range its type allows.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -10,4 +10,65 @@ pub struct OutOfRange {
     pub value: String,
     /// What would be accepted.
     pub hint: &'static str,
+}
+
+/// A number that is checked when it is made, and is written and read as a plain number.
+#[macro_export]
+macro_rules! checked_f64 {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $ok:expr, $hint:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, serde::Serialize, serde::Deserialize)]
+        #[serde(try_from = "f64", into = "f64")]
+        pub struct $name(f64);
+
+        impl $name {
+            /// Checks the value.
+            ///
+            /// # Errors
+            /// [`OutOfRange`]($crate::bounds::OutOfRange) for any other value.
+            pub fn new(value: f64) -> Result<Self, $crate::bounds::OutOfRange> {
+                let ok: fn(f64) -> bool = $ok;
+                if ok(value) {
+                    Ok(Self(value))
+                } else {
+                    Err($crate::bounds::OutOfRange { what: $what, value: value.to_string(), hint: $hint })
+                }
+            }
+
+            /// The plain number.
+            #[must_use]
+            pub const fn get(self) -> f64 {
+                self.0
+            }
+        }
+
+        impl TryFrom<f64> for $name {
+            type Error = $crate::bounds::OutOfRange;
+            fn try_from(value: f64) -> Result<Self, $crate::bounds::OutOfRange> {
+                Self::new(value)
+            }
+        }
+
+        impl From<$name> for f64 {
+            fn from(value: $name) -> f64 {
+                value.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::bounds::OutOfRange;
+            fn from_str(text: &str) -> Result<Self, $crate::bounds::OutOfRange> {
+                match text.trim().parse::<f64>() {
+                    Ok(value) => Self::new(value),
+                    Err(_) => Err($crate::bounds::OutOfRange { what: $what, value: format!("{text:?}"), hint: $hint }),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
 }

@@ -1,9 +1,8 @@
 //! Sets of hardware threads.
 //!
-//! A [`CpuSet`] is a bit set over CPU numbers. It is written and read in the kernel's list format
-//! (`0-3,8,10-11`), the form of `cpuset.cpus`, and serialises as that string. Up to 256 CPUs are
-//! held without allocation. Two sets are equal when they hold the same CPUs: trailing zero words
-//! are never kept.
+//! A [`CpuSet`] is a bit set over CPU numbers. It is written, read and serialised in the kernel's list
+//! format (`0-3,8,10-11`, as in `cpuset.cpus`). Up to 256 CPUs are held without allocation. Trailing
+//! zero words are never kept, so equal sets have equal words.
 
 use crate::CpuId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -13,8 +12,8 @@ use std::str::FromStr;
 
 const BITS: usize = 64;
 
-/// The largest CPU number that is accepted when a list is parsed. Linux builds for x86-64 stop at
-/// 8,192; a list from an untrusted place must not make us allocate without bound.
+/// The largest CPU number that is parsed, so that an untrusted list cannot allocate without bound;
+/// Linux for x86-64 stops at 8,192.
 pub const MAX_CPU: u32 = 65_535;
 
 /// A set of hardware threads. See the [module](self).
@@ -273,7 +272,7 @@ impl fmt::Debug for CpuSet {
 impl FromStr for CpuSet {
     type Err = ParseCpuSetError;
 
-    /// Reads the kernel's list format. White space around the list and an empty list are accepted.
+    /// Reads the kernel's list format, also with white space around it, and an empty list.
     fn from_str(list: &str) -> Result<Self, ParseCpuSetError> {
         let fail = |part: &str, reason| ParseCpuSetError {
             list: list.chars().take(80).collect(),

@@ -1,15 +1,14 @@
 //! The measured performance of an application at each CPU count it has been given.
 //!
 //! Each point keeps the paper's mean over the last two samples [MAPPER §3.3, readings R3.11], and a
-//! running mean and variance in which old samples fade, so that a statistical test can tell a gain
-//! from noise. Values are in the unit of one performance source; the monitor clears the curve when
-//! the source changes.
+//! running mean and variance in which old samples fade, for statistical tests. Values are in the unit
+//! of one performance source.
 
 use crate::statistics::{Estimate, Noise};
 use serde::{Deserialize, Serialize};
 
 /// What is known at one CPU count.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CurvePoint {
     /// The CPU count.
     pub cpus: u32,
@@ -25,7 +24,7 @@ pub struct CurvePoint {
     pub samples: f64,
     /// Decision at which the last sample was taken.
     pub tick: u64,
-    /// Nothing has been measured here in this phase: the value is carried over from another.
+    /// Not measured in this phase: carried over from another.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub carried_over: bool,
 }
@@ -48,11 +47,9 @@ pub struct PerformanceCurve {
     points: Vec<CurvePoint>,
 }
 
-/// The most and the least, other than nothing, that a performance can be in any unit. Applications
-/// report what they like; within these bounds squares and quotients stay finite.
+/// The range of a performance other than zero. Applications may report anything; within these bounds
+/// squares and quotients stay finite.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
-
-/// Whether a number can be a performance: zero, or within bounds so wide that only nonsense is out.
 fn is_plausible(perf: f64) -> bool {
     perf == 0.0 || PLAUSIBLE.contains(&perf)
 }
@@ -64,8 +61,7 @@ impl PerformanceCurve {
         Self { points: Vec::new() }
     }
 
-    /// A curve with one sample at each count, for models and tests. Values that are not finite or
-    /// are negative are left out, as are counts of 0.
+    /// A curve with one sample at each count; implausible values and counts of 0 are left out.
     #[must_use]
     pub fn from_points(points: impl IntoIterator<Item = (u32, f64)>) -> Self {
         let mut curve = Self::new();
@@ -75,8 +71,8 @@ impl PerformanceCurve {
         curve
     }
 
-    /// Adds a sample. `fading` in (0, 1] is the weight of the newest sample once many are known.
-    /// A sample that is no [plausible](is_plausible) performance, or a count of 0, changes nothing.
+    /// Adds a sample. `fading` in (0, 1] is the weight of the newest sample once many are known. An
+    /// implausible sample, or a count of 0, changes nothing.
     pub fn record(&mut self, cpus: u32, perf: f64, tick: u64, fading: f64) {
         if cpus == 0 || !is_plausible(perf) {
             return;
@@ -89,10 +85,9 @@ impl PerformanceCurve {
                     perf,
                     last: perf,
                     mean: perf,
-                    variance: 0.0,
                     samples: 1.0,
                     tick,
-                    carried_over: false,
+                    ..CurvePoint::default()
                 },
             ),
             Ok(place) => {
@@ -111,7 +106,7 @@ impl PerformanceCurve {
         }
     }
 
-    /// What is known at a count.
+    /// The point of a count.
     #[must_use]
     pub fn at(&self, cpus: u32) -> Option<&CurvePoint> {
         self.points
@@ -137,11 +132,10 @@ impl PerformanceCurve {
         self.points.clear();
     }
 
-    /// Carries the curve over into a new phase, in which performance at the present count is
-    /// `ratio` times what it was: every point is scaled by it, so that the shape of the curve and
-    /// with it the promised floor survive, and counts as one old sample, so that new ones soon
-    /// outweigh it. A ratio that is not a positive number clears the curve, as does one that makes
-    /// a performance implausible.
+    /// Carries the curve over into a new phase, in which performance at the present count is `ratio`
+    /// times what it was: every point is scaled and counts as one old sample, so that the shape and the
+    /// promised floor survive until new samples outweigh them. A ratio that is not positive, or makes
+    /// a performance implausible, clears the curve.
     pub fn rescale(&mut self, ratio: f64) {
         let fits = |point: &CurvePoint| {
             is_plausible(point.perf * ratio) && is_plausible(point.mean * ratio)
@@ -160,8 +154,7 @@ impl PerformanceCurve {
         }
     }
 
-    /// Lets the samples known at a count weigh no more than `samples`, as when the application
-    /// comes back to it after a while: what is seen now soon outweighs what was seen then.
+    /// Limits the weight of the samples at a count, so that new ones soon outweigh them.
     pub fn limit_samples(&mut self, cpus: u32, samples: f64) {
         if let Ok(place) = self.points.binary_search_by_key(&cpus, |p| p.cpus) {
             let point = &mut self.points[place];
@@ -169,8 +162,7 @@ impl PerformanceCurve {
         }
     }
 
-    /// The scatter of single samples relative to the mean, pooled over all counts that have more
-    /// than one.
+    /// The scatter of single samples relative to the mean, pooled over all counts with several.
     #[must_use]
     pub fn noise(&self) -> Noise {
         let (mut squares, mut degrees_of_freedom) = (0.0, 0.0);
@@ -256,17 +248,12 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_are_no_performance_are_ignored() {
+    fn implausible_samples_are_ignored_and_every_number_stays_finite() {
         let mut curve = PerformanceCurve::new();
         for (cpus, sample) in [(0, 1.0), (1, f64::NAN), (1, f64::INFINITY), (1, -1.0)] {
             curve.record(cpus, sample, 0, 0.25);
         }
         assert!(curve.is_empty());
-    }
-
-    #[test]
-    fn nonsense_that_is_reported_leaves_every_number_finite() {
-        let mut curve = PerformanceCurve::new();
         for sample in [
             1e300,
             1.0,

@@ -49,31 +49,16 @@ id! {
     ThreadId(u32)
 }
 
-impl CpuId {
-    /// The CPU number as an index.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
+macro_rules! index {
+    ($($name:ident)*) => {$(
+        impl $name {
+            /// The number as an index into the lists of a [`crate::Topology`].
+            #[must_use]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
 }
-impl CoreId {
-    /// The core number as an index into [`crate::Topology::cores`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-impl SocketId {
-    /// The socket number as an index into [`crate::Topology::sockets`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-impl CacheId {
-    /// The cache number as an index into [`crate::Topology::caches`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+
+index! { CpuId CoreId SocketId CacheId }

@@ -1,15 +1,12 @@
 //! The vocabulary of mapper.
 //!
-//! Every other crate speaks in the types defined here: identifiers of hardware and applications
-//! ([`ids`]), sets of hardware threads ([`CpuSet`]), the machine ([`Topology`]), what was read from
-//! it in one interval ([`Observation`]), what that says about an application ([`Profile`]), what
-//! was decided ([`Allocation`], [`Placement`], [`Plan`]) and why ([`Reason`]).
+//! Identifiers of hardware and applications ([`ids`]), sets of hardware threads ([`CpuSet`]), the
+//! machine ([`Topology`]), what was read in one interval ([`Observation`]), what that says about an
+//! application ([`Profile`]), what was decided ([`Allocation`], [`Placement`], [`Plan`]) and why
+//! ([`Reason`]). No I/O, no clock, no global state; all types serialise.
 //!
-//! Nothing here does I/O, reads a clock or holds global state. All types serialise, so that an
-//! observation and the plan that followed from it can be written down and replayed.
-//!
-//! A word on words: *CPU* means one hardware thread (what Linux numbers), *core* a physical core,
-//! *socket* a package, *node* a NUMA node.
+//! *CPU* means one hardware thread (what Linux numbers), *core* a physical core, *socket* a package,
+//! *node* a NUMA node.
 
 pub mod activity;
 pub mod allocation;
@@ -24,6 +21,7 @@ pub mod observation;
 pub mod placement;
 pub mod plan;
 pub mod profile;
+pub mod random;
 pub mod reason;
 pub mod snapshot;
 pub mod statistics;

@@ -1,7 +1,7 @@
 //! Thresholds of a machine: when a rate counts as a bottleneck.
 //!
-//! The papers measure these once per machine with micro-benchmarks. The defaults are theirs
-//! [SAM-MPH §3, readings "SAM-MPH classification"].
+//! The papers measure these with micro-benchmarks; the defaults are theirs [SAM-MPH §3, readings
+//! "SAM-MPH classification"].
 
 use serde::{Deserialize, Serialize};
 

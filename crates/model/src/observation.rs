@@ -1,32 +1,31 @@
 //! What was read from the machine: the input of one decision.
 //!
-//! Readings are *cumulative* (they only grow while a thread lives) and raw: the monitor takes
-//! differences and scales them. Anything may be missing, and whatever comes from an application's
-//! shared page may be nonsense; readers bound it and the monitor distrusts it again.
+//! Readings are *cumulative* and raw. Anything may be missing, and what comes from an application's
+//! shared page may be nonsense: readers bound it, and the characterisation checks it again.
 
 use crate::{AppId, AppSpec, CpuSet, NodeId, ThreadId};
 use serde::{Deserialize, Serialize};
 
-/// Why a decision is asked for.
+/// Why a decision is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
     /// An interval has passed: the readings are complete and count as a sample.
     #[default]
     Interval,
-    /// Applications arrived, left or changed what they ask for, or CPUs came or went, in the
-    /// middle of an interval. The readings are not a sample; nobody explores.
+    /// Applications arrived, left or changed their wishes, or CPUs came or went, within an interval.
+    /// The readings are not a sample, and nothing is explored.
     Membership,
 }
 
-/// Everything a decision is made from.
+/// The input of a decision.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Observation {
     /// Counts the decisions, from 1.
     pub tick: u64,
     /// Monotonic time of the reading, in nanoseconds from an arbitrary origin.
     pub now_ns: u64,
-    /// Why a decision is asked for.
+    /// Why the decision is taken.
     #[serde(default)]
     pub trigger: Trigger,
     /// CPUs that may be given out: online, delegated to mapper, not isolated, not reserved.
@@ -50,18 +49,17 @@ pub enum Fixed {
 pub struct AppObservation {
     /// The application.
     pub app: AppId,
-    /// What it was promised.
+    /// Its wishes and its promise.
     pub spec: AppSpec,
-    /// The CPUs that are in force for it now, as read back from the kernel; empty before its first
-    /// placement.
+    /// The CPUs in force for it now, as read back from the kernel; empty before its first placement.
     pub effective: CpuSet,
     /// The CPUs that the application may use at all; `None`: every usable one.
     ///
-    /// The intersection of everything that keeps it off CPUs and is not mapper's doing: a mask that its owner
-    /// set (`taskset`), the limit of a slice or group around it (`AllowedCPUs=`). It may name CPUs that are
-    /// not usable; a set that holds all usable ones says the same as `None`. Decisions give it CPUs of this
-    /// set only, as many as fit beside others with such sets; where there are too few for one each, it
-    /// shares. A set without a usable CPU cannot be kept: the plan ignores it and says so.
+    /// The intersection of everything but mapper that keeps it off CPUs: a mask that its owner set
+    /// (`taskset`), the limit of a slice or group around it (`AllowedCPUs=`). It may name CPUs that are
+    /// not usable. Decisions give it CPUs of this set only, as many as fit beside others with such
+    /// sets; where there are too few for one each, it shares. A set without a usable CPU is ignored and
+    /// reported.
     #[serde(default, alias = "own_mask", skip_serializing_if = "Option::is_none")]
     pub allowed: Option<CpuSet>,
     /// Why it stays on its effective CPUs; `None`: decisions place it. The CPUs of one that the operator set
@@ -79,33 +77,33 @@ pub struct Reading {
     /// One entry per live thread, in ascending order of thread id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<ThreadReading>,
-    /// Progress that the OpenMP shim counts.
+    /// Progress counted by the OpenMP shim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<RuntimeProgress>,
-    /// Progress that the application reports itself.
+    /// Progress reported by the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<ReportedProgress>,
     /// CPU time used so far by all its threads, including those that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_time_ns: Option<u64>,
-    /// Bytes that went between its caches and memory.
+    /// Bytes between its caches and memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryTraffic>,
-    /// The same of the CPUs of each node, in ascending order; empty where that is not counted.
+    /// The same for the CPUs of each node, in ascending order; empty where that is not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_by_node: Vec<NodeTraffic>,
-    /// How many threads were running or runnable at the time of the reading.
+    /// Threads running or runnable at the time of the reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runnable_threads: Option<u32>,
     /// CPUs the application says it does not need now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare_cpus: Option<u32>,
-    /// Whether the application's own code says that it is serial now, and can therefore spare CPUs.
+    /// Whether the application reports that it is serial now, and can spare CPUs.
     #[serde(default, skip_serializing_if = "SerialPhase::is_none")]
     pub serial_phase: SerialPhase,
 }
 
-/// A part of a program for which its own code says that one CPU is enough.
+/// A part of a program for which one CPU is enough, by its own report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SerialPhase {
@@ -124,7 +122,7 @@ impl SerialPhase {
     }
 }
 
-/// Bytes between last-level caches and memory so far, `None` where the processor does not count them.
+/// Bytes between last-level caches and memory so far, `None` where they are not counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryTraffic {
     /// With all nodes.
@@ -138,9 +136,9 @@ pub struct MemoryTraffic {
 /// Bytes between the last-level caches of one node and memory so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeTraffic {
-    /// The node whose CPUs asked.
+    /// The node of the CPUs.
     pub node: NodeId,
-    /// What they asked for.
+    /// Their traffic.
     pub traffic: MemoryTraffic,
 }
 
@@ -156,7 +154,7 @@ pub struct ThreadReading {
     pub counters: Counters,
 }
 
-/// A hardware event that a policy may use.
+/// A hardware event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -189,7 +187,7 @@ impl Event {
     ];
 }
 
-/// A cumulative count with the times that tell which share of it was really counted.
+/// A cumulative count and how long it was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct CounterValue {
     /// Events counted so far.
@@ -200,7 +198,7 @@ pub struct CounterValue {
     pub running_ns: u64,
 }
 
-/// The counters of a thread, `None` where the machine or the kernel offers none.
+/// The counters of a thread, `None` where the machine or the kernel has none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Counters([Option<CounterValue>; 7]);
@@ -224,21 +222,20 @@ impl Counters {
     }
 }
 
-/// Progress as the OpenMP shim counts it, summed over the threads of all processes of the
-/// application. Cumulative.
+/// Cumulative progress as the OpenMP shim counts it, over all threads and processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RuntimeProgress {
     /// Parallel regions completed.
     pub regions: u64,
     /// Loop iterations completed in loops that the runtime dispenses.
     pub iterations: u64,
-    /// Thread time spent waiting at barriers, where it is measured.
+    /// Thread time waited at barriers, where measured.
     pub wait_ns: Option<u64>,
     /// Monotonic time of the last completion that was counted; 0 before the first.
     pub last_ns: u64,
     /// Threads that have counted progress.
     pub threads: u32,
-    /// Identity of the region that runs now (its outlined function), 0 when unknown.
+    /// Identity of the running region (its outlined function), 0 when unknown.
     pub region: u64,
 }
 
@@ -264,8 +261,7 @@ pub enum ReportedProgress {
     },
 }
 
-/// Reads a number that may have been none when it was written: JSON has no word for NaN or the
-/// infinities, so they become `null`, and an application may report anything.
+/// JSON has no NaN or infinity, which an application may report: they are written as `null`.
 fn number_or_nan<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }

@@ -27,7 +27,7 @@ pub struct AppPlacement {
 pub enum Strategy {
     /// Threads may share cores: sharing, and not bound by the cores.
     SameCore,
-    /// One socket (or last-level cache), own cores first: sharing, and bound by the cores.
+    /// One socket (or last-level cache), own cores first: sharing, and bound by cores.
     SameSocket,
     /// Spread over sockets for memory bandwidth.
     Spread,
@@ -37,13 +37,13 @@ pub enum Strategy {
     Linear,
     /// The counts per node that the allocation decided.
     ByNode,
-    /// Within the CPUs that it may use, as it may not use all.
+    /// Within the CPUs that it may use.
     Allowed,
-    /// One CPU shared with other applications, as there are more applications than CPUs.
+    /// One CPU shared with others: more applications than CPUs.
     Shared,
     /// The CPUs that it had, which decisions leave unchanged.
     Fixed,
-    /// Where the least contention was, as no strategy fitted.
+    /// Where contention was least, as no strategy fitted.
     #[default]
     LeastContention,
 }

@@ -3,9 +3,8 @@
 use crate::{AppId, AppName, CpuSet, Share, Strategy, Transfer};
 use serde::{Deserialize, Serialize};
 
-/// What is to be in force after an interval, for every application, and how to get there.
-///
-/// Immutable and complete: enforcing it needs no further choice.
+/// The CPUs to be in force after an interval, for every application, and how to get there. Immutable
+/// and complete: enforcing it needs no further choice.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// The decision it belongs to.
@@ -14,7 +13,7 @@ pub struct Plan {
     pub apps: Vec<PlannedApp>,
     /// CPUs that changed hands.
     pub transfers: Vec<Transfer>,
-    /// Usable CPUs that nobody holds.
+    /// Usable CPUs that no application holds.
     pub free: CpuSet,
     /// What to do, in this order: shrink before grow.
     pub actions: Vec<Action>,
@@ -27,7 +26,7 @@ pub struct PlannedApp {
     pub app: AppId,
     /// Its name.
     pub name: AppName,
-    /// The CPUs it is to have.
+    /// Its planned CPUs.
     pub cpus: CpuSet,
     /// How they were chosen.
     pub strategy: Strategy,

@@ -1,11 +1,10 @@
-//! What the monitor concludes from the readings of one application.
+//! The conclusions from the readings of one application.
 
 use crate::{Activity, AppId, NodeId, PerformanceCurve, SerialPhase};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where a performance value comes from, best first. Values of different sources are never
-/// compared or mixed.
+/// The source of a performance value, best first. Values of different sources are never compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -47,14 +46,13 @@ impl fmt::Display for PerformanceSource {
 /// A measured performance: more is better.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Performance {
-    /// The value, in the unit of the source; finite and not negative.
+    /// In the unit of the source; finite and not negative.
     pub value: f64,
-    /// Where it comes from.
+    /// The source.
     pub source: PerformanceSource,
 }
 
-/// The critical bottleneck of an application, in order of priority when CPUs are placed
-/// [MAPPER §3.4]: data sharing before memory bandwidth before compute.
+/// The critical bottleneck of an application, in the order of placement [MAPPER §3.4].
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -98,32 +96,32 @@ pub enum SharingClass {
     High,
 }
 
-/// Rates over one interval, aggregated over the threads that ran [MAPPER Tables 1 and 2]. `None`
-/// where the machine has no such counter.
+/// Rates over one interval, over the threads that ran [MAPPER Tables 1 and 2]; `None` without such a
+/// counter.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Rates {
     /// Threads that ran in the interval.
     pub active_threads: u32,
     /// Unhalted cycles of all threads.
     pub cycles: f64,
-    /// Instructions per cycle, averaged over the threads that ran.
+    /// Instructions per cycle, mean over threads.
     pub ipc: Option<f64>,
     /// Sum over threads of instructions per *nominal* cycle of the interval: `Perf` of [MAPPER §3.3].
     pub ipc_sum: Option<f64>,
-    /// Inter-socket coherence events per second, all threads.
+    /// Inter-socket coherence events per second.
     pub inter_socket_per_s: Option<f64>,
-    /// Intra-socket coherence events per second, all threads.
+    /// Intra-socket coherence events per second.
     pub intra_socket_per_s: Option<f64>,
-    /// Last-level cache misses per second, all threads.
+    /// Last-level cache misses per second.
     pub llc_misses_per_s: Option<f64>,
-    /// Last-level cache misses per unhalted cycle, over all threads.
+    /// Last-level cache misses per unhalted cycle.
     #[serde(default)]
     pub llc_misses_per_cycle: Option<f64>,
     /// Coherence events per unhalted cycle of the most active thread [SAM-MPH §3].
     pub sharing_per_cycle: Option<f64>,
 }
 
-/// Bytes per second between last-level caches and memory, `None` where they are not counted.
+/// Bytes per second between last-level caches and memory, `None` where not counted.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryRate {
@@ -140,94 +138,92 @@ pub struct MemoryRate {
 pub struct NodeRate {
     /// The node.
     pub node: NodeId,
-    /// What its CPUs asked for.
+    /// The traffic.
     pub rate: MemoryRate,
 }
 
-/// Whether the application behaves differently from before.
+/// Whether the application behaves differently than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseChange {
     /// As before.
     #[default]
     Same,
-    /// Its efficiency moved by more than the threshold, or its bottleneck class changed.
+    /// Its efficiency moved by more than the threshold, or its bottleneck changed.
     Changed,
-    /// It is in an earlier phase again, which [`Profile::region_phase`] tells, and
-    /// [`Profile::curve`] is what was measured in that one.
+    /// An earlier phase, [`Profile::region_phase`], is back, with [`Profile::curve`] as measured in it.
     Returned,
 }
 
 /// The phase of a program by the parallel regions that it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RegionPhase {
-    /// Which it is, from 1 in the order in which they were first seen.
+    /// Its number, from 1 in the order of first occurrence.
     pub number: u32,
-    /// How many there have been.
+    /// How many phases there have been.
     pub count: u32,
-    /// The identity of the region of it that was seen last.
+    /// Its region that was seen last.
     pub region: u64,
 }
 
 /// What is known of an application after an interval.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Profile {
     /// The application.
     pub app: AppId,
-    /// Samples taken since it arrived (intervals with a usable performance value).
+    /// Intervals with a usable performance value since it arrived.
     pub samples: u64,
-    /// Performance of the last interval, if it could be measured. Absent when the CPU count
-    /// changed within the interval, so that no value belongs to two counts; where it is not clear
-    /// yet to which phase the value belongs; and where it was idle.
+    /// Performance of the last interval. Absent when it was idle, when the CPU count changed within the
+    /// interval, or while it is not clear to which phase the value belongs.
     pub performance: Option<Performance>,
-    /// The CPU count at which [`Profile::performance`] was measured; 0 when there is none.
+    /// The CPU count of [`Profile::performance`]; 0 when there is none.
     pub measured_cpus: u32,
-    /// Rates of the last interval, where counters exist.
+    /// Rates of the last interval, where known.
     pub rates: Option<Rates>,
     /// Critical bottleneck.
     pub bottleneck: Bottleneck,
-    /// How much it contributes to that bottleneck: the aggregate rate of the event concerned.
+    /// Its contribution to that bottleneck: the aggregate rate of the event.
     pub severity: f64,
     /// SAM-MPH class.
     pub class: SharingClass,
-    /// SAM-MPH: instructions per cycle counts as high.
+    /// Whether instructions per cycle count as high [SAM-MPH].
     pub ipc_high: bool,
-    /// Cumulative stalled cycles per inter-socket coherence event since the class last changed.
+    /// Stalled cycles per inter-socket coherence event since the class last changed.
     pub spc: Option<f64>,
-    /// Cumulative instructions per cycle since the class last changed.
+    /// Instructions per cycle since the class last changed.
     pub ipc: Option<f64>,
     /// Performance by CPU count.
     pub curve: PerformanceCurve,
-    /// Counts how often the curve was started anew because the unit of its values changed. Values
-    /// from before are not to be compared with values from after.
+    /// How often the curve started anew because the unit of its values changed; values of different
+    /// epochs cannot be compared.
     #[serde(default)]
     pub epoch: u64,
     /// Whether this interval differs from the one before.
     pub phase: PhaseChange,
-    /// The phase by its parallel regions, where these are known.
+    /// The phase by its parallel regions, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region_phase: Option<RegionPhase>,
-    /// Share of its CPU time in the last interval that it spun at barriers, 0 to 0.95, which is left
-    /// out where instructions are its performance.
+    /// Share of its CPU time in the last interval that it spun at barriers, 0 to 0.95; left out where
+    /// instructions are its performance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spun: Option<f64>,
-    /// Share of its CPUs' time that was used in the last interval, 0 to 1, where known.
+    /// Share of its CPUs' time used in the last interval, 0 to 1, where known.
     pub utilisation: Option<f64>,
-    /// Its memory traffic in the last interval, where the processor counts it.
+    /// Its memory traffic in the last interval, where counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryRate>,
-    /// The same of the CPUs of each node, in ascending order; empty where that is not counted.
+    /// The same for the CPUs of each node, in ascending order; empty where not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_by_node: Vec<NodeRate>,
-    /// Whether it did anything in the last interval.
+    /// Whether it ran in the last interval.
     #[serde(default)]
     pub activity: Activity,
     /// CPUs the application says it can spare.
     pub spare_cpus: Option<u32>,
-    /// Whether it says that it is serial.
+    /// Whether it reports that it is serial.
     #[serde(default, skip_serializing_if = "SerialPhase::is_none")]
     pub serial_phase: SerialPhase,
-    /// Threads that were running or runnable at the last reading, where known.
+    /// Threads running or runnable at the last reading, where known.
     #[serde(default)]
     pub runnable_threads: Option<u32>,
 }
@@ -238,28 +234,7 @@ impl Profile {
     pub fn unknown(app: AppId) -> Self {
         Self {
             app,
-            samples: 0,
-            performance: None,
-            measured_cpus: 0,
-            rates: None,
-            bottleneck: Bottleneck::None,
-            severity: 0.0,
-            class: SharingClass::Low,
-            ipc_high: false,
-            spc: None,
-            ipc: None,
-            curve: PerformanceCurve::new(),
-            epoch: 0,
-            phase: PhaseChange::Same,
-            region_phase: None,
-            spun: None,
-            utilisation: None,
-            memory: None,
-            memory_by_node: Vec::new(),
-            activity: Activity::Active,
-            spare_cpus: None,
-            serial_phase: SerialPhase::None,
-            runnable_threads: None,
+            ..Self::default()
         }
     }
 }

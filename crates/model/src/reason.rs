@@ -1,17 +1,15 @@
 //! Why an application has the CPUs it has: machine-readable, and as one plain sentence.
 //!
-//! A policy adds a [`Reason`] wherever it decides something for an application. The numbers a
-//! reader needs to follow the decision are in the reason itself, so that a sentence can be made
-//! from it without the state of the policy.
+//! A policy adds a [`Reason`] for every decision about an application, with the numbers that a sentence
+//! needs, so that it can be made without the state of the policy.
 
 use crate::{AppId, AppName, Bottleneck, CpuSet};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
 
 /// The reasons of one application's share, in the order in which they came up.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Explanation {
-    /// CPUs held before (0 for a newcomer, and where all it had went away).
+    /// CPUs held before (0 for a newcomer, and where all its CPUs went away).
     pub before: u32,
     /// CPUs decided.
     pub after: u32,
@@ -29,17 +27,16 @@ pub enum Reason {
         /// Its fair share.
         fair: u32,
     },
-    /// It is being measured at its count, before anything is tried.
+    /// It is being measured at its count before anything is tried.
     Measuring {
         /// Intervals measured so far.
         done: u32,
-        /// Intervals wanted. More are taken when the samples scatter so much that these do not
-        /// suffice.
+        /// Intervals wanted; more are taken when the samples scatter.
         wanted: u32,
     },
-    /// Nothing speaks for a change.
+    /// No reason for a change.
     Steady,
-    /// It did nothing in the last interval, which therefore says nothing of its speed.
+    /// It was idle in the last interval, which says nothing of its speed.
     Idle,
     /// It tries another count.
     Exploring {
@@ -67,88 +64,88 @@ pub enum Reason {
         /// The count it goes back to.
         to: u32,
     },
-    /// The difference is not yet told from noise: it stays and is measured once more.
+    /// The difference is within the noise so far: it stays and is measured again.
     Undecided {
         /// Relative gain seen so far.
         gain: f64,
     },
     /// It gave CPUs to another application.
     GaveTo {
-        /// Who took.
+        /// The taker.
         taker: AppId,
         /// How many.
         cpus: u32,
         /// Normalized efficiency of the taker.
         taker_eff: f64,
-        /// Its own.
+        /// Its own efficiency.
         own_eff: f64,
         /// Its promised performance.
         floor: Option<f64>,
-        /// What it is expected to reach at the new count.
+        /// Its expected performance at the new count.
         expected: Option<f64>,
     },
     /// It took CPUs from another application.
     TookFrom {
-        /// Who gave.
+        /// The giver.
         giver: AppId,
         /// How many.
         cpus: u32,
         /// Normalized efficiency of the giver.
         giver_eff: f64,
-        /// Its own.
+        /// Its own efficiency.
         own_eff: f64,
     },
-    /// It took CPUs that nobody held.
+    /// It took free CPUs.
     TookFree {
         /// How many.
         cpus: u32,
     },
-    /// It gave CPUs because the policy settled everybody's count, without a bargain between two.
+    /// It gave CPUs because the policy set all counts, without a bargain between two.
     Handed {
-        /// To whom.
+        /// The takers.
         to: Vec<AppId>,
         /// How many in all.
         cpus: u32,
     },
-    /// It got CPUs because the policy settled everybody's count.
+    /// It got CPUs because the policy set all counts.
     Received {
-        /// From whom.
+        /// The givers.
         from: Vec<AppId>,
         /// How many in all.
         cpus: u32,
     },
-    /// It got what it was owed: CPUs of its fair share, or a gift or loan that is undone.
+    /// It got what it was owed: CPUs of its fair share, or an undone gift or loan.
     Reclaimed {
-        /// From whom; `None` is the free pool.
+        /// The giver; `None` is the free pool.
         from: Option<AppId>,
         /// How many.
         cpus: u32,
     },
-    /// It gave another application what that was owed.
+    /// It gave what it owed to another application.
     ReclaimedBy {
-        /// Who.
+        /// The taker.
         taker: AppId,
         /// How many.
         cpus: u32,
     },
-    /// By its own account its serial phase is over; it is owed what it lent in it.
+    /// Its serial phase is over; it is owed what it lent in it.
     SerialPhaseEnded {
         /// The count it had before the phase.
         had: u32,
     },
-    /// It fell below its promise; what it gave is undone.
+    /// It fell below its promise; its gift is undone.
     PromiseBroken {
         /// Performance measured.
         performance: f64,
         /// Performance promised.
         floor: f64,
     },
-    /// It wanted more, but nobody could spare any.
+    /// It wanted more, but no application can spare any.
     NothingToSpare {
         /// How many it wanted.
         wanted: u32,
     },
-    /// It does not give for now, as an earlier gift broke its promise.
+    /// It does not give for now, as a gift broke its promise.
     HoldingOff {
         /// Intervals left.
         intervals: u32,
@@ -160,19 +157,19 @@ pub enum Reason {
         /// Upper limit.
         max: Option<u32>,
     },
-    /// It has fewer CPUs than it needs by its own account, as the lower limits of all do not fit together.
+    /// It has fewer CPUs than its lower limit, as the lower limits of all do not fit together.
     BelowOwnLimit {
         /// Its lower limit.
         min: u32,
     },
-    /// It may use only some CPUs, and stays within them.
+    /// It may use only some CPUs.
     #[serde(alias = "own_mask")]
     Allowed {
         /// Those CPUs.
         #[serde(alias = "mask")]
         cpus: CpuSet,
     },
-    /// It may use only CPUs of which none is usable, so that it was placed elsewhere.
+    /// It may use only CPUs that are not usable, so it was placed elsewhere.
     NoneAllowed {
         /// Those CPUs.
         cpus: CpuSet,
@@ -190,14 +187,14 @@ pub enum Reason {
         /// Applications on it.
         with: u32,
     },
-    /// CPUs went away or came back.
+    /// CPUs went away or came.
     UsableChanged {
         /// CPUs usable now.
         usable: u32,
     },
-    /// A model-based policy chose this.
+    /// A model-based policy decided this.
     Model {
-        /// The name of the policy's rule, with its numbers, in a few words.
+        /// The policy's rule and its numbers, in a few words.
         rule: String,
     },
 }
@@ -216,7 +213,7 @@ impl Explanation {
         };
         for (i, reason) in self.reasons.iter().enumerate() {
             out.push_str(if i == 0 { ": " } else { "; " });
-            reason.write(&mut out, name);
+            out.push_str(&reason.text(name));
         }
         out
     }
@@ -231,43 +228,35 @@ fn them(count: u32) -> &'static str {
 }
 
 impl Reason {
-    fn write<'n>(&self, out: &mut String, name: &dyn Fn(AppId) -> Option<&'n AppName>) {
+    fn text<'n>(&self, name: &dyn Fn(AppId) -> Option<&'n AppName>) -> String {
         let app = |id: &AppId| name(*id).map_or_else(|| format!("app {id}"), |n| format!("`{n}`"));
-        // Writing to a String cannot fail.
-        let _ = match self {
-            Self::Arrived { fair } => write!(out, "arrived, fair share {fair}"),
+        match self {
+            Self::Arrived { fair } => format!("arrived, fair share {fair}"),
             Self::Measuring { done, wanted } if done < wanted => {
-                write!(out, "measuring ({done} of {wanted} intervals)")
+                format!("measuring ({done} of {wanted} intervals)")
             }
             Self::Measuring { done, .. } => {
-                write!(
-                    out,
-                    "measuring longer, as its samples vary ({done} intervals so far)"
-                )
+                format!("measuring longer, as its samples vary ({done} intervals so far)")
             }
-            Self::Steady => write!(out, "steady"),
-            Self::Idle => write!(out, "idle"),
+            Self::Steady => "steady".to_owned(),
+            Self::Idle => "idle".to_owned(),
             Self::Exploring {
                 from,
                 to,
                 bottleneck,
             } => match bottleneck {
-                Bottleneck::None => write!(out, "tries {to} instead of {from}"),
-                b => write!(out, "tries {to} instead of {from} (bottleneck: {b})"),
+                Bottleneck::None => format!("tries {to} instead of {from}"),
+                b => format!("tries {to} instead of {from} (bottleneck: {b})"),
             },
-            Self::Kept { gain } => write!(out, "kept, {:+.1} %", gain * 100.0),
-            Self::Returned { to, gain } => write!(
-                out,
-                "back to {to}, as the change brought {:+.1} %",
-                gain * 100.0
-            ),
+            Self::Kept { gain } => format!("kept, {:+.1} %", gain * 100.0),
+            Self::Returned { to, gain } => {
+                format!("back to {to}, as the change brought {:+.1} %", gain * 100.0)
+            }
             // Not "back to": the change may have taken the CPUs that it would go back to.
             Self::Interrupted { to } => {
-                write!(out, "its trial from {to} ends because of another change")
+                format!("its trial from {to} ends because of another change")
             }
-            Self::Undecided { gain } => {
-                write!(out, "{:+.1} % so far, within the noise", gain * 100.0)
-            }
+            Self::Undecided { gain } => format!("{:+.1} % so far, within the noise", gain * 100.0),
             Self::GaveTo {
                 taker,
                 cpus,
@@ -276,22 +265,15 @@ impl Reason {
                 floor,
                 expected,
             } => {
-                let _ = write!(
-                    out,
-                    "gave {cpus} to {}, whose efficiency is {taker_eff:.2} against {own_eff:.2}",
-                    app(taker)
+                let taker = app(taker);
+                let mut text = format!(
+                    "gave {cpus} to {taker}, whose efficiency is {taker_eff:.2} against {own_eff:.2}"
                 );
-                match (floor, expected) {
-                    (Some(floor), Some(expected)) => {
-                        write!(
-                            out,
-                            "; floor {}, expected {}",
-                            number(*floor),
-                            number(*expected)
-                        )
-                    }
-                    _ => Ok(()),
+                if let (Some(floor), Some(expected)) = (floor, expected) {
+                    let (floor, expected) = (number(*floor), number(*expected));
+                    text += &format!("; floor {floor}, expected {expected}");
                 }
+                text
             }
             Self::TookFrom {
                 giver,
@@ -299,94 +281,70 @@ impl Reason {
                 giver_eff,
                 own_eff,
             } => {
-                write!(
-                    out,
-                    "took {cpus} from {}, whose efficiency is {giver_eff:.2} against {own_eff:.2}",
-                    app(giver)
+                let giver = app(giver);
+                format!(
+                    "took {cpus} from {giver}, whose efficiency is {giver_eff:.2} against {own_eff:.2}"
                 )
             }
-            Self::Handed { to, cpus } => write!(out, "gave {cpus} to {}", several(to, &app)),
-            Self::Received { from, cpus } => {
-                write!(out, "got {cpus} from {}", several(from, &app))
-            }
-            Self::TookFree { cpus } => write!(out, "took {cpus} that nobody held"),
+            Self::Handed { to, cpus } => format!("gave {cpus} to {}", several(to, &app)),
+            Self::Received { from, cpus } => format!("got {cpus} from {}", several(from, &app)),
+            Self::TookFree { cpus } => format!("took {cpus} that nobody held"),
             Self::Reclaimed {
                 from: Some(from),
                 cpus,
-            } => {
-                write!(
-                    out,
-                    "got {cpus} from {}, which owed {}",
-                    app(from),
-                    them(*cpus)
-                )
-            }
+            } => format!("got {cpus} from {}, which owed {}", app(from), them(*cpus)),
             Self::Reclaimed { from: None, cpus } => {
-                write!(out, "took {cpus} of its fair share from the free ones")
+                format!("took {cpus} of its fair share from the free ones")
             }
             Self::ReclaimedBy { taker, cpus } => {
-                write!(
-                    out,
-                    "gave {cpus} to {}, which was owed {}",
-                    app(taker),
-                    them(*cpus)
-                )
+                let them = them(*cpus);
+                format!("gave {cpus} to {}, which was owed {them}", app(taker))
             }
             Self::SerialPhaseEnded { had } => {
-                write!(out, "its serial phase is over, before which it had {had}")
+                format!("its serial phase is over, before which it had {had}")
             }
             Self::PromiseBroken { performance, floor } => {
-                write!(
-                    out,
-                    "fell to {} below its floor {}, so what it gave is undone",
-                    number(*performance),
-                    number(*floor)
-                )
+                let (performance, floor) = (number(*performance), number(*floor));
+                format!("fell to {performance} below its floor {floor}, so what it gave is undone")
             }
             Self::NothingToSpare { wanted } => {
-                write!(out, "wanted {wanted} more, but nobody can spare any")
+                format!("wanted {wanted} more, but nobody can spare any")
             }
-            Self::HoldingOff { intervals: 1 } => {
-                write!(out, "gives nothing for one more interval")
-            }
+            Self::HoldingOff { intervals: 1 } => "gives nothing for one more interval".to_owned(),
             Self::HoldingOff { intervals } => {
-                write!(out, "gives nothing for {intervals} more intervals")
+                format!("gives nothing for {intervals} more intervals")
             }
             Self::Limited {
                 min,
                 max: Some(max),
-            } => write!(out, "its own limits are {min} to {max}"),
-            Self::Limited { min, max: None } => write!(out, "its own lower limit is {min}"),
-            Self::BelowOwnLimit { min } => write!(
-                out,
+            } => format!("its own limits are {min} to {max}"),
+            Self::Limited { min, max: None } => format!("its own lower limit is {min}"),
+            Self::BelowOwnLimit { min } => format!(
                 "requested a minimum of {min}, but the minimums of all applications exceed the machine"
             ),
-            Self::Allowed { cpus } => write!(out, "may use only CPUs {cpus}"),
+            Self::Allowed { cpus } => format!("may use only CPUs {cpus}"),
             Self::NoneAllowed { cpus } => {
-                write!(out, "may use only CPUs {cpus}, none of which is available")
+                format!("may use only CPUs {cpus}, none of which is available")
             }
-            Self::SetByOperator => write!(
-                out,
-                "set by the operator, until all CPUs are written to its cpuset.cpus"
-            ),
-            Self::OutsideLimit => {
-                write!(out, "a limit around it allows none of the available CPUs")
+            Self::SetByOperator => {
+                "set by the operator, until all CPUs are written to its cpuset.cpus".to_owned()
             }
-            Self::NeverResized => write!(out, "asked never to be resized"),
+            Self::OutsideLimit => "a limit around it allows none of the available CPUs".to_owned(),
+            Self::NeverResized => "asked never to be resized".to_owned(),
             Self::Shares { with, .. } => {
                 let how = match with.saturating_sub(1) {
                     0 => "its CPU is still its own".to_owned(),
                     1 => "shares its CPU with one other".to_owned(),
                     others => format!("shares its CPU with {others} others"),
                 };
-                write!(out, "more applications than CPUs, {how}")
+                format!("more applications than CPUs, {how}")
             }
             Self::UsableChanged { usable } => {
                 let are = if *usable == 1 { "is" } else { "are" };
-                write!(out, "{usable} {} {are} usable now", cpus(*usable))
+                format!("{usable} {} {are} usable now", cpus(*usable))
             }
-            Self::Model { rule } => write!(out, "{rule}"),
-        };
+            Self::Model { rule } => rule.clone(),
+        }
     }
 }
 
@@ -423,16 +381,19 @@ fn number(value: f64) -> String {
 mod tests {
     use super::*;
 
+    fn sentence(before: u32, after: u32, reason: Reason) -> String {
+        let fft = AppName::new("fft").unwrap();
+        let explanation = Explanation {
+            before,
+            after,
+            reasons: vec![reason],
+        };
+        explanation.sentence(&|id| (id == AppId(70)).then_some(&fft))
+    }
+
     #[test]
     fn measuring_never_names_more_intervals_than_wanted() {
-        let message = |done| {
-            let explanation = Explanation {
-                before: 40,
-                after: 40,
-                reasons: vec![Reason::Measuring { done, wanted: 4 }],
-            };
-            explanation.sentence(&|_| None)
-        };
+        let message = |done| sentence(40, 40, Reason::Measuring { done, wanted: 4 });
         assert_eq!(message(3), "40 CPUs: measuring (3 of 4 intervals)");
         assert_eq!(
             message(9),
@@ -442,38 +403,24 @@ mod tests {
 
     #[test]
     fn givers_and_takers_are_named_and_of_many_the_first_few() {
-        let message = |reason| {
-            let explanation = Explanation {
-                before: 8,
-                after: 4,
-                reasons: vec![reason],
-            };
-            explanation.sentence(&|_| None)
-        };
-        let to = |ids: std::ops::Range<u64>| Reason::Handed {
-            to: ids.map(AppId).collect(),
-            cpus: 4,
-        };
-        assert_eq!(message(to(1..2)), "8 → 4 CPUs: gave 4 to app 1");
-        assert_eq!(message(to(1..3)), "8 → 4 CPUs: gave 4 to app 1 and app 2");
-        assert_eq!(
-            message(to(1..9)),
-            "8 → 4 CPUs: gave 4 to app 1, app 2, app 3 and 5 others"
-        );
+        for (last, takers) in [
+            (1, "app 1"),
+            (2, "app 1 and app 2"),
+            (8, "app 1, app 2, app 3 and 5 others"),
+        ] {
+            let to = (1..=last).map(AppId).collect();
+            assert_eq!(
+                sentence(8, 4, Reason::Handed { to, cpus: 4 }),
+                format!("8 → 4 CPUs: gave 4 to {takers}")
+            );
+        }
     }
 
     #[test]
     fn owed_cpus_are_named_in_singular_or_plural() {
         let message = |cpus| {
-            let explanation = Explanation {
-                before: 8,
-                after: 8 - cpus,
-                reasons: vec![Reason::ReclaimedBy {
-                    taker: AppId(3),
-                    cpus,
-                }],
-            };
-            explanation.sentence(&|_| None)
+            let taker = AppId(3);
+            sentence(8, 8 - cpus, Reason::ReclaimedBy { taker, cpus })
         };
         assert_eq!(message(1), "8 → 7 CPUs: gave 1 to app 3, which was owed it");
         assert_eq!(
@@ -484,37 +431,30 @@ mod tests {
 
     #[test]
     fn a_shared_cpu_is_explained_with_how_many_share_it() {
-        let message = |with| {
-            let explanation = Explanation {
-                before: 1,
-                after: 1,
-                reasons: vec![Reason::Shares { slot: 2, with }],
-            };
-            explanation.sentence(&|_| None)
-        };
-        let start = "1 CPU: more applications than CPUs, ";
-        assert_eq!(message(1), format!("{start}its CPU is still its own"));
-        assert_eq!(message(2), format!("{start}shares its CPU with one other"));
-        assert_eq!(message(3), format!("{start}shares its CPU with 2 others"));
+        for (with, how) in [
+            (1, "its CPU is still its own"),
+            (2, "shares its CPU with one other"),
+            (3, "shares its CPU with 2 others"),
+        ] {
+            assert_eq!(
+                sentence(1, 1, Reason::Shares { slot: 2, with }),
+                format!("1 CPU: more applications than CPUs, {how}")
+            );
+        }
     }
 
     #[test]
     fn a_gift_is_explained_with_taker_efficiencies_and_floor() {
-        let fft = AppName::new("fft").unwrap();
-        let explanation = Explanation {
-            before: 40,
-            after: 36,
-            reasons: vec![Reason::GaveTo {
-                taker: AppId(7),
-                cpus: 4,
-                taker_eff: 0.94,
-                own_eff: 0.61,
-                floor: Some(34.0),
-                expected: Some(36.2),
-            }],
+        let gift = Reason::GaveTo {
+            taker: AppId(70),
+            cpus: 4,
+            taker_eff: 0.94,
+            own_eff: 0.61,
+            floor: Some(34.0),
+            expected: Some(36.2),
         };
         assert_eq!(
-            explanation.sentence(&|id| (id == AppId(7)).then_some(&fft)),
+            sentence(40, 36, gift),
             "40 → 36 CPUs: gave 4 to `fft`, whose efficiency is 0.94 against 0.61; floor 34.0, expected 36.2"
         );
     }

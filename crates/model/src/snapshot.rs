@@ -9,7 +9,7 @@ pub struct Snapshot<'a> {
     pub tick: u64,
     /// Monotonic time of the readings.
     pub now_ns: u64,
-    /// Why a decision is asked for.
+    /// Why the decision is taken.
     pub trigger: Trigger,
     /// The machine.
     pub topology: &'a Topology,
@@ -26,14 +26,14 @@ pub struct Snapshot<'a> {
 pub struct AppView<'a> {
     /// The application.
     pub app: AppId,
-    /// What it was promised.
+    /// Its wishes and its promise.
     pub spec: &'a AppSpec,
-    /// What the monitor knows of it.
+    /// What is known of it.
     pub profile: &'a Profile,
-    /// The CPUs it holds now by the last plan, less those that are no longer usable or allowed; empty
-    /// for a newcomer.
+    /// The CPUs it holds now by the last plan, less those no longer usable or allowed; empty for a
+    /// newcomer.
     pub held: &'a CpuSet,
-    /// The usable CPUs that it may use, if it may not use all: never empty. All applications of a
-    /// snapshot can have one each at the same time ([`Assignment`](crate::Assignment)).
+    /// The usable CPUs that it may use, if not all; never empty. All applications of a snapshot can
+    /// have one each ([`Assignment`](crate::Assignment)).
     pub allowed: Option<&'a CpuSet>,
 }

@@ -1,70 +1,28 @@
-//! The little statistics that decisions rest on: how far apart two means must be before the
-//! difference is more than noise.
+//! How far apart two means must be before the difference is more than noise.
 //!
-//! Performance readings scatter. A rule such as "5 % better" [MAPPER §3.3] taken on single readings
-//! moves applications on chance alone, so the policies compare means and ask for a significant
-//! difference as Welch's test does. The scatter is taken as *relative* to the mean and pooled over
-//! all counts of a curve ([`Noise`]), since a count that was just tried has one or two samples and
-//! no variance of its own worth the name.
-//!
-//! Nothing here panics: arguments outside their range are brought into it.
+//! Rules such as "5 % better" [MAPPER §3.3] on single readings act on chance, so the policies compare
+//! means and ask for a significant difference as in Welch's test. The scatter is *relative* to the
+//! mean and pooled over all counts of a curve ([`Noise`]), since a count that was just tried has only
+//! one or two samples. Nothing panics: arguments outside their range are brought into it.
 
-use crate::bounds::OutOfRange;
+use crate::checked_f64;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
-/// How sure a test must be, one-sided: above 0.5 and below 1.
-#[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]
-#[cfg_attr(
-    feature = "schema",
-    derive(schemars::JsonSchema),
-    schemars(with = "f64")
-)]
-#[serde(try_from = "f64", into = "f64")]
-pub struct Confidence(f64);
+checked_f64! {
+    /// How sure a test must be, one-sided: above 0.5 and below 1.
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "f64"))]
+    Confidence, "confidence", |value| value > 0.5 && value < 1.0,
+    "give a number above 0.5 and below 1, such as 0.99"
+}
 
 impl Confidence {
-    /// 99 %, for a comparison that can be made again.
+    /// 99 %, for a comparison that can be repeated.
     pub const USUAL: Self = Self(0.99);
-    /// 99.8 %, for decisions that come in long rows, of which none should be wrong.
+    /// 99.8 %, for long rows of decisions.
     pub const HIGH: Self = Self(0.998);
-    /// 99.98 %, for tests that are repeated every interval for hours.
+    /// 99.98 %, for tests in every interval for hours.
     pub const VERY_HIGH: Self = Self(0.9998);
-
-    /// Checks the value.
-    ///
-    /// # Errors
-    /// [`OutOfRange`] names the value and what is accepted.
-    pub fn new(value: f64) -> Result<Self, OutOfRange> {
-        if value > 0.5 && value < 1.0 {
-            Ok(Self(value))
-        } else {
-            Err(OutOfRange {
-                what: "confidence",
-                value: value.to_string(),
-                hint: "give a number above 0.5 and below 1, such as 0.99",
-            })
-        }
-    }
-
-    /// The plain number.
-    #[must_use]
-    pub const fn get(self) -> f64 {
-        self.0
-    }
-}
-
-impl TryFrom<f64> for Confidence {
-    type Error = OutOfRange;
-    fn try_from(value: f64) -> Result<Self, OutOfRange> {
-        Self::new(value)
-    }
-}
-
-impl From<Confidence> for f64 {
-    fn from(value: Confidence) -> f64 {
-        value.0
-    }
 }
 
 /// A mean and the number of samples behind it.
@@ -94,26 +52,25 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// By how many standard errors a value computed from these samples may be off at this
-    /// confidence: one-sided, Student's distribution. Infinite when the scatter is not known yet.
+    /// By how many standard errors a value computed from these samples may be off (Student, one-sided);
+    /// infinite while the scatter is unknown.
     #[must_use]
     pub fn quantile(&self, confidence: Confidence) -> f64 {
         if self.degrees_of_freedom < 1.0 {
-            return f64::INFINITY;
+            f64::INFINITY
+        } else {
+            student_t_quantile(confidence, self.degrees_of_freedom)
         }
-        student_t_quantile(confidence, self.degrees_of_freedom)
     }
 
-    /// By how much, relative to the mean, an estimate from `samples` samples may be off at this
-    /// confidence: one-sided, Student's distribution. Zero without scatter, infinite when the
-    /// scatter is not known yet.
+    /// By how much, relative to the mean, an estimate from `samples` samples may be off (Student,
+    /// one-sided). Zero without scatter, infinite while it is unknown.
     #[must_use]
     pub fn margin(&self, samples: f64, confidence: Confidence) -> f64 {
         self.margin_of_inverse(1.0 / samples, confidence)
     }
 
-    /// The margin of the relative difference of two estimates: Welch's standard error with the
-    /// pooled scatter.
+    /// The margin of the relative difference of two estimates (Welch, with the pooled scatter).
     #[must_use]
     pub fn margin_of_difference(
         &self,
@@ -131,14 +88,12 @@ impl Noise {
         if self.relative_sd <= 0.0 {
             return 0.0;
         }
-        student_t_quantile(confidence, self.degrees_of_freedom)
-            * self.relative_sd
-            * inverse_samples.sqrt()
+        self.quantile(confidence) * self.relative_sd * inverse_samples.sqrt()
     }
 }
 
-/// The value that a standard normal variable stays below with probability `p`. Acklam's rational
-/// approximation, relative error below 1.2e-9.
+/// The quantile of the standard normal distribution: Acklam's approximation, relative error below
+/// 1.2e-9.
 #[must_use]
 pub fn normal_quantile(p: f64) -> f64 {
     const A: [f64; 6] = [
@@ -190,10 +145,9 @@ pub fn normal_quantile(p: f64) -> f64 {
     }
 }
 
-/// The value that Student's t with `degrees_of_freedom` stays below at this confidence. Hill's
-/// algorithm (Communications of the ACM 13, 1970); fractions of a degree are dropped, which errs on
-/// the careful side. The confidences that have a name are looked up, as tests come by the hundred in
-/// every decision.
+/// The quantile of Student's t: Hill's algorithm (Communications of the ACM 13, 1970). Fractions of a
+/// degree are dropped, which is conservative. Named confidences are looked up, as every decision makes
+/// hundreds of tests.
 #[must_use]
 pub fn student_t_quantile(confidence: Confidence, degrees_of_freedom: f64) -> f64 {
     let n = degrees_of_freedom.floor().clamp(1.0, 1e6);
@@ -289,8 +243,8 @@ mod tests {
 
     #[test]
     fn without_scatter_every_difference_counts_and_with_unknown_scatter_none() {
-        let estimate = |samples| Estimate { mean: 1.0, samples };
         let margin = |noise: Noise| {
+            let estimate = |samples| Estimate { mean: 1.0, samples };
             noise.margin_of_difference(&estimate(1.0), &estimate(4.0), Confidence::HIGH)
         };
         let known = Noise {

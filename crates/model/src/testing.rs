@@ -1,45 +1,11 @@
 //! Machines for property tests (feature `testing`).
 //!
-//! Real machines are more varied than [`Topology::regular`]: several caches per socket, sockets of
-//! different size, nodes without CPUs, cores of different width and speed, any numbering of CPUs,
-//! and CPUs that are offline. [`machines`] describes such machines by a few numbers, so that a
-//! failing test shrinks to a small one.
-
+//! Real machines are more varied than [`Topology::regular`]. [`machines`] describes them by a few
+//! numbers, so that a failing test shrinks to a small one.
+use crate::random::SplitMix64;
 use crate::topology::{CoreRank, Description, HardwareThread, NodeMemory};
 use crate::{CacheId, CoreId, CpuId, CpuSet, NodeId, SocketId, Topology};
 use proptest::prelude::*;
-
-/// A small generator of numbers that look random: SplitMix64. The same seed gives the same numbers.
-#[derive(Clone, Debug)]
-pub struct Numbers(u64);
-
-impl Numbers {
-    /// Numbers from a seed.
-    #[must_use]
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number, of 64 bits.
-    pub const fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `limit`, which counts as 1 when it is 0.
-    pub const fn below(&mut self, limit: u32) -> u32 {
-        let limit = if limit == 0 { 1 } else { limit };
-        (self.next_u64() % limit as u64) as u32
-    }
-
-    /// A number from 0 up to 1.
-    pub fn unit(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
 
 /// How CPUs are numbered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +29,7 @@ pub struct Machine {
     pub cores_per_cache: u32,
     /// Threads of each core.
     pub threads_per_core: u32,
-    /// Nodes in each socket, at most one for each cache.
+    /// Nodes in each socket, at most one a cache.
     pub nodes_per_socket: u32,
     /// Nodes without CPUs.
     pub memory_nodes: u32,
@@ -73,7 +39,7 @@ pub struct Machine {
     pub hybrid: bool,
     /// How CPUs are numbered.
     pub numbering: Numbering,
-    /// Seed of what is random in it.
+    /// Seed of its randomness.
     pub seed: u64,
 }
 
@@ -84,7 +50,7 @@ impl Machine {
     /// Never: every description made here is a machine.
     #[must_use]
     pub fn topology(&self) -> Topology {
-        let mut numbers = Numbers::new(self.seed);
+        let mut numbers = SplitMix64::new(self.seed);
         let mut threads = Vec::new();
         let (mut core, mut cache) = (0, 0);
         for socket in 0..self.sockets {
@@ -191,7 +157,7 @@ pub fn machines() -> impl Strategy<Value = Machine> {
 
 /// The CPUs that may be used: all of them, most of them, or few, at least one.
 #[must_use]
-pub fn usable(topology: &Topology, numbers: &mut Numbers) -> CpuSet {
+pub fn usable(topology: &Topology, numbers: &mut SplitMix64) -> CpuSet {
     let all = topology.cpus();
     let share = match numbers.below(4) {
         0 | 1 => 1.0,
@@ -212,7 +178,7 @@ mod tests {
         fn every_description_is_a_machine(machine in machines()) {
             let topology = machine.topology();
             prop_assert!(topology.cpus().len() <= 2048);
-            let usable = usable(&topology, &mut Numbers::new(machine.seed));
+            let usable = usable(&topology, &mut SplitMix64::new(machine.seed));
             prop_assert!(!usable.is_empty() && usable.is_subset(topology.cpus()));
         }
     }

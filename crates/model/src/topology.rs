@@ -1,9 +1,8 @@
 //! The machine: hardware threads and what they share.
 //!
-//! A [`Topology`] is built once from a list of [`HardwareThread`]s (by hwloc on a real machine, by
-//! [`Topology::regular`] in tests and the simulator) and is then immutable. It accepts whatever
-//! hwloc can describe: uneven sockets, nodes without CPUs, several last-level caches per socket,
-//! SMT of any width, hybrid cores. It makes no assumption on how CPU numbers map to cores.
+//! A [`Topology`] is built once from a list of [`HardwareThread`]s (by hwloc, or by
+//! [`Topology::regular`]) and is then immutable. It accepts uneven sockets, nodes without CPUs, several
+//! last-level caches per socket, SMT of any width, hybrid cores, and any numbering of CPUs.
 //!
 //! Invariants: every CPU occurs once; core, socket and cache numbers are dense from 0; every core
 //! lies within one socket and one last-level cache.
@@ -11,8 +10,7 @@
 use crate::{CacheId, CoreId, CpuId, CpuSet, NodeId, SocketId};
 use serde::{Deserialize, Serialize};
 
-/// How fast a core is in relation to the others of the machine, on hybrid machines. Larger is
-/// faster; all cores of an ordinary machine have the same rank 0.
+/// The speed of a core relative to the others on hybrid machines: larger is faster, 0 on others.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -28,7 +26,7 @@ pub struct HardwareThread {
     pub core: CoreId,
     /// Socket.
     pub socket: SocketId,
-    /// NUMA node that is local to it.
+    /// The NUMA node that is local to it.
     pub node: NodeId,
     /// Last-level cache.
     pub cache: CacheId,
@@ -80,7 +78,7 @@ pub struct Node {
     pub memory_bytes: Option<u64>,
 }
 
-/// The description a [`Topology`] is made from.
+/// The description of a [`Topology`].
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Description {
     /// Every hardware thread that exists and is online.
@@ -88,8 +86,8 @@ pub struct Description {
     /// Memory of nodes, also of those without CPUs.
     #[serde(default)]
     pub node_memory: Vec<NodeMemory>,
-    /// Distances between nodes in the order of ascending node numbers, row by row, as in the ACPI
-    /// SLIT (10 is local). Empty when unknown.
+    /// Distances between nodes by ascending node number, row by row, as in the ACPI SLIT (10 is
+    /// local). Empty when unknown.
     #[serde(default)]
     pub distances: Vec<u32>,
 }
@@ -149,7 +147,6 @@ impl Topology {
                 Some(_) => {}
             }
         }
-        let mut nodes: Vec<Node> = Vec::new();
         let mut ids: Vec<NodeId> = threads
             .iter()
             .map(|t| t.node)
@@ -157,21 +154,16 @@ impl Topology {
             .collect();
         ids.sort();
         ids.dedup();
-        for id in ids {
-            nodes.push(Node {
+        let node = |id| {
+            let memory = description.node_memory.iter().find(|m| m.node == id);
+            let here = threads.iter().filter(|t| t.node == id);
+            Node {
                 id,
-                cpus: threads
-                    .iter()
-                    .filter(|t| t.node == id)
-                    .map(|t| t.cpu)
-                    .collect(),
-                memory_bytes: description
-                    .node_memory
-                    .iter()
-                    .find(|m| m.node == id)
-                    .map(|m| m.bytes),
-            });
-        }
+                cpus: here.map(|t| t.cpu).collect(),
+                memory_bytes: memory.map(|m| m.bytes),
+            }
+        };
+        let nodes: Vec<Node> = ids.into_iter().map(node).collect();
         let given = description.distances.len();
         if given != 0 && given != nodes.len() * nodes.len() {
             return Err(TopologyError::Distances {
@@ -191,10 +183,8 @@ impl Topology {
     }
 
     /// A regular machine: one node and one last-level cache per socket, and CPU numbers as Linux
-    /// on x86 gives them (first the first thread of every core, socket by socket, then the second
-    /// threads in the same order).
-    ///
-    /// A shape with a zero in it is taken as one with a 1 there: there is no machine without CPUs.
+    /// on x86 gives them (the first thread of every core, socket by socket, then the second threads).
+    /// A zero in the shape counts as 1.
     #[must_use]
     pub fn regular(shape: Shape) -> Self {
         let (sockets, cores, smt) = (
@@ -223,7 +213,7 @@ impl Topology {
         }
     }
 
-    /// What the topology was made from.
+    /// Its description.
     #[must_use]
     pub fn description(&self) -> &Description {
         &self.description
@@ -298,7 +288,7 @@ impl Topology {
         self.cores.iter().map(CpuSet::len).max().unwrap_or(1)
     }
 
-    /// How many of `cpus` one socket holds at most; at least 1, so that it can be a step.
+    /// The most of `cpus` that one socket holds; at least 1, so that it can be a step.
     #[must_use]
     pub fn most_in_a_socket(&self, cpus: &CpuSet) -> u32 {
         self.sockets
@@ -374,13 +364,17 @@ impl From<Topology> for Description {
 mod tests {
     use super::*;
 
+    fn regular(sockets: u32, cores_per_socket: u32, threads_per_core: u32) -> Topology {
+        Topology::regular(Shape {
+            sockets,
+            cores_per_socket,
+            threads_per_core,
+        })
+    }
+
     #[test]
     fn siblings_of_a_regular_machine_are_numbered_as_linux_does() {
-        let t = Topology::regular(Shape {
-            sockets: 2,
-            cores_per_socket: 10,
-            threads_per_core: 2,
-        });
+        let t = regular(2, 10, 2);
         assert_eq!(t.cpus().to_string(), "0-39");
         assert_eq!(t.cores()[3].to_string(), "3,23");
         assert_eq!(t.sockets()[1].to_string(), "10-19,30-39");
@@ -390,14 +384,10 @@ mod tests {
 
     #[test]
     fn a_socket_counts_with_its_usable_cpus() {
-        let t = Topology::regular(Shape {
-            sockets: 2,
-            cores_per_socket: 10,
-            threads_per_core: 1,
-        });
+        let t = regular(2, 10, 1);
         assert_eq!(t.most_in_a_socket(t.cpus()), 10);
-        let spared: CpuSet = (2..8).chain(12..15).map(CpuId).collect();
-        assert_eq!(t.most_in_a_socket(&spared), 6);
+        let some: CpuSet = (2..8).chain(12..15).map(CpuId).collect();
+        assert_eq!(t.most_in_a_socket(&some), 6);
         assert_eq!(t.most_in_a_socket(&CpuSet::default()), 1);
     }
 
@@ -438,12 +428,7 @@ mod tests {
 
     #[test]
     fn a_memory_only_node_has_no_cpus() {
-        let base = Topology::regular(Shape {
-            sockets: 1,
-            cores_per_socket: 2,
-            threads_per_core: 1,
-        });
-        let mut description = base.description().clone();
+        let mut description = regular(1, 2, 1).description().clone();
         description.node_memory.push(NodeMemory {
             node: NodeId(2),
             bytes: 1 << 30,
