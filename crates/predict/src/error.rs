@@ -1,4 +1,4 @@
-//! What the models refuse, with the value and the mend.
+//! Inputs that the models refuse; every message names the value and the fix.
 
 use thiserror::Error;
 
@@ -7,17 +7,11 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum ModelError {
     /// A request rate that is negative, infinite or not a number.
-    #[error("request rate {value} per cycle: give a finite number of 0 or more")]
-    Rate {
-        /// The rate as given.
-        value: f64,
-    },
+    #[error("request rate {0} per cycle: give a finite number of 0 or more")]
+    Rate(f64),
     /// A time that is negative, infinite or not a number.
-    #[error("time {value} cycles: give a finite number of 0 or more")]
-    Time {
-        /// The time as given.
-        value: f64,
-    },
+    #[error("time {0} cycles: give a finite number of 0 or more")]
+    Time(f64),
     /// A share outside 0 to 1.
     #[error("share {value} of the requests to {of}: give a number from 0 to 1")]
     Share {
@@ -27,11 +21,8 @@ pub enum ModelError {
         value: f64,
     },
     /// Shares over the memory nodes that do not add up to 1.
-    #[error("shares over the memory nodes add up to {sum}: make them add up to 1")]
-    ShareSum {
-        /// Their sum.
-        sum: f64,
-    },
+    #[error("shares over the memory nodes add up to {0}: make them add up to 1")]
+    ShareSum(f64),
     /// A list whose length does not fit the machine.
     #[error("{what} has {got} entries, expected {expected}")]
     Length {
@@ -43,11 +34,8 @@ pub enum ModelError {
         expected: usize,
     },
     /// A machine without what the model needs.
-    #[error("the machine has no {what}: the model needs at least one")]
-    Empty {
-        /// What is missing.
-        what: &'static str,
-    },
+    #[error("the machine has no {0}: the model needs at least one")]
+    Empty(&'static str),
     /// Cores handed out twice.
     #[error("{got} cores handed out of {available} on {place}: hand out at most {available}")]
     TooManyCores {

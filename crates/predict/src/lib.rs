@@ -1,18 +1,14 @@
 //! Performance models: NuPoCo queueing network, Cooperative speedup, NuCore bandwidth program.
 //!
-//! A policy that divides cores needs to know what a division would bring before it is tried. This
-//! crate answers that, for three papers' models, as pure functions:
+//! Pure functions that say what a division of cores would bring before it is tried:
 //!
-//! * [`nupoco`]: how busy cores and memory controllers get, and how fast a workload runs, from its
+//! * [`nupoco`]: utilisation of cores and memory controllers and the speed of a workload, from its
 //!   request rate per cycle of work; Algorithms 1 and 2.
-//! * [`cooperative`]: the allocation with the greatest sum of speedups, and the chunk rule of the
-//!   loop schedule that follows an allocation.
-//! * [`nucore`]: the cores of each node that saturate the memory of a NUMA machine and no more,
-//!   with an exact solver.
+//! * [`cooperative`]: the allocation of the greatest sum of speedups, and the chunk rule.
+//! * [`nucore`]: the fewest cores of each node that use the memory bandwidth of a NUMA machine.
 //!
-//! Units are in the types of [`units`]; everything refused is in [`error`] or
-//! [`nucore`]. "[readings N2]" in a comment cites the project's list of how open or
-//! contradictory points of the papers are read.
+//! "[readings N2]" in a comment cites the project's list of how open or contradictory points of the
+//! papers are read.
 //!
 //! **Architecture invariant:** no I/O, no clock, no randomness; the same input gives the same
 //! output, bit for bit.

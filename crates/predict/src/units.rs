@@ -1,9 +1,7 @@
 //! The quantities of the models, each with its unit in the type.
 //!
-//! The papers mix rates and times under one letter (NuPoCo prints "service rate µ of 50" for a
-//! service *time* of 50 cycles, [readings N1]); with a type for each, the compiler keeps them
-//! apart. Inputs are checked once, when they are made: a rate or a time that exists is finite and
-//! not negative, so no model has to ask again.
+//! The papers mix rates and times under one letter ([readings N1]); a type for each keeps them
+//! apart. Inputs are checked once: an existing rate or time is finite and not negative.
 
 use crate::error::ModelError;
 use serde::{Deserialize, Serialize};
@@ -27,9 +25,7 @@ impl RequestsPerCycle {
             // `+ 0.0` turns a negative zero into zero.
             Ok(Self(requests_per_cycle + 0.0))
         } else {
-            Err(ModelError::Rate {
-                value: requests_per_cycle,
-            })
+            Err(ModelError::Rate(requests_per_cycle))
         }
     }
 
@@ -62,7 +58,7 @@ impl Cycles {
         if cycles.is_finite() && cycles >= 0.0 {
             Ok(Self(cycles + 0.0))
         } else {
-            Err(ModelError::Time { value: cycles })
+            Err(ModelError::Time(cycles))
         }
     }
 

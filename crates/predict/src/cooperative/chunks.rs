@@ -1,15 +1,13 @@
 //! Algorithm 1: the chunk size of the adaptive loop schedule [Cooperative §3.2].
 //!
-//! Threads of a malleable loop take chunks of iterations and look for a new allocation before each
-//! one. Large chunks save dispatches, small ones react sooner and balance better; so one thread,
-//! the delegate, doubles the chunk as long as a chunk takes less than the scheduling period, up to
-//! ⌈remaining/2N⌉ iterations, where N is the number of cores.
+//! Threads of a malleable loop take chunks and check for a new allocation before each one. One
+//! thread, the delegate, doubles the chunk while a chunk takes less than the scheduling period, up
+//! to ⌈remaining/2N⌉ iterations on N cores.
 //!
-//! Readings [readings, CPR]: the cap is the ceiling that the text gives, not the listing's integer
-//! division, and at least 1, or the tail of a loop would hang at chunks of nothing; before the
-//! first chunk there is no time to compare, so nothing doubles.
+//! Readings [readings, CPR]: the cap is the ceiling of the text, not the listing's integer
+//! division, and at least 1; before the first chunk there is no time, so nothing doubles.
 //!
-//! Invariants: a chunk is never larger than what remains and never empty while anything remains.
+//! Invariants: a chunk is at most what remains, and not empty while anything remains.
 
 use std::num::NonZeroU64;
 
@@ -33,8 +31,8 @@ impl ChunkSize {
         Self(if iterations == 0 { 1 } else { iterations })
     }
 
-    /// The delegate's next chunk, in iterations, when `remaining` are left and its last chunk took
-    /// `elapsed` (none before its first). Zero when nothing remains.
+    /// The delegate's next chunk when `remaining` iterations are left and its last chunk took
+    /// `elapsed` (`None` before the first). Zero when nothing remains.
     pub fn next(&mut self, rule: &ChunkRule, remaining: u64, elapsed: Option<f64>) -> u64 {
         if elapsed.is_some_and(|elapsed| elapsed < rule.period) {
             self.0 = self.0.saturating_mul(2);
@@ -47,8 +45,7 @@ impl ChunkSize {
     }
 }
 
-/// All chunks of a loop of `iterations` that the delegate draws alone, when every iteration takes
-/// `time_per_iteration`.
+/// All chunks of a loop that the delegate draws alone, at `time_per_iteration`.
 #[must_use]
 pub fn delegate_alone(
     rule: &ChunkRule,
@@ -82,27 +79,20 @@ mod tests {
     }
 
     #[test]
-    fn chunks_double_while_they_are_short() {
-        let chunks = delegate_alone(&rule(4, 30.0), 1000, ChunkSize::starting_at(1), 1.0);
-        assert_eq!(chunks[..7], [1, 2, 4, 8, 16, 32, 32]);
-    }
-
-    #[test]
-    fn a_chunk_of_exactly_the_period_does_not_double() {
-        let chunks = delegate_alone(&rule(1, 2.0), 100, ChunkSize::starting_at(2), 1.0);
-        assert_eq!(chunks[..3], [2, 2, 2]);
-    }
-
-    #[test]
-    fn the_first_chunk_is_capped_too() {
-        let chunks = delegate_alone(&rule(4, 30.0), 16, ChunkSize::starting_at(100), 1.0);
-        assert_eq!(chunks[0], 2);
-    }
-
-    #[test]
-    fn a_loop_without_iterations_has_no_chunks() {
-        assert!(delegate_alone(&rule(4, 30.0), 0, ChunkSize::starting_at(1), 1.0).is_empty());
-        assert_eq!(ChunkSize::starting_at(1).next(&rule(4, 30.0), 0, None), 0);
+    fn chunks_double_while_short_up_to_the_cap() {
+        for (rule, iterations, start, expected) in [
+            (rule(4, 30.0), 1000, 1, &[1, 2, 4, 8, 16, 32, 32][..]),
+            // A chunk of exactly the period does not double.
+            (rule(1, 2.0), 100, 2, &[2, 2, 2]),
+            // The first chunk is capped too.
+            (rule(4, 30.0), 16, 100, &[2]),
+        ] {
+            let chunks = delegate_alone(&rule, iterations, ChunkSize::starting_at(start), 1.0);
+            assert_eq!(chunks[..expected.len()], *expected);
+        }
+        let rule = rule(4, 30.0);
+        assert!(delegate_alone(&rule, 0, ChunkSize::starting_at(1), 1.0).is_empty());
+        assert_eq!(ChunkSize::starting_at(1).next(&rule, 0, None), 0);
     }
 
     proptest! {

@@ -1,15 +1,13 @@
 //! Algorithm 2: clusters to the applications with the greatest sum of speedups
 //! [Cooperative §4.3].
 //!
-//! A cluster is a group of cores that share a last-level cache. Each application gets one first;
-//! then each further cluster goes to the application with which the sum of all speedups, as the
-//! model of one memory controller predicts it ([`crate::nupoco::colocation`], reading C), is
-//! greatest. The listing compares with `>` from 0, so of equal sums the application with the
-//! lowest index wins; its inner loop predicts application j's speedup from the whole temporary
-//! allocation, not from its own clusters alone [readings, CPR].
+//! A cluster is a group of cores with one last-level cache. Each application gets one; each further
+//! one goes where the sum of all speedups, as the model of one memory controller predicts it
+//! ([`crate::nupoco::colocation`], reading C), is greatest. The listing compares with `>` from 0,
+//! so the first of equal sums wins; its inner loop predicts each speedup from the whole temporary
+//! allocation [readings, CPR].
 //!
-//! Invariants: all clusters are handed out, each application holds at least one, and the trace
-//! holds the sum for every candidate.
+//! Invariants: all clusters are handed out, each application holds at least one.
 
 use crate::error::ModelError;
 use crate::nupoco::colocation::{Crowd, Reading, Share};
@@ -53,8 +51,7 @@ pub struct ClusterStep {
 /// Runs Algorithm 2 on applications of these request rates.
 ///
 /// # Errors
-/// [`ModelError::MoreWorkloadsThan`] when there are fewer clusters than applications, which the
-/// paper handles by cores within a cluster.
+/// [`ModelError::MoreWorkloadsThan`] when there are fewer clusters than applications.
 pub fn plan(
     machine: &ClusteredMachine,
     rates: &[RequestsPerCycle],

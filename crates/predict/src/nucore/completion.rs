@@ -1,14 +1,12 @@
 //! The best way to hand out cores for one sum over the slots.
 //!
-//! Without coupling between slots other than the number of cores, the best allocation is a dynamic
-//! program from the last node to the first:
+//! Slots are coupled by the number of cores alone, so a dynamic program from the last node to the
+//! first solves it, within the domain and the cores of each node:
 //!
 //! ```text
 //! in_node[s][t]  best gain of slot s and the later ones of its node with t cores together
 //! exactly[n][R]  = max_t in_node[first slot of n][t] + exactly[n+1][R − t]
 //! ```
-//!
-//! It never puts more on a node than it has, keeps to the domain, and knows that cores are whole.
 
 use crate::nucore::cut::Domain;
 use crate::nucore::problem::Problem;
@@ -77,7 +75,7 @@ impl Completion {
     }
 
     /// The allocation of the greatest gain with any number of cores, for the `gain` of the last
-    /// run; of equal ones one of many cores.
+    /// run; of equal ones the one with the most cores at the first slots.
     pub(crate) fn best(&self, problem: &Problem, domain: &Domain, gain: &[f64]) -> Vec<usize> {
         let mut cores = vec![0; problem.slots.len()];
         for node in &problem.nodes {

@@ -1,19 +1,16 @@
 //! Upper bounds on the bandwidth that are a sum over the slots.
 //!
-//! Let y ≥ 0 be a multiplier for each row. By weak duality, for *every* choice of core counts a,
+//! For multipliers y ≥ 0 of the rows, weak duality gives for *every* choice of core counts a
 //!
 //! ```text
 //! F(a) ≤ Σ_r y_r·(limit_r − Σ drain[a]) + Σ_f max(0, 1 − Σ_{r∋f} y_r)·cap_f[a]
 //! ```
 //!
-//! and the right-hand side is a constant plus one table entry for each slot: a *cut*. The multipliers
-//! of a solved linear program give the cut that is tight where it was solved, so every program that
-//! is solved once bounds all other core counts for good (Benders' decomposition).
+//! a constant plus one table entry for each slot: a *cut*. Every linear program that is solved once
+//! gives a cut that bounds all other core counts (Benders' decomposition). Conditions on the core
+//! counts alone have the same form and the fixed need 0.
 //!
-//! Conditions on the core counts alone have the same form and the fixed need 0.
-//!
-//! Invariant: a cut never lies below F, whatever the multipliers; a wrong digit in them can make a
-//! cut weaker, never wrong.
+//! Invariant: a cut never lies below F; rounded multipliers make it weaker, never wrong.
 
 use crate::nucore::problem::{Condition, Problem, ROUNDING};
 use crate::nucore::simplex::Simplex;
@@ -119,8 +116,8 @@ impl Cut {
         self.most_in(problem, domain) >= self.need(target)
     }
 
-    /// Takes core counts off the ends of the domain that cannot reach `target` whatever the other
-    /// slots do; false, and no change, when none can.
+    /// Removes core counts from the ends of the domain that cannot reach `target` whatever the
+    /// other slots do; false, and no change, when none can.
     pub(crate) fn narrow(&self, problem: &Problem, domain: &mut Domain, target: f64) -> bool {
         let slack = self.most_in(problem, domain) - self.need(target);
         if slack < 0.0 {

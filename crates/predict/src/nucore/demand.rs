@@ -1,10 +1,9 @@
-//! What an application asks of the memories, by core.
+//! The demand of an application on the memories, by core.
 //!
-//! A profile with one core on each node gives for each pair how much one core moves over it
-//! [NuCore §5.2]: a core on node i that *reads* node j moves r_{ji} GB/s from j to i (eq. 2), a core
-//! on node j that *writes* to node i moves w_{ji} from j to i (eq. 3). The local demand of c cores
-//! on node i is a table b_{c,i}, since row-buffer conflicts make it other than linear (eq. 6); for
-//! data on one node only that node has a table other than zero [readings, issue 9].
+//! One core on node i that *reads* node j moves r_{ji} GB/s from j to i (eq. 2), one on node j that
+//! *writes* to node i moves w_{ji} from j to i (eq. 3) [NuCore §5.2]. The local demand of c cores on
+//! node i is a table b_{c,i}, as row-buffer conflicts make it non-linear (eq. 6); for data on one
+//! node only that node's table is not zero [readings, issue 9].
 
 use crate::nucore::error::NuCoreError;
 use crate::nucore::machine::{Machine, check_length, check_number, check_pair};

@@ -1,9 +1,9 @@
-//! What the bandwidth program refuses, with the place, the value and the mend.
+//! Inputs that the bandwidth program refuses; every message names the place, the value and the fix.
 
 use crate::nucore::pair::Pair;
 use thiserror::Error;
 
-/// A machine, a demand or an allocation that is none.
+/// A machine, a demand or an allocation that is invalid.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[non_exhaustive]
 pub enum NuCoreError {
@@ -89,12 +89,10 @@ pub enum NuCoreError {
         /// Cores there are.
         available: u64,
     },
-    /// No allocation keeps the local demand below what the memory can serve, or gives every
-    /// application its least cores.
+    /// No allocation meets the memory limits and every application's least cores.
     #[error("no allocation satisfies all constraints: lower the least cores or the local demand")]
     Infeasible,
-    /// An allocation whose local demand alone exceeds the memory of a node (eq. 11 has no
-    /// solution).
+    /// An allocation whose local demand alone exceeds the memory of a node (eq. 11).
     #[error(
         "node {node}: local demand {demand} times its share {beta} exceeds the memory bandwidth \
          {alpha}: allocate fewer cores there"
@@ -119,10 +117,7 @@ pub enum NuCoreError {
         /// Cut tests allowed.
         cut_tests: u64,
     },
-    /// The linear program did not settle; never seen, kept rather than a wrong answer.
-    #[error("the linear program did not settle after {pivots} steps: scale the bandwidths to GB/s")]
-    Numerics {
-        /// Steps taken.
-        pivots: u64,
-    },
+    /// The linear program did not converge after so many pivots; never seen.
+    #[error("the linear program did not settle after {0} steps: scale the bandwidths to GB/s")]
+    Numerics(u64),
 }

@@ -1,9 +1,8 @@
 //! For a partly chosen allocation: can any completion still meet every cut?
 //!
-//! The walk (`search`) chooses slot after slot and asks this at every step. For
-//! one cut the best completion is a dynamic program (`completion`), run once when
-//! the cut is added. All cuts are asked at once, so the tables hold the cuts side by side ("lanes"):
-//! an answer is a few additions on consecutive memory. Unused lanes hold values that always pass.
+//! The walk (`search`) asks this at every step. For one cut the best completion is a dynamic program
+//! (`completion`), run once when the cut is added. The tables hold the cuts side by side ("lanes"),
+//! so that an answer is a few additions on consecutive memory; unused lanes always pass.
 //!
 //! Invariant: the answer is no only if a cut proves it.
 
@@ -120,8 +119,8 @@ impl Lookahead {
         }
     }
 
-    /// Whether the slots before `slot` as chosen, `cores` for it, and the best for the later ones
-    /// out of what is `left` after it can meet every cut.
+    /// Whether the slots before `slot` as chosen, `cores` for it, and the best use of what is `left`
+    /// for the later ones can meet every cut.
     #[inline]
     pub(crate) fn can_reach(
         &self,

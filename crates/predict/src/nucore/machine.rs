@@ -1,14 +1,13 @@
-//! The machine: cores and memory of each node, and what the links between them carry.
+//! The machine: cores and memory of each node, and the bandwidth of the links between them, in GB/s.
 //!
-//! All bandwidths in GB/s. A *physical* link x→y has a one-way limit and, with its opposite, a
-//! two-way limit [NuCore §6.4, eqs. 9, 10]. Nodes without a physical link reach each other over a
-//! route of several, a *virtual* link with limits of its own [NuCore §6.6]. The memory of node i
-//! gives at most α_i to all comers, and of that β_i of the local demand is kept for the local cores
-//! [NuCore §6.5, eqs. 11, 12]. A missing one-way limit of a virtual link or a missing two-way limit
-//! does not bind.
+//! A *physical* link has a one-way limit and, with its opposite, a two-way limit [NuCore §6.4,
+//! eqs. 9, 10]. Other nodes reach each other over a route of several links, a *virtual* link with
+//! limits of its own [NuCore §6.6]. The memory of node i gives at most α_i, of which β_i of the
+//! local demand is kept for the local cores [NuCore §6.5, eqs. 11, 12]. A missing one-way limit of
+//! a virtual link or a missing two-way limit does not bind.
 //!
-//! Invariants of a [`Machine`]: node numbers exist, numbers are finite and not negative, a route is
-//! a path of physical links that visits no node twice.
+//! Invariants: node numbers exist, numbers are finite and not negative, a route is a path of
+//! physical links that visits no node twice.
 
 use crate::nucore::error::NuCoreError;
 use crate::nucore::pair::Pair;
@@ -26,7 +25,7 @@ pub enum DramCharge {
     AtTheTarget,
 }
 
-/// A machine as written down; [`Machine::new`] checks it.
+/// A machine as specified; [`Machine::new`] checks it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct MachineSpec {
     /// A name for messages.
@@ -104,7 +103,7 @@ impl Machine {
         Ok(Self { spec })
     }
 
-    /// The machine as written down (two-way limits by unordered pair).
+    /// The specification (two-way limits by unordered pair).
     #[must_use]
     pub const fn spec(&self) -> &MachineSpec {
         &self.spec
@@ -206,15 +205,17 @@ pub(crate) fn check_pair(pair: Pair, nodes: usize, place: &str) -> Result<(), Nu
 mod tests {
     use super::*;
 
-    fn two_nodes() -> MachineSpec {
-        MachineSpec {
+    fn three_nodes(change: impl FnOnce(&mut MachineSpec)) -> Result<Machine, NuCoreError> {
+        let mut spec = MachineSpec {
             nodes: 3,
             cores: vec![2; 3],
             physical: [(Pair::new(0, 1), 5.0), (Pair::new(1, 2), 5.0)].into(),
             alpha: vec![10.0; 3],
             beta: vec![0.2; 3],
             ..MachineSpec::default()
-        }
+        };
+        change(&mut spec);
+        Machine::new(spec)
     }
 
     #[test]
@@ -230,47 +231,39 @@ mod tests {
 
     #[test]
     fn a_route_is_a_path_of_links() {
-        let mut spec = two_nodes();
-        spec.route.insert(Pair::new(0, 2), vec![0, 1, 2]);
-        assert!(
-            Machine::new(spec.clone())
-                .unwrap()
-                .connects(Pair::new(0, 2))
-        );
-        for bad in [
-            vec![],
-            vec![0, 2],
-            vec![0, 1],
-            vec![1, 2],
-            vec![0, 1, 0, 1, 2],
-        ] {
-            spec.route.insert(Pair::new(0, 2), bad);
-            assert!(matches!(
-                Machine::new(spec.clone()),
-                Err(NuCoreError::BadRoute { .. })
-            ));
+        let with = |route: &[usize]| {
+            three_nodes(|spec| {
+                spec.route.insert(Pair::new(0, 2), route.to_vec());
+            })
+        };
+        assert!(with(&[0, 1, 2]).unwrap().connects(Pair::new(0, 2)));
+        for bad in [&[][..], &[0, 2], &[0, 1], &[1, 2], &[0, 1, 0, 1, 2]] {
+            assert!(matches!(with(bad), Err(NuCoreError::BadRoute { .. })));
         }
     }
 
     #[test]
     fn limits_name_their_place_when_refused() {
-        let mut spec = two_nodes();
-        spec.physical.insert(Pair::new(2, 7), 1.0);
-        assert_eq!(
-            Machine::new(spec).unwrap_err().to_string(),
-            "phys of 2-7: there is no node 7, the machine has nodes 0 to 2"
-        );
-        let mut spec = two_nodes();
-        spec.alpha[1] = f64::NAN;
-        assert_eq!(
-            Machine::new(spec).unwrap_err().to_string(),
-            "alpha of node 1 is NaN: give a finite number of 0 or more"
-        );
-        let mut spec = two_nodes();
-        spec.physical_both_ways = [(Pair::new(0, 1), 5.0), (Pair::new(1, 0), 6.0)].into();
-        assert_eq!(
-            Machine::new(spec).unwrap_err().to_string(),
-            "bi gives 0-1 as 5 and as 6: give one value"
-        );
+        type Change = fn(&mut MachineSpec);
+        let changes: [(Change, &str); 3] = [
+            (
+                |spec| spec.physical = [(Pair::new(2, 7), 1.0)].into(),
+                "phys of 2-7: there is no node 7, the machine has nodes 0 to 2",
+            ),
+            (
+                |spec| spec.alpha[1] = f64::NAN,
+                "alpha of node 1 is NaN: give a finite number of 0 or more",
+            ),
+            (
+                |spec| {
+                    spec.physical_both_ways =
+                        [(Pair::new(0, 1), 5.0), (Pair::new(1, 0), 6.0)].into();
+                },
+                "bi gives 0-1 as 5 and as 6: give one value",
+            ),
+        ];
+        for (change, message) in changes {
+            assert_eq!(three_nodes(change).unwrap_err().to_string(), message);
+        }
     }
 }

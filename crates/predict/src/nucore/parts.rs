@@ -1,10 +1,9 @@
 //! Separates a problem into parts that share nothing.
 //!
-//! Nodes with private data, or groups of nodes that exchange data over links of their own, do not
-//! see each other: the maximum of the whole is the sum of the maxima. Slots belong together when
-//! they share a row, a condition, or the cores of a node.
+//! Slots belong together when they share a row, a condition, or the cores of a node. The maximum of
+//! the whole is the sum of the maxima of the parts.
 //!
-//! Invariant: every slot, flow, row and condition is in exactly one part, in the order it had.
+//! Invariant: every slot, flow, row and condition is in exactly one part, in its order.
 
 use crate::nucore::problem::{Condition, Node, Problem, Row, Slot};
 

@@ -1,7 +1,7 @@
 //! The program compiled for the solver: flows, shared limits, and tables by core count.
 //!
-//! A *slot* is the core count of one application on one node; slots are numbered node by node, and
-//! within a node application by application. Everything else follows from the slots:
+//! A *slot* is the core count of one application on one node, numbered node by node, and within a
+//! node application by application:
 //!
 //! ```text
 //! flow f   0 ≤ x_f ≤ cap_f[a_slot(f)]            local bandwidth, a read or a write over a pair
@@ -9,14 +9,12 @@
 //! maximise Σ x_f
 //! ```
 //!
-//! so that for fixed core counts a small packing program with coefficients 0 and 1 remains, and
-//! core counts only move its bounds. Reads and writes of a pair are flows of their own, which makes
-//! every bound depend on one slot alone; solutions are the same, since both have the weight 1
-//! wherever they meet. The drain is eq. 11's reserve β·L_D.
+//! For fixed core counts a small packing program with coefficients 0 and 1 remains. Reads and writes
+//! of a pair are separate flows, so that every bound depends on one slot. The drain is eq. 11's
+//! reserve β·L_D.
 //!
-//! Compiling removes what cannot bind: caps are cut to the limits they run into, rows that the caps
-//! alone respect are dropped, and flows without rows become a gain of their slot. What is left
-//! often falls into parts that share nothing; [`Problem::parts`] separates them.
+//! Compiling cuts caps to the limits they meet, drops rows that the caps alone respect, and turns
+//! flows without rows into a gain of their slot.
 //!
 //! Invariant: compiled or plain, whole or in parts, F(a) is the same for every a.
 
@@ -239,7 +237,7 @@ impl Problem {
         load > row.limit - drained
     }
 
-    /// Keeps the flows marked; rows must name no other.
+    /// Keeps the marked flows; rows must name no other.
     pub(crate) fn keep_flows(&mut self, keep: &[bool]) {
         let mut number = vec![usize::MAX; keep.len()];
         for (next, flow) in (0..keep.len()).filter(|&flow| keep[flow]).enumerate() {
@@ -260,14 +258,17 @@ impl Problem {
 mod tests {
     use super::*;
     use crate::nucore::MachineSpec;
+    use std::collections::BTreeMap;
 
     /// Four nodes in two linked pairs, all demand within a pair.
     fn two_pairs() -> (Machine, Demand) {
-        let links = [(0, 1), (1, 0), (2, 3), (3, 2)];
+        let links: BTreeMap<Pair, f64> = [(0, 1), (1, 0), (2, 3), (3, 2)]
+            .map(|(a, b)| (Pair::new(a, b), 1.0))
+            .into();
         let machine = Machine::new(MachineSpec {
             nodes: 4,
             cores: vec![2; 4],
-            physical: links.iter().map(|&(a, b)| (Pair::new(a, b), 1.0)).collect(),
+            physical: links.clone(),
             alpha: vec![4.0; 4],
             beta: vec![0.25; 4],
             ..MachineSpec::default()
@@ -275,39 +276,34 @@ mod tests {
         .unwrap();
         let demand = Demand {
             local: vec![vec![0.0, 3.0, 6.0]; 4],
-            reads: links.iter().map(|&(a, b)| (Pair::new(a, b), 1.0)).collect(),
+            reads: links,
             ..Demand::default()
         };
         (machine, demand)
     }
 
-    #[test]
-    fn what_shares_nothing_is_solved_apart() {
-        let (machine, demand) = two_pairs();
-        let parts = Problem::compiled(&machine, &[demand], DramCharge::AsPrinted).parts();
-        let nodes: Vec<Vec<usize>> = parts
+    /// The nodes of the slots, part by part.
+    fn parts(machine: &Machine, demands: &[Demand]) -> Vec<Vec<usize>> {
+        Problem::compiled(machine, demands, DramCharge::AsPrinted)
+            .parts()
             .iter()
-            .map(|p| p.slots.iter().map(|s| s.node).collect())
-            .collect();
-        assert_eq!(nodes, [vec![0, 1], vec![2, 3]]);
+            .map(|part| part.slots.iter().map(|slot| slot.node).collect())
+            .collect()
     }
 
     #[test]
-    fn applications_on_the_same_cores_stay_together() {
+    fn parts_share_neither_links_nor_cores_nor_conditions() {
         let (machine, mut demand) = two_pairs();
-        demand.reads.clear();
-        let parts =
-            Problem::compiled(&machine, &[demand.clone(), demand], DramCharge::AsPrinted).parts();
-        assert_eq!(parts.len(), 4);
-        assert!(parts.iter().all(|p| p.slots.len() == 2));
-    }
-
-    #[test]
-    fn a_least_number_of_cores_ties_all_nodes() {
-        let (machine, mut demand) = two_pairs();
+        let demands = std::slice::from_ref(&demand);
+        assert_eq!(parts(&machine, demands), [[0, 1], [2, 3]]);
         demand.least_cores = 1;
-        let parts = Problem::compiled(&machine, &[demand], DramCharge::AsPrinted).parts();
-        assert_eq!(parts.len(), 1);
+        let demands = std::slice::from_ref(&demand);
+        assert_eq!(parts(&machine, demands), [[0, 1, 2, 3]]);
+        // Applications on the same cores stay together.
+        demand.least_cores = 0;
+        demand.reads.clear();
+        let demands = [demand.clone(), demand];
+        assert_eq!(parts(&machine, &demands), [[0, 0], [1, 1], [2, 2], [3, 3]]);
     }
 
     #[test]

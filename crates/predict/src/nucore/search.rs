@@ -1,25 +1,21 @@
 //! The exact search: three stages over cuts and small linear programs.
 //!
-//! F(a), the most bandwidth that core counts a can move, is a linear program; the stages ask
+//! F(a), the most bandwidth that core counts a can move, is a linear program
 //! [readings, NuCore, formulation]:
 //!
 //! 1. the maximum of F;
 //! 2. the fewest cores with F ≥ maximum − 1e-4;
 //! 3. of those allocations, the lexicographically largest.
 //!
-//! All three walk the slots in order, more cores first, and leave a branch as soon as one of the
-//! known cuts (`cut`) shows that no completion of it reaches the target
-//! (`lookahead`). A leaf is decided by solving its program, and if it fails, its
-//! cut keeps the walk away from all like it. In stage 1 the target rises with the best leaf found.
-//! Stages 2 and 3 are one walk for each number of cores, from the least that the cuts allow
-//! upwards; the first leaf that passes is the answer, because the walk is in lexicographic order.
+//! All three walk the slots in order, more cores first, and leave a branch as soon as a known cut
+//! (`cut`) shows that no completion reaches the target (`lookahead`). A leaf is decided by solving
+//! its program; if it fails, its cut excludes all like it. In stage 1 the target rises with the best
+//! leaf. Stages 2 and 3 are one walk for each number of cores, from the least that the cuts allow
+//! upwards; the first leaf that passes is the answer, as the walk is in lexicographic order. Before,
+//! each slot is probed for the fewest cores it can have when the others are free.
 //!
-//! Before stage 2 each slot is probed: how few cores can it have when the others are free? The
-//! answers often are the solution already.
-//!
-//! Exactness: a branch is left only for a proof, so the result is the optimum of the program up
-//! to the rounding of sums of a few dozen numbers (1e-9 GB/s). A limit on the work keeps the time
-//! of a decision bounded.
+//! The result is the optimum up to the rounding of sums of a few dozen numbers (1e-9 GB/s). A limit
+//! on the work bounds the time of a decision.
 
 use crate::nucore::completion::Completion;
 use crate::nucore::cut::{Cut, Domain};
@@ -40,7 +36,7 @@ pub(crate) enum Stop {
     Limit,
     /// No allocation satisfies the conditions.
     Infeasible,
-    /// A program did not settle.
+    /// A program did not converge.
     Numerics,
 }
 
@@ -55,13 +51,12 @@ impl From<NoConvergence> for Stop {
 pub struct EffortLimit {
     /// Most linear programs to solve (some microseconds each).
     pub programs: u64,
-    /// Most times to hold a branch against a cut (some nanoseconds each).
+    /// Most tests of a branch against a cut (some nanoseconds each).
     pub cut_tests: u64,
 }
 
 impl Default for EffortLimit {
-    /// Far more than one application on any published machine needs; some tens of milliseconds at
-    /// worst.
+    /// Far more than one application on any published machine needs; tens of milliseconds at worst.
     fn default() -> Self {
         Self {
             programs: 2_000,
@@ -79,11 +74,11 @@ pub struct Effort {
     pub pivots: u64,
     /// Branches taken.
     pub branches: u64,
-    /// Branches held against cuts.
+    /// Branches tested against cuts.
     pub cut_tests: u64,
 }
 
-/// Core counts by slot, and what they move.
+/// Core counts by slot, and the bandwidth they give.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Leaf {
     pub(crate) cores: Vec<usize>,
@@ -108,7 +103,7 @@ enum Goal {
 /// Cores of the slots after one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// On later nodes, node limits heeded.
+    /// On later nodes, node limits respected.
     later_least: usize,
     later_most: usize,
     /// On the same node.
@@ -165,8 +160,8 @@ impl<'p> Search<'p> {
         self.best.clone().ok_or(Stop::Infeasible)
     }
 
-    /// Sets a high target before the walk: from the allocation that the latest cut likes best to
-    /// the one that its cut likes best, as long as the bandwidth rises.
+    /// Raises the target before the walk: from the best allocation of the latest cut to the best of
+    /// the cut solved there, as long as the bandwidth rises.
     fn climb(&mut self) -> Result<(), Stop> {
         let mut completion = Completion::default();
         loop {
@@ -216,8 +211,8 @@ impl<'p> Search<'p> {
         Ok(most.clone())
     }
 
-    /// What to make of a leaf of stage 1 when stage 2 was interrupted: cores are taken off, from
-    /// the last slot to the first, as long as the bandwidth stays within [`GIVEN_UP`].
+    /// The result when stage 2 was interrupted: cores are removed from a leaf of stage 1, from the
+    /// last slot to the first, as long as the bandwidth stays within [`GIVEN_UP`].
     pub(crate) fn trim(&mut self, most: Leaf) -> Result<Leaf, Stop> {
         let target = most.bandwidth - GIVEN_UP - ROUNDING;
         let mut leaf = most;
@@ -403,8 +398,8 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// In stage 1 there is no number of cores to bound the walk. Frees slots from the last on as
-    /// long as the box still fails, and keeps the cuts of these boxes, which exclude more.
+    /// Stage 1 has no number of cores to bound the walk: frees slots from the last on as long as the
+    /// box still fails, and keeps the cuts of these boxes, which exclude more.
     fn learn(&mut self, mut domain: Domain) -> Result<(), Stop> {
         for slot in (0..self.problem.slots.len()).rev() {
             domain.least[slot] = self.domain.least[slot];

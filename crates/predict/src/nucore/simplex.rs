@@ -1,18 +1,14 @@
 //! A dual simplex method for packing programs whose bounds change and whose matrix does not.
 //!
-//! The program is max Σ x_f, 0 ≤ x_f ≤ upper_f, Σ_{f∈r} x_f ≤ limit_r ≥ 0, with coefficients 0
-//! and 1. Every row gets a variable z_r = Σ_{f∈r} x_f with the bound z_r ≤ limit_r. Then the
-//! equations hold no constants, the program's data are bounds alone, and:
+//! The program is max Σ x_f, 0 ≤ x_f ≤ upper_f, Σ_{f∈r} x_f ≤ limit_r ≥ 0. Every row gets a
+//! variable z_r = Σ_{f∈r} x_f with the bound z_r ≤ limit_r, so the data are bounds alone:
 //!
 //! * all x at their upper bounds and all z basic is a dual feasible start: no first phase;
-//! * a basis stays dual feasible when the bounds change, because each x has two finite bounds and
-//!   can sit at the one that suits its reduced cost: the next solve starts from the last basis and
-//!   takes a few pivots;
-//! * a row that is not violated does nothing: rows enter the dictionary when they are first
-//!   violated, most never do.
+//! * a basis stays dual feasible when bounds change, so the next solve starts from the last one;
+//! * rows enter the dictionary when they are first violated; most never are.
 //!
-//! The ratio test flips bounds (it walks past a variable that can be moved to its other bound and
-//! leaves the row still violated), so that one pivot does for a row which many flows overload.
+//! The ratio test flips bounds: it passes a variable that can move to its other bound and leaves
+//! the row violated, so one pivot does for a row that many flows overload.
 //!
 //! Invariants: the result does not depend on the starting basis beyond rounding; the multipliers
 //! of the rows are never negative.
@@ -30,7 +26,7 @@ impl Packing {
     }
 }
 
-/// The last basis did not settle; see [`Simplex::solve`].
+/// The method did not converge; see [`Simplex::solve`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NoConvergence;
 
@@ -108,7 +104,7 @@ impl Simplex {
         simplex
     }
 
-    /// Bounds of the flows, then limits of the rows, to be filled in before [`Self::solve`].
+    /// Bounds of the flows, then limits of the rows, to fill in before [`Self::solve`].
     pub(crate) fn bounds_mut(&mut self) -> (&mut [f64], &mut [f64]) {
         self.upper.split_at_mut(self.packing.flows)
     }
@@ -121,7 +117,7 @@ impl Simplex {
     /// Solves for the bounds filled in, all of them 0 or more; the maximum.
     ///
     /// # Errors
-    /// [`NoConvergence`] when not even a fresh start settles.
+    /// [`NoConvergence`] when not even a fresh start converges.
     pub(crate) fn solve(&mut self) -> Result<f64, NoConvergence> {
         if self.pivots_since_rebuild > REBUILD_AFTER {
             self.rebuild();
@@ -192,7 +188,7 @@ impl Simplex {
         }
     }
 
-    /// Takes the rows out of the dictionary that do not bind; the next solve may not need them.
+    /// Removes the rows from the dictionary that do not bind; the next solve may not need them.
     fn drop_idle_rows(&mut self) {
         let flows = self.packing.flows;
         let mut at = 0;
@@ -232,7 +228,7 @@ impl Simplex {
         }
     }
 
-    /// The basic variable furthest outside its bounds (or the first, `in_order`, which cannot
+    /// The basic variable furthest outside its bounds (or, `in_order`, the first, which cannot
     /// cycle), and whether it is above.
     fn most_violated(&self, in_order: bool) -> Option<(usize, bool)> {
         let mut worst = FEASIBLE;
@@ -378,7 +374,7 @@ impl Simplex {
         self.pivots += 1;
     }
 
-    /// Takes the rows into the dictionary that the present flows overload; whether there were any.
+    /// Adds the rows to the dictionary that the present flows overload; whether there were any.
     fn add_violated_rows(&mut self) -> bool {
         let flows = self.packing.flows;
         let before = self.basic.len();
@@ -445,19 +441,11 @@ mod tests {
     }
 
     #[test]
-    fn flows_without_a_tight_row_run_at_their_caps() {
+    fn rows_and_caps_limit_the_flows() {
         assert_eq!(solve(&[1.0, 2.0], &[(&[0, 1], 5.0)]), 3.0);
         assert_eq!(solve(&[1.0, 2.0], &[]), 3.0);
         assert_eq!(solve(&[], &[]), 0.0);
-    }
-
-    #[test]
-    fn a_row_caps_its_sum() {
         assert_eq!(solve(&[3.0, 4.0, 5.0], &[(&[0, 1, 2], 6.0)]), 6.0);
-    }
-
-    #[test]
-    fn an_odd_cycle_needs_halves() {
         // Three pairwise rows of limit 1: each flow 1/2, which no 0/1 choice reaches.
         let value = solve(&[1.0; 3], &[(&[0, 1], 1.0), (&[1, 2], 1.0), (&[0, 2], 1.0)]);
         assert!((value - 1.5).abs() < 1e-12);

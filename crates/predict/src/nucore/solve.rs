@@ -1,4 +1,4 @@
-//! The program as seen from outside: build, solve, predict.
+//! The program's interface: build, solve, predict.
 
 use crate::nucore::demand::Demand;
 use crate::nucore::error::NuCoreError;
@@ -32,17 +32,15 @@ pub struct Solution {
     pub total_cores: u64,
     /// The allocation.
     pub allocation: NodeAllocation,
-    /// Whether it is proven to be the optimum of all three stages; false when the effort limit was
-    /// hit before, then it is the best one seen, without cores that it can do without.
+    /// Whether it is the proven optimum of all three stages; false when the effort limit was hit
+    /// before: then it is the best one seen, without cores that it can do without.
     pub proven: bool,
-    /// What it cost.
+    /// The work it took.
     pub effort: Effort,
 }
 
-/// What an allocation moves [NuCore §6.9].
-///
-/// The total is unique; how it divides into local and remote is not once a memory is saturated,
-/// then this is one of several divisions.
+/// The bandwidth of an allocation [NuCore §6.9]; its division into local and remote is one of
+/// several once a memory is saturated.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct BandwidthPrediction {
     /// Everything.
@@ -53,7 +51,7 @@ pub struct BandwidthPrediction {
     pub remote: Vec<RemoteFlow>,
 }
 
-/// What an application moves from one node to another, reads and writes together.
+/// The bandwidth of an application from one node to another, reads and writes together.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct RemoteFlow {
     /// The application.
@@ -95,8 +93,7 @@ impl<'a> Program<'a> {
     /// Solves all three stages.
     ///
     /// # Errors
-    /// [`NuCoreError::Infeasible`] when no allocation satisfies the constraints,
-    /// [`NuCoreError::Undecided`] when the limit did not allow to find one.
+    /// [`NuCoreError::Infeasible`] or [`NuCoreError::Undecided`].
     pub fn solve(&self, limit: EffortLimit) -> Result<Solution, NuCoreError> {
         let mut solution = Solution {
             total_bandwidth: GbPerSecond(0.0),
@@ -114,8 +111,8 @@ impl<'a> Program<'a> {
             given_up += solve_part(part, limit, &mut solution)?;
         }
         if given_up > GIVEN_UP && parts.len() > 1 {
-            // Each part gave up some bandwidth for fewer cores, and together it is too much: they
-            // share that allowance. Rare, a core must be worth less than 1e-4 GB/s.
+            // The parts share the allowance, and together they gave up more than it. Rare: a core
+            // must be worth less than 1e-4 GB/s.
             let whole = Problem::compiled(self.machine, self.demands, self.charge);
             solution.total_bandwidth = GbPerSecond(0.0);
             solve_part(&whole, limit, &mut solution)?;
@@ -127,8 +124,7 @@ impl<'a> Program<'a> {
     /// Predicts the bandwidth of a given allocation.
     ///
     /// # Errors
-    /// [`NuCoreError::Length`] and [`NuCoreError::TooManyCores`] for an allocation that does not
-    /// fit the machine, [`NuCoreError::Overload`] when eq. 11 has no solution for it.
+    /// [`NuCoreError::Length`], [`NuCoreError::TooManyCores`] or [`NuCoreError::Overload`].
     pub fn bandwidth(
         &self,
         allocation: &NodeAllocation,
@@ -207,7 +203,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Solves one part into `solution`; the bandwidth it gave up in stage 2.
+/// Solves one part into `solution`; returns the bandwidth given up in stage 2.
 fn solve_part(
     part: &Problem,
     limit: EffortLimit,
@@ -252,9 +248,7 @@ fn solve_part(
 fn refused(stop: Stop, search: &Search<'_>) -> NuCoreError {
     match stop {
         Stop::Infeasible => NuCoreError::Infeasible,
-        Stop::Numerics => NuCoreError::Numerics {
-            pivots: search.effort.pivots,
-        },
+        Stop::Numerics => NuCoreError::Numerics(search.effort.pivots),
         Stop::Limit => NuCoreError::Undecided {
             programs: search.effort.programs,
             cut_tests: search.effort.cut_tests,

@@ -1,23 +1,13 @@
 //! Several workloads on a machine with one memory controller [NuPoCo §3.3, last paragraph].
 //!
-//! The queue knows one kind of customer, co-located workloads are several. The paper solves it
-//! with "the weighted average of the workloads' MRR of all assigned cores"; three readings of that
-//! are offered [readings N2]:
-//!
-//! * [`Reading::Requesting`] (C): average over the cores of workloads that issue requests, and as
-//!   many customers as there are such cores. It reproduces Figures 4-6. Its defect: it jumps when
-//!   a workload's rate goes from zero to next to nothing, because all its cores become customers.
-//! * [`Reading::Assigned`] (W): the literal words, average over all assigned cores.
-//! * [`Reading::Exact`]: the mean-value solution of the queue with a class of customers for each
-//!   workload. Continuous, equal to C when all requesting workloads are alike; its cost grows with
-//!   the product of the core counts.
-//!
-//! From the response time each workload gets its own CPU utilisation (eq. 5) and speedup (eq. 1,
-//! relative to itself alone on one core [readings N3]); the system utilisation (eq. 6) is
-//! Σ cores·CPUUtil / M + MCTUtil [readings N4].
+//! The queue knows one kind of customer. The paper uses "the weighted average of the workloads' MRR
+//! of all assigned cores", which [`Reading`] takes in three ways [readings N2]. From the response
+//! time each workload gets its CPU utilisation (eq. 5) and speedup (eq. 1, relative to itself alone
+//! on one core [readings N3]); the system utilisation (eq. 6) is Σ cores·CPUUtil / M + MCTUtil
+//! [readings N4].
 //!
 //! Invariants: requests issued by all cores are requests served; a workload without requests
-//! speeds up by its core count; no workload speeds up by more than its core count.
+//! speeds up by its core count, and no workload by more.
 
 use crate::error::ModelError;
 use crate::nupoco::queue;
@@ -29,12 +19,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// C: customers are the cores of workloads that issue requests.
+    /// C: customers are the cores of workloads that issue requests; reproduces Figures 4-6. It
+    /// jumps when a rate leaves zero, because all cores of the workload become customers.
     #[default]
     Requesting,
     /// W: customers are all assigned cores.
     Assigned,
-    /// The exact solution with one class a workload.
+    /// The mean-value solution with one class of customers a workload: continuous, equal to C when
+    /// all requesting workloads are alike; its cost grows with the product of the core counts.
     Exact,
 }
 
@@ -85,8 +77,7 @@ pub const EXACT_STATE_LIMIT: u128 = 1 << 22;
 /// Predicts `shares` side by side on `machine`.
 ///
 /// # Errors
-/// [`ModelError::TooManyCores`] when the shares exceed the machine, and
-/// [`ModelError::TooManyStates`] when [`Reading::Exact`] would take too long.
+/// [`ModelError::TooManyCores`], or [`ModelError::TooManyStates`] for [`Reading::Exact`].
 pub fn predict(
     machine: &SmpMachine,
     shares: &[Share],
@@ -171,11 +162,9 @@ impl Crowd {
 }
 
 /// Mean-value analysis with one class a workload: utilisation, overall response, response by
-/// workload.
-///
-/// By the arrival theorem a request of class k finds the queue of the same system with one
-/// customer of class k less. `queue[state]` is the mean number of requests at the controller with
-/// the populations that `state` encodes, in mixed radix.
+/// workload. By the arrival theorem a request of class k finds the queue of the same system with one
+/// customer of class k less. `queue[state]` is the mean number of requests at the controller for the
+/// populations that `state` encodes in mixed radix.
 fn exact(shares: &[Share], service: f64) -> Result<(f64, f64, Vec<f64>), ModelError> {
     struct Class {
         share: usize,

@@ -1,19 +1,16 @@
 //! Algorithm 1: which node computes for which workload [NuPoCo §5.2].
 //!
 //! Nodes are handed out whole, one after the other, each to the workload with which the model
-//! expects the highest utilisation of the whole machine, NuUtil ([`crate::nupoco::network`]).
+//! expects the highest NuUtil ([`crate::nupoco::network`]).
 //!
-//! Readings. The listing alone can leave a workload without a node; the text says that each gets
-//! at least one, so node k is first reserved for the k-th workload in order of arrival, then the
-//! greedy goes over the remaining nodes in order (N10). NuUtil values closer than 1e-9 are equal
-//! and go to the workload that arrived first (N11). A workload in a serial section gets one core,
-//! from the last node backwards, and takes no part in the greedy (its requests count) (N12). With
-//! more workloads than nodes the paper's assumption is broken: cores are dealt one by one, round
-//! robin, node by node (N13).
+//! Readings. Node k is first reserved for the k-th workload in order of arrival, then the greedy
+//! goes over the remaining nodes in order (N10). NuUtil values closer than 1e-9 are equal and go to
+//! the workload that arrived first (N11). A workload in a serial section gets one core, from the
+//! last node backwards, and takes no part in the greedy; its requests count (N12). With more
+//! workloads than nodes, cores are dealt one by one, round robin, node by node (N13).
 //!
 //! Invariants: every core is handed out at most once, and all of them when there is a parallel
-//! workload; every workload gets at least one core; the same input gives the same plan; the trace
-//! holds every candidate's NuUtil and the choice.
+//! workload; every workload gets at least one core.
 
 use crate::error::ModelError;
 use crate::nupoco::network::{Flow, NumaModel};
@@ -75,8 +72,7 @@ pub struct DopStep {
 /// Runs Algorithm 1; `sections[w]` says what workload w of the model is executing.
 ///
 /// # Errors
-/// [`ModelError::Length`] when `sections` does not fit the model, and
-/// [`ModelError::MoreWorkloadsThan`] when there is not a core for each workload.
+/// [`ModelError::Length`], or [`ModelError::MoreWorkloadsThan`] without a core for each workload.
 pub fn plan(model: &NumaModel<'_>, sections: &[Section]) -> Result<DopPlan, ModelError> {
     let workloads = model.workloads();
     if sections.len() != workloads {
@@ -165,8 +161,8 @@ fn deal_cores(cores: &mut CoreMap, free: &[u32], parallel: &[WorkloadIndex]) {
     }
 }
 
-/// The allocation under construction together with its request rates, so that a candidate costs
-/// one node's rates and one evaluation, and no memory.
+/// The allocation under construction with its request rates: a candidate costs one node's rates and
+/// one evaluation, and no memory.
 struct Greedy<'a, 'm> {
     model: &'a NumaModel<'m>,
     cores: CoreMap,
@@ -246,14 +242,11 @@ mod tests {
         sections: &[Section],
     ) -> Result<DopPlan, ModelError> {
         let workloads: Vec<NumaWorkload> = rates.iter().copied().map(workload).collect();
-        plan(
-            &NumaModel::new(machine, &workloads, Averaging::default()).unwrap(),
-            sections,
-        )
+        let model = NumaModel::new(machine, &workloads, Averaging::default()).unwrap();
+        plan(&model, sections)
     }
 
     use Section::{Parallel, Serial};
-
     #[test]
     fn equal_workloads_tie_and_the_first_one_wins() {
         let plan = run(&machine(4, 4), &[0.0, 0.0], &[Parallel; 2]).unwrap();
@@ -282,24 +275,33 @@ mod tests {
     }
 
     #[test]
-    fn serial_workloads_fill_the_last_node_then_the_one_before() {
-        let plan = run(
-            &machine(3, 2),
-            &[0.0; 4],
-            &[Serial, Serial, Serial, Parallel],
-        )
-        .unwrap();
-        assert_eq!(plan.cores.node(NodeIndex(2)), [1, 1, 0, 0]);
-        assert_eq!(plan.cores.node(NodeIndex(1)), [0, 0, 1, 1]);
-        assert_eq!(plan.cores.node(NodeIndex(0)), [0, 0, 0, 2]);
-    }
-
-    #[test]
-    fn more_workloads_than_nodes_share_cores_round_robin() {
-        let plan = run(&machine(2, 4), &[0.01; 3], &[Parallel; 3]).unwrap();
-        assert_eq!(plan.rule, DopRule::RoundRobinCores);
-        assert_eq!(plan.cores.node(NodeIndex(0)), [2, 1, 1]);
-        assert_eq!(plan.cores.node(NodeIndex(1)), [1, 2, 1]);
+    fn cores_go_to_serial_workloads_from_the_last_node_or_round_robin() {
+        for (nodes, cores, sections, expected) in [
+            (
+                3,
+                2,
+                &[Serial, Serial, Serial, Parallel][..],
+                &[&[0, 0, 0, 2][..], &[0, 0, 1, 1], &[1, 1, 0, 0]][..],
+            ),
+            (2, 4, &[Parallel; 3], &[&[2, 1, 1], &[1, 2, 1]]),
+            // Without a parallel section the other cores stay free.
+            (2, 4, &[Serial], &[&[0], &[1]]),
+        ] {
+            let plan = run(
+                &machine(nodes, cores),
+                &vec![0.01; sections.len()],
+                sections,
+            )
+            .unwrap();
+            for (node, &held) in expected.iter().enumerate() {
+                assert_eq!(plan.cores.node(NodeIndex(node)), held);
+            }
+            let dealt = sections.iter().filter(|s| **s == Parallel).count() > nodes;
+            assert_eq!(plan.rule == DopRule::RoundRobinCores, dealt);
+            if !sections.contains(&Parallel) {
+                assert_eq!(plan.owner, vec![None; nodes]);
+            }
+        }
     }
 
     #[test]
@@ -309,13 +311,6 @@ mod tests {
             error.to_string(),
             "3 workloads for 2 cores: share cores between workloads first"
         );
-    }
-
-    #[test]
-    fn without_a_parallel_section_the_nodes_stay_empty() {
-        let plan = run(&machine(2, 4), &[0.0], &[Serial]).unwrap();
-        assert_eq!(plan.owner, [None, None]);
-        assert_eq!(plan.cores.total(WorkloadIndex(0)), 1);
     }
 
     proptest! {

@@ -1,25 +1,22 @@
 //! Workloads on a NUMA machine: a network of queues [NuPoCo §4].
 //!
 //! Two layers of the finite-source queue ([`crate::nupoco::queue`]). At memory node m the customers
-//! are CPU nodes, each asking at the summed rate of its cores; that gives the controller's busy
-//! share MCTUtil_m and response MRT_m (§4.1). Between CPU node i and memory node m the customers
-//! are the cores of i, and the server is the link plus that response, 1/link_{i,m} + MRT_m; that
-//! gives MRT_{i,m} (§4.2). A core of a workload with stalling reads ℓ_{i,m} per cycle of work then
-//! works the share 1/(1 + Σ_m ℓ_{i,m} MRT_{i,m}) of its time. A node's system utilisation is that
-//! share averaged over all its cores, idle ones included, plus MCTUtil; NuUtil (eq. 7) is the sum
-//! over the nodes.
+//! are CPU nodes at the summed rate of their cores; that gives MCTUtil_m and MRT_m (§4.1). Between
+//! CPU node i and memory node m the customers are the cores of i, and the server is the link plus
+//! that response, 1/link_{i,m} + MRT_m; that gives MRT_{i,m} (§4.2). A core of a workload with
+//! stalling reads ℓ_{i,m} per cycle of work works the share 1/(1 + Σ_m ℓ_{i,m} MRT_{i,m}) of its
+//! time. A node's system utilisation is that share averaged over all its cores, idle ones included,
+//! plus MCTUtil; NuUtil (eq. 7) is the sum over the nodes.
 //!
 //! Readings: sums run over the existing nodes (N5); averages are over the nodes and cores with
 //! traffic, the literal average over all is [`Averaging::All`] (N6); all requests load the queues,
 //! only read misses stall a core (N9).
 //!
-//! Invariants: 0 ≤ NuUtil ≤ CPU nodes + memory nodes; a machine without work is idle; a machine of
-//! one node without a link is the model of §3.3 except that §4 sees its cores as one customer at
-//! the controller; no workload speeds up by more than its cores over the response that it sees
-//! alone.
+//! Invariants: 0 ≤ NuUtil ≤ CPU nodes + memory nodes; an idle machine has NuUtil 0; no workload
+//! speeds up by more than its cores over the response that it sees alone.
 //!
-//! The arrays are laid out so that the step over all memory nodes is one loop without a branch:
-//! Algorithm 1 evaluates the network for every candidate and has microseconds for it.
+//! The step over all memory nodes is one loop without a branch: Algorithm 1 evaluates the network
+//! for every candidate and has microseconds for it.
 
 use crate::error::ModelError;
 use crate::nupoco::numa::{CoreMap, NumaMachine, NumaWorkload, check_length};
@@ -105,8 +102,7 @@ impl<'m> NumaModel<'m> {
     /// Prepares `workloads` on `machine`.
     ///
     /// # Errors
-    /// [`ModelError::Share`], [`ModelError::ShareSum`] and [`ModelError::Length`] for a locality
-    /// that is none.
+    /// [`ModelError::Share`], [`ModelError::ShareSum`] or [`ModelError::Length`] of a locality.
     pub fn new(
         machine: &'m NumaMachine,
         workloads: &[NumaWorkload],
@@ -150,8 +146,7 @@ impl<'m> NumaModel<'m> {
     /// Predicts utilisation and speedup of an allocation.
     ///
     /// # Errors
-    /// [`ModelError::Length`] for a map of another machine or another list of workloads,
-    /// [`ModelError::TooManyCores`] for a node whose cores are handed out twice.
+    /// [`ModelError::Length`] for a map of another model, [`ModelError::TooManyCores`].
     pub fn predict(&self, map: &CoreMap) -> Result<NumaPrediction, ModelError> {
         self.check(map)?;
         let nodes = self.machine.nodes();
@@ -225,8 +220,7 @@ impl<'m> NumaModel<'m> {
         }
     }
 
-    /// CPU utilisation of one core of `workload` on `node` with the machine to itself: it finds
-    /// every queue empty.
+    /// CPU utilisation of one core of `workload` on `node` when every queue is empty.
     fn alone_on_one_core(&self, workload: usize, node: usize) -> f64 {
         let nodes = self.machine.nodes();
         let link = &self.machine.link[node * nodes..][..nodes];
@@ -262,7 +256,7 @@ impl<'m> NumaModel<'m> {
         Ok(())
     }
 
-    /// Room for one allocation; nobody holds anything yet.
+    /// Room for one allocation; no core is held yet.
     pub(crate) fn flow(&self) -> Flow {
         let nodes = self.machine.nodes();
         Flow {
@@ -392,8 +386,7 @@ impl<'m> NumaModel<'m> {
         }
     }
 
-    /// Share of its time that a core of `workload` on `node` works; after
-    /// [`Self::solve_node`] of that node.
+    /// Share of its time that a core of `workload` on `node` works, after [`Self::solve_node`].
     pub(crate) fn core_utilisation(&self, flow: &Flow, workload: usize, node: usize) -> f64 {
         let nodes = self.machine.nodes();
         let stalls = &self.stalls[(workload * nodes + node) * nodes..][..nodes];
@@ -435,12 +428,22 @@ mod tests {
         Cycles::new(value).unwrap()
     }
 
+    /// Equal nodes; times in cycles.
+    fn uniform(nodes: usize, cores: u32, memory: f64, link: f64) -> NumaMachine {
+        NumaMachine::uniform(nodes, cores, cycles(memory), cycles(link)).unwrap()
+    }
+
     fn workload(requests: f64, stalling_reads: f64, locality: Locality) -> NumaWorkload {
         NumaWorkload {
             requests: RequestsPerCycle::new(requests).unwrap(),
             stalling_reads: RequestsPerCycle::new(stalling_reads).unwrap(),
             locality,
         }
+    }
+
+    fn interleaved(machine: &NumaMachine, workloads: usize) -> NumaModel<'_> {
+        let workloads = vec![workload(0.01, 0.01, Locality::Interleaved); workloads];
+        NumaModel::new(machine, &workloads, Averaging::default()).unwrap()
     }
 
     fn locality(nodes: usize) -> impl Strategy<Value = Locality> {
@@ -459,14 +462,10 @@ mod tests {
 
     #[test]
     fn an_idle_machine_has_no_utilisation() {
-        let machine = NumaMachine::uniform(4, 4, cycles(20.0), cycles(10.0)).unwrap();
-        let model = NumaModel::new(
-            &machine,
-            &[workload(0.01, 0.01, Locality::Interleaved)],
-            Averaging::default(),
-        )
-        .unwrap();
-        let p = model.predict(&CoreMap::empty(4, 1)).unwrap();
+        let machine = uniform(4, 4, 20.0, 10.0);
+        let p = interleaved(&machine, 1)
+            .predict(&CoreMap::empty(4, 1))
+            .unwrap();
         assert_eq!(p.nu_util.get(), 0.0);
         assert_eq!(p.response[0][1].get(), 30.0);
         assert_eq!(p.response[0][0].get(), 20.0);
@@ -476,13 +475,13 @@ mod tests {
     #[test]
     fn the_literal_average_sees_idle_nodes_and_cores_as_customers() {
         // One core on node 0, all its requests to memory 1.
-        let machine = NumaMachine::uniform(2, 2, cycles(10.0), cycles(5.0)).unwrap();
+        let machine = uniform(2, 2, 10.0, 5.0);
         let mut map = CoreMap::empty(2, 1);
         map.set(NodeIndex(0), WorkloadIndex(0), 1);
         let workloads = [workload(0.1, 0.1, Locality::Fixed(vec![0.0, 1.0]))];
         let u = NumaModel::new(&machine, &workloads, Averaging::WithTraffic).unwrap();
         let u = u.predict(&map).unwrap();
-        // One customer each: nobody waits.
+        // One customer each: no request waits.
         assert!((u.memory[1].get() - 0.5).abs() < 1e-12);
         assert!((u.memory_response[1].get() - 10.0).abs() < 1e-12);
         assert!((u.response[0][1].get() - 15.0).abs() < 1e-12);
@@ -496,35 +495,22 @@ mod tests {
 
     #[test]
     fn a_memory_only_node_serves_and_computes_nothing() {
-        let nodes = [
-            NumaNode {
-                cores: 4,
-                memory_service: cycles(20.0),
-            },
-            NumaNode {
-                cores: 0,
-                memory_service: cycles(40.0),
-            },
-        ];
+        let nodes = [(4, 20.0), (0, 40.0)].map(|(cores, memory)| NumaNode {
+            cores,
+            memory_service: cycles(memory),
+        });
         let machine = NumaMachine::new(&nodes, &vec![vec![cycles(10.0); 2]; 2]).unwrap();
-        let model = NumaModel::new(
-            &machine,
-            &[workload(0.01, 0.01, Locality::Interleaved)],
-            Averaging::default(),
-        )
-        .unwrap();
         let mut map = CoreMap::empty(2, 1);
         map.set(NodeIndex(0), WorkloadIndex(0), 4);
-        let p = model.predict(&map).unwrap();
+        let p = interleaved(&machine, 1).predict(&map).unwrap();
         assert!(p.memory[1] > p.memory[0]);
         assert_eq!(p.node_cpu[1].get(), 0.0);
     }
 
     #[test]
     fn cores_handed_out_twice_are_refused() {
-        let machine = NumaMachine::uniform(2, 2, cycles(10.0), cycles(5.0)).unwrap();
-        let w = workload(0.1, 0.1, Locality::Interleaved);
-        let model = NumaModel::new(&machine, &[w.clone(), w], Averaging::default()).unwrap();
+        let machine = uniform(2, 2, 10.0, 5.0);
+        let model = interleaved(&machine, 2);
         let mut map = CoreMap::empty(2, 2);
         map.set(NodeIndex(1), WorkloadIndex(0), 2);
         map.set(NodeIndex(1), WorkloadIndex(1), 1);
@@ -536,16 +522,15 @@ mod tests {
 
     #[test]
     fn shares_must_be_shares() {
-        let machine = NumaMachine::uniform(2, 2, cycles(10.0), cycles(5.0)).unwrap();
+        let machine = uniform(2, 2, 10.0, 5.0);
         for bad in [
             Locality::Local(1.5),
             Locality::Local(f64::NAN),
             Locality::Fixed(vec![1.0]),
             Locality::Fixed(vec![0.5, 0.4]),
         ] {
-            assert!(
-                NumaModel::new(&machine, &[workload(0.1, 0.1, bad)], Averaging::default()).is_err()
-            );
+            let workloads = [workload(0.1, 0.1, bad)];
+            assert!(NumaModel::new(&machine, &workloads, Averaging::default()).is_err());
         }
     }
 
@@ -561,7 +546,7 @@ mod tests {
                     (0..nodes).map(|n| f64::from(u8::from(n == 0))).collect()),
                 other => other,
             };
-            let machine = NumaMachine::uniform(nodes, cores, cycles(mem), cycles(link)).unwrap();
+            let machine = uniform(nodes, cores, mem, link);
             let workloads = [
                 workload(requests, requests * stall_share, place),
                 workload(0.0, 0.0, Locality::Interleaved),

@@ -1,8 +1,6 @@
-//! What the NUMA network takes: a machine, workloads, and who holds which cores.
+//! The input of the NUMA network: a machine, workloads, and which workload holds which cores.
 //!
-//! A machine is nodes with cores, memory, or both, and links between them; times in cycles. A
-//! workload is its request rates per core and cycle of work, and where the requests go. A core map
-//! counts the cores that each workload holds on each node.
+//! Times in cycles; rates per core and cycle of work.
 //!
 //! Invariants: a machine has a node and a core; local access crosses no link [readings N7]; the
 //! shares of a workload's requests over the memory nodes add up to 1.
@@ -47,19 +45,18 @@ impl NumaMachine {
         Self::new(&vec![node; nodes], &vec![vec![link; nodes]; nodes])
     }
 
-    /// A machine of any nodes; `link[i][m]` is the time that the link from CPU node i to memory
-    /// node m takes for a request. The diagonal is not used [readings N7].
+    /// A machine of any nodes; `link[i][m]` is the service time of the link from CPU node i to
+    /// memory node m. The diagonal is not used [readings N7].
     ///
     /// # Errors
-    /// [`ModelError::Empty`] for no node or no core, [`ModelError::Length`] when `link` is not
-    /// square over the nodes.
+    /// [`ModelError::Empty`] for no node or no core, [`ModelError::Length`] for another `link` size.
     pub fn new(nodes: &[NumaNode], link: &[Vec<Cycles>]) -> Result<Self, ModelError> {
         let count = nodes.len();
         if count == 0 {
-            return Err(ModelError::Empty { what: "node" });
+            return Err(ModelError::Empty("node"));
         }
         if nodes.iter().all(|n| n.cores == 0) {
-            return Err(ModelError::Empty { what: "core" });
+            return Err(ModelError::Empty("core"));
         }
         check_length("the link matrix", link.len(), count)?;
         for row in link {
@@ -102,7 +99,7 @@ pub enum Locality {
 }
 
 impl Locality {
-    /// Whether it is one for so many memory nodes.
+    /// Checks it for so many memory nodes.
     pub(crate) fn check(&self, nodes: usize) -> Result<(), ModelError> {
         let check = |of, value: f64| {
             if (0.0..=1.0).contains(&value) {
@@ -127,7 +124,7 @@ impl Locality {
                 if (sum - 1.0).abs() <= 1e-6 {
                     Ok(())
                 } else {
-                    Err(ModelError::ShareSum { sum })
+                    Err(ModelError::ShareSum(sum))
                 }
             }
         }
@@ -165,7 +162,7 @@ pub struct CoreMap {
 }
 
 impl CoreMap {
-    /// Nobody holds anything.
+    /// A map without any cores held.
     #[must_use]
     pub fn empty(nodes: usize, workloads: usize) -> Self {
         Self {

@@ -1,18 +1,16 @@
 //! From measured request rates to the rates that the models take [readings N8].
 //!
-//! A counter gives x requests per *unhalted* cycle, and an unhalted cycle may be spent waiting for
-//! memory. The models take λ, requests per cycle of *work*. A cycle of work with its λ requests, of
-//! which the share κ are read misses that stall the core [readings N9], lasts 1 + κλR(λ) unhalted
-//! cycles, so
+//! A counter gives x requests per *unhalted* cycle, which includes waiting for memory. The models
+//! take λ, requests per cycle of *work*. A cycle of work, of whose λ requests the share κ are read
+//! misses that stall the core [readings N9], lasts 1 + κλR(λ) unhalted cycles, so
 //!
 //! ```text
 //! x = λ / (1 + κ λ R(λ))    or    λ = x / (1 − κ x R(λ))
 //! ```
 //!
-//! where R(λ) is the response time while the profile was taken, when every core of the profiled
-//! section issues at rate λ. The right-hand form as an iteration diverges near saturation; x grows
-//! strictly with λ, so λ is found by bisection. A controller cannot serve more than it can: x has a
-//! limit, and a measurement beyond it means that the service time is wrong.
+//! with R(λ) the response time when every profiled core issues at rate λ. The right-hand form
+//! diverges as an iteration near saturation; x grows strictly with λ, so λ is found by bisection. A
+//! measurement beyond the limit of x means that the service time is wrong.
 //!
 //! Invariants: λ ≥ x; λ = x when nothing stalls; putting λ back into the model gives x.
 
@@ -52,9 +50,8 @@ pub fn on_one_controller(
     })
 }
 
-/// Converts a profile with any model of the response time: `response` gives the mean response time
-/// of a stalling read when every profiled core issues requests at the given rate; it must not fall
-/// when the rate grows.
+/// Converts a profile with any model of the response time: `response`, of a stalling read when every
+/// profiled core issues at the given rate, must not fall when the rate grows.
 ///
 /// # Errors
 /// [`ModelError::Saturated`] when the model cannot serve what was measured.
@@ -75,8 +72,8 @@ pub fn convert(
         rate / (1.0 + stall_share * rate * response(RequestsPerCycle::known(rate)).get())
     };
 
-    // Bracket: x is predicted too low at λ = x; double until it is predicted high enough. Past a
-    // rate of 1e9 requests per cycle the prediction has reached its limit.
+    // Bracket: double from λ = x until the prediction is high enough. Past 1e9 requests per cycle
+    // it has reached its limit.
     let mut low = x;
     let mut high = x;
     while predicted(high) < x {
@@ -112,40 +109,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn rate(value: f64) -> RequestsPerCycle {
-        RequestsPerCycle::new(value).unwrap()
-    }
-
-    #[test]
-    fn what_causes_no_stalls_stays_as_measured() {
+    fn convert(cores: u32, requests: f64, stalling_reads: f64) -> Result<WorkRates, ModelError> {
+        let rate = |value| RequestsPerCycle::new(value).unwrap();
         let measured = Measured {
-            requests: rate(0.02),
-            stalling_reads: rate(0.0),
+            requests: rate(requests),
+            stalling_reads: rate(stalling_reads),
         };
-        let rates = on_one_controller(measured, 8, Cycles::new(50.0).unwrap()).unwrap();
-        assert_eq!(rates.requests.get(), 0.02);
+        on_one_controller(measured, cores, Cycles::new(50.0).unwrap())
     }
 
     #[test]
     fn one_core_follows_the_closed_form() {
         // R = 50, x = λ/(1+50λ): λ = 0.01 is measured as 0.01/1.5.
-        let x = rate(0.01 / 1.5);
-        let measured = Measured {
-            requests: x,
-            stalling_reads: x,
-        };
-        let rates = on_one_controller(measured, 1, Cycles::new(50.0).unwrap()).unwrap();
-        assert!((rates.requests.get() - 0.01).abs() < 1e-15);
+        let x = 0.01 / 1.5;
+        assert!((convert(1, x, x).unwrap().requests.get() - 0.01).abs() < 1e-15);
+        // Without stalls it stays as measured.
+        assert_eq!(convert(8, 0.02, 0.0).unwrap().requests.get(), 0.02);
     }
 
     #[test]
     fn more_than_the_controller_serves_is_refused() {
         // 8 cores share 1/50 request per cycle: 0.0025 each.
-        let measured = Measured {
-            requests: rate(0.003),
-            stalling_reads: rate(0.003),
-        };
-        let error = on_one_controller(measured, 8, Cycles::new(50.0).unwrap()).unwrap_err();
+        let error = convert(8, 0.003, 0.003).unwrap_err();
         assert!(
             error.to_string().starts_with(
                 "measured 0.003 requests per unhalted cycle and core, but the modelled memory \
@@ -161,15 +146,13 @@ mod tests {
             cores in 1u32..64, load in 1e-6..1.0f64, stall_share in 0.0..1.0f64,
         ) {
             // Near saturation the measurement no longer tells rates apart; stay well below.
-            let true_rate = load / (30.0 * f64::from(cores));
-            let service = Cycles::new(30.0).unwrap();
-            let response = queue::solve_raw(cores, true_rate, 30.0).response;
+            let true_rate = load / (50.0 * f64::from(cores));
+            let response = queue::solve_raw(cores, true_rate, 50.0).response;
             let x = true_rate / (1.0 + stall_share * true_rate * response);
-            let measured = Measured { requests: rate(x), stalling_reads: rate(x * stall_share) };
-            let rates = on_one_controller(measured, cores, service).unwrap();
+            let rates = convert(cores, x, x * stall_share).unwrap();
             prop_assert!((rates.requests.get() / true_rate - 1.0).abs() < 1e-6,
                 "{} for {true_rate}", rates.requests.get());
-            prop_assert!(rates.requests >= measured.requests);
+            prop_assert!(rates.requests.get() >= x);
         }
     }
 }

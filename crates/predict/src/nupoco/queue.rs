@@ -2,20 +2,17 @@
 //!
 //! Each of N customers (cores) works for an exponential time of mean 1/λ, then issues one request
 //! and waits for it; one server (a controller or a link) answers in exponential time of mean 1/µ,
-//! first come first served [NuPoCo §3.3, Figure 3]. Two figures come out: the busy share of the
-//! server, U (eq. 4), and the mean response time seen by a customer, R (eq. 3). Rates are per
-//! cycle, times in cycles.
+//! first come first served [NuPoCo §3.3, Figure 3]. The results are the busy share of the server, U
+//! (eq. 4), and the mean response time, R (eq. 3). Rates are per cycle, times in cycles.
 //!
-//! Neither equation may be evaluated as printed [readings, Numerics]. The sum of eq. 4 overflows
-//! near N = 170, and `1 - P0` loses every digit when the load is small; eq. 3 is a difference of
-//! two terms of size 1/λ. Instead, with r = λ/µ and P0 the chance of an idle server:
+//! As printed, the sum of eq. 4 overflows near N = 170, and `1 - P0` and eq. 3 lose every digit when
+//! the load is small [readings, Numerics]. With r = λ/µ and P0 the chance of an idle server, these
+//! recurrences of positive terms give the same numbers:
 //!
 //! ```text
 //! P0(0) = 1    P0(n) = P0(n-1) / (P0(n-1) + n r)      U(n) = n r / (P0(n-1) + n r)
 //! R(1) = 1/µ   Q(n) = n λ R(n) / (1 + λ R(n))         R(n+1) = (1 + Q(n)) / µ
 //! ```
-//!
-//! which are the same numbers, by recurrences of positive terms only.
 //!
 //! Invariants: 0 ≤ U ≤ 1; 1/µ ≤ R ≤ N/µ; U and R do not fall when N or λ grows; the throughput
 //! seen from both sides agrees, U·µ = N λ/(1 + λ R). N = 0 gives U = 0 and R = 1/µ.
@@ -23,7 +20,7 @@
 use crate::units::{Cycles, RequestsPerCycle, Utilisation};
 use serde::Serialize;
 
-/// What the queue settles at.
+/// The steady state of the queue.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct QueueState {
     /// Busy share of the server (eq. 4).
@@ -129,24 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn no_customer_leaves_the_server_idle() {
-        let state = raw(0, 0.01, 50.0);
-        assert_eq!(state.utilisation, 0.0);
-        assert_eq!(state.response, 50.0);
-    }
-
-    #[test]
-    fn no_request_leaves_the_server_idle() {
-        let state = raw(16, 0.0, 50.0);
-        assert_eq!(state.utilisation, 0.0);
-        assert_eq!(state.response, 50.0);
-    }
-
-    #[test]
-    fn one_customer_never_waits_for_another() {
-        let state = raw(1, 0.01, 50.0);
-        assert!((state.utilisation - 1.0 / 3.0).abs() < 1e-15);
-        assert_eq!(state.response, 50.0);
+    fn without_customers_or_requests_the_server_is_idle() {
+        for (customers, rate) in [(0, 0.01), (16, 0.0)] {
+            let state = raw(customers, rate, 50.0);
+            assert_eq!((state.utilisation, state.response), (0.0, 50.0));
+        }
+        let one = raw(1, 0.01, 50.0);
+        assert!((one.utilisation - 1.0 / 3.0).abs() < 1e-15);
+        assert_eq!(one.response, 50.0);
     }
 
     #[test]
@@ -158,14 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn a_million_customers_saturate_without_overflow() {
+    fn great_loads_saturate_without_overflow_or_nan() {
         let state = raw(1_000_000, 0.01, 50.0);
         assert_eq!(state.utilisation, 1.0);
         assert!((state.response - (50e6 - 100.0)).abs() < 1e-6);
-    }
-
-    #[test]
-    fn absurd_loads_saturate_without_nan() {
         let state = raw(7, 1e300, 1e300);
         assert_eq!(state.utilisation, 1.0);
         assert_eq!(state.response, 7.0 * 1e300);

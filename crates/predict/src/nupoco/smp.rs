@@ -1,15 +1,13 @@
 //! One workload on a machine with one memory controller [NuPoCo §3.3, equations 1-6].
 //!
 //! N of the M cores run a balanced data-parallel workload that issues λ requests per cycle of work
-//! and core. A cycle of work costs one cycle plus λ·R cycles of waiting, where R comes from the
-//! queue ([`crate::nupoco::queue`]); everything else follows:
+//! and core. With R from the queue ([`crate::nupoco::queue`]):
 //!
 //! * CPU utilisation (eq. 5) = 1/(1 + λR),
 //! * speedup (eq. 1) = N·(1 + λ/µ)/(1 + λR), relative to one core, whose response is 1/µ,
 //! * system utilisation (eq. 6) = CPU utilisation · N/M + controller utilisation; up to 2.
 //!
 //! Invariants: without requests the speedup is N exactly; speedup ≤ N; the speedup does not fall
-//! when N grows.
 
 use crate::error::ModelError;
 use crate::nupoco::queue;
@@ -30,7 +28,7 @@ impl SmpMachine {
     /// [`ModelError::Empty`] for no core.
     pub fn new(cores: u32, service: Cycles) -> Result<Self, ModelError> {
         if cores == 0 {
-            return Err(ModelError::Empty { what: "core" });
+            return Err(ModelError::Empty("core"));
         }
         Ok(Self { cores, service })
     }
@@ -48,7 +46,7 @@ impl SmpMachine {
     }
 }
 
-/// What the model says of one workload on N cores.
+/// The model's prediction for one workload on N cores.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct SmpPrediction {
     /// Busy share of the memory controller, MCTUtil (eq. 4).
@@ -68,7 +66,7 @@ pub struct SmpPrediction {
 /// Predicts a workload of `rate` alone on `cores` of `machine`.
 ///
 /// # Errors
-/// [`ModelError::TooManyCores`] when there are fewer cores than asked for.
+/// [`ModelError::TooManyCores`] when the machine has fewer cores.
 pub fn predict(
     machine: &SmpMachine,
     cores: u32,

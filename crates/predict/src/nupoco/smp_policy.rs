@@ -1,15 +1,13 @@
 //! The static policies of Figures 5 and 6 for two workloads on one memory controller.
 //!
-//! Two workloads start together and hold a fixed split of the M cores; when one ends, the other
-//! takes all M [readings N15]. The unit of work is the time it takes alone on one core. Policies
-//! [NuPoCo §3.4]: *batch* runs one after the other on all cores; *equal* halves the machine (the
-//! first workload gets the smaller half of an odd machine); *best static* is the split with the
-//! shortest total; *max system utilisation* and *max CPU utilisation* choose the split by eq. 6 or
-//! by its CPU part alone, without knowing the amount of work.
+//! Two workloads start together on a fixed split of the M cores; when one ends, the other takes all
+//! M [readings N15]. Work is counted in time alone on one core. Policies [NuPoCo §3.4]: *batch* runs
+//! one after the other on all cores; *equal* halves the machine (the first workload gets the smaller
+//! half); *best static* has the shortest total; *max system utilisation* and *max CPU utilisation*
+//! choose by eq. 6 or its CPU part, without knowing the amount of work.
 //!
-//! Invariants: every split gives each workload at least one core and hands out all cores; no
-//! static split is better than *best static*. Among equals the split with the fewest cores for the
-//! first workload wins.
+//! Invariants: every split gives each workload a core and hands out all cores; no static split is
+//! better than *best static*; of equals the one with the fewest cores for the first workload wins.
 
 use crate::error::ModelError;
 use crate::nupoco::colocation::{self, Colocation, Reading, Share};
@@ -29,7 +27,7 @@ pub struct Job {
 /// Cores of the first and of the second workload.
 pub type Split = [u32; 2];
 
-/// What a split comes to.
+/// The result of a split.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Outcome {
     /// The split.
@@ -63,8 +61,7 @@ const TIE: f64 = 1e-12;
 /// Runs every policy on `jobs`.
 ///
 /// # Errors
-/// [`ModelError::MoreWorkloadsThan`] on a machine of one core, and those of
-/// [`colocation::predict`].
+/// [`ModelError::MoreWorkloadsThan`] on one core, and those of [`colocation::predict`].
 pub fn compare(
     machine: &SmpMachine,
     jobs: &[Job; 2],
@@ -155,44 +152,32 @@ mod tests {
     use crate::units::Cycles;
     use proptest::prelude::*;
 
-    fn compare_figure_5(work: [f64; 2]) -> Comparison {
-        let machine = SmpMachine::new(16, Cycles::new(50.0).unwrap()).unwrap();
-        let job = |rate, time_on_one_core| Job {
+    fn job(rate: f64, time_on_one_core: f64) -> Job {
+        Job {
             rate: RequestsPerCycle::new(rate).unwrap(),
             time_on_one_core,
-        };
-        compare(
-            &machine,
-            &[job(0.0, work[0]), job(0.01, work[1])],
-            Reading::Requesting,
-        )
-        .unwrap()
+        }
+    }
+
+    fn run(cores: u32, service: f64, jobs: [Job; 2]) -> Result<Comparison, ModelError> {
+        let machine = SmpMachine::new(cores, Cycles::new(service).unwrap()).unwrap();
+        compare(&machine, &jobs, Reading::Requesting)
     }
 
     #[test]
-    fn figure_5_has_its_published_optima() {
-        assert_eq!(compare_figure_5([200.0, 100.0]).best_static.split, [6, 10]);
-        assert_eq!(compare_figure_5([400.0, 100.0]).best_static.split, [11, 5]);
-        assert_eq!(compare_figure_5([800.0, 100.0]).best_static.split, [14, 2]);
-    }
-
-    #[test]
-    fn utilisation_policies_do_not_look_at_the_amount_of_work() {
-        for work in [[200.0, 100.0], [800.0, 100.0]] {
-            let comparison = compare_figure_5(work);
-            assert_eq!(comparison.max_system_util.split, [11, 5]);
-            assert_eq!(comparison.max_cpu_util.split, [15, 1]);
+    fn figures_5_and_6_have_their_published_optima() {
+        for (work, best) in [(200.0, [6, 10]), (400.0, [11, 5]), (800.0, [14, 2])] {
+            let c = run(16, 50.0, [job(0.0, work), job(0.01, 100.0)]).unwrap();
+            assert_eq!(c.best_static.split, best);
+            // The utilisation policies ignore the amount of work.
+            assert_eq!(c.max_system_util.split, [11, 5]);
+            assert_eq!(c.max_cpu_util.split, [15, 1]);
         }
     }
 
     #[test]
     fn one_core_cannot_be_split() {
-        let machine = SmpMachine::new(1, Cycles::new(50.0).unwrap()).unwrap();
-        let job = Job {
-            rate: RequestsPerCycle::ZERO,
-            time_on_one_core: 1.0,
-        };
-        assert!(compare(&machine, &[job, job], Reading::Requesting).is_err());
+        assert!(run(1, 50.0, [job(0.0, 1.0); 2]).is_err());
     }
 
     proptest! {
@@ -201,12 +186,7 @@ mod tests {
             cores in 2u32..40, ra in 0.0..0.1f64, rb in 0.0..0.1f64,
             wa in 0.1..1e3f64, wb in 0.1..1e3f64,
         ) {
-            let machine = SmpMachine::new(cores, Cycles::new(20.0).unwrap()).unwrap();
-            let job = |rate, time_on_one_core| Job {
-                rate: RequestsPerCycle::new(rate).unwrap(),
-                time_on_one_core,
-            };
-            let c = compare(&machine, &[job(ra, wa), job(rb, wb)], Reading::Requesting).unwrap();
+            let c = run(cores, 20.0, [job(ra, wa), job(rb, wb)]).unwrap();
             for other in [c.equal, c.max_system_util, c.max_cpu_util] {
                 prop_assert!(c.best_static.total <= other.total * (1.0 + 1e-9));
                 prop_assert_eq!(other.split[0] + other.split[1], cores);

@@ -1,19 +1,16 @@
 //! Algorithm 2: exchange cores between a busy and an idle node [NuPoCo §5.3].
 //!
-//! Threads of a memory-hungry workload that fill a node fight for its last-level cache; beside
-//! threads of another workload they leave each other room. The algorithm sorts the nodes by their
-//! accesses to the last-level cache since the last run, pairs the busiest with the idlest, the next
-//! with the next, and for each pair whose accesses differ by more than a factor swaps a few cores
-//! between the workload with the highest miss rate of the busy node and the one with the fewest
-//! accesses of the idle node.
+//! Threads of a memory-hungry workload that fill a node compete for its last-level cache. The nodes
+//! are sorted by their accesses to the last-level cache since the last run; the busiest is paired
+//! with the idlest, the next with the next. Each pair whose accesses differ by more than a factor
+//! swaps a few cores between the workload with the highest miss rate of the busy node and the one
+//! with the fewest accesses of the idle node.
 //!
 //! Readings [readings N14]: nodes with equal accesses in order of their number; the ratio must be
-//! strictly above the threshold, and is infinite when only the idle node has no access at all; a
-//! pair whose chosen workloads are the same is left alone; a swap moves no more cores than either
-//! side has. Of equal workloads the one that sorts first is taken.
+//! strictly above the threshold, and is infinite when only the idle node has no access; a pair whose
+//! chosen workloads are the same does not swap; a swap moves no more cores than either side has.
 //!
-//! Invariants: a node takes part in at most one swap; every swap moves the same number of cores
-//! both ways, so no workload gains or loses a core.
+//! Invariants: a node takes part in at most one swap; no workload gains or loses a core.
 
 use serde::Serialize;
 
@@ -60,7 +57,7 @@ impl Default for SwapRule {
     }
 }
 
-/// What to exchange.
+/// The result of one run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SwapPlan<N, W> {
     /// The nodes from busiest to idlest.
@@ -69,7 +66,7 @@ pub struct SwapPlan<N, W> {
     pub swaps: Vec<Swap<N, W>>,
 }
 
-/// `cores` of `busy_workload` leave `busy` for `idle`, as many of `idle_workload` go the other way.
+/// `cores` of `busy_workload` move from `busy` to `idle`, as many of `idle_workload` the other way.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Swap<N, W> {
     /// The node with many accesses.
@@ -153,67 +150,58 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn node(
-        number: u32,
-        accesses: f64,
-        residents: &[(&'static str, u32, f64, f64)],
-    ) -> NodePressure<u32, &'static str> {
-        NodePressure {
-            node: number,
-            llc_accesses: accesses,
-            residents: residents
-                .iter()
-                .map(|&(workload, cores, miss_rate, llc_accesses)| Resident {
-                    workload,
-                    cores,
-                    miss_rate,
-                    llc_accesses,
-                })
-                .collect(),
+    type Entry = (&'static str, u32, f64, f64);
+
+    /// Nodes of these accesses and residents (workload, cores, miss rate, accesses).
+    fn run(nodes: &[(f64, &[Entry])]) -> SwapPlan<usize, &'static str> {
+        let resident = |&(workload, cores, miss_rate, llc_accesses): &Entry| Resident {
+            workload,
+            cores,
+            miss_rate,
+            llc_accesses,
+        };
+        let nodes: Vec<_> = nodes
+            .iter()
+            .enumerate()
+            .map(|(node, &(llc_accesses, residents))| NodePressure {
+                node,
+                llc_accesses,
+                residents: residents.iter().map(resident).collect(),
+            })
+            .collect();
+        plan(&nodes, SwapRule::default())
+    }
+
+    #[test]
+    fn only_a_ratio_above_the_threshold_swaps() {
+        for (busy, idle, swaps) in [
+            (20.0, 10.0, 0),
+            (20.1, 10.0, 1),
+            // An idle node without accesses swaps with any busy one.
+            (1.0, 0.0, 1),
+            (0.0, 0.0, 0),
+        ] {
+            let plan = run(&[
+                (busy, &[("f", 8, 0.5, busy)]),
+                (idle, &[("e", 8, 0.1, idle)]),
+            ]);
+            assert_eq!(plan.swaps.len(), swaps, "{busy} to {idle}");
         }
-    }
-
-    fn swaps(nodes: &[NodePressure<u32, &'static str>]) -> Vec<Swap<u32, &'static str>> {
-        plan(nodes, SwapRule::default()).swaps
-    }
-
-    #[test]
-    fn a_ratio_of_exactly_the_threshold_is_left_alone() {
-        let idle = node(1, 10.0, &[("e", 8, 0.1, 10.0)]);
-        assert!(swaps(&[node(0, 20.0, &[("f", 8, 0.5, 20.0)]), idle.clone()]).is_empty());
-        assert_eq!(
-            swaps(&[node(0, 20.1, &[("f", 8, 0.5, 20.1)]), idle]).len(),
-            1
-        );
-    }
-
-    #[test]
-    fn an_idle_node_without_accesses_swaps_with_any_busy_one() {
-        let idle = node(1, 0.0, &[("e", 8, 0.1, 0.0)]);
-        assert_eq!(
-            swaps(&[node(0, 1.0, &[("f", 8, 0.5, 1.0)]), idle.clone()]).len(),
-            1
-        );
-        assert!(swaps(&[node(0, 0.0, &[("f", 8, 0.5, 0.0)]), idle]).is_empty());
     }
 
     #[test]
     fn the_same_workload_on_both_sides_is_left_alone() {
-        let nodes = [
-            node(0, 9.0, &[("f", 8, 0.5, 9.0)]),
-            node(1, 1.0, &[("f", 8, 0.5, 1.0)]),
-        ];
-        assert!(swaps(&nodes).is_empty());
+        let f = ("f", 8, 0.5, 9.0);
+        assert!(run(&[(9.0, &[f]), (1.0, &[f])]).swaps.is_empty());
     }
 
     #[test]
     fn the_middle_of_an_odd_list_has_no_partner() {
-        let nodes = [
-            node(0, 9.0, &[("f", 8, 0.5, 9.0)]),
-            node(1, 5.0, &[("g", 8, 0.5, 5.0)]),
-            node(2, 1.0, &[("e", 8, 0.1, 1.0)]),
-        ];
-        let plan = plan(&nodes, SwapRule::default());
+        let plan = run(&[
+            (9.0, &[("f", 8, 0.5, 9.0)]),
+            (5.0, &[("g", 8, 0.5, 5.0)]),
+            (1.0, &[("e", 8, 0.1, 1.0)]),
+        ]);
         assert_eq!(plan.order, [0, 1, 2]);
         assert_eq!(plan.swaps.len(), 1);
         assert_eq!((plan.swaps[0].busy, plan.swaps[0].idle), (0, 2));
@@ -221,20 +209,17 @@ mod tests {
 
     #[test]
     fn a_side_with_one_core_swaps_one() {
-        let nodes = [
-            node(0, 9.0, &[("f", 1, 0.5, 9.0)]),
-            node(1, 1.0, &[("e", 8, 0.1, 1.0)]),
-        ];
-        assert_eq!(swaps(&nodes)[0].cores, 1);
+        let plan = run(&[(9.0, &[("f", 1, 0.5, 9.0)]), (1.0, &[("e", 8, 0.1, 1.0)])]);
+        assert_eq!(plan.swaps[0].cores, 1);
     }
 
     #[test]
     fn equal_workloads_are_taken_in_their_order() {
-        let nodes = [
-            node(0, 9.0, &[("g", 4, 0.5, 5.0), ("f", 4, 0.5, 4.0)]),
-            node(1, 2.0, &[("e", 4, 0.1, 1.0), ("d", 4, 0.1, 1.0)]),
-        ];
-        let swap = &swaps(&nodes)[0];
+        let plan = run(&[
+            (9.0, &[("g", 4, 0.5, 5.0), ("f", 4, 0.5, 4.0)]),
+            (2.0, &[("e", 4, 0.1, 1.0), ("d", 4, 0.1, 1.0)]),
+        ]);
+        let swap = &plan.swaps[0];
         assert_eq!((swap.busy_workload, swap.idle_workload), ("f", "d"));
     }
 
