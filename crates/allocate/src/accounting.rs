@@ -1,26 +1,24 @@
 //! The CPU accounts of one decision: which application holds how many CPUs, and how they changed hands.
 //!
-//! Every CPU that an application gains or loses goes through [`CpuAccounting::shift`], so they always
-//! balance: the counts and the free CPUs add up to the usable ones, and each application's count
-//! before, plus what it took, less what it gave, is its count after.
+//! Every CPU moves through [`CpuAccounting::shift`], so the accounts balance: the counts and the free
+//! CPUs add up to the usable ones, and each count before, plus what it took, less what it gave, is its
+//! count after.
 
 use crate::shares;
 use mapper_model::{
     Allocation, AppId, AppView, Explanation, Placing, Reason, Share, Sharing, Snapshot, Transfer,
 };
 
-/// A holder of CPUs: an application, by its place in the snapshot, or the free pool.
+/// A holder of CPUs: the free pool, or an application by its place in the snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Holder {
-    /// The CPUs nobody holds.
+pub(crate) enum Holder {
     Pool,
-    /// The application at this place.
     App(usize),
 }
 
 /// The CPU accounts of one decision.
-#[derive(Clone, Debug)]
-pub struct CpuAccounting {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CpuAccounting {
     ids: Vec<AppId>,
     before: Vec<u32>,
     counts: Vec<u32>,
@@ -29,10 +27,9 @@ pub struct CpuAccounting {
 }
 
 impl CpuAccounting {
-    /// Opens the accounts: every application holds what the snapshot says. Should that be more than is usable
-    /// (the sets overlapped, as after sharing), every application begins with nothing.
-    #[must_use]
-    pub fn open(snapshot: &Snapshot<'_>) -> Self {
+    /// Every application holds what the snapshot says; nothing, should that be more than is usable (the
+    /// sets overlapped, as after sharing).
+    pub(crate) fn open(snapshot: &Snapshot<'_>) -> Self {
         let usable = snapshot.usable.len();
         let mut counts: Vec<u32> = snapshot.apps.iter().map(|a| a.held.len()).collect();
         let mut held = counts.iter().fold(0u32, |sum, c| sum.saturating_add(*c));
@@ -50,25 +47,22 @@ impl CpuAccounting {
     }
 
     /// How many CPUs an application holds now.
-    #[must_use]
-    pub fn count(&self, place: usize) -> u32 {
+    pub(crate) fn count(&self, place: usize) -> u32 {
         self.counts[place]
     }
 
-    /// How many it held at the begin of the decision.
-    #[must_use]
-    pub fn before(&self, place: usize) -> u32 {
+    /// How many it held at the start of the decision.
+    pub(crate) fn before(&self, place: usize) -> u32 {
         self.before[place]
     }
 
     /// CPUs nobody holds.
-    #[must_use]
-    pub const fn free(&self) -> u32 {
+    pub(crate) const fn free(&self) -> u32 {
         self.free
     }
 
     /// Moves up to `cpus` from one holder to another and returns how many were there to move.
-    pub fn shift(&mut self, from: Holder, to: Holder, cpus: u32) -> u32 {
+    pub(crate) fn shift(&mut self, from: Holder, to: Holder, cpus: u32) -> u32 {
         let available = match from {
             Holder::Pool => self.free,
             Holder::App(place) => self.counts[place],
@@ -97,9 +91,9 @@ impl CpuAccounting {
         cpus
     }
 
-    /// Draws together what went from one application through a second to a third: where a situation
-    /// is settled anew, what a trial borrowed goes back and may be owed to another application at once.
-    pub fn merge_transfers(&mut self) {
+    /// Merges what went from one application through a second to a third: when a situation is resolved
+    /// anew, what a trial borrowed goes back and may be owed to another application.
+    pub(crate) fn merge_transfers(&mut self) {
         let between = |t: &Transfer| t.from.is_some() && t.to.is_some();
         let mut drawn: Vec<Transfer> = Vec::with_capacity(self.transfers.len());
         for mut next in std::mem::take(&mut self.transfers) {
@@ -132,9 +126,9 @@ impl CpuAccounting {
         self.transfers = drawn;
     }
 
-    /// Moves CPUs until every application holds its target: first from those who hold too many straight to
-    /// those who hold too few, both in order of arrival, then to and from the pool.
-    pub fn settle(&mut self, targets: &[u32]) {
+    /// Moves CPUs until every application holds its target: first from those with too many to those
+    /// with too few, both in order of arrival, then to and from the pool.
+    pub(crate) fn settle(&mut self, targets: &[u32]) {
         // Takers before this one have what they need.
         let mut taker = 0;
         for (giver, &target) in targets.iter().enumerate() {
@@ -157,9 +151,9 @@ impl CpuAccounting {
         }
     }
 
-    /// Notes which application gave to which, for policies that settle every application's count without a bargain between
-    /// two. It stands before the other reasons, but behind what is said of a newcomer ([`begin`]).
-    pub fn explain_transfers(&self, notes: &mut [Note]) {
+    /// Adds which application gave to which, for policies that set all counts without bargains between
+    /// two. Stands before the other reasons, but after that of a newcomer ([`begin`]).
+    pub(crate) fn explain_transfers(&self, notes: &mut [Note]) {
         if self.transfers.is_empty() {
             return;
         }
@@ -199,9 +193,8 @@ impl CpuAccounting {
         }
     }
 
-    /// Records what was decided.
-    #[must_use]
-    pub fn close(self, notes: Vec<Note>) -> Allocation {
+    /// The decision.
+    pub(crate) fn close(self, notes: Vec<Note>) -> Allocation {
         let shares = notes
             .into_iter()
             .enumerate()
@@ -255,29 +248,21 @@ impl Counterparts {
     }
 }
 
-/// What is written beside an application's count.
+/// The notes on an application's share; see [`Share`].
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Note {
-    /// See [`Share::fair`].
-    pub fair: u32,
-    /// See [`Share::floor`].
-    pub floor: Option<f64>,
-    /// See [`Share::spare`].
-    pub spare: u32,
-    /// See [`Share::norm_eff`].
-    pub norm_eff: Option<f64>,
-    /// See [`Share::state`].
-    pub state: &'static str,
-    /// See [`Share::by_node`].
-    pub by_node: Option<Vec<mapper_model::NodeShare>>,
-    /// Why.
-    pub reasons: Vec<Reason>,
+pub(crate) struct Note {
+    pub(crate) fair: u32,
+    pub(crate) floor: Option<f64>,
+    pub(crate) spare: u32,
+    pub(crate) norm_eff: Option<f64>,
+    pub(crate) state: &'static str,
+    pub(crate) by_node: Option<Vec<mapper_model::NodeShare>>,
+    pub(crate) reasons: Vec<Reason>,
 }
 
-/// What is said first of an application that holds nothing: that it arrived, or, of one that has
-/// been measured before, that the CPUs it had went away.
-#[must_use]
-pub fn begin(app: &AppView<'_>, fair: u32, usable: u32) -> Option<Reason> {
+/// The first reason of an application that holds nothing: it arrived, or, if it was measured before,
+/// its CPUs went away.
+pub(crate) fn begin(app: &AppView<'_>, fair: u32, usable: u32) -> Option<Reason> {
     if !app.held.is_empty() {
         None
     } else if app.profile.samples == 0 {
@@ -288,36 +273,30 @@ pub fn begin(app: &AppView<'_>, fair: u32, usable: u32) -> Option<Reason> {
 }
 
 /// Whether every application can have a CPU of its own.
-#[must_use]
-pub fn fits(snapshot: &Snapshot<'_>) -> bool {
+pub(crate) fn fits(snapshot: &Snapshot<'_>) -> bool {
     snapshot.apps.len() as u64 <= u64::from(snapshot.usable.len())
 }
 
 /// The share of an application that has one of `usable` CPUs together with others: `with` in all.
-#[must_use]
 pub fn sharing(app: &AppView<'_>, usable: u32, slot: u32, with: u32) -> Share {
     let reasons = begin(app, 1, usable).into_iter();
     Share {
         app: app.app,
         cpus: 1,
         sharing: Sharing::Slot(slot),
-        by_node: None,
         fair: 1,
-        floor: None,
-        spare: 0,
-        norm_eff: None,
         state: "sharing".to_owned(),
         explanation: Explanation {
             before: app.held.len(),
             after: 1,
             reasons: reasons.chain([Reason::Shares { slot, with }]).collect(),
         },
+        ..Share::default()
     }
 }
 
 /// More applications than CPUs: application `i` shares CPU `i mod C` [readings R3.16].
-#[must_use]
-pub fn pool(snapshot: &Snapshot<'_>) -> Allocation {
+pub(crate) fn pool(snapshot: &Snapshot<'_>) -> Allocation {
     let contexts = snapshot.usable.len();
     let apps = snapshot.apps.len() as u32;
     let shares = snapshot
@@ -334,12 +313,10 @@ pub fn pool(snapshot: &Snapshot<'_>) -> Allocation {
             sharing(app, contexts, slot, with)
         })
         .collect();
+    // Slots are filled from CPU 0 on; with more applications than CPUs none is left.
     Allocation {
         shares,
-        transfers: Vec::new(),
-        // Slots are filled from CPU 0 on; with more applications than CPUs none is left.
-        free: 0,
-        placing: Placing::default(),
+        ..Allocation::default()
     }
 }
 
@@ -347,21 +324,16 @@ pub fn pool(snapshot: &Snapshot<'_>) -> Allocation {
 mod tests {
     use super::*;
 
-    /// Draws transfers between applications together; `(from, to, cpus)`.
-    fn drawn(transfers: &[(u64, u64, u32)]) -> Vec<(u64, u64, u32)> {
+    /// Merges transfers between applications; `(from, to, cpus)`.
+    fn merged(transfers: &[(u64, u64, u32)]) -> Vec<(u64, u64, u32)> {
+        let transfer = |&(from, to, cpus): &(u64, u64, u32)| Transfer {
+            from: Some(AppId(from)),
+            to: Some(AppId(to)),
+            cpus,
+        };
         let mut accounts = CpuAccounting {
-            ids: Vec::new(),
-            before: Vec::new(),
-            counts: Vec::new(),
-            free: 0,
-            transfers: transfers
-                .iter()
-                .map(|&(from, to, cpus)| Transfer {
-                    from: Some(AppId(from)),
-                    to: Some(AppId(to)),
-                    cpus,
-                })
-                .collect(),
+            transfers: transfers.iter().map(transfer).collect(),
+            ..CpuAccounting::default()
         };
         accounts.merge_transfers();
         let id = |app: Option<AppId>| app.unwrap().0;
@@ -374,13 +346,10 @@ mod tests {
 
     #[test]
     fn what_passes_through_one_goes_straight_to_the_last() {
-        assert_eq!(drawn(&[(1, 2, 1), (2, 6, 1)]), [(1, 6, 1)]);
-        assert_eq!(
-            drawn(&[(1, 2, 3), (2, 6, 1)]),
-            [(1, 2, 2), (1, 6, 1)],
-            "a part of it stays"
-        );
-        assert_eq!(drawn(&[(1, 2, 3), (3, 4, 1)]), [(1, 2, 3), (3, 4, 1)]);
-        assert!(drawn(&[(1, 2, 3), (2, 1, 3)]).is_empty(), "there and back");
+        assert_eq!(merged(&[(1, 2, 1), (2, 6, 1)]), [(1, 6, 1)]);
+        // A part of it stays.
+        assert_eq!(merged(&[(1, 2, 3), (2, 6, 1)]), [(1, 2, 2), (1, 6, 1)]);
+        assert_eq!(merged(&[(1, 2, 3), (3, 4, 1)]), [(1, 2, 3), (3, 4, 1)]);
+        assert!(merged(&[(1, 2, 3), (2, 1, 3)]).is_empty());
     }
 }

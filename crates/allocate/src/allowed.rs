@@ -1,19 +1,16 @@
 //! How many CPUs each application can have within the CPUs that it may use.
 //!
-//! Problem: an application may be kept to some CPUs ([`AppView::allowed`](mapper_model::AppView)). Policies decide
-//! counts, and any counts they decide must fit. Approach: an upper limit for each such application, so that all of
-//! them can have their limit at the same time; then whatever the policy decides below can be placed, as those that
-//! may use every CPU take what is left. Where no two sets overlap, the limit is the size of the set. Otherwise the
-//! sets are divided as fair shares are: one CPU each, then what those hold that must not be resized, then one after
-//! the other to the one that has least by weight.
-//!
-//! Unit: CPUs. Limit: overlapping sets are divided by weight, whatever the applications would make of the CPUs.
+//! An application may be kept to some CPUs ([`AppView::allowed`](mapper_model::AppView)), and whatever
+//! counts a policy decides must fit. So each such application gets an upper limit, such that all can
+//! have theirs at the same time; those that may use every CPU take what is left. Where no two sets
+//! overlap, the limit is the size of the set. Otherwise the sets are divided: one CPU each, then what
+//! those hold that must not be resized, then one by one to the one that has least by weight, whatever
+//! the applications would make of the CPUs.
 
 use mapper_model::{Assignment, CpuSet, Resizing, Snapshot};
 
 /// The most CPUs each application can have; empty when all may use every usable CPU.
-#[must_use]
-pub fn room(snapshot: &Snapshot<'_>) -> Vec<u32> {
+pub(crate) fn room(snapshot: &Snapshot<'_>) -> Vec<u32> {
     let apps = snapshot.apps;
     let confined: Vec<(usize, &CpuSet)> = apps
         .iter()

@@ -1,59 +1,27 @@
-//! Chance: how often a policy tries something although nothing tells it to.
+//! Chance: how often a policy tries something without a reason.
 //!
-//! A draw is a function of a seed, the application and the decision, and of nothing that is kept: the
-//! same snapshots give the same decisions, and a policy whose state was taken over draws what it would
-//! have drawn. Draws for different applications, decisions and seeds are unrelated (SplitMix64).
+//! A draw is a function of a seed, the application and the decision, so the same snapshots give the
+//! same decisions, and a restored policy draws the same. Draws of different applications, decisions
+//! and seeds are unrelated (SplitMix64).
 
-use mapper_model::bounds::OutOfRange;
-use mapper_model::{AppId, Snapshot};
+use mapper_model::random::SplitMix64;
+use mapper_model::{AppId, Snapshot, checked_f64};
 use serde::{Deserialize, Serialize};
 
-/// A probability: above 0 and at most 1.
-#[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]
-#[cfg_attr(
-    feature = "schema",
-    derive(schemars::JsonSchema),
-    schemars(with = "f64")
-)]
-#[serde(try_from = "f64", into = "f64")]
-pub struct Probability(f64);
+checked_f64! {
+    /// A probability: above 0 and at most 1.
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "f64"))]
+    Probability, "probability", |value| value > 0.0 && value <= 1.0,
+    "give a number above 0 and at most 1, such as 0.3, or leave the key out"
+}
 
 impl Probability {
-    /// 0.3, with which MAPPER's code and the hill climbing it is compared with disturb an application in
-    /// each interval [readings R3.12].
+    /// 0.3, with which MAPPER's code and its hill climbing disturb an application in each interval
+    /// [readings R3.12].
     pub const OF_MAPPER: Self = Self(0.3);
-
-    /// Checks the value.
-    ///
-    /// # Errors
-    /// [`OutOfRange`] names the value and what is accepted.
-    pub fn new(value: f64) -> Result<Self, OutOfRange> {
-        if value > 0.0 && value <= 1.0 {
-            Ok(Self(value))
-        } else {
-            Err(OutOfRange {
-                what: "probability",
-                value: value.to_string(),
-                hint: "give a number above 0 and at most 1, such as 0.3, or leave the key out",
-            })
-        }
-    }
 }
 
-impl TryFrom<f64> for Probability {
-    type Error = OutOfRange;
-    fn try_from(value: f64) -> Result<Self, OutOfRange> {
-        Self::new(value)
-    }
-}
-
-impl From<Probability> for f64 {
-    fn from(value: Probability) -> Self {
-        value.0
-    }
-}
-
-/// Something that happens with this probability for each application in each decision.
+/// An event with this probability for each application in each decision.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -67,24 +35,15 @@ pub struct AtRandom {
 
 impl AtRandom {
     /// Whether it happens for an application in the decision of a snapshot.
-    #[must_use]
-    pub fn happens(&self, app: AppId, snapshot: &Snapshot<'_>) -> bool {
-        self.drawn(app, snapshot.tick) < self.probability.0
+    pub(crate) fn happens(&self, app: AppId, snapshot: &Snapshot<'_>) -> bool {
+        self.drawn(app, snapshot.tick) < self.probability.get()
     }
 
     /// From 0 up to 1.
     fn drawn(&self, app: AppId, tick: u64) -> f64 {
-        let bits = mixed(mixed(mixed(self.seed) ^ app.0) ^ tick);
-        (bits >> 11) as f64 / (1_u64 << 53) as f64
+        let mixed = |state| SplitMix64::new(state).next_u64();
+        SplitMix64::new(mixed(mixed(self.seed) ^ app.0) ^ tick).unit()
     }
-}
-
-/// The numbers of SplitMix64 behind this state.
-const fn mixed(state: u64) -> u64 {
-    let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
@@ -127,10 +86,10 @@ mod tests {
     #[test]
     fn what_is_no_probability_is_refused_with_the_value() {
         for value in [0.0, -0.1, 1.1, f64::NAN] {
-            let told = Probability::new(value).unwrap_err().to_string();
-            assert!(told.contains(&value.to_string()), "{told}");
+            let error = Probability::new(value).unwrap_err().to_string();
+            assert!(error.contains(&value.to_string()), "{error}");
         }
-        let told = serde_json::from_str::<AtRandom>(r#"{"probability": 30}"#).unwrap_err();
-        assert!(told.to_string().contains("30"), "{told}");
+        let error = serde_json::from_str::<AtRandom>(r#"{"probability": 30}"#).unwrap_err();
+        assert!(error.to_string().contains("30"), "{error}");
     }
 }

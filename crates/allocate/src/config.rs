@@ -1,6 +1,4 @@
-//! Settings of the allocation policies.
-//!
-//! One structure for all policies: each reads what concerns it.
+//! Settings of the allocation policies: one structure, of which each policy reads its part.
 
 use crate::chance::{AtRandom, Probability};
 use crate::former::Former;
@@ -16,23 +14,23 @@ pub struct AllocationConfig {
     /// Intervals an application is measured at its fair share before anything is tried
     /// [MAPPER §3.3; readings: the four initial intervals].
     pub initial_intervals: u32,
-    /// CPUs by which a count is changed when another is tried. By default a twentieth of the usable
-    /// CPUs (4 of 80, as in the paper), but no more than a quarter of a fair share and at least 1.
+    /// CPUs by which a count changes in a trial. By default a twentieth of the usable CPUs (4 of 80, as
+    /// in the paper), but no more than a quarter of a fair share and at least 1.
     pub step: Option<u32>,
     /// Relative gain that makes a tried count better [MAPPER §3.3: 5 %].
     pub threshold: f64,
     /// How a gain is distinguished from noise.
     #[serde(deserialize_with = "acceptance")]
     pub acceptance: Acceptance,
-    /// CPUs that may change hands for growth in one interval. By default a quarter of the usable
-    /// ones, and at least a socket. What an application is owed is not counted.
+    /// CPUs that growth may move in one interval, without what an application is owed. By default a
+    /// quarter of the usable ones, and at least a socket.
     pub migration_budget: Option<u32>,
-    /// Intervals in the steady state after which another count is tried although nothing changed
-    /// [MAPPER Algorithm 1 "at_random"; readings R3.12]. By default never: drift is noticed by
-    /// comparing with the begin of the phase, so that a steady system stays as it is.
+    /// Intervals in the steady state after which another count is tried without a reason
+    /// [MAPPER Algorithm 1 "at_random"; readings R3.12]. By default never: the comparison with the
+    /// start of the phase shows drift.
     pub reexplore_every: Option<u32>,
-    /// The same at random, with a probability in every interval of the steady state, as published
-    /// [readings R3.12]. By default never. Beside `reexplore_every` whichever comes first.
+    /// The same with a probability in every interval of the steady state, as published
+    /// [readings R3.12]. By default never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reexplore_at_random: Option<AtRandom>,
     /// Intervals for which an application gives nothing after a gift broke its promise.
@@ -44,31 +42,26 @@ pub struct AllocationConfig {
     pub min_cpus: u32,
     /// The memory system, for the policies that decide by a model of it.
     pub memory: MemoryModel,
-    /// See [`Former`].
     #[serde(skip_serializing)]
     #[cfg_attr(feature = "schema", schemars(skip))]
     #[doc(hidden)]
     pub required_gain: Former<0>,
-    /// See [`Former`].
     #[serde(skip_serializing)]
     #[cfg_attr(feature = "schema", schemars(skip))]
     #[doc(hidden)]
     pub initiative: Former<1>,
-    /// See [`Former`].
     #[serde(skip_serializing)]
     #[cfg_attr(feature = "schema", schemars(skip))]
     #[doc(hidden)]
     pub history_veto: Former<2>,
-    /// See [`Former`].
     #[serde(skip_serializing)]
     #[cfg_attr(feature = "schema", schemars(skip))]
     #[doc(hidden)]
     pub spare_rule: Former<3>,
 }
 
-/// The memory system as the models of NuPoCo, Cooperative and NuCore take it. What is not given is
-/// derived from the machine profile's limit of last-level misses, which is 60 % of what a node's
-/// memory can serve.
+/// The memory system for the models of NuPoCo, Cooperative and NuCore. What is not given is derived from
+/// the machine profile's limit of last-level misses, 60 % of what a node's memory can serve.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -90,17 +83,16 @@ pub struct MemoryModel {
     pub profiled_on: ProfiledOn,
 }
 
-/// On which CPUs an application is before a model decides.
+/// On which CPUs an application is profiled before a model decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProfiledOn {
-    /// On its fair share, which costs it nothing. A memory that is full then already hides how much
-    /// a core would ask for.
+    /// On its fair share, which costs it nothing; a full memory then hides the demand of a core.
     #[default]
     FairShare,
-    /// On one CPU of each node, as published for NuCore [NuCore §5.2]: what a core asks for when
-    /// nothing is full. Every application is slow for that long, at each new phase.
+    /// On one CPU of each node, as published for NuCore [NuCore §5.2]: the demand of a core when nothing
+    /// is full. Slows every application at each new phase.
     OneCpuOfEachNode,
 }
 
@@ -148,7 +140,6 @@ enum AcceptanceKey {
     },
 }
 
-/// Reads how a gain is told from noise.
 fn acceptance<'de, D: Deserializer<'de>>(from: D) -> Result<Acceptance, D::Error> {
     match AcceptanceKey::deserialize(from)? {
         AcceptanceKey::Welch {
@@ -191,9 +182,8 @@ impl Default for AllocationConfig {
 }
 
 impl AllocationConfig {
-    /// The same with what MAPPER publishes where nothing is given: a step of four CPUs, and exploration with
-    /// probability 0.3 in each steady interval [MAPPER §3.3, readings R3.7–R3.12].
-    #[must_use]
+    /// The same with what MAPPER publishes where nothing is given: a step of four CPUs, and exploration
+    /// with probability 0.3 in each steady interval [MAPPER §3.3, readings R3.7–R3.12].
     pub(crate) fn with_published(mut self) -> Self {
         self.step.get_or_insert(4);
         if self.reexplore_every.is_none() {

@@ -1,9 +1,8 @@
 //! What each application is owed: its fair share within its own limits.
 //!
 //! Limits are those of the specification (`--min-cpus`, `--max-cpus`), the CPUs that an application may
-//! use ([`allowed`](crate::allowed)), the policy's own minimum, and
-//! `--no-resize`: an application that must not be resized is owed exactly what it holds. It gives
-//! way only when the others could not have one CPU each [readings R3.17, R3.18].
+//! use ([`allowed`](crate::allowed)), the policy's own minimum, and `--no-resize`: such an application
+//! is owed what it holds, unless the others could not have one CPU each [readings R3.17, R3.18].
 
 use crate::allowed;
 use crate::shares::{self, Claim};
@@ -12,23 +11,20 @@ use serde::{Deserialize, Serialize};
 
 /// What one application is owed.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Entitlement {
-    /// Its weight.
-    pub weight: f64,
+pub(crate) struct Entitlement {
+    pub(crate) weight: f64,
     /// Its fair share within the limits.
-    pub fair: u32,
+    pub(crate) fair: u32,
     /// The fewest CPUs it is to have, as far as the lower limits of all fit together.
-    pub min: u32,
-    /// The most CPUs it can use.
-    pub max: u32,
+    pub(crate) min: u32,
+    pub(crate) max: u32,
     /// It keeps the count it has.
-    pub fixed: bool,
+    pub(crate) fixed: bool,
 }
 
 impl Entitlement {
     /// As a claim to a share.
-    #[must_use]
-    pub const fn claim(&self) -> Claim {
+    pub(crate) const fn claim(&self) -> Claim {
         Claim {
             weight: self.weight,
             min: self.min,
@@ -37,9 +33,8 @@ impl Entitlement {
     }
 }
 
-/// What every application is owed, in the order of the snapshot. For at most as many applications as CPUs.
-#[must_use]
-pub fn entitlements(snapshot: &Snapshot<'_>, min_cpus: u32) -> Vec<Entitlement> {
+/// What every application is owed, in the order of the snapshot; for at most one application a CPU.
+pub(crate) fn entitlements(snapshot: &Snapshot<'_>, min_cpus: u32) -> Vec<Entitlement> {
     let usable = snapshot.usable.len();
     let room = allowed::room(snapshot);
     let mut entitlements: Vec<Entitlement> = snapshot
@@ -55,7 +50,7 @@ pub fn entitlements(snapshot: &Snapshot<'_>, min_cpus: u32) -> Vec<Entitlement> 
             Entitlement {
                 weight: app.spec.weight.get(),
                 fair: 0,
-                // What the application can use goes before what the policy would like it to have.
+                // Its own maximum wins over the policy's minimum.
                 min: if fixed {
                     held
                 } else {
@@ -75,14 +70,13 @@ pub fn entitlements(snapshot: &Snapshot<'_>, min_cpus: u32) -> Vec<Entitlement> 
     let held = total(&entitlements, true);
     let others = entitlements.iter().filter(|e| !e.fixed).count() as u32;
     if held.saturating_add(others) > usable {
-        // Those who must not be resized share, in proportion to what they hold, what is left when
-        // the others have one CPU each.
+        // Those that must not be resized share, in proportion to what they hold, what the others
+        // leave with one CPU each.
         for entitled in &mut entitlements {
+            entitled.min = 1;
             if entitled.fixed {
                 entitled.weight = f64::from(entitled.max);
-                entitled.min = 1;
             } else {
-                entitled.min = 1;
                 entitled.max = 1;
             }
         }
@@ -91,7 +85,7 @@ pub fn entitlements(snapshot: &Snapshot<'_>, min_cpus: u32) -> Vec<Entitlement> 
         return entitlements;
     }
     if held.saturating_add(total(&entitlements, false)) > usable {
-        // The policy's own minimum gives way before what the applications ask for.
+        // The policy's own minimum yields before those of the applications.
         for (entitled, app) in entitlements.iter_mut().zip(snapshot.apps) {
             if !entitled.fixed {
                 entitled.min = app.spec.cpus.min().min(entitled.max);
@@ -146,17 +140,14 @@ mod tests {
             .collect();
         let held: Vec<CpuSet> = apps.iter().map(|app| CpuSet::first(app.0)).collect();
         let profile = Profile::unknown(AppId(1));
-        let views: Vec<AppView<'_>> = specs
-            .iter()
-            .zip(&held)
-            .map(|(spec, held)| AppView {
-                app: AppId(1),
-                spec,
-                profile: &profile,
-                held,
-                allowed: None,
-            })
-            .collect();
+        let view = |(spec, held)| AppView {
+            app: AppId(1),
+            spec,
+            profile: &profile,
+            held,
+            allowed: None,
+        };
+        let views: Vec<AppView<'_>> = specs.iter().zip(&held).map(view).collect();
         let snapshot = Snapshot {
             tick: 1,
             now_ns: 1,
@@ -166,40 +157,21 @@ mod tests {
             machine: &MachineProfile::default(),
             apps: &views,
         };
-        entitlements(&snapshot, min_cpus)
-            .iter()
-            .map(|e| e.fair)
-            .collect()
+        let entitled = entitlements(&snapshot, min_cpus);
+        entitled.iter().map(|e| e.fair).collect()
     }
 
     use Resizing::{Allowed, Never};
 
     #[test]
-    fn who_must_not_be_resized_is_owed_what_it_holds() {
-        assert_eq!(
-            fair(&[(5, 1, None, Never), (0, 1, None, Allowed)], 1),
-            [5, 3]
-        );
-        // Even when the others would like to have more.
-        assert_eq!(
-            fair(&[(5, 1, None, Never), (0, 6, None, Allowed)], 1),
-            [5, 3]
-        );
-    }
-
-    #[test]
-    fn who_must_not_be_resized_gives_way_to_one_cpu_each() {
-        assert_eq!(
-            fair(
-                &[
-                    (6, 1, None, Never),
-                    (2, 1, None, Never),
-                    (0, 1, None, Allowed)
-                ],
-                1
-            ),
-            [5, 1, 1]
-        );
+    fn an_application_that_must_not_be_resized_is_owed_what_it_holds() {
+        let (fixed, other) = ((5, 1, None, Never), (0, 1, None, Allowed));
+        assert_eq!(fair(&[fixed, other], 1), [5, 3]);
+        // Even when the others need more.
+        assert_eq!(fair(&[fixed, (0, 6, None, Allowed)], 1), [5, 3]);
+        // But not when the others could not have one CPU each.
+        let (six, two) = ((6, 1, None, Never), (2, 1, None, Never));
+        assert_eq!(fair(&[six, two, other], 1), [5, 1, 1]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
-//! Equal: the same number of CPUs for every parallel section, one for a serial one
-//! [NuPoCo §7.3].
+//! Equal: the same number of CPUs for every parallel section, one for a serial one [NuPoCo §7.3].
 //!
-//! Weights do not count; limits of the applications do. What does not divide evenly stays free.
+//! Only limits of the applications count. What does not divide evenly stays free.
 
 use crate::accounting::{self, CpuAccounting};
 use crate::config::AllocationConfig;
@@ -14,19 +13,18 @@ use crate::table::AppTable;
 use mapper_model::{Allocation, Reason, Snapshot, Trigger};
 
 /// The name it is selected by.
-pub const NAME: &str = "equal";
+pub(crate) const NAME: &str = "equal";
 
 /// The policy.
 #[derive(Clone, Debug)]
-pub struct Equal {
+pub(crate) struct Equal {
     config: AllocationConfig,
     sections: AppTable<SectionWatch>,
 }
 
 impl Equal {
     /// A policy that has decided nothing yet.
-    #[must_use]
-    pub fn new(config: AllocationConfig) -> Self {
+    pub(crate) fn new(config: AllocationConfig) -> Self {
         Self {
             config,
             sections: AppTable::default(),
@@ -34,7 +32,7 @@ impl Equal {
     }
 }
 
-/// Takes in what the interval says of every application's sections.
+/// Ingests what the interval shows of every application's sections.
 pub(crate) fn watch_sections(sections: &mut AppTable<SectionWatch>, snapshot: &Snapshot<'_>) {
     if snapshot.trigger == Trigger::Interval {
         for (watch, app) in sections.iter_mut().zip(snapshot.apps) {
@@ -59,7 +57,7 @@ impl AllocationPolicy for Equal {
         for (entitled, watch) in entitled.iter_mut().zip(self.sections.iter()) {
             entitled.weight = 1.0;
             if watch.section() == Section::Serial && !entitled.fixed {
-                // One, or what it insists on.
+                // One, or its lower limit.
                 entitled.max = entitled.min;
             }
         }

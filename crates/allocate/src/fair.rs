@@ -1,9 +1,8 @@
-//! Fair share: CPUs in proportion to weight, for as long as nobody comes or leaves
-//! [MAPPER §4.3, §3.3 eq. 1].
+//! Fair share: CPUs in proportion to weight, until an application comes or leaves
+//! [MAPPER §4.3, §3.3 eq. 1]. MAPPER's promise refers to it.
 //!
-//! It is the baseline that MAPPER's promise refers to. Limits of the applications are kept; what
-//! rounding leaves over is handed out one by one, to those that were rounded down most, since a CPU
-//! that nobody may use helps nobody.
+//! Limits of the applications are kept; what rounding leaves over goes one by one to those that were
+//! rounded down most.
 
 use crate::accounting::{self, CpuAccounting, Note};
 use crate::config::AllocationConfig;
@@ -13,18 +12,17 @@ use crate::shares::{self, Claim};
 use mapper_model::{Allocation, Reason, Snapshot};
 
 /// The name it is selected by.
-pub const NAME: &str = "fair";
+pub(crate) const NAME: &str = "fair";
 
 /// The policy. It remembers nothing.
 #[derive(Clone, Debug)]
-pub struct Fair {
+pub(crate) struct Fair {
     config: AllocationConfig,
 }
 
 impl Fair {
     /// The policy with these settings.
-    #[must_use]
-    pub const fn new(config: AllocationConfig) -> Self {
+    pub(crate) const fn new(config: AllocationConfig) -> Self {
         Self { config }
     }
 }
@@ -37,7 +35,7 @@ pub(crate) fn full_shares(usable: u32, entitled: &[Entitlement]) -> Vec<u32> {
     shares
 }
 
-/// What there is to say of a share that follows from entitlement alone.
+/// The notes on shares that follow from entitlement alone.
 pub(crate) fn notes(
     snapshot: &Snapshot<'_>,
     entitled: &[Entitlement],

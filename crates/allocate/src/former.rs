@@ -1,7 +1,6 @@
-//! Settings of the allocation policies that earlier versions had.
-//!
-//! What they switched is now a policy of its own. Their defaults are still read, so that configurations
-//! and recordings which hold them stay valid; any other value is an error that names the replacement.
+//! Settings of earlier versions that are now policies of their own. Their defaults are still read, so
+//! that old configurations and recordings stay valid; other values are an error that names the
+//! replacement.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};

@@ -1,15 +1,13 @@
-//! Hill climbing: each application seeks its own best count by trying, blind to bottlenecks and to
-//! the efficiency of others [MAPPER §4.3].
+//! Hill climbing: each application seeks its own best count by trying, whatever its bottleneck and the
+//! efficiency of others [MAPPER §4.3].
 //!
-//! An application starts at its fair share and is measured; then it tries a few CPUs more, if there
-//! are free ones, else fewer; a count at which performance is better by the threshold is kept and the
-//! search goes on the same way, any other is undone and the other way is tried; when neither brings
-//! anything it is at a peak and rests. The paper perturbs resting applications at random, which
-//! [`AllocationConfig::reexplore_at_random`] does; [`AllocationConfig::reexplore_every`] does it after a
-//! fixed number of intervals. Whether a count is better is decided by the same test as for MAPPER.
+//! An application is measured at its fair share; then it tries a few CPUs more, if there are free ones,
+//! else fewer; a count that is better by the threshold is kept and the search goes on the same way, any
+//! other is undone and the other way is tried; at a peak it rests. The paper perturbs resting
+//! applications at random: [`AllocationConfig::reexplore_at_random`], or after a fixed number of
+//! intervals: [`AllocationConfig::reexplore_every`].
 //!
-//! Growth takes only free CPUs: those that others found useless, and what rounding left over. What an
-//! application holds beyond its fair share goes back when another application is owed it.
+//! Growth takes only free CPUs. CPUs beyond its fair share go back when another application is owed them.
 
 use crate::accounting::{self, CpuAccounting, Holder, Note};
 use crate::config::{Acceptance, AllocationConfig};
@@ -55,41 +53,36 @@ struct State {
     entitled: Vec<Entitlement>,
 }
 
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct Climber {
     cpus: u32,
     epoch: u64,
     mode: Mode,
-    /// The way it goes on.
     heading: Direction,
-    /// More CPUs are known to bring nothing.
+    /// More CPUs are known to bring nothing; fewer are.
     up_in_vain: bool,
-    /// Fewer CPUs are known to bring nothing.
     down_in_vain: bool,
     /// Samples at the present count.
     here: Estimate,
     rested: u32,
 }
 
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Mode {
+    #[default]
     Measuring,
-    Trying { before: Reference },
+    Trying {
+        before: Reference,
+    },
     Resting,
 }
 
 impl Remembered for Climber {
     fn newcomer() -> Self {
         Self {
-            cpus: 0,
-            epoch: 0,
-            mode: Mode::Measuring,
             heading: Direction::More,
-            up_in_vain: false,
-            down_in_vain: false,
-            here: Estimate::default(),
-            rested: 0,
+            ..Self::default()
         }
     }
 
@@ -187,7 +180,7 @@ impl HillClimb {
         }
     }
 
-    /// Judges the trial of a climber, if it has one. Returns whether it may go on at once.
+    /// Judges the trial of a climber, if it has one.
     fn judge(
         &mut self,
         place: usize,
@@ -241,7 +234,7 @@ impl HillClimb {
             Verdict::Undecided => note.reasons.push(Reason::Undecided { gain }),
             Verdict::Continue | Verdict::Keep => {
                 climber.mode = Mode::Resting;
-                // The other way lies what was just found to be worse.
+                // The other way was just found to be worse.
                 climber.up_in_vain = cpus < before.cpus;
                 climber.down_in_vain = cpus > before.cpus;
                 note.reasons.push(Reason::Kept { gain });
@@ -265,7 +258,7 @@ impl HillClimb {
         }
     }
 
-    /// CPUs that those who try fewer may need back.
+    /// CPUs that those which try fewer may need back.
     fn reserved(&self, accounts: &CpuAccounting) -> u32 {
         self.state
             .climbers
@@ -342,7 +335,7 @@ impl HillClimb {
         });
     }
 
-    /// Takes in the sample of an interval. Returns whether there was one.
+    /// Ingests the sample of an interval. Returns it, if there was one.
     fn ingest(&mut self, place: usize, app: &AppView<'_>, cpus: u32) -> Option<f64> {
         let profile = app.profile;
         let climber = self.state.climbers.at_mut(place);

@@ -1,6 +1,6 @@
 //! MAPPER as printed, for reproducing the paper and as a baseline.
 //!
-//! Problem, unit and approach: [`efficiency`]. What stands here is what the paper decides in its own way:
+//! The shared rules are in [`efficiency`]; here is what the paper decides in its own way:
 //!
 //! 1. Performance at a count is the mean of the last two samples [MAPPER §3.3, readings R3.11].
 //! 2. Step 4: a tried count is better if it brings 5 %; a smaller one may stay if it is about as good
@@ -10,7 +10,7 @@
 //! 4. Step 6: efficiencies are compared as they are [MAPPER §3.3 eq. 6].
 //! 5. Counts change by four CPUs [MAPPER §3.3, readings R3.8].
 //!
-//! It knows nothing of what programs say of serial phases and of CPUs they can spare.
+//! It uses no reports of serial phases and spare CPUs.
 
 use crate::accounting;
 use crate::config::AllocationConfig;
@@ -53,7 +53,7 @@ impl AllocationPolicy for MapperPaper {
             return accounting::pool(snapshot);
         }
         let State { members, usable } = &mut self.state;
-        let changes = members.sync(snapshot.apps.iter().map(|a| a.app), Member::new);
+        let changes = members.sync(snapshot.apps.iter().map(|a| a.app), Member::default);
         let usable_before = std::mem::replace(usable, snapshot.usable.len());
         let mut decision = Decision::open(&self.config, snapshot, members, PointValue::LastTwo);
         let changed = decision.membership_changed(changes, usable_before);

@@ -1,14 +1,9 @@
 //! Max speedup: cores, in groups that share a cache, for the greatest sum of speedups
-//! [Cooperative §4.3 Algorithm 2].
+//! [Cooperative §4.3 Algorithm 2] ([`mapper_predict::cooperative::greedy`]).
 //!
-//! Each application gets a cluster of cores first, then each further cluster goes to the application
-//! with which the model of one memory controller predicts the greatest sum of all speedups. Scalable
-//! applications are favoured without bound; that is the paper's aim, and NuPoCo's criticism of it.
-//! The algorithm is [`mapper_predict::cooperative::greedy`].
-//!
-//! Clusters are last-level caches where there are enough of them, all equal; else groups of CPUs as
-//! small as can be afforded, as the paper goes down to cores when there are more applications than
-//! clusters.
+//! Scalable applications are favoured without bound; that is the paper's aim, and NuPoCo's criticism of
+//! it. Clusters are last-level caches where there are enough of them, all equal; else groups of CPUs as
+//! small as can be afforded, as the paper goes down to cores when there are too few clusters.
 
 use crate::model_driven::nodes::Division;
 use crate::model_driven::{Candidate, Inputs, ModelDriven, Planner, SERIAL};
@@ -18,14 +13,14 @@ use mapper_predict::cooperative::greedy::{self, ClusteredMachine};
 use mapper_predict::{Cycles, ModelError, RequestsPerCycle};
 
 /// The name it is selected by.
-pub const NAME: &str = "max_speedup";
+pub(crate) const NAME: &str = "max_speedup";
 
 /// The policy.
-pub type MaxSpeedup = ModelDriven<SumOfSpeedups>;
+pub(crate) type MaxSpeedup = ModelDriven<SumOfSpeedups>;
 
 /// Cooperative's model and Algorithm 2.
 #[derive(Debug)]
-pub struct SumOfSpeedups;
+pub(crate) struct SumOfSpeedups;
 
 /// Work that a plan may take, in steps of the queue's recurrence (a nanosecond or two each).
 const AFFORDABLE: u64 = 10_000_000;
@@ -71,7 +66,7 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, ModelError> {
             plan.sum
         );
     }
-    // CPUs that make no whole cluster go to the first of those with the most.
+    // CPUs that make no whole cluster go to the first of the largest.
     let most = parallel
         .iter()
         .copied()
@@ -91,8 +86,8 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, ModelError> {
     })
 }
 
-/// CPUs of a cluster: those of a last-level cache, or as few as can be afforded when there are not
-/// clusters enough. What serial sections leave of a cache counts for none.
+/// CPUs of a cluster: those of a last-level cache, or as few as can be afforded when there are too few
+/// caches. What serial sections leave of a cache does not count.
 fn cluster_size(inputs: &Inputs<'_>, cpus: u32, apps: u32) -> u32 {
     let equal = inputs.caches.windows(2).all(|pair| pair[0] == pair[1]);
     if let (true, Some(&size)) = (equal, inputs.caches.first())

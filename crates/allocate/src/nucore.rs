@@ -1,19 +1,17 @@
 //! NuCore: on each node as many cores as its memory can feed, and no more [NuCore §5, §6].
 //!
 //! An integer program finds the core counts per node with the most memory bandwidth, and of those the
-//! fewest cores ([`mapper_predict::nucore`]). It is meant for applications short of bandwidth; one
-//! that computes has no use for its answer. So the applications are parted: those of which a node
-//! full of threads would ask more than its memory can give go into the program, which may use what
-//! the fair shares of the others leave; the others share what remains, so that cores the program
-//! finds useless go to those who compute.
+//! fewest cores ([`mapper_predict::nucore`]). It serves applications short of bandwidth, so only those of
+//! which a node full of threads would exceed its memory go into it, on what the fair shares of the others
+//! leave; the others share what remains.
 //!
-//! Demands: one core asks for the bandwidth that was measured; c cores of a node for c times that.
-//! The paper predicts the table with DraMon, and profiles reads and writes between nodes with one
-//! core per node ([`ProfiledOn::OneCpuOfEachNode`](crate::config::ProfiledOn)). Where the processor
-//! tells what the CPUs of each node asked for, and how much of it their own, the program knows on
-//! which nodes the data are ([`Locality`]) and takes all of it as reads; where it does not, data are
-//! taken to be private to each node [readings, NuCore, issue 9]. In the program each application is held to as many cores as bring
-//! its weighted part of the bandwidth, else the tie rule would give the first one everything.
+//! Demands: one core needs the bandwidth that was measured, c cores of a node c times that. The paper
+//! predicts the table with DraMon, and profiles with one core per node
+//! ([`ProfiledOn::OneCpuOfEachNode`](crate::config::ProfiledOn)). Where the processor reports the traffic
+//! of each node's CPUs, the program knows on which nodes the data are ([`Locality`]) and takes all of it
+//! as reads; else data are private to each node [readings, NuCore, issue 9]. Each application is held to
+//! as many cores as bring its weighted part of the bandwidth, else the tie rule would give the first one
+//! everything.
 
 use crate::model_driven::locality::Locality;
 use crate::model_driven::nodes::{Division, NodeCapacity, Surplus};
@@ -26,14 +24,14 @@ use mapper_predict::nucore::{
 use std::collections::BTreeMap;
 
 /// The name it is selected by.
-pub const NAME: &str = "nucore";
+pub(crate) const NAME: &str = "nucore";
 
 /// The policy.
-pub type Nucore = ModelDriven<BandwidthProgram>;
+pub(crate) type Nucore = ModelDriven<BandwidthProgram>;
 
 /// NuCore's integer program.
 #[derive(Debug)]
-pub struct BandwidthProgram;
+pub(crate) struct BandwidthProgram;
 
 impl Planner for BandwidthProgram {
     const NAME: &'static str = NAME;
@@ -61,7 +59,7 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, NuCoreError> {
     let alpha = inputs.memory.node_gb_per_s;
     let largest = inputs.nodes.iter().map(|n| n.cpus).max().unwrap_or(0);
     let demand = |i: usize| inputs.memory.gb_per_s(&inputs.candidates[i].measured);
-    // What a node would be asked for at most, were the application on all CPUs.
+    // The most that a node would have to serve, were the application on all CPUs.
     let most_asked = |i: usize| match Asked::of(inputs, i) {
         Some(asked) => (asked
             .of_nodes(inputs.nodes.iter().map(|node| node.cpus))
@@ -86,8 +84,8 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, NuCoreError> {
         of(Part::ShortOfBandwidth),
         of(Part::Computes),
     );
-    // What the program may use: all but one core for each serial section and the fair shares of
-    // those who compute.
+    // What the program may use: all but one core for each serial section and the fair shares of those
+    // that compute.
     let owed: u32 = computing
         .iter()
         .map(|&i| inputs.candidates[i].fair)
@@ -139,35 +137,29 @@ fn plan(inputs: &Inputs<'_>) -> Result<Division, NuCoreError> {
             left -= part;
         }
     }
-    let rules = parts
-        .iter()
-        .enumerate()
-        .map(|(i, part)| match (part, &solution) {
-            (Part::Serial, _) => SERIAL.to_owned(),
-            (Part::ShortOfBandwidth, Some(solution)) => format!(
-                "a core of it asks for {:.1} GB/s; the fewest cores for the greatest bandwidth, \
-                 {:.1} GB/s in all",
-                demand(i),
-                solution.total_bandwidth.get()
-            ),
-            _ => format!(
-                "a core of it asks for {:.1} GB/s, so a node of it does not fill a memory of \
-                 {alpha:.1} GB/s; shares what is left",
-                demand(i)
-            ),
-        })
-        .collect();
+    let rule = |(i, part): (usize, &Part)| match (part, &solution) {
+        (Part::Serial, _) => SERIAL.to_owned(),
+        (Part::ShortOfBandwidth, Some(solution)) => format!(
+            "a core of it asks for {:.1} GB/s; the fewest cores for the greatest bandwidth, \
+             {:.1} GB/s in all",
+            demand(i),
+            solution.total_bandwidth.get()
+        ),
+        _ => format!(
+            "a core of it asks for {:.1} GB/s, so a node of it does not fill a memory of \
+             {alpha:.1} GB/s; shares what is left",
+            demand(i)
+        ),
+    };
+    let surplus = |part: &Part| match part {
+        Part::Computes => Surplus::Taken,
+        Part::Serial | Part::ShortOfBandwidth => Surplus::Declined,
+    };
     Ok(Division {
         counts: by_node.iter().map(|cores| cores.iter().sum()).collect(),
         by_node: Some(by_node),
-        rules,
-        surplus: parts
-            .iter()
-            .map(|part| match part {
-                Part::Computes => Surplus::Taken,
-                Part::Serial | Part::ShortOfBandwidth => Surplus::Declined,
-            })
-            .collect(),
+        rules: parts.iter().enumerate().map(rule).collect(),
+        surplus: parts.iter().map(surplus).collect(),
     })
 }
 
@@ -257,14 +249,13 @@ fn private(each: f64, capacity: &[u32], least_cores: u32) -> Demand {
     }
 }
 
-/// What up to `cores` cores ask of their own node, each for the same.
+/// The demand of up to `cores` equal cores on their own node.
 fn local(each: f64, cores: u32) -> Vec<f64> {
     (0..=cores).map(|c| f64::from(c) * each).collect()
 }
 
-/// What a core of an application asks for, where it is known of whom.
+/// The demand of a core, by node of the core, then by node of the data, in GB/s.
 struct Asked {
-    /// By node of the core, then by node of the data, in GB/s.
     by_core: Vec<Vec<f64>>,
 }
 
@@ -284,13 +275,13 @@ impl Asked {
         })
     }
 
-    /// What the core that asks for most asks for.
+    /// The greatest demand of a core.
     fn most_of_a_core(&self) -> f64 {
         let all = self.by_core.iter().map(|asks| asks.iter().sum());
         all.fold(0.0, f64::max)
     }
 
-    /// What each node would be asked for by so many cores on each.
+    /// The demand on each node of so many cores on each.
     fn of_nodes(&self, cores: impl Iterator<Item = u32>) -> Vec<f64> {
         let mut all = vec![0.0; self.by_core.len()];
         for (asks, cores) in self.by_core.iter().zip(cores) {

@@ -1,12 +1,10 @@
 //! NuPoCo: whole nodes where they make the machine busiest, by a queueing model of its memory
 //! [NuPoCo §4, §5.2 Algorithm 1].
 //!
-//! Utilisation counts cores and memory controllers alike, so an application that saturates memory is
-//! given nodes for its controllers, one that computes for its cores. Each application gets a node
-//! first, then each further node goes to the application with which the model expects the highest
-//! system utilisation; an application in a serial section gets one core. The model and the algorithm
-//! are [`mapper_predict::nupoco`]; here its inputs are made from what was measured
-//! [readings N8, N9] and its answer is turned into counts per node.
+//! Utilisation counts cores and memory controllers alike, so an application that saturates memory gets
+//! nodes for its controllers, one that computes for its cores. The model and the algorithm are
+//! [`mapper_predict::nupoco`]; here its inputs are made from what was measured [readings N8, N9] and its
+//! answer is turned into counts per node.
 
 use crate::model_driven::nodes::Division;
 use crate::model_driven::profiled::Measured;
@@ -19,14 +17,14 @@ use mapper_predict::nupoco::profile::{self, WorkRates};
 use mapper_predict::{Cycles, ModelError, NodeIndex, RequestsPerCycle, WorkloadIndex};
 
 /// The name it is selected by.
-pub const NAME: &str = "nupoco";
+pub(crate) const NAME: &str = "nupoco";
 
 /// The policy.
-pub type Nupoco = ModelDriven<SystemUtilisation>;
+pub(crate) type Nupoco = ModelDriven<SystemUtilisation>;
 
 /// NuPoCo's model and Algorithm 1.
 #[derive(Debug)]
-pub struct SystemUtilisation;
+pub(crate) struct SystemUtilisation;
 
 impl Planner for SystemUtilisation {
     const NAME: &'static str = NAME;
@@ -79,8 +77,8 @@ const fn section(candidate: &Candidate) -> dop::Section {
     }
 }
 
-/// Requests per cycle of work from misses per unhalted cycle [readings N8]. All of them are taken to
-/// stall [readings N9]. A measurement beyond what the model can serve is taken as nearly that.
+/// Requests per cycle of work from misses per unhalted cycle [readings N8], all of which stall
+/// [readings N9]. A measurement beyond what the model can serve counts as nearly that.
 pub(crate) fn work_rates(measured: &Measured, service: Cycles) -> Result<WorkRates, ModelError> {
     let convert = |rate: f64| {
         let rate = RequestsPerCycle::new(rate)?;

@@ -1,18 +1,15 @@
-//! How a decision of the policies that climb begins.
+//! The start of a decision of the policies that climb.
 //!
-//! A climber compares what it measures with what it measured before, which means something only as
-//! long as every application's count is the one that was decided last, the machine is the same, and nobody
-//! came or left. Everything that has to be looked at for this is done here, for all such policies:
-//! the table is called, what each is owed is computed, the books are opened.
+//! A climber compares measurements, which means something only while every application's count is the one
+//! decided last, the machine is the same, and no application came or left.
 
 use crate::accounting::{CpuAccounting, Note};
 use crate::entitlement::{self, Entitlement};
 use crate::table::AppTable;
 use mapper_model::Snapshot;
 
-/// What a climber remembers, as far as it matters for the begin of a decision.
+/// The memory of a climber.
 pub(crate) trait Remembered {
-    /// What is remembered of a newcomer.
     fn newcomer() -> Self;
     /// The count decided last.
     fn decided(&self) -> u32;
@@ -23,12 +20,11 @@ pub(crate) trait Remembered {
 pub(crate) enum Situation {
     /// It does.
     Same,
-    /// An application came or left, holds another count than was decided or is owed another one, or the
-    /// usable CPUs are others.
+    /// Applications, counts, entitlements or usable CPUs changed.
     Changed,
 }
 
-/// The begin of a decision.
+/// The start of a decision.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) entitled: Vec<Entitlement>,
@@ -38,8 +34,7 @@ pub(crate) struct Opening {
     pub(crate) situation: Situation,
 }
 
-/// Begins a decision. `entitled_before` is what every application was owed in the last one, and is brought
-/// up to date.
+/// Starts a decision, and updates `entitled_before` and `usable_before` from the last one.
 pub(crate) fn open<T: Remembered>(
     snapshot: &Snapshot<'_>,
     min_cpus: u32,

@@ -1,15 +1,14 @@
-//! What an allocation policy is, and the table of all of them.
+//! What an allocation policy is.
 //!
-//! A policy decides how many CPUs each application may use. It is a state machine without I/O:
-//! the same state and the same [`Snapshot`] always give the same [`Allocation`]. Its state is
-//! serialisable, so that a restarted daemon goes on where it was and a recording can be replayed
-//! from the middle.
+//! It decides how many CPUs each application may use, as a state machine without I/O: the same state and
+//! the same [`Snapshot`] always give the same [`Allocation`]. Its state serialises, for restarts and
+//! replays.
 //!
-//! Invariants that every policy keeps, whatever the snapshot holds, and that one property test
-//! checks for every entry of [`POLICIES`](crate::POLICIES): one share per application in the order of the snapshot;
-//! at least one CPU each; the exclusive shares and the free CPUs add up to the usable ones; more
-//! applications than usable CPUs get slots of one CPU each [readings R3.16]; the same input gives
-//! the same output; with [`Trigger::Membership`](mapper_model::Trigger) nobody explores.
+//! Invariants, whatever the snapshot holds, that one property test checks for every entry of
+//! [`POLICIES`](crate::POLICIES): one share per application in the order of the snapshot; at least one CPU
+//! each; the exclusive shares and the free CPUs add up to the usable ones; more applications than usable
+//! CPUs get slots of one CPU each [readings R3.16]; with
+//! [`Trigger::Membership`](mapper_model::Trigger) nothing is explored.
 
 use mapper_model::{Allocation, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -25,7 +24,7 @@ pub trait AllocationPolicy: Send + std::fmt::Debug {
     /// The state as data.
     fn save(&self) -> PolicyState;
 
-    /// Takes over a state saved earlier by the same policy.
+    /// Continues from a state saved by the same policy.
     ///
     /// # Errors
     /// [`RestoreError`] when the data is not such a state; the policy is then unchanged.
@@ -41,7 +40,7 @@ pub struct PolicyState {
     pub state: serde_json::Value,
 }
 
-/// A saved state that cannot be taken over.
+/// A saved state that cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// It belongs to another policy.
@@ -49,7 +48,7 @@ pub enum RestoreError {
     OtherPolicy {
         /// The policy that saved it.
         found: String,
-        /// The policy that was to take it over.
+        /// The policy that was to restore it.
         expected: &'static str,
     },
     /// It cannot be read.

@@ -1,14 +1,12 @@
 //! Scalability: hill climbing on CPU utilisation, as NuPoCo describes C3PO [NuPoCo §7.3].
 //!
-//! The aim is that as many CPUs as possible are busy. An application that keeps its CPUs busy gets a
-//! few more, from the free ones or from the application that uses its own least; after an interval
-//! the CPUs busy in all are compared, and unless enough of the moved ones became busy, the move is
-//! undone and not tried again until the utilisation of the one who took them changes. That memory is
-//! not in C3PO: NuPoCo reports that the plain climb oscillates; for comparison with what was published
-//! there is [`Scalability::without_memory`].
+//! An application that keeps its CPUs busy gets a few more, from the free ones or from the application
+//! that uses its own least; after an interval the CPUs busy in all are compared, and unless enough of the
+//! moved ones became busy, the move is undone and not repeated until the utilisation of the taker changes.
+//! That memory is not in C3PO, whose plain climb oscillates: [`Scalability::without_memory`].
 //!
-//! It is a baseline: utilisation tells activity, not progress, and an application that waits actively
-//! or saturates memory looks busy.
+//! It is a baseline: utilisation is not progress, and an application that waits actively or saturates
+//! memory looks busy.
 
 use crate::accounting::{self, CpuAccounting, Holder, Note};
 use crate::config::AllocationConfig;
@@ -25,7 +23,7 @@ pub const NAME: &str = "scalability";
 
 /// Utilisation from which an application could use more CPUs.
 const BUSY: f64 = 0.9;
-/// Difference of utilisations that is worth a move, or that makes an old verdict void.
+/// Difference of utilisations that is worth a move, or that voids an old verdict.
 const DIFFERENT: f64 = 0.1;
 /// Part of the moved CPUs that must become busy.
 const WORTH: f64 = 0.5;
@@ -38,12 +36,12 @@ pub struct Scalability {
     state: State,
 }
 
-/// What becomes of the verdict on a move that brought nothing.
+/// What follows from a move that brought nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdicts {
     /// The move is not tried again until utilisation changes.
     Remembered,
-    /// It is tried again at once, as in C3PO.
+    /// It is repeated, as in C3PO.
     Forgotten,
 }
 
@@ -72,7 +70,7 @@ impl Remembered for Member {
     }
 }
 
-/// A move that is being watched.
+/// A move under observation.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Trial {
     giver: Option<AppId>,
@@ -92,7 +90,7 @@ impl Scalability {
         }
     }
 
-    /// The climb as C3PO's is described, which tries what it has just undone again [NuPoCo §7.3, §7.4].
+    /// The climb as C3PO's is described, which repeats what it has just undone [NuPoCo §7.3, §7.4].
     #[must_use]
     pub fn without_memory(config: AllocationConfig) -> Self {
         Self {
@@ -131,7 +129,7 @@ impl Scalability {
         Some(())
     }
 
-    /// Moves a few CPUs to the application that uses its own best, if that promises anything.
+    /// Moves a few CPUs to the application that uses its own best, if that is promising.
     fn try_next(
         &mut self,
         used: &[f64],
@@ -196,7 +194,7 @@ impl Scalability {
         notes[taker].reasons.push(Reason::Exploring {
             from: before,
             to: before + cpus,
-            // It is not asked what holds the application back.
+            // Bottlenecks play no part.
             bottleneck: Bottleneck::None,
         });
         self.state.trial = Some(Trial {

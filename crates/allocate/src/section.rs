@@ -1,10 +1,9 @@
 //! Whether an application is in a parallel or a serial section.
 //!
-//! NuPoCo and its Equal policy give an application that runs serially a single CPU
-//! [NuPoCo §5.2, §7.3]. Their runtime tells them; here it is read off what the application does: how
-//! many of its threads ran in the interval, or, without counters, how many CPUs it kept busy, or, on
-//! one CPU, how many threads wanted to run. A section is believed after two intervals in a row, and
-//! an application of which nothing is known counts as parallel.
+//! NuPoCo and its Equal policy give an application that runs serially a single CPU [NuPoCo §5.2, §7.3].
+//! Here it is shown by the threads that ran in the interval, or, without counters, the busy CPUs, or, on
+//! one CPU, the runnable threads. A section is believed after two intervals in a row; an unknown
+//! application counts as parallel.
 
 use mapper_model::Profile;
 use serde::{Deserialize, Serialize};
@@ -17,7 +16,7 @@ const SERIAL_BUSY: f64 = 1.1;
 /// The kind of section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Section {
+pub(crate) enum Section {
     /// Several threads work.
     #[default]
     Parallel,
@@ -27,9 +26,8 @@ pub enum Section {
 
 impl Section {
     /// What an interval with `cpus` CPUs showed; `None` when it showed nothing.
-    #[must_use]
-    pub fn shown(profile: &Profile, cpus: u32) -> Option<Self> {
-        let of = |parallel: bool| {
+    pub(crate) fn shown(profile: &Profile, cpus: u32) -> Option<Self> {
+        let of = |parallel| {
             Some(if parallel {
                 Self::Parallel
             } else {
@@ -44,16 +42,16 @@ impl Section {
     }
 }
 
-/// Follows the sections of one application.
+/// Tracks the sections of one application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct SectionWatch {
+pub(crate) struct SectionWatch {
     section: Section,
     contrary: u32,
 }
 
 impl SectionWatch {
-    /// Takes in an interval and returns the section that is believed.
-    pub fn observe(&mut self, shown: Option<Section>) -> Section {
+    /// Ingests an interval and returns the section that is believed.
+    pub(crate) fn observe(&mut self, shown: Option<Section>) -> Section {
         match shown {
             Some(shown) if shown != self.section => {
                 self.contrary += 1;
@@ -69,8 +67,7 @@ impl SectionWatch {
     }
 
     /// The section that is believed.
-    #[must_use]
-    pub const fn section(&self) -> Section {
+    pub(crate) const fn section(&self) -> Section {
         self.section
     }
 }
@@ -81,12 +78,15 @@ mod tests {
     use mapper_model::{AppId, Rates};
 
     #[test]
-    fn threads_that_ran_tell_before_cpu_time_does() {
+    fn running_threads_count_before_cpu_time_and_on_one_cpu_runnable_ones() {
         let mut profile = Profile::unknown(AppId(1));
         assert_eq!(Section::shown(&profile, 4), None);
         profile.utilisation = Some(0.25);
         assert_eq!(Section::shown(&profile, 4), Some(Section::Serial));
         assert_eq!(Section::shown(&profile, 8), Some(Section::Parallel));
+        assert_eq!(Section::shown(&profile, 1), None);
+        profile.runnable_threads = Some(3);
+        assert_eq!(Section::shown(&profile, 1), Some(Section::Parallel));
         profile.rates = Some(Rates {
             active_threads: 3,
             ..Rates::default()
@@ -95,27 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn on_one_cpu_the_threads_that_want_to_run_tell() {
-        let mut profile = Profile::unknown(AppId(1));
-        profile.utilisation = Some(1.0);
-        assert_eq!(Section::shown(&profile, 1), None);
-        profile.runnable_threads = Some(3);
-        assert_eq!(Section::shown(&profile, 1), Some(Section::Parallel));
-    }
-
-    #[test]
     fn one_interval_does_not_make_a_section() {
-        let mut watch = SectionWatch::default();
-        let seen: Vec<Section> = [
-            Section::Serial,
-            Section::Parallel,
-            Section::Serial,
-            Section::Serial,
-        ]
-        .into_iter()
-        .map(|shown| watch.observe(Some(shown)))
-        .collect();
         use Section::{Parallel, Serial};
+        let mut watch = SectionWatch::default();
+        let seen = [Serial, Parallel, Serial, Serial].map(|shown| watch.observe(Some(shown)));
         assert_eq!(seen, [Parallel, Parallel, Parallel, Serial]);
     }
 }

@@ -1,14 +1,12 @@
-//! Fair shares: who is owed how many CPUs.
+//! Fair shares: how many CPUs each application is owed.
 //!
-//! Equation 1 of MAPPER divides the CPUs by weight and rounds down [MAPPER §3.3 eq. 1, readings
-//! R3.15, R3.18]. [`fair_shares`] is that equation. Applications may also have a lower and an upper
-//! limit of their own; then what one cannot use or must have is shared among the others
-//! ([`bounded_shares`]), by the rule by which CSS lays out flexible boxes: divide, freeze those that
-//! hit a limit, divide again among the rest.
+//! [`fair_shares`] is equation 1 of MAPPER: by weight, rounded down [MAPPER §3.3 eq. 1, readings R3.15,
+//! R3.18]. [`bounded_shares`] also keeps lower and upper limits, by the rule of flexible boxes in CSS:
+//! divide, freeze those that hit a limit, divide again among the rest.
 //!
-//! Unit: CPUs. Invariants of [`bounded_shares`] for at most as many applications as CPUs: every application
-//! gets at least one, nobody more than its upper limit, the sum is at most the number of CPUs, lower
-//! limits are kept whenever they fit together.
+//! Invariants of [`bounded_shares`] for at most as many applications as CPUs: every application gets at
+//! least one and at most its upper limit, the sum is at most the number of CPUs, lower limits are kept
+//! whenever they fit together.
 
 /// What rounding may take from a product that is a whole number on paper.
 const ROUNDING: f64 = 1e-9;
@@ -56,7 +54,7 @@ pub struct Claim {
     pub max: u32,
 }
 
-/// Fair shares within limits, rounded down. With more applications than CPUs every application gets one.
+/// Fair shares within limits, rounded down; one each with more applications than CPUs.
 #[must_use]
 pub fn bounded_shares(contexts: u32, claims: &[Claim]) -> Vec<u32> {
     if claims.len() as u64 >= u64::from(contexts) {
@@ -102,7 +100,7 @@ fn divide(contexts: u32, claims: &[Claim]) -> Vec<u32> {
             let (lower, upper) = limits(i);
             exact(i).clamp(f64::from(lower), f64::from(upper))
         };
-        // Whether the limits ask for more than there is, or leave something over.
+        // Whether the limits exceed what there is, or leave something over.
         let excess: f64 = undecided.iter().map(|&i| bounded(i) - exact(i)).sum();
         for &i in &undecided {
             let (lower, upper) = limits(i);
@@ -123,7 +121,7 @@ fn divide(contexts: u32, claims: &[Claim]) -> Vec<u32> {
 }
 
 /// Hands out what rounding left over, one each, to those that were rounded down most; equal ones in
-/// order of arrival. Nobody gets more than its upper limit.
+/// order of arrival, none beyond its upper limit.
 pub fn hand_out_remainder(contexts: u32, claims: &[Claim], shares: &mut [u32]) {
     let mut left = contexts.saturating_sub(shares.iter().sum());
     while left > 0 {
@@ -174,24 +172,16 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cannot_use_the_others_share() {
-        let any = u32::MAX;
-        let shares = bounded_shares(80, &[claim(1.0, 1, 4), claim(1.0, 1, any)]);
-        assert_eq!(shares, [4, 76]);
-        let shares = bounded_shares(
-            80,
-            &[claim(1.0, 50, any), claim(1.0, 1, any), claim(1.0, 1, any)],
-        );
-        assert_eq!(shares, [50, 15, 15]);
-    }
-
-    #[test]
-    fn lower_limits_that_do_not_fit_are_met_in_part() {
-        let any = u32::MAX;
-        let shares = bounded_shares(8, &[claim(1.0, 6, any), claim(1.0, 6, any)]);
-        assert_eq!(shares, [4, 4]);
-        let shares = bounded_shares(8, &[claim(1.0, 2, any), claim(1.0, 9, any)]);
-        assert_eq!(shares, [2, 6]);
+    fn what_one_cannot_use_the_others_share_and_limits_that_do_not_fit_are_met_in_part() {
+        let (any, one) = (u32::MAX, claim(1.0, 1, u32::MAX));
+        for (cpus, claims, shares) in [
+            (80, &[claim(1.0, 1, 4), one][..], &[4, 76][..]),
+            (80, &[claim(1.0, 50, any), one, one], &[50, 15, 15]),
+            (8, &[claim(1.0, 6, any), claim(1.0, 6, any)], &[4, 4]),
+            (8, &[claim(1.0, 2, any), claim(1.0, 9, any)], &[2, 6]),
+        ] {
+            assert_eq!(bounded_shares(cpus, claims), shares);
+        }
     }
 
     #[test]

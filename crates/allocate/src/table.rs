@@ -1,4 +1,4 @@
-//! What a policy remembers of each application, kept in the order of the snapshot.
+//! The memory of a policy for each application, in the order of the snapshot.
 
 use mapper_model::AppId;
 use serde::{Deserialize, Serialize};
@@ -6,32 +6,26 @@ use serde::{Deserialize, Serialize};
 /// One entry for each application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct AppTable<T> {
+pub(crate) struct AppTable<T> {
     entries: Vec<Entry<T>>,
 }
 
-/// What is remembered of one application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Entry<T> {
-    /// The application.
-    pub app: AppId,
-    /// What is remembered.
-    pub memory: T,
+struct Entry<T> {
+    app: AppId,
+    memory: T,
 }
 
-/// What changed in a sync.
+/// How many applications came and left in a sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Changes {
-    /// How many came.
-    pub came: usize,
-    /// How many left.
-    pub left: usize,
+pub(crate) struct Changes {
+    came: usize,
+    left: usize,
 }
 
 impl Changes {
     /// Whether an application came or left.
-    #[must_use]
-    pub const fn changed(self) -> bool {
+    pub(crate) const fn changed(self) -> bool {
         self.came + self.left > 0
     }
 }
@@ -45,8 +39,8 @@ impl<T> Default for AppTable<T> {
 }
 
 impl<T> AppTable<T> {
-    /// Brings the entries into the order of `apps`: newcomers in, those that left out.
-    pub fn sync(
+    /// Brings the entries into the order of `apps`: adds new ones, drops those that left.
+    pub(crate) fn sync(
         &mut self,
         apps: impl ExactSizeIterator<Item = AppId>,
         newcomer: impl Fn() -> T,
@@ -58,18 +52,13 @@ impl<T> AppTable<T> {
             if entries.get(place).is_some_and(|e| e.app == app) {
                 continue;
             }
-            // When one has left, the next is found right behind it, and so for all that follow.
+            // After one has left, all that follow are found one place behind.
             match (place..entries.len()).find(|&i| entries[i].app == app) {
                 Some(found) => entries.swap(place, found),
                 None => {
                     came += 1;
-                    entries.insert(
-                        place,
-                        Entry {
-                            app,
-                            memory: newcomer(),
-                        },
-                    );
+                    let memory = newcomer();
+                    entries.insert(place, Entry { app, memory });
                 }
             }
         }
@@ -78,35 +67,32 @@ impl<T> AppTable<T> {
         Changes { came, left }
     }
 
-    /// What is remembered of the application at a place.
-    #[must_use]
-    pub fn at(&self, place: usize) -> &T {
+    /// The memory of the application at a place.
+    pub(crate) fn at(&self, place: usize) -> &T {
         &self.entries[place].memory
     }
 
-    /// The same, to be changed.
-    pub fn at_mut(&mut self, place: usize) -> &mut T {
+    pub(crate) fn at_mut(&mut self, place: usize) -> &mut T {
         &mut self.entries[place].memory
     }
 
     /// All memories in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
         self.entries.iter().map(|e| &e.memory)
     }
 
-    /// All applications in order, with what is remembered of them.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = (AppId, &T)> {
+    /// All applications in order, with their memories.
+    pub(crate) fn entries(&self) -> impl ExactSizeIterator<Item = (AppId, &T)> {
         self.entries.iter().map(|e| (e.app, &e.memory))
     }
 
     /// All memories in order, to be changed.
-    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut T> {
+    pub(crate) fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut T> {
         self.entries.iter_mut().map(|e| &mut e.memory)
     }
 
     /// The place of an application.
-    #[must_use]
-    pub fn place_of(&self, app: AppId) -> Option<usize> {
+    pub(crate) fn place_of(&self, app: AppId) -> Option<usize> {
         self.entries.iter().position(|e| e.app == app)
     }
 }

@@ -9,6 +9,7 @@
 mod support;
 
 use mapper_allocate::{AllocationConfig, AllocationPolicy, POLICIES, find};
+use mapper_model::random::SplitMix64;
 use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, Assignment, Bottleneck, CpuId, CpuRange, CpuSet,
     MachineProfile, Performance, PerformanceCurve, PerformanceSource, PhaseChange, Profile, Qos,
@@ -16,7 +17,7 @@ use mapper_model::{
     Weight,
 };
 use proptest::prelude::*;
-use support::{Random, World, amdahl, flat, linear, machine};
+use support::{World, amdahl, flat, linear, machine};
 
 /// An application in a random history.
 struct App {
@@ -29,7 +30,7 @@ struct App {
 
 /// A random history of snapshots, driven by one seed.
 struct History {
-    random: Random,
+    random: SplitMix64,
     topology: Topology,
     usable: CpuSet,
     apps: Vec<App>,
@@ -44,7 +45,7 @@ impl History {
     fn new(seed: u64, sockets: u32, cores: u32, smt: u32) -> Self {
         let topology = machine(sockets, cores, smt);
         Self {
-            random: Random(seed),
+            random: SplitMix64::new(seed),
             usable: topology.cpus().clone(),
             topology,
             apps: Vec::new(),
@@ -56,7 +57,7 @@ impl History {
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        self.random.next() % bound
+        self.random.next_u64() % bound
     }
 
     fn one_in(&mut self, bound: u64) -> bool {

@@ -3,9 +3,10 @@
 
 mod support;
 
+use mapper_model::random::SplitMix64;
 use mapper_model::{Allocation, AppId, Reason, SerialPhase};
 use proptest::prelude::*;
-use support::{Curve, Random, World, amdahl, flat, linear, machine};
+use support::{Curve, World, amdahl, flat, linear, machine};
 
 /// Has a program say that it is serial, or no more.
 fn say(world: &mut World, app: AppId, serial: SerialPhase) {
@@ -180,14 +181,14 @@ proptest! {
         programs in 2u64..5,
         noise in prop_oneof![Just(0.0), Just(0.02)],
     ) {
-        let mut numbers = Random(seed);
+        let mut numbers = SplitMix64::new(seed);
         let mut world = World::new("mapper", machine(2, cores, 1)).noisy(noise, seed);
         for _ in 0..programs {
-            world.arrive(curve(numbers.next() % 4));
+            world.arrive(curve(numbers.next_u64() % 4));
         }
         for _ in 0..60 {
-            if numbers.next().is_multiple_of(4) {
-                let place = (numbers.next() % programs) as usize;
+            if numbers.next_u64().is_multiple_of(4) {
+                let place = (numbers.next_u64() % programs) as usize;
                 let app = &mut world.apps[place];
                 app.serial = match app.serial {
                     SerialPhase::None => SerialPhase::Open,

@@ -24,8 +24,8 @@ impl Decision<'_> {
     }
 
     /// Gives every application what it is owed in the new situation [readings R3.13, R3.14]. Trials end.
-    /// Newcomers get their fair shares at once, and so do those that did not choose to be below them.
-    /// Others are cut only as far as that takes, and never below their own fair shares.
+    /// Newcomers, and those below their fair shares against their will, get their fair shares. Others are
+    /// cut only as far as that takes, never below their own.
     pub(crate) fn resolve_membership(&mut self, usable_before: u32) {
         for place in 0..self.len() {
             self.interrupt(place);
@@ -71,12 +71,8 @@ impl Decision<'_> {
                     self.say(place, begin);
                 }
             } else if usable_before != self.usable && cpus != self.accounts.before(place) {
-                self.say(
-                    place,
-                    Reason::UsableChanged {
-                        usable: self.usable,
-                    },
-                );
+                let usable = self.usable;
+                self.say(place, Reason::UsableChanged { usable });
             }
             let known = self.curve(place).at(cpus).map_or(0.0, |p| p.samples);
             let member = self.members.at_mut(place);

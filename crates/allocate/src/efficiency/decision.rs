@@ -11,10 +11,10 @@ use mapper_model::{
     Allocation, AppId, AppView, Bottleneck, Noise, PerformanceCurve, Reason, Snapshot,
 };
 
-/// Intervals without a sample after which a trial is given up.
+/// Intervals without a sample after which a trial ends.
 const GIVEN_UP_AFTER: u32 = 10;
 
-/// What is noted of one application during a decision.
+/// The state of one application during a decision.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) fair: u32,
@@ -26,18 +26,16 @@ pub(crate) struct Scratch {
     pub(crate) fresh: Option<f64>,
     /// CPUs it is owed or wants to try.
     pub(crate) want: u32,
-    /// What it wants is a trial.
+    /// Its request is a trial.
     pub(crate) on_trial: bool,
     /// Its performance entered a new phase.
     pub(crate) new_phase: bool,
-    /// A trial of fewer CPUs has just ended in vain.
+    /// A trial of fewer CPUs has just been undone.
     pub(crate) returned: bool,
-    /// It has given or taken in this decision, and is left alone for the rest of it.
+    /// It gave or took in this decision, and does nothing more in it.
     pub(crate) moved: bool,
     pub(crate) reasons: Vec<Reason>,
-    /// The scatter of its samples.
     noise: Noise,
-    /// Its metrics, with the count they are for.
     metrics: Option<KnownMetrics>,
 }
 
@@ -120,7 +118,6 @@ impl<'t> Decision<'t> {
         self.scratch[place].reasons.push(reason);
     }
 
-    /// The scatter of an application's samples, where tests are made.
     pub(crate) fn noise(&self, place: usize) -> Noise {
         self.scratch[place].noise
     }
@@ -134,7 +131,6 @@ impl<'t> Decision<'t> {
         )
     }
 
-    /// The rules by which the metrics of an application are computed.
     pub(crate) fn metrics_rules(&self, place: usize) -> MetricsRules {
         MetricsRules {
             fair: self.scratch[place].fair,
@@ -173,7 +169,7 @@ impl<'t> Decision<'t> {
         if member.broken_at > 0 && member.broken_at < cpus {
             spare = spare.min(cpus - member.broken_at - 1);
         }
-        // Where the counts around already tell that the promise would break, equation 5 is too bold.
+        // Where the counts around show that the promise would break, equation 5 is too bold.
         let breaks = |spare: u32| {
             metrics::interpolated(self.curve(place), cpus - spare, self.value)
                 .zip(known.min_guaranteed)
@@ -199,8 +195,7 @@ impl<'t> Decision<'t> {
         self.config.step_for(self.usable, self.scratch[place].fair)
     }
 
-    /// How an application's counts are stepped through: whole sockets if it shares data heavily, else by
-    /// this many CPUs.
+    /// The steps of an application's counts: whole sockets if it shares data heavily, else this many.
     pub(crate) fn stride(&self, place: usize, below: u32, by: u32) -> Stride {
         if self.app(place).profile.bottleneck == Bottleneck::Sharing {
             return Stride::Sockets {
@@ -220,8 +215,8 @@ impl<'t> Decision<'t> {
             .max(1)
     }
 
-    /// The trial of an application that can be judged now. A trial that a change of phase made
-    /// meaningless is interrupted, and so is one of which nothing is measured for many intervals.
+    /// The trial of an application that can be judged now. A trial is interrupted by a change of phase,
+    /// and undone when nothing is measured for many intervals.
     pub(crate) fn measured_trial(&mut self, place: usize) -> Option<Trial> {
         let Mode::Exploring(trial) = &mut self.members.at_mut(place).mode else {
             return None;
@@ -244,8 +239,8 @@ impl<'t> Decision<'t> {
         Some(trial.clone())
     }
 
-    /// Begins to try fewer CPUs, though not as few as are known to break the promise. `in_vain` tells
-    /// whether the curve already shows that a count would cost too much.
+    /// Starts to try fewer CPUs, but not as few as are known to break the promise. `in_vain`: whether the
+    /// curve already shows that a count would cost too much.
     pub(crate) fn try_fewer(
         &mut self,
         place: usize,
@@ -257,12 +252,12 @@ impl<'t> Decision<'t> {
         let Some(before) = self.known(place, cpus) else {
             return;
         };
-        // Not again in the same decision: an interval at the old count lies between two trials.
+        // Not twice in one decision: an interval at the old count lies between two trials.
         if target >= cpus || self.scratch[place].returned || in_vain(self, place, target) {
             return;
         }
-        self.accounts
-            .shift(Holder::App(place), Holder::Pool, cpus - target);
+        let (own, pool) = (Holder::App(place), Holder::Pool);
+        self.accounts.shift(own, pool, cpus - target);
         self.scratch[place].moved = true;
         self.begin_trial(place, before, Vec::new());
     }
@@ -277,12 +272,13 @@ impl<'t> Decision<'t> {
             waited: 0,
         });
         member.restart_samples(cpus);
+        let (from, to) = (before.cpus, cpus);
         let bottleneck = self.app(place).profile.bottleneck;
         self.say(
             place,
             Reason::Exploring {
-                from: before.cpus,
-                to: cpus,
+                from,
+                to,
                 bottleneck,
             },
         );
@@ -308,7 +304,7 @@ impl<'t> Decision<'t> {
         self.accounts.free().saturating_sub(self.reserved())
     }
 
-    /// Ends a trial that means nothing any more.
+    /// Ends a trial that has lost its meaning.
     pub(crate) fn interrupt(&mut self, place: usize) {
         if let Mode::Exploring(trial) = &self.members.at(place).mode {
             let to = trial.before.cpus;
@@ -317,8 +313,8 @@ impl<'t> Decision<'t> {
         }
     }
 
-    /// Returns an application that tries another count to the one before. CPUs of an upward trial go
-    /// back to where they came from.
+    /// Returns an application to the count before its trial. CPUs of an upward trial go back to their
+    /// sources.
     pub(crate) fn go_back(&mut self, place: usize) {
         let Mode::Exploring(trial) = &self.members.at(place).mode else {
             return;
@@ -344,34 +340,28 @@ impl<'t> Decision<'t> {
                 continue;
             };
             let room = self.scratch[giver].max.saturating_sub(self.count(giver));
-            // A giver that is trying fewer CPUs itself has no use for them.
+            // A giver that tries fewer CPUs itself does not need them.
             if self.is_exploring(giver) || self.scratch[giver].fixed {
                 continue;
             }
             let part = surplus.min(source.cpus).min(room);
-            let got = self
-                .accounts
-                .shift(Holder::App(place), Holder::App(giver), part);
+            let (from, to) = (Holder::App(place), Holder::App(giver));
+            let got = self.accounts.shift(from, to, part);
             surplus -= got;
             if got > 0 {
                 let cpus = self.count(giver);
                 self.members.at_mut(giver).take_back(taker, got);
                 self.members.at_mut(giver).restart_samples(cpus);
                 self.scratch[giver].moved = true;
-                self.say(
-                    giver,
-                    Reason::Reclaimed {
-                        from: Some(taker),
-                        cpus: got,
-                    },
-                );
+                let from = Some(taker);
+                self.say(giver, Reason::Reclaimed { from, cpus: got });
             }
         }
         self.accounts
             .shift(Holder::App(place), Holder::Pool, surplus);
     }
 
-    /// Records what was decided. `spare` tells what an application can spare now.
+    /// The decision. `spare` gives what an application can spare now.
     pub(crate) fn close(mut self, spare: impl Fn(&Self, usize, &Metrics) -> u32) -> Allocation {
         let mut notes = Vec::with_capacity(self.len());
         for place in 0..self.len() {

@@ -1,26 +1,23 @@
 //! The verdict on a tried count where samples scatter.
 //!
-//! Problem: the printed rule compares two means of two samples with 5 % [MAPPER §3.3]. With a scatter
-//! of 5 % that accepts and undoes trials by chance. Unit: relative performance; elasticity
-//! ([`fit`](super::fit)). The outcomes are those of the printed rule and a fourth, that the samples do
-//! not tell yet; the trial then goes on for another interval.
+//! The printed rule compares two means of two samples with 5 % [MAPPER §3.3]; with a scatter of 5 % that
+//! accepts and undoes trials by chance. Here the trial goes on while the samples do not suffice. Unit:
+//! relative performance; elasticity ([`fit`](super::fit)).
 //!
-//! Approach: every question put to a trial is whether some quantity is nothing or twice what is
-//! required, and Wald's sequential test answers it as soon as the likelihood ratio allows
-//! ([`sequential`]). Without scatter that is after one sample, and the answer is the printed rule's.
+//! Every question is whether some quantity is nothing or twice what is required, and Wald's sequential
+//! test answers it as soon as the likelihood ratio allows ([`sequential`]). Without scatter that is
+//! after one sample, and the answer is the printed rule's.
 //!
 //! * *Growth* is kept if the slope of the curve around the tried count is half of perfect scaling, or
 //!   what the threshold asks for where that is less [readings R3.8]. The slope rests on everything
-//!   measured within a factor of two, so a climb that began long ago needs few samples for each
-//!   further step; but the last step alone must not be plainly in vain.
+//!   measured within a factor of two, but the last step alone must not be plainly in vain.
 //! * *Shrinking* is kept if the slope is below one half, and performance is about as good as the best
-//!   known (95 %) and above the promise [readings R3.7]. A loss that could not be ruled out is never
-//!   kept: where that is not sure it goes back to what is proven. A trial of fewer CPUs is also how others
-//!   learn how efficient an application is, so it lasts until its slope is known, unless the loss is
-//!   plain.
+//!   known (95 %) and above the promise [readings R3.7]; where that is not sure it is undone. It also
+//!   shows others how efficient the application is, so it lasts until its slope is known, unless the
+//!   loss is plain.
 //!
-//! An answer is [`Certainty::Clear`] only if it would stand even if the slope were off by some
-//! standard errors; a guess may be tried again after a while.
+//! An answer is [`Certainty::Clear`] only if it would stand were the slope off by some standard errors;
+//! a guess may be tried again after a while.
 
 use super::exploration::{Certainty, Judgement, ROUNDING, Reference, Verdict, relative};
 use super::fit::{Elasticity, LocalFit};
@@ -29,52 +26,49 @@ use mapper_model::{Confidence, Noise};
 
 /// The part of perfect scaling that growth must bring and shrinking may cost.
 const HALF: f64 = 0.5;
-/// Standard error to which a slope must be known before it decides. A sequential test alone is quick
-/// to take a slope a little below one half for perfect scaling.
+/// Standard error to which a slope must be known before it decides: a sequential test alone soon takes a
+/// slope a little below one half for perfect scaling.
 const SLOPE_KNOWN_TO: f64 = 0.135;
 /// Relative standard error to which performance must be known before it decides.
 const LEVEL_KNOWN_TO: f64 = 0.03;
-/// Standard errors by which a slope must be on the wrong side of what is required for an answer to
-/// be beyond doubt.
+/// Standard errors by which a slope must be on the wrong side for an answer to be beyond doubt.
 const BEYOND_DOUBT: f64 = 2.3;
-/// Standard errors by which performance must be too low for the trial to end at once.
+/// Standard errors by which performance must be too low for the trial to end without more samples.
 const PLAIN: f64 = 6.0;
-/// The same, for it to end before the best guess must be taken.
+/// The same, for it to end before the samples are exhausted.
 const LIKELY: f64 = 3.0;
-/// Samples at the tried count before its difference to the one before counts for itself.
+/// Samples at the tried count before its difference to the one before counts.
 const FEW: f64 = 3.0;
 
 /// A tried count, for the test.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct SampledTrial {
-    /// The count before, with its performance.
-    pub before: Reference,
-    /// The tried count, with the samples taken there since.
-    pub tried: Reference,
-    /// What the curve says around the tried count, where samples scatter.
-    pub fit: Option<LocalFit>,
-    /// The best performance that can be believed of any count.
-    pub best: f64,
-    /// Its standard error relative to it, where samples scatter.
-    pub best_error: f64,
-    /// The promise, where known.
-    pub min_guaranteed: Option<f64>,
+pub(crate) struct SampledTrial {
+    pub(crate) before: Reference,
+    pub(crate) tried: Reference,
+    /// The line around the tried count, where samples scatter.
+    pub(crate) fit: Option<LocalFit>,
+    /// The best credible performance of any count.
+    pub(crate) best: f64,
+    /// Its relative standard error, where samples scatter.
+    pub(crate) best_error: f64,
+    pub(crate) min_guaranteed: Option<f64>,
 }
 
-/// The rules of the test.
+/// The rules of the test: the gain that makes a count better, how sure the answer must be, and the
+/// samples after which a guess is taken.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct TestRules {
-    /// The gain that makes a count better.
-    pub threshold: f64,
-    /// How sure the answer must be.
-    pub confidence: Confidence,
-    /// Samples after which a guess is taken.
-    pub max_samples: u32,
+pub(crate) struct TestRules {
+    pub(crate) threshold: f64,
+    pub(crate) confidence: Confidence,
+    pub(crate) max_samples: u32,
 }
 
-/// The rule by test.
-#[must_use]
-pub fn judge_significant(trial: &SampledTrial, noise: Noise, rules: &TestRules) -> Judgement {
+/// The verdict by test.
+pub(crate) fn judge_significant(
+    trial: &SampledTrial,
+    noise: Noise,
+    rules: &TestRules,
+) -> Judgement {
     let exhausted = trial.tried.estimate.samples >= f64::from(rules.max_samples);
     let (verdict, certainty) = if trial.tried.cpus > trial.before.cpus {
         judge_growth(trial, noise, rules, exhausted)
@@ -172,8 +166,8 @@ impl Answer {
     }
 }
 
-/// Wald's sequential test of nothing against twice what is required: for which of them `value`, known
-/// to this standard error, speaks, and whether it does so clearly.
+/// Wald's sequential test of nothing against twice what is required, for a value known to this standard
+/// error.
 fn sequential(value: f64, required: f64, error: f64, confidence: Confidence) -> Answer {
     let p = confidence.get();
     let margin = (p / (1.0 - p)).ln() * error * error / (2.0 * required.abs()).max(1e-6);
@@ -189,8 +183,7 @@ fn sequential(value: f64, required: f64, error: f64, confidence: Confidence) -> 
     }
 }
 
-/// The slope around the tried count, its error enlarged because the scatter it is computed from is
-/// only estimated.
+/// The slope around the tried count; its error is enlarged, as the scatter is only estimated.
 fn slope(trial: &SampledTrial, noise: Noise) -> Option<Elasticity> {
     let slope = trial.fit?.elasticity?;
     Some(Elasticity {
@@ -236,7 +229,7 @@ fn growth_is_worth_it(trial: &SampledTrial, noise: Noise, rules: &TestRules) -> 
     let error = (1.0 + gain) * error_of_difference(trial, noise, rules);
     let alone = sequential(gain, required, error, rules.confidence);
     match slope(trial, noise) {
-        // However well it scaled before, the last step must not be plainly in vain.
+        // The last step must not be plainly in vain, however well it scaled before.
         Some(_) if alone == Answer::No && tried.estimate.samples >= FEW => Answer::No,
         Some(slope) => by_slope(slope, required / step, rules.confidence),
         None => alone,
@@ -255,7 +248,7 @@ fn is_better(trial: &SampledTrial, noise: Noise, rules: &TestRules) -> bool {
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Level {
     answer: Answer,
-    /// It is so low that nothing more needs to be measured.
+    /// It is so low that no more samples are needed.
     plain: bool,
 }
 
@@ -283,7 +276,7 @@ fn is_about_as_good(trial: &SampledTrial, noise: Noise, rules: &TestRules) -> Le
     );
     let low_by = |errors: f64| slack < -errors * error;
     let plain = answer == Answer::No && low_by(PLAIN);
-    // To return closes the way, so a near miss is measured for as long as possible.
+    // Returning closes the direction, so a near miss is measured for as long as possible.
     let near_miss = answer == Answer::No && error > 0.0 && !low_by(LIKELY);
     let vague = error > LEVEL_KNOWN_TO || near_miss;
     Level {
@@ -311,22 +304,9 @@ fn loss_is_worth_it(trial: &SampledTrial, noise: Noise, rules: &TestRules) -> An
 
 #[cfg(test)]
 mod tests {
-    use super::super::exploration::{PlainTrial, judge_plain};
+    use super::super::exploration::tests::plain;
     use super::*;
     use mapper_model::Estimate;
-
-    fn plain(prev_cpus: u32, cpus: u32, perf: f64) -> Verdict {
-        judge_plain(&PlainTrial {
-            prev_cpus,
-            prev_perf: 30.0,
-            cpus,
-            perf,
-            best: perf.max(30.0),
-            min_guaranteed: Some(25.5),
-            threshold: 0.05,
-        })
-        .verdict
-    }
 
     fn sampled(from: u32, to: u32, before: f64, tried: f64, samples: f64) -> SampledTrial {
         let reference = |cpus, mean, samples| Reference {
@@ -343,19 +323,18 @@ mod tests {
         }
     }
 
-    fn rules() -> TestRules {
-        TestRules {
+    /// The judgement of a trial with samples of this scatter.
+    fn judge(trial: &SampledTrial, relative_sd: f64) -> Judgement {
+        let noise = Noise {
+            relative_sd,
+            degrees_of_freedom: 12.0,
+        };
+        let rules = TestRules {
             threshold: 0.05,
             confidence: Confidence::HIGH,
             max_samples: 12,
-        }
-    }
-
-    fn noise(relative_sd: f64) -> Noise {
-        Noise {
-            relative_sd,
-            degrees_of_freedom: 12.0,
-        }
+        };
+        judge_significant(trial, noise, &rules)
     }
 
     #[test]
@@ -369,16 +348,15 @@ mod tests {
             (36, 29.0),
             (36, 28.0),
         ] {
-            let judged = judge_significant(&sampled(40, to, 30.0, perf, 1.0), noise(0.0), &rules());
+            let judged = judge(&sampled(40, to, 30.0, perf, 1.0), 0.0);
             assert_eq!(judged.verdict, plain(40, to, perf), "{to} {perf}");
         }
     }
 
     #[test]
-    fn what_the_samples_do_not_tell_is_measured_again_and_in_the_end_guessed() {
+    fn an_open_question_is_measured_again_and_in_the_end_guessed() {
         let judge = |samples| {
-            let judged =
-                judge_significant(&sampled(40, 44, 30.0, 31.8, samples), noise(0.05), &rules());
+            let judged = judge(&sampled(40, 44, 30.0, 31.8, samples), 0.05);
             (judged.verdict, judged.certainty)
         };
         assert_eq!(judge(1.0).0, Verdict::Undecided);
@@ -387,35 +365,24 @@ mod tests {
 
     #[test]
     fn a_large_difference_is_clear_after_one_sample_even_with_noise() {
-        let judge = |perf| {
-            judge_significant(&sampled(2, 1, 30.0, perf, 1.0), noise(0.05), &rules()).verdict
-        };
-        assert_eq!(judge(15.0), Verdict::Revert);
+        let judged = judge(&sampled(2, 1, 30.0, 15.0, 1.0), 0.05);
+        assert_eq!(judged.verdict, Verdict::Revert);
     }
 
     #[test]
     fn one_cpu_of_twenty_is_not_given_up_for_a_loss_of_all_it_was_worth() {
-        let verdict = |perf| {
-            judge_significant(&sampled(20, 19, 20.0, perf, 1.0), noise(0.0), &rules()).verdict
-        };
-        assert_eq!(
-            plain(20, 19, 28.6),
-            Verdict::Keep,
-            "by the printed rule it is"
-        );
+        let verdict = |perf| judge(&sampled(20, 19, 20.0, perf, 1.0), 0.0).verdict;
+        // By the printed rule it is.
+        assert_eq!(plain(20, 19, 28.6), Verdict::Keep);
         assert_eq!(verdict(19.0), Verdict::Revert);
         assert_eq!(verdict(19.8), Verdict::Keep);
     }
 
     #[test]
     fn half_of_perfect_scaling_suffices_where_that_is_less_than_the_threshold() {
-        let trial = sampled(76, 79, 76.0, 79.0, 1.0);
-        let judged = judge_significant(&trial, noise(0.0), &rules());
+        let judged = judge(&sampled(76, 79, 76.0, 79.0, 1.0), 0.0);
         assert_eq!(judged.verdict, Verdict::Continue);
-        assert_eq!(
-            plain(76, 79, 31.2),
-            Verdict::Revert,
-            "by the printed rule it does not"
-        );
+        // By the printed rule it does not.
+        assert_eq!(plain(76, 79, 31.2), Verdict::Revert);
     }
 }

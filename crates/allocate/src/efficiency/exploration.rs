@@ -1,16 +1,14 @@
 //! Trying another count: in which direction, by how much, and whether it was worth it
 //! [MAPPER §3.3, readings "State machine" steps 4 and 5].
 //!
-//! *Direction* by bottleneck: an application short of memory bandwidth tries fewer CPUs; one that
-//! shares data tries fewer while it spans more than one socket, and more up to one socket; any other
-//! tries more [readings R3.9, R3.10]. *Step*: a few CPUs; for sharing-heavy applications, whole
-//! sockets.
+//! *Direction*: an application short of memory bandwidth tries fewer CPUs; one that shares data tries
+//! fewer while it spans more than one socket, and more up to one socket; any other tries more
+//! [readings R3.9, R3.10]. *Step*: a few CPUs; for sharing-heavy applications, whole sockets.
 //!
-//! *Verdict*, as printed ([`judge_plain`]): a gain of 5 % is kept and the search goes on the same
-//! way; a smaller count that is about as good (95 % of the best known, and above the promise) is
-//! kept too, as it frees CPUs [readings R3.7]; anything else is undone.
-//!
-//! Where samples scatter, the verdict is found by a test instead ([`evidence`](super::evidence)).
+//! *Verdict*, as printed ([`judge_plain`]): a gain of 5 % is kept and the search goes on the same way; a
+//! smaller count that is about as good (95 % of the best known, and above the promise) is kept too
+//! [readings R3.7]; anything else is undone. Where samples scatter a test decides
+//! ([`evidence`](super::evidence)).
 
 use mapper_model::{Bottleneck, Estimate};
 use serde::{Deserialize, Serialize};
@@ -19,14 +17,15 @@ use serde::{Deserialize, Serialize};
 pub(crate) const ROUNDING: f64 = 1e-9;
 
 /// Which way to change a count.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// Towards fewer CPUs.
+    /// Fewer CPUs.
     Fewer,
-    /// The count is right as it is.
+    /// The count is right.
+    #[default]
     Stay,
-    /// Towards more CPUs.
+    /// More CPUs.
     More,
 }
 
@@ -63,48 +62,35 @@ pub fn step(cpus: u32, direction: Direction, stride: Stride, usable: u32) -> u32
         (Direction::More, Stride::Cpus(by)) => cpus.saturating_add(by),
         (Direction::Fewer, Stride::Cpus(by)) => cpus.saturating_sub(by),
         (
-            Direction::More,
+            direction,
             Stride::Sockets {
                 cpus_per_socket,
                 below,
             },
         ) => {
             let socket = cpus_per_socket.max(1);
-            if cpus < socket {
-                cpus.saturating_add(below).min(socket)
-            } else {
-                (cpus / socket + 1).saturating_mul(socket)
-            }
-        }
-        (
-            Direction::Fewer,
-            Stride::Sockets {
-                cpus_per_socket,
-                below,
-            },
-        ) => {
-            let socket = cpus_per_socket.max(1);
-            if cpus <= socket {
-                cpus.saturating_sub(below)
-            } else {
-                (cpus - 1) / socket * socket
+            match direction {
+                Direction::More if cpus < socket => cpus.saturating_add(below).min(socket),
+                Direction::More => (cpus / socket + 1).saturating_mul(socket),
+                _ if cpus <= socket => cpus.saturating_sub(below),
+                _ => (cpus - 1) / socket * socket,
             }
         }
     };
     next.clamp(1, usable.max(1))
 }
 
-/// What becomes of a tried count.
+/// The verdict on a tried count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is better: keep it and go on the same way.
+    /// Better: it is kept, and the search goes on the same way.
     Continue,
-    /// It is smaller and about as good: keep it and be steady.
+    /// Smaller and about as good: it is kept.
     Keep,
-    /// It is no better: go back and be steady.
+    /// No better: undone.
     Revert,
-    /// The samples do not tell yet.
+    /// The samples do not suffice yet.
     Undecided,
 }
 
@@ -114,11 +100,11 @@ pub enum Verdict {
 pub enum Certainty {
     /// The difference is significant.
     Clear,
-    /// It is the better guess after as many samples as were allowed.
+    /// The better guess after as many samples as were allowed.
     Guess,
 }
 
-/// A verdict with its grounds.
+/// A verdict with its reasons.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Judgement {
     /// The verdict.
@@ -182,7 +168,7 @@ pub(crate) fn relative(new: f64, old: f64) -> f64 {
 }
 
 /// A count with its performance.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Reference {
     /// The count.
     pub cpus: u32,
@@ -191,7 +177,7 @@ pub struct Reference {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const SOCKETS: Stride = Stride::Sockets {
@@ -215,7 +201,8 @@ mod tests {
         assert_eq!(to(12), Direction::More);
     }
 
-    fn plain(prev_cpus: u32, cpus: u32, perf: f64) -> Verdict {
+    /// The printed rule for a trial from 30 performance units, with 25.5 promised.
+    pub(crate) fn plain(prev_cpus: u32, cpus: u32, perf: f64) -> Verdict {
         judge_plain(&PlainTrial {
             prev_cpus,
             prev_perf: 30.0,

@@ -1,17 +1,13 @@
-//! What a curve says around one count, when its samples scatter.
+//! The line through a curve around one count, where its samples scatter.
 //!
-//! The difference of two neighbouring counts drowns in the scatter: of 40 CPUs and 44, a tenth is
-//! all there is between perfect scaling and none. But an application that came from 40 to 64 has been measured
-//! at many counts on the way, and all of them together say clearly how it scales. So where samples
-//! scatter, decisions rest on a straight line through the points around the count in question, in
-//! logarithms of both: its height there is the performance, its slope the *elasticity*, 1 for
-//! perfect scaling and 0 for none (MAPPER's "change in performance for a change in cores"
-//! [MAPPER §3.3], free of the step).
+//! The difference of two neighbouring counts drowns in the scatter, but many counts together show how an
+//! application scales. So decisions rest on a straight line through the points around the count, in
+//! logarithms of both: its height is the performance, its slope the *elasticity*, 1 for perfect scaling
+//! and 0 for none (MAPPER's "change in performance for a change in cores" [MAPPER §3.3]).
 //!
-//! Each point weighs by its samples, and less the further away it is, as no curve is straight: a
-//! curve by Amdahl's law bends by at most 1/8 of the squared distance. Points beyond a factor of two
-//! are left out, and so are those that were carried over from another phase, whose shape may be
-//! another. Without scatter none of this is wanted, and single points are compared.
+//! Each point weighs by its samples, and less the further away it is: a curve by Amdahl's law bends by at
+//! most 1/8 of the squared distance. Points beyond a factor of two, and those carried over from another
+//! phase, are left out. Without scatter single points are compared.
 
 use mapper_model::{Noise, PerformanceCurve};
 
@@ -19,35 +15,30 @@ use mapper_model::{Noise, PerformanceCurve};
 const BEND: f64 = 0.125;
 /// How far away points count, as the logarithm of a factor.
 const REACH: f64 = std::f64::consts::LN_2;
-
 /// Standard errors by which a count's own samples must differ from the line to overrule it.
 const MISFIT: f64 = 4.0;
 
 /// The line around one count.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct LocalFit {
-    /// Performance at the count.
-    pub performance: f64,
-    /// Its standard error relative to it.
-    pub relative_error: f64,
-    /// Relative change of performance per relative change of the count. Absent when only one count
-    /// is known.
-    pub elasticity: Option<Elasticity>,
+pub(crate) struct LocalFit {
+    /// Performance at the count, and its relative standard error.
+    pub(crate) performance: f64,
+    pub(crate) relative_error: f64,
+    /// Absent when only one count is known.
+    pub(crate) elasticity: Option<Elasticity>,
 }
 
-/// How performance follows the count.
+/// Relative change of performance per relative change of the count: 1 for perfect scaling, 0 for none,
+/// negative where more is worse.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Elasticity {
-    /// 1 for perfect scaling, 0 for none, negative where more is worse.
-    pub value: f64,
-    /// Its standard error.
-    pub standard_error: f64,
+pub(crate) struct Elasticity {
+    pub(crate) value: f64,
+    pub(crate) standard_error: f64,
 }
 
-/// Fits the line around `cpus`; `None` where nothing is known within reach, or the scatter is not
-/// known or is none.
-#[must_use]
-pub fn around(curve: &PerformanceCurve, cpus: u32, noise: Noise) -> Option<LocalFit> {
+/// Fits the line around `cpus`; `None` where nothing is known within reach, or the scatter is unknown
+/// or none.
+pub(crate) fn around(curve: &PerformanceCurve, cpus: u32, noise: Noise) -> Option<LocalFit> {
     if cpus == 0 || noise.relative_sd <= 0.0 || noise.degrees_of_freedom < 1.0 {
         return None;
     }
@@ -84,7 +75,7 @@ pub fn around(curve: &PerformanceCurve, cpus: u32, noise: Noise) -> Option<Local
         (wy / w, 1.0 / w, None)
     };
     let (mut performance, mut relative_error) = (level.exp(), variance.sqrt());
-    // Readings may hold anything; what overflows says nothing.
+    // Readings may hold anything: an overflow gives no line.
     let sound = performance.is_finite()
         && relative_error.is_finite()
         && elasticity.is_none_or(|e| e.value.is_finite() && e.standard_error.is_finite());
@@ -143,10 +134,8 @@ mod tests {
             let fit = around(&curve(&[20, 24, 28, 34, 40], law), 28, NOISE).unwrap();
             assert!((fit.performance / law(28.0) - 1.0).abs() < 0.01, "{fit:?}");
             let slope = ((1.0 - serial) / 28.0) * law(28.0);
-            assert!(
-                (fit.elasticity.unwrap().value - slope).abs() < 0.05,
-                "{fit:?}"
-            );
+            let fitted = fit.elasticity.unwrap().value;
+            assert!((fitted - slope).abs() < 0.05, "{fit:?}");
         }
     }
 
@@ -163,10 +152,8 @@ mod tests {
 
     #[test]
     fn next_to_a_cliff_the_samples_of_the_count_itself_count() {
-        let cliff = curve(
-            &[34, 36, 38, 40],
-            |cpus| if cpus < 36.0 { 10.0 } else { 30.0 },
-        );
+        let step = |cpus| if cpus < 36.0 { 10.0 } else { 30.0 };
+        let cliff = curve(&[34, 36, 38, 40], step);
         let fit = around(&cliff, 36, NOISE).unwrap();
         assert!((fit.performance - 30.0).abs() < 1e-9, "{fit:?}");
     }
@@ -177,7 +164,7 @@ mod tests {
         assert!(around(&curve, 40, Noise::default()).is_none());
         let exact = Noise {
             relative_sd: 0.0,
-            degrees_of_freedom: 30.0,
+            ..NOISE
         };
         assert!(around(&curve, 40, exact).is_none());
         let absurd = PerformanceCurve::from_points([(34, 1e308), (40, 1e-308)]);

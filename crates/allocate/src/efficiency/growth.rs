@@ -9,9 +9,8 @@ use crate::accounting::Holder;
 use mapper_model::Reason;
 
 impl Decision<'_> {
-    /// Runs the round in which CPUs change hands, and begins the trials of those that grow. `bidder`
-    /// tells with what each application takes part. Returns what was asked for on trial and not to be
-    /// had.
+    /// Runs the round in which CPUs change hands, and starts the trials of those that grow. `bidder` gives
+    /// each application's part in it. Returns the trial requests that could not be met.
     pub(crate) fn run_round(&mut self, bidder: impl Fn(&Self, usize, &Metrics) -> Bidder) -> u32 {
         if self.scratch.iter().all(|s| s.want == 0) {
             return 0;
@@ -38,9 +37,9 @@ impl Decision<'_> {
         unmet
     }
 
-    /// What an application takes part in a round with, by equations 5 and 6 alone. An efficiency that
-    /// the curve already tells for the count it asks for counts as well: otherwise two applications
-    /// could take the same CPUs from each other for ever.
+    /// An application's part in a round by equations 5 and 6. An efficiency that the curve already gives
+    /// for the requested count counts too: otherwise two applications could take the same CPUs from each
+    /// other for ever.
     pub(crate) fn bidder(&self, place: usize, metrics: &Metrics, spare: u32) -> Bidder {
         let scratch = &self.scratch[place];
         let cur = self.count(place);
@@ -90,22 +89,16 @@ impl Decision<'_> {
             self.say(step.to, Reason::Reclaimed { from, cpus });
             return;
         }
-        let (taker_eff, own_eff) = (
-            bidders[step.to].norm_eff.unwrap_or(0.0),
-            bidders[giver].norm_eff.unwrap_or(0.0),
-        );
+        let [taker_eff, own_eff] = [step.to, giver].map(|i| bidders[i].norm_eff.unwrap_or(0.0));
         let expected = metrics::interpolated(self.curve(giver), now, self.value).or_else(|| {
             let before = bidders[giver].cur.max(1);
             metrics[giver]
                 .performance
                 .map(|p| p * f64::from(now) / f64::from(before))
         });
-        // What it says it does not need is given whatever was promised.
-        let offered = self
-            .app(giver)
-            .profile
-            .spare_cpus
-            .is_some_and(|spare| spare > 0);
+        // Declared spare CPUs are given whatever was promised.
+        let spare_cpus = self.app(giver).profile.spare_cpus;
+        let offered = spare_cpus.is_some_and(|spare| spare > 0);
         let promised = metrics[giver].min_guaranteed.filter(|_| !offered);
         let member = self.members.at_mut(giver);
         if let Some(loans) = &mut member.loans {
@@ -137,7 +130,7 @@ impl Decision<'_> {
         );
     }
 
-    /// Begins the trial of an application that grew. Returns what it asked for in vain.
+    /// Starts the trial of an application that grew. Returns its unmet request.
     fn begin_growth(&mut self, place: usize, from: u32, moves: &[Move]) -> u32 {
         let cpus = self.count(place);
         let want = self.scratch[place].want;

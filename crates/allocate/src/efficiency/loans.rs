@@ -1,13 +1,12 @@
 //! CPUs that changed hands and may have to come back: gifts, and loans in a serial phase.
 //!
 //! A *gift* is undone when it broke the giver's promise. A *loan* comes back in any case: a program that
-//! says that it is serial needs one CPU, others take the rest, and when the phase is over it has use for
-//! all of them again. [`Loans`] remember how many CPUs it had when the phase began, and which
-//! applications got them. [`repay`] takes what is owed from the free CPUs, then from the borrowers in
-//! their order, as far as their own promises do not need it. Unit: CPUs.
+//! reports that it is serial needs one CPU, others take the rest, and after the phase it needs all again.
+//! [`Loans`] hold how many CPUs it had when the phase began, and the borrowers. [`repay`] takes what is
+//! owed from the free CPUs, then from the borrowers in their order, as far as their own promises allow.
 //!
 //! Invariants (property-tested): an application gets no more than it is owed, a borrower returns no more
-//! than it borrowed or can return, and what is not returned stays owed.
+//! than it borrowed or can return, and the rest stays owed.
 
 use mapper_model::AppId;
 use serde::{Deserialize, Serialize};
@@ -19,7 +18,7 @@ pub(crate) struct Gift {
     pub(crate) cpus: u32,
 }
 
-/// What an application is to have again when its serial phase is over.
+/// What an application gets back after its serial phase.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Loans {
     /// The count it had when the phase began, less what it owed others.
@@ -29,7 +28,7 @@ pub(crate) struct Loans {
 }
 
 impl Loans {
-    /// Nothing lent yet of this many CPUs.
+    /// Loans of an application with this many CPUs; none yet.
     pub(crate) const fn of(due: u32) -> Self {
         Self {
             due,
@@ -56,7 +55,7 @@ impl Loans {
         });
     }
 
-    /// Strikes what came back of a loan, and returns how much of it was lent.
+    /// Removes what came back of a loan, and returns how much of it was lent.
     pub(crate) fn strike(&mut self, taker: AppId, cpus: u32) -> u32 {
         let mut struck = 0;
         for loan in self.borrowed.iter_mut().filter(|l| l.taker == taker) {
@@ -74,21 +73,17 @@ impl Loans {
     }
 }
 
-/// An application that borrowed.
+/// The CPUs that an application borrowed, and those it can return without breaking its promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Borrower {
-    /// CPUs it borrowed.
     pub(crate) borrowed: u32,
-    /// CPUs it can return without being short of its promise.
     pub(crate) can_return: u32,
 }
 
-/// What one borrower is asked for.
+/// What is claimed of a loan, and what of that comes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Repayment {
-    /// What is owed of the loan.
     pub(crate) claimed: u32,
-    /// What of that comes back.
     pub(crate) returned: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What MAPPER's rules remember of each application between decisions.
+//! The memory of MAPPER's rules for each application.
 
 use super::exploration::{Certainty, Direction, Reference};
 use super::loans::{Gift, Loans};
@@ -6,7 +6,6 @@ use crate::table::AppTable;
 use mapper_model::{AppId, AppView, Bottleneck, CpuSet, Estimate, Qos, Resizing, Weight};
 use serde::{Deserialize, Serialize};
 
-/// What the policy remembers.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct State {
     /// In the order of the last snapshot.
@@ -16,10 +15,10 @@ pub(crate) struct State {
 }
 
 /// One application.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Member {
     pub(crate) standing: Standing,
-    /// What it asked for when it was last looked at; a change of it is a membership change.
+    /// Its request at the last decision; a change of it is a membership change.
     pub(crate) terms: Option<Request>,
     /// The count it was given by the last decision.
     pub(crate) cpus: u32,
@@ -32,20 +31,19 @@ pub(crate) struct Member {
     pub(crate) here: Reference,
     /// Intervals for which it gives nothing.
     pub(crate) holdoff: u32,
-    /// What it gave to whom and did not get back, the latest last.
+    /// Gifts that did not come back, the latest last.
     pub(crate) gifts: Vec<Gift>,
-    /// What it lends in a serial phase; present as long as one lasts.
+    /// Its loans while a serial phase lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) loans: Option<Loans>,
     /// The largest count at which its promise broke in this phase; 0 when it never did.
     pub(crate) broken_at: u32,
-    /// It came below its fair share by its own choice.
+    /// It is below its fair share by its own choice.
     pub(crate) modest: bool,
     pub(crate) up: TrialHistory,
     pub(crate) down: TrialHistory,
     /// Successful trials in a row in the same direction.
     pub(crate) streak: u32,
-    /// That direction.
     pub(crate) heading: Direction,
     /// Its bottleneck at the last decision.
     pub(crate) bottleneck: Bottleneck,
@@ -54,12 +52,12 @@ pub(crate) struct Member {
     /// The phase it is in by its regions, from 1; 0 where that is not known.
     #[serde(default)]
     pub(crate) phase: u32,
-    /// What was learned in the phases it left, the last one last.
+    /// Trial results of the phases it left, the last one last.
     #[serde(default)]
     left: Vec<LeftPhase>,
 }
 
-/// What trials had shown of a phase when it was left.
+/// Trial results of a phase when it was left.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct LeftPhase {
     number: u32,
@@ -72,14 +70,15 @@ struct LeftPhase {
 const MOST_LEFT: usize = 7;
 
 /// Whether the policy has decided on an application before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Standing {
+    #[default]
     Newcomer,
     Known,
 }
 
-/// What an application asks for.
+/// The request of an application.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     qos: Qos,
@@ -123,8 +122,12 @@ pub(crate) enum Mode {
     /// It tries another count.
     Exploring(Trial),
 }
-
-/// A count that is being tried. The count itself is the one the application holds.
+impl Default for Mode {
+    fn default() -> Self {
+        Self::Measuring { done: 0 }
+    }
+}
+/// A count that is being tried: the one the application holds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Trial {
     /// The count before, with its performance then.
@@ -135,19 +138,18 @@ pub(crate) struct Trial {
     pub(crate) waited: u32,
 }
 
-/// CPUs lent for a trial.
+/// CPUs lent for a trial; without a giver they are from the free pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Source {
-    /// The giver; `None` is the free pool.
     pub(crate) giver: Option<AppId>,
     pub(crate) cpus: u32,
 }
 
 /// What is known of trying in one direction.
 ///
-/// A trial that brought nothing closes its direction from the count where it began, until the phase
-/// or the membership changes. One that was decided by a guess only may be repeated after a while.
-/// An application that tries in vain again and again, as phases change, has to rest longer each time.
+/// A trial in vain closes its direction from the count where it began, until the phase or the
+/// membership changes; a guess may be repeated after a while. With more trials in vain the rests get
+/// longer.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TrialHistory {
     closed_at: Option<u32>,
@@ -190,7 +192,7 @@ impl TrialHistory {
         };
     }
 
-    /// Nothing is to be gained this way from this count on, as is known without a trial.
+    /// Nothing can be gained this way from this count on, as is known without a trial.
     pub(crate) fn close(&mut self, at: u32) {
         self.closed_at = Some(at);
         self.doubt = 0;
@@ -201,7 +203,7 @@ impl TrialHistory {
         *self = Self::default();
     }
 
-    /// The phase changed: what was known no longer holds, but the rest does.
+    /// The phase changed: what was known no longer holds, but the rest remains.
     pub(crate) fn renew(&mut self) {
         self.closed_at = None;
         self.doubt = 0;
@@ -220,34 +222,6 @@ impl TrialHistory {
 }
 
 impl Member {
-    pub(crate) fn new() -> Self {
-        Self {
-            standing: Standing::Newcomer,
-            terms: None,
-            cpus: 0,
-            fair: 0,
-            epoch: 0,
-            mode: Mode::Measuring { done: 0 },
-            here: Reference {
-                cpus: 0,
-                estimate: Estimate::default(),
-            },
-            holdoff: 0,
-            gifts: Vec::new(),
-            loans: None,
-            broken_at: 0,
-            modest: false,
-            up: TrialHistory::default(),
-            down: TrialHistory::default(),
-            streak: 0,
-            heading: Direction::Stay,
-            bottleneck: Bottleneck::None,
-            steady_for: 0,
-            phase: 0,
-            left: Vec::new(),
-        }
-    }
-
     /// Its count has changed, or the samples at it no longer count.
     pub(crate) fn restart_samples(&mut self, cpus: u32) {
         self.here = Reference {
@@ -270,7 +244,7 @@ impl Member {
         self.left.clear();
     }
 
-    /// It is in another phase by its regions: what trials have shown belongs to the one before.
+    /// It is in another phase by its regions: trial results belong to the one before.
     pub(crate) fn leave_phase(&mut self, next: u32) {
         let number = std::mem::replace(&mut self.phase, next);
         if number == 0 {
@@ -288,7 +262,7 @@ impl Member {
         });
     }
 
-    /// It is back in a phase: what trials had shown in it holds again.
+    /// It is back in a phase: its trial results hold again.
     pub(crate) fn resume_phase(&mut self) {
         let known = self.left.iter().position(|left| left.number == self.phase);
         match known.map(|place| self.left.remove(place)) {
@@ -315,14 +289,14 @@ impl Member {
         self.gifts.push(Gift { taker, cpus });
     }
 
-    /// So many of its CPUs were owed to others, and are not to come back after a serial phase.
+    /// So many of its CPUs were owed to others, and do not come back after a serial phase.
     pub(crate) const fn forgo(&mut self, cpus: u32) {
         if let Some(loans) = &mut self.loans {
             loans.forgo(cpus);
         }
     }
 
-    /// Strikes a loan or gift that came back.
+    /// Removes a loan or gift that came back.
     pub(crate) fn take_back(&mut self, taker: AppId, cpus: u32) {
         let mut cpus = cpus;
         if let Some(loans) = &mut self.loans {
@@ -343,7 +317,7 @@ mod tests {
 
     #[test]
     fn what_trials_showed_of_a_phase_holds_again_in_it_until_it_is_forgotten() {
-        let mut member = Member::new();
+        let mut member = Member::default();
         member.leave_phase(1);
         member.up.in_vain(8, Certainty::Clear);
         member.broken_at = 5;
@@ -366,7 +340,7 @@ mod tests {
 
     #[test]
     fn only_so_many_phases_are_remembered() {
-        let mut member = Member::new();
+        let mut member = Member::default();
         for number in 1..100 {
             member.leave_phase(number);
         }

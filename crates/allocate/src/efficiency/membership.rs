@@ -1,19 +1,18 @@
-//! What happens to counts when an application comes or leaves [readings R3.13, R3.14].
+//! Counts when an application comes or leaves [readings R3.13, R3.14].
 //!
-//! A newcomer gets its fair share at once: from the free CPUs, then from those that hold more than
-//! their new, smaller fair shares, the largest excess first; no application is cut below its fair share.
-//! When an application leaves, its CPUs go to the free pool and the fair shares of the others rise.
+//! A newcomer gets its fair share: from the free CPUs, then from those above their new, smaller fair
+//! shares, the largest excess first; no application is cut below its fair share. After a departure the
+//! CPUs are free and the fair shares of the others rise.
 //!
-//! [`arrival`] and [`departure`] are MAPPER's rules as pure functions. The policies go one step further
-//! after a departure and bring those below their risen fair share up to it in the same step, because
-//! that is what they are promised ([`reclaim`]); what lies beyond they have to explore.
+//! [`arrival`] and [`departure`] are MAPPER's rules as pure functions. After a departure the policies also
+//! bring those below their risen fair share up to it, as it is promised ([`reclaim`]).
 
 use super::stealing::{self, Bidder, Passes, Round};
 use crate::accounting::{CpuAccounting, Holder};
 use crate::shares::{self, FairShares};
 use mapper_model::{AppView, Reason};
 
-/// One application.
+/// An application before a change.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Member {
     /// CPUs it holds; 0 for a newcomer.
@@ -22,7 +21,7 @@ pub struct Member {
     pub weight: f64,
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// The fair shares after it.
@@ -85,7 +84,7 @@ pub(crate) fn cut_to_limit(
     })
 }
 
-/// Gives each bidder what it is owed. Of what `is_newcomer` gets, only the giver gets a reason.
+/// Gives each bidder what it is owed. A newcomer gets no reason for it.
 pub(crate) fn reclaim(
     accounts: &mut CpuAccounting,
     apps: &[AppView<'_>],

@@ -1,7 +1,4 @@
-//! Equations 2 to 6 of MAPPER: what an application is promised, what it could spare, and how
-//! efficiently it uses what it has.
-//!
-//! All are computed from its performance curve alone, in the unit of its performance source:
+//! Equations 2 to 6 of MAPPER, from an application's performance curve, in the unit of its source:
 //!
 //! * `MaxFairPerf` = the best performance known at any count up to the fair share (eq. 2; inclusive,
 //!   over measured counts, [readings R3.1]),
@@ -11,10 +8,10 @@
 //! * `Eff[k]` = performance at k ÷ k; `NormEff[k]` = `Eff[k]` over the best `Eff` known at any count
 //!   (eq. 6, [readings R3.4]).
 //!
-//! Invariants: nothing is spared that is not known to be spare (no measurement up to the fair share,
-//! or none at the present count: 0, [readings R3.2]); a promise that cannot be kept spares nothing
-//! [readings R3.18]; under the veto, nothing is spared up to or beyond a count at which the promise
-//! is known to break [readings R3.20].
+//! Invariants: only CPUs known to be spare are spared (no measurement up to the fair share, or none at
+//! the present count: 0, [readings R3.2]); a promise that cannot be kept spares nothing [readings R3.18];
+//! under the veto, nothing is spared up to or beyond a count known to break the promise
+//! [readings R3.20].
 
 use super::fit;
 use mapper_model::{CurvePoint, Noise, PerformanceCurve};
@@ -51,7 +48,7 @@ pub enum HistoryVeto {
     Ignored,
 }
 
-/// By which rules the metrics are computed.
+/// The rules of the metrics.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MetricsRules {
     /// The fair share (eq. 1).
@@ -60,24 +57,22 @@ pub struct MetricsRules {
     pub qos: f64,
     /// Whether known violations limit what is spared.
     pub veto: HistoryVeto,
-    /// What counts as performance. With the running mean, a fair share that was never held itself is
-    /// judged by the line between the measured counts around it. Otherwise an application that was seen
-    /// at 24 and 28 CPUs would be promised no more than 24 bring, though 26 are its fair share.
+    /// What counts as performance. With the running mean, a fair share that was never held is judged by
+    /// the line between the measured counts around it; otherwise an application seen at 24 and 28 CPUs
+    /// would be promised no more than 24 bring, though 26 are its fair share.
     pub value: PointValue,
-    /// Scatter of single samples; none for the printed equations. Where samples scatter, the
-    /// performance at a count is read off the line through the counts around it ([`fit`]), and what
-    /// may be an error of measurement is not spared.
+    /// Scatter of single samples; none for the printed equations. Where samples scatter, performance is
+    /// read off the line through the counts around ([`fit`]), and possible errors are not spared.
     pub noise: Noise,
 }
 
-/// A mean that is not too high to be believed when it is the highest of many: one standard error
-/// lower than it was measured.
+/// A credible mean where it is the highest of many: one standard error below the measured one.
 fn credible(point: &CurvePoint, rules: &MetricsRules) -> f64 {
     let mean = rules.value.of(point);
     mean * (1.0 - rules.noise.relative_sd.min(1.0) / point.samples.max(1.0).sqrt())
 }
 
-/// What is known of a point: what the line around it says, else its own mean.
+/// The line around a point, else its own mean.
 fn smoothed(curve: &PerformanceCurve, point: &CurvePoint, rules: &MetricsRules) -> Known {
     fit::around(curve, point.cpus, rules.noise).map_or_else(
         || Known {
@@ -91,18 +86,15 @@ fn smoothed(curve: &PerformanceCurve, point: &CurvePoint, rules: &MetricsRules) 
     )
 }
 
-/// What is known of the performance at a count.
+/// The performance at a count and its relative standard error, 0 where samples do not scatter.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Known {
-    /// The performance.
-    pub performance: f64,
-    /// Its standard error relative to it; 0 where samples do not scatter.
-    pub relative_error: f64,
+pub(crate) struct Known {
+    pub(crate) performance: f64,
+    pub(crate) relative_error: f64,
 }
 
 /// The best performance known at any count.
-#[must_use]
-pub fn best(curve: &PerformanceCurve, rules: &MetricsRules) -> Option<Known> {
+pub(crate) fn best(curve: &PerformanceCurve, rules: &MetricsRules) -> Option<Known> {
     highest(curve.points(), rules).map(|point| smoothed(curve, point, rules))
 }
 
@@ -228,8 +220,7 @@ pub fn efficiencies(curve: &PerformanceCurve, value: PointValue) -> Vec<Efficien
         .collect()
 }
 
-/// Performance at a count between two known ones, on the line through them; `None` outside what is
-/// known.
+/// Performance at a count on the line between two known ones; `None` outside what is known.
 #[must_use]
 pub fn interpolated(curve: &PerformanceCurve, cpus: u32, value: PointValue) -> Option<f64> {
     let points = curve.points();
@@ -265,32 +256,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_spared() {
-        let metrics = |points: &[(u32, f64)], cpus| {
+    fn only_known_spare_cpus_are_spared() {
+        use HistoryVeto::{Ignored, Obeyed};
+        for (points, cpus, veto, spare) in [
+            (&[][..], 40, Ignored, 0),
+            // Nothing known up to the fair share; nothing known here; no performance.
+            (&[(48, 41.0)], 48, Ignored, 0),
+            (&[(40, 36.0)], 48, Ignored, 0),
+            (&[(40, 0.0)], 40, Ignored, 0),
+            // Linear gives 6 of 40 away; at 34 the promise of 25.5 is known to break.
+            (&[(34, 20.0), (40, 30.0)], 40, Ignored, 6),
+            (&[(34, 20.0), (40, 30.0)], 40, Obeyed, 5),
+            // A promise that cannot be kept.
+            (&[(20, 40.0), (40, 30.0)], 40, Obeyed, 0),
+        ] {
             let curve = PerformanceCurve::from_points(points.iter().copied());
-            Metrics::of(&curve, cpus, &rules(HistoryVeto::Ignored)).spare
-        };
-        assert_eq!(metrics(&[], 40), 0);
-        assert_eq!(metrics(&[(48, 41.0)], 48), 0, "nothing known up to fair");
-        assert_eq!(metrics(&[(40, 36.0)], 48), 0, "nothing known here");
-        assert_eq!(metrics(&[(40, 0.0)], 40), 0, "no performance");
-    }
-
-    #[test]
-    fn a_count_known_to_break_the_promise_is_never_reached() {
-        // Linear gives 6 of 40 away; at 34 the promise of 25.5 is known to break.
-        let curve = PerformanceCurve::from_points([(34, 20.0), (40, 30.0)]);
-        let spare = |veto| Metrics::of(&curve, 40, &rules(veto)).spare;
-        assert_eq!(spare(HistoryVeto::Ignored), 6);
-        assert_eq!(spare(HistoryVeto::Obeyed), 5);
-    }
-
-    #[test]
-    fn a_promise_that_cannot_be_kept_spares_nothing() {
-        let curve = PerformanceCurve::from_points([(20, 40.0), (40, 30.0)]);
-        let metrics = Metrics::of(&curve, 40, &rules(HistoryVeto::Obeyed));
-        assert_eq!(metrics.spare, 0);
-        assert!(metrics.extra_perf.unwrap() < 0.0);
+            let metrics = Metrics::of(&curve, cpus, &rules(veto));
+            assert_eq!(metrics.spare, spare, "{points:?}");
+            let broken = metrics.extra_perf.is_some_and(|extra| extra < 0.0);
+            assert_eq!(broken, points.first() == Some(&(20, 40.0)));
+        }
     }
 
     #[test]
@@ -311,10 +296,7 @@ mod tests {
     fn between_known_counts_performance_lies_on_the_line() {
         let curve = PerformanceCurve::from_points([(10, 10.0), (20, 15.0)]);
         let at = |cpus| interpolated(&curve, cpus, PointValue::LastTwo);
-        assert_eq!(
-            [at(10), at(16), at(20)],
-            [Some(10.0), Some(13.0), Some(15.0)]
-        );
+        assert_eq!([at(10), at(16), at(20)], [10.0, 13.0, 15.0].map(Some));
         assert_eq!([at(9), at(21)], [None, None]);
     }
 }

@@ -1,5 +1,5 @@
-//! The promise: ingesting what was measured, and undoing gifts that broke it
-//! [MAPPER §3.3, readings "State machine" steps 1 to 3].
+//! The promise: ingesting samples, and undoing gifts that broke it [MAPPER §3.3, readings "State
+//! machine" steps 1 to 3].
 
 use super::decision::Decision;
 use super::member::Mode;
@@ -15,7 +15,7 @@ pub(crate) struct Breach {
 }
 
 impl Decision<'_> {
-    /// Ingests what the interval brought for one application.
+    /// Ingests the interval of one application.
     pub(crate) fn ingest(&mut self, place: usize) {
         let profile = self.app(place).profile;
         let cpus = self.count(place);
@@ -26,7 +26,7 @@ impl Decision<'_> {
         self.scratch[place].fresh = fresh;
         let enough = self.config.initial_intervals;
         if profile.epoch != self.members.at(place).epoch {
-            // Other units: what was measured before means nothing now.
+            // Other units: old measurements mean nothing now.
             let first = self.members.at(place).epoch == 0;
             self.members.at_mut(place).epoch = profile.epoch;
             if !first {
@@ -89,8 +89,8 @@ impl Decision<'_> {
         }
     }
 
-    /// For how many intervals an application has been measured at its count, where that is enough and
-    /// there is a new sample.
+    /// For how many intervals an application has been measured at its count, if long enough and with a
+    /// new sample.
     pub(crate) fn measured_for(&self, place: usize) -> Option<u32> {
         self.scratch[place].fresh?;
         match self.members.at(place).mode {
@@ -99,8 +99,7 @@ impl Decision<'_> {
         }
     }
 
-    /// Whether the promise of an application is broken by what it gave away. `performance` is what is
-    /// compared with the floor.
+    /// Whether an application's gifts broke its promise. `performance` is compared with the floor.
     pub(crate) fn breach(&self, place: usize, performance: f64) -> Option<Breach> {
         let sample = self.scratch[place].fresh?;
         let member = self.members.at(place);
@@ -127,8 +126,7 @@ impl Decision<'_> {
         }
     }
 
-    /// Undoes the last gift of an application whose promise broke, lets it hold off, and remembers
-    /// the count.
+    /// Undoes the last gift of an application whose promise broke; it holds off and remembers the count.
     pub(crate) fn undo(&mut self, place: usize, breach: Breach) {
         let cpus = self.count(place);
         let member = self.members.at_mut(place);
@@ -139,13 +137,8 @@ impl Decision<'_> {
         member.settle();
         let gift = member.gifts.pop();
         self.scratch[place].moved = true;
-        self.say(
-            place,
-            Reason::PromiseBroken {
-                performance: breach.performance,
-                floor: breach.floor,
-            },
-        );
+        let Breach { performance, floor } = breach;
+        self.say(place, Reason::PromiseBroken { performance, floor });
         let room = self.scratch[place].max.saturating_sub(cpus);
         let mut owed = gift.map_or(0, |g| g.cpus).min(room);
         if let Some(gift) = gift
@@ -154,12 +147,12 @@ impl Decision<'_> {
         {
             let can = self.count(taker).saturating_sub(self.scratch[taker].min);
             self.members.at_mut(taker).forgo(owed);
-            let back = self
-                .accounts
-                .shift(Holder::App(taker), Holder::App(place), owed.min(can));
+            let (from, to) = (Holder::App(taker), Holder::App(place));
+            let back = self.accounts.shift(from, to, owed.min(can));
             owed -= back;
             if back > 0 {
                 let left = self.count(taker);
+                let (cpus, from) = (back, Some(gift.taker));
                 let receiver = self.id(place);
                 self.members.at_mut(taker).settle();
                 self.members.at_mut(taker).restart_samples(left);
@@ -168,16 +161,10 @@ impl Decision<'_> {
                     taker,
                     Reason::ReclaimedBy {
                         taker: receiver,
-                        cpus: back,
+                        cpus,
                     },
                 );
-                self.say(
-                    place,
-                    Reason::Reclaimed {
-                        from: Some(gift.taker),
-                        cpus: back,
-                    },
-                );
+                self.say(place, Reason::Reclaimed { from, cpus });
             }
         }
         if gift.is_none() {
@@ -185,7 +172,7 @@ impl Decision<'_> {
         }
         let now = self.count(place);
         let room = self.scratch[place].max.saturating_sub(now);
-        // What the taker no longer has is asked for in the round, as far as the fair share goes.
+        // What the taker no longer has is requested in the round, up to the fair share.
         self.scratch[place].want = owed.min(room);
         self.members.at_mut(place).restart_samples(now);
     }

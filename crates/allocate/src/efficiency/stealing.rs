@@ -1,36 +1,33 @@
 //! One round in which CPUs change hands [MAPPER §3.3, readings "State machine" step 6].
 //!
-//! Pass 1, *reclaim*: an application that asks for CPUs and is below its fair share gets them up to that share,
-//! from the free CPUs, then from those above their fair shares, the largest excess first. Pass 2,
-//! *growth*: one that still asks, in descending normalized efficiency, gets free CPUs, then what
-//! others can spare, the least efficient of them first.
+//! Pass 1, *reclaim*: an application that asks and is below its fair share gets CPUs up to it, from the
+//! free ones, then from those above their fair shares, the largest excess first. Pass 2, *growth*: one
+//! that still asks, in descending normalized efficiency, gets free CPUs, then what others can spare, the
+//! least efficient of them first.
 //!
-//! Rules: a victim of growth is strictly less efficient than the taker, and gives at most its spare
-//! in total, whichever takes it; one that received CPUs in this round gives none, one that gave takes
-//! none [readings R3.6]; partial grants are made down to one CPU [readings R3.3]; growth moves at
-//! most the budget. Ties keep the order of arrival.
-//!
-//! Cost: two sorts; no CPU is looked at one by one.
+//! Rules: a victim of growth is strictly less efficient than the taker, and gives at most its spare in
+//! total; one that received CPUs in this round gives none, one that gave takes none [readings R3.6];
+//! partial grants are made down to one CPU [readings R3.3]; growth moves at most the budget. Ties keep
+//! the order of arrival. Cost: two sorts; no CPU is handled one by one.
 
 use std::cmp::Reverse;
 
-/// One application at the round.
+/// One application in the round.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Bidder {
     /// CPUs it holds.
     pub cur: u32,
-    /// Its fair share. One from which nothing may be reclaimed has its present count here.
+    /// Its fair share; its present count where nothing may be reclaimed.
     pub fair: u32,
     /// CPUs it asks for.
     pub want: u32,
     /// Its normalized efficiency. Without one it takes no spare CPUs and gives none.
     pub norm_eff: Option<f64>,
-    /// How far off that may be: a victim must be less efficient by more than the margins of both,
-    /// taken together as independent errors are.
+    /// The error of that: a victim must be less efficient by more than both margins, as independent
+    /// errors.
     pub margin: f64,
-    /// How it scales around its present count, where that is measured with an error. It tells more
-    /// surely who is the less efficient than two efficiencies that are each close to 1 do, and
-    /// stands in for the margins where it is known of both.
+    /// How it scales around its present count, with an error. It ranks more surely than two efficiencies
+    /// close to 1, and replaces the margins where it is known of both.
     pub scaling: Option<Scaling>,
     /// CPUs it can spare.
     pub spare: u32,
@@ -41,7 +38,7 @@ pub struct Bidder {
 pub struct Scaling {
     /// Relative change of performance per relative change of the count.
     pub elasticity: f64,
-    /// How far off that may be.
+    /// The error of that.
     pub margin: f64,
 }
 
@@ -81,7 +78,7 @@ pub struct Move {
     pub purpose: Purpose,
 }
 
-/// What a round brought.
+/// The result of a round.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Round {
     /// The counts afterwards.
@@ -104,7 +101,7 @@ pub enum Passes {
     },
 }
 
-/// Holds a round.
+/// Runs a round.
 #[must_use]
 pub fn round(free: u32, bidders: &[Bidder], passes: Passes) -> Round {
     let mut table = Table {
@@ -184,8 +181,7 @@ impl Table<'_> {
         }
     }
 
-    fn grow(&mut self, budget: u32) {
-        let mut budget = budget;
+    fn grow(&mut self, mut budget: u32) {
         let bidders = self.bidders;
         let efficiency = |i: usize| bidders[i].norm_eff.unwrap_or(f64::NEG_INFINITY);
         let open = |table: &Self, i: usize| bidders[i].want.saturating_sub(table.got[i]);
@@ -203,7 +199,7 @@ impl Table<'_> {
         // Victims before this one have nothing left.
         let mut first = 0;
         for taker in takers {
-            // It may have been robbed by one before it.
+            // An earlier taker may have taken from it.
             if self.gave[taker] > 0 {
                 continue;
             }
@@ -250,9 +246,8 @@ mod tests {
             fair: 40,
             want,
             norm_eff: Some(norm_eff),
-            margin: 0.0,
-            scaling: None,
             spare,
+            ..Bidder::default()
         }
     }
 
@@ -260,30 +255,16 @@ mod tests {
 
     #[test]
     fn two_takers_share_what_one_can_spare_the_more_efficient_first() {
-        let round = round(
-            0,
-            &[
-                bidder(20, 4, 0.8, 0),
-                bidder(20, 4, 0.9, 0),
-                bidder(40, 0, 0.4, 6),
-            ],
-            ALL,
-        );
+        let taker = |norm_eff| bidder(20, 4, norm_eff, 0);
+        let round = round(0, &[taker(0.8), taker(0.9), bidder(40, 0, 0.4, 6)], ALL);
         // Both are below their fair share of 40, but none is above its own.
         assert_eq!(round.counts, [22, 24, 34]);
     }
 
     #[test]
     fn an_application_that_received_is_no_victim() {
-        let round = round(
-            4,
-            &[
-                bidder(40, 4, 0.9, 6),
-                bidder(40, 8, 1.0, 6),
-                bidder(40, 0, 0.95, 0),
-            ],
-            ALL,
-        );
+        let (first, second) = (bidder(40, 4, 0.9, 6), bidder(40, 8, 1.0, 6));
+        let round = round(4, &[first, second, bidder(40, 0, 0.95, 0)], ALL);
         // The second takes 4 free ones and 4 from the first, who then gets nothing.
         assert_eq!(round.counts, [36, 48, 40]);
         assert_eq!(round.free, 0);
@@ -291,16 +272,11 @@ mod tests {
 
     #[test]
     fn what_is_owed_comes_from_the_largest_excess() {
-        let mut poor = bidder(30, 10, 0.2, 0);
-        poor.fair = 40;
-        let round = round(
-            1,
-            &[bidder(44, 0, 1.0, 0), poor, bidder(46, 0, 1.0, 0)],
-            Passes::ReclaimOnly,
-        );
+        let rich = |cur| bidder(cur, 0, 1.0, 0);
+        let bidders = [rich(44), bidder(30, 10, 0.2, 0), rich(46)];
+        let round = round(1, &bidders, Passes::ReclaimOnly);
         let moved: Vec<_> = round.moves.iter().map(|m| (m.from, m.cpus)).collect();
-        // After five the excess of the third is no longer the largest, but what is taken from a
-        // giver is taken at once.
+        // After five the excess of the third is no longer the largest, but a giver gives in one go.
         assert_eq!(moved, [(None, 1), (Some(2), 6), (Some(0), 3)]);
     }
 
@@ -317,11 +293,8 @@ mod tests {
 
     #[test]
     fn growth_stops_at_the_budget() {
-        let round = round(
-            5,
-            &[bidder(40, 8, 1.0, 0), bidder(40, 0, 0.5, 6)],
-            Passes::All { budget: 6 },
-        );
+        let bidders = [bidder(40, 8, 1.0, 0), bidder(40, 0, 0.5, 6)];
+        let round = round(5, &bidders, Passes::All { budget: 6 });
         assert_eq!(round.counts, [46, 39]);
     }
 

@@ -1,4 +1,4 @@
-//! What an application can spare, and by how many CPUs its count is changed when another is tried.
+//! What an application can spare, and by how much its count changes in a trial.
 
 use crate::config::Acceptance;
 use crate::efficiency::decision::Decision;
@@ -6,8 +6,8 @@ use crate::efficiency::exploration::Direction;
 use crate::efficiency::metrics::Metrics;
 use mapper_model::Confidence;
 
-/// Standard deviations of a sample by which performance is to differ, if the application scales
-/// perfectly, when it tries fewer CPUs.
+/// Standard deviations of a sample by which performance is to differ, with perfect scaling, when an
+/// application tries fewer CPUs.
 const CONTRAST: f64 = 3.5;
 
 /// The confidence of tests.
@@ -16,12 +16,12 @@ pub(super) const fn confidence(decision: &Decision<'_>) -> Confidence {
     confidence
 }
 
-/// Whether an application is in a serial phase, as it says itself, and lends what it has.
+/// Whether an application reports a serial phase, and lends its CPUs.
 pub(super) fn is_serial(decision: &Decision<'_>, place: usize) -> bool {
     decision.members.at(place).loans.is_some()
 }
 
-/// CPUs that an application says it does not need now.
+/// CPUs that an application reports as not needed now.
 pub(super) fn declared(decision: &Decision<'_>, place: usize) -> u32 {
     let scratch = &decision.scratch[place];
     if scratch.fixed || decision.is_exploring(place) {
@@ -32,7 +32,7 @@ pub(super) fn declared(decision: &Decision<'_>, place: usize) -> u32 {
     spare.map_or(0, |cpus| cpus.min(beyond_limit))
 }
 
-/// What an application can spare now: what it says itself, if it does, else what its metrics tell.
+/// What an application can spare now: what it reports, else what its metrics give.
 pub(super) fn spare(decision: &Decision<'_>, place: usize, metrics: &Metrics) -> u32 {
     let declared = declared(decision, place);
     if declared > 0 && !decision.scratch[place].moved {
@@ -46,8 +46,8 @@ pub(super) fn spare(decision: &Decision<'_>, place: usize, metrics: &Metrics) ->
     spare
 }
 
-/// By how many CPUs fewer it takes for an application to show how it scales, without breaking its
-/// promise even if it scales perfectly.
+/// By how many CPUs fewer an application shows how it scales, without breaking its promise even if it
+/// scales perfectly.
 pub(super) fn contrasting_step(decision: &Decision<'_>, place: usize, cpus: u32) -> u32 {
     let noise = decision.noise(place).relative_sd;
     let cpus = f64::from(cpus);
@@ -57,8 +57,8 @@ pub(super) fn contrasting_step(decision: &Decision<'_>, place: usize, cpus: u32)
 }
 
 /// The next count of an application in a direction: whole sockets if it shares data heavily; else its
-/// basic step, doubled with each success in a row up to a quarter of what it has, and as long as it
-/// takes to show through the scatter.
+/// basic step, doubled with each success in a row up to a quarter of its count, and large enough to show
+/// through the scatter.
 pub(super) fn next_count(decision: &Decision<'_>, place: usize, direction: Direction) -> u32 {
     let (member, cpus) = (decision.members.at(place), decision.count(place));
     let base = if direction == Direction::Fewer && !member.down.tried_in_vain() {

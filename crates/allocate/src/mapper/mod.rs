@@ -1,23 +1,15 @@
-//! MAPPER made fit for readings that scatter and machines of any size: the default policy.
+//! MAPPER for readings that scatter and machines of any size: the default policy.
 //!
-//! The rules are those of the paper ([`efficiency`](crate::efficiency), [`mapper_paper`](crate::mapper_paper)),
-//! with tests in place of raw comparisons, so that noise moves no CPUs (ADR 13); with *demand*,
-//! which makes applications try fewer CPUs when others ask for more; with what programs say of
-//! themselves; and with steps by the size of the machine.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `counts` | what an application can spare, and by how much its count is changed |
-//! | `requests` | what is tried, the bids in the round, and the answer to demand |
-//! | `trials` | judging a tried count |
-//! | `serial` | what is lent in a serial phase, and how it comes back |
+//! The rules of the paper ([`efficiency`](crate::efficiency), [`mapper_paper`](crate::mapper_paper)) with
+//! tests in place of raw comparisons, so that noise moves no CPUs (ADR 13); with *demand*, which makes
+//! applications try fewer CPUs when others ask for more; with what programs report of themselves; and
+//! with steps by the size of the machine.
 //!
 //! The order within a decision: ingest the samples; membership, if it changed (then nothing is tried);
 //! serial phases; broken promises; verdicts; requests; the round; trials on demand.
 //!
-//! Invariants (property-tested): those of [`policy`](crate::policy); besides, in one decision no
-//! application both gives and takes by growth, a giver gives at most its spare, and with a curve that
-//! does not change the counts come to rest.
+//! Invariants (property-tested): in one decision no application both gives and takes by growth, a giver
+//! gives at most its spare, and with a curve that does not change the counts come to rest.
 
 mod counts;
 mod requests;
@@ -33,27 +25,24 @@ use crate::efficiency::promise::Breach;
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use mapper_model::{Allocation, Snapshot, Trigger};
 
-/// Times the initial intervals that an application is measured at most, however much its samples
-/// scatter.
+/// Times the initial intervals that an application is measured at most.
 const MEASURED_AT_MOST: u32 = 4;
-/// Part of the threshold to which the mean is to be known, at the confidence of the tests, before
-/// anything is tried.
+/// Part of the threshold to which the mean is to be known before anything is tried.
 const KNOWN_TO: f64 = 0.5;
 
 /// The name it is selected by.
-pub const NAME: &str = "mapper";
+pub(crate) const NAME: &str = "mapper";
 
 /// The policy. See the [module](self).
 #[derive(Clone, Debug)]
-pub struct Mapper {
+pub(crate) struct Mapper {
     config: AllocationConfig,
     state: State,
 }
 
 impl Mapper {
     /// A policy that has decided nothing yet.
-    #[must_use]
-    pub fn new(config: AllocationConfig) -> Self {
+    pub(crate) fn new(config: AllocationConfig) -> Self {
         Self {
             config,
             state: State::default(),
@@ -68,12 +57,12 @@ impl AllocationPolicy for Mapper {
 
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
         if !accounting::fits(snapshot) {
-            // What is left when there are CPUs enough again begins anew.
+            // With enough CPUs again it starts anew.
             self.state = State::default();
             return accounting::pool(snapshot);
         }
         let State { members, usable } = &mut self.state;
-        let changes = members.sync(snapshot.apps.iter().map(|a| a.app), Member::new);
+        let changes = members.sync(snapshot.apps.iter().map(|a| a.app), Member::default);
         let usable_before = std::mem::replace(usable, snapshot.usable.len());
         let mut decision = Decision::open(&self.config, snapshot, members, PointValue::Running);
         let changed = decision.membership_changed(changes, usable_before);
@@ -128,10 +117,10 @@ fn is_measured(decision: &Decision<'_>, place: usize) -> bool {
     !vague || done >= MEASURED_AT_MOST * decision.config.initial_intervals
 }
 
-/// Whether the promise of an application is broken by what it gave away: the mean since the gift is
-/// below the floor by more than the scatter explains.
+/// Whether an application's gifts broke its promise: the mean since the gift is below the floor by more
+/// than the scatter explains.
 fn breach(decision: &Decision<'_>, place: usize) -> Option<Breach> {
-    // An application that says that it has CPUs to spare is not kept from its promise by others.
+    // One that reports spare CPUs is not kept from its promise by others.
     if counts::declared(decision, place) > 0 || counts::is_serial(decision, place) {
         return None;
     }

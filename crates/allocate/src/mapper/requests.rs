@@ -1,13 +1,11 @@
-//! Requests within a decision: which application tries what, with what it takes part in the round, and
-//! what is done about requests that could not be met [MAPPER §3.3, readings "State machine" steps 5
-//! and 6].
+//! Requests within a decision: which application tries what, its part in the round, and what follows from
+//! unmet requests [MAPPER §3.3, readings "State machine" steps 5 and 6].
 //!
-//! What is not in the paper: *demand*. Two applications that were only ever seen at their fair shares
-//! both have a normalized efficiency of 1, so neither may take from the other, however differently they
-//! scale. So when an application asks for CPUs that none can spare, the others try fewer for a while.
-//! One that is about as good with fewer keeps that and frees the rest; any other returns at once; and
-//! both now have an efficiency that means something. While an application tries fewer, the CPUs it may
-//! need back are given to no other.
+//! Not in the paper: *demand*. Two applications that were only seen at their fair shares both have a
+//! normalized efficiency of 1, so neither may take from the other. So when an application asks for CPUs
+//! that none can spare, the others try fewer for a while. One that is about as good with fewer keeps that
+//! and frees the rest; any other returns; and both now have an efficiency that means something. CPUs
+//! that may be needed back are given to no other.
 
 use super::counts;
 use crate::efficiency::decision::Decision;
@@ -18,7 +16,7 @@ use crate::efficiency::metrics::{self, Metrics};
 use crate::efficiency::stealing::{Bidder, Scaling};
 use mapper_model::{Activity, Confidence};
 
-/// Standard errors by which an expectation must fall short for a trial to be spared.
+/// Standard errors by which an expectation must fall short to make a trial unnecessary.
 const BEYOND_DOUBT: f64 = 2.0;
 
 /// Decides what a steady application tries: fewer CPUs at once, or more, for which it asks.
@@ -77,7 +75,7 @@ fn is_idle(decision: &Decision<'_>, place: usize) -> bool {
     decision.app(place).profile.activity == Activity::Idle
 }
 
-/// Whether the curve tells beyond doubt, without a trial, that fewer CPUs would cost too much.
+/// Whether the curve shows beyond doubt, without a trial, that fewer CPUs would cost too much.
 fn surely_in_vain(decision: &Decision<'_>, place: usize, target: u32) -> bool {
     let rules = decision.metrics_rules(place);
     let (curve, cpus) = (decision.curve(place), decision.count(place));
@@ -96,8 +94,7 @@ fn surely_in_vain(decision: &Decision<'_>, place: usize, target: u32) -> bool {
     expected * (1.0 + BEYOND_DOUBT * error) < wanted
 }
 
-/// With what an application takes part in a round. What it says it does not need is no use to it, however
-/// it scales.
+/// An application's part in a round. Declared spare CPUs are no use to it, however it scales.
 pub(super) fn bidder(decision: &Decision<'_>, place: usize, metrics: &Metrics) -> Bidder {
     let bidder = decision.bidder(place, metrics, counts::spare(decision, place, metrics));
     if counts::declared(decision, place) > 0 {
@@ -148,15 +145,14 @@ pub(super) fn answer_demand(decision: &mut Decision<'_>, unmet: u32) {
             _ => 0,
         })
         .sum();
+    let budget = decision
+        .config
+        .budget(decision.usable, decision.cpus_per_socket);
     let mut demand = unmet
         .saturating_add(growing)
         .saturating_sub(decision.free())
         .saturating_sub(decision.reserved())
-        .min(
-            decision
-                .config
-                .budget(decision.usable, decision.cpus_per_socket),
-        );
+        .min(budget);
     if demand == 0 {
         return;
     }

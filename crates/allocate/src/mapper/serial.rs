@@ -1,14 +1,10 @@
-//! Serial phases within a decision: what an application does without in one, and how it has it back.
+//! Serial phases within a decision: what an application lends in one, and how it gets it back.
 //!
-//! Problem: a program that says that it is serial needs one CPU, and others take the rest. When it says
-//! that the phase is over it has use for all of them again. If they were gifts like any other, it would
-//! have to fall below its promise first, would get back one gift at a time, and no more than the promise
-//! takes. The paper knows no such statements; of programs that make none nothing is decided differently.
-//!
-//! Approach: what it gives in the phase are loans ([`loans`]). With the first decision after the phase it
-//! is owed them. A borrower returns what it got, as far as its own promise does not need it: down to its
-//! fair share in any case, below that what it can spare. The rest is asked for like any CPUs that are
-//! owed, and the program tries more as it did before the phase.
+//! A program that reports that it is serial needs one CPU, and others take the rest; after the phase it
+//! needs all of them again. As gifts they would come back only one by one, after a broken promise. So
+//! what it gives in the phase are loans ([`loans`]), which it is owed after it. A borrower returns what
+//! it got, as far as its own promise allows: down to its fair share in any case, below that what it can
+//! spare. The rest is requested like any CPUs that are owed.
 
 use super::counts::{self, is_serial};
 use crate::accounting::Holder;
@@ -16,12 +12,12 @@ use crate::efficiency::decision::Decision;
 use crate::efficiency::loans::{self, Borrower, Loans, Repayment};
 use mapper_model::{Reason, SerialPhase};
 
-/// Notes which serial phases begin, and returns what is owed where one has ended.
+/// Starts the serial phases that begin, and returns what is owed where one has ended.
 pub(super) fn follow_serial_phases(decision: &mut Decision<'_>) {
     for place in 0..decision.len() {
         let open = decision.app(place).profile.serial_phase == SerialPhase::Open;
         if open && !is_serial(decision, place) && !decision.scratch[place].fixed {
-            // What it tries says nothing while one CPU is all it needs.
+            // A trial means nothing while one CPU suffices.
             decision.interrupt(place);
             let cpus = decision.count(place);
             decision.members.at_mut(place).loans = Some(Loans::of(cpus));
@@ -41,7 +37,7 @@ fn owed(decision: &Decision<'_>, place: usize, loans: &Loans) -> u32 {
     due.saturating_sub(decision.count(place))
 }
 
-/// CPUs that a borrower can return without being short of its promise.
+/// CPUs that a borrower can return without breaking its promise.
 fn can_return(decision: &Decision<'_>, place: usize) -> u32 {
     if decision.scratch[place].fixed {
         return 0;
@@ -59,7 +55,7 @@ fn end_serial_phase(decision: &mut Decision<'_>, place: usize) {
     };
     for loan in borrowed {
         if let Some(taker) = decision.place_of(loan.taker) {
-            // A trial with borrowed CPUs ends, which may return them already.
+            // A trial with borrowed CPUs ends, which may already return them.
             decision.interrupt(taker);
         }
     }
@@ -101,17 +97,16 @@ fn end_serial_phase(decision: &mut Decision<'_>, place: usize) {
     }
     if owed > 0 {
         decision.scratch[place].moved = true;
-        // As what is owed after a broken promise.
+        // Like what is owed after a broken promise.
         decision.scratch[place].want = decision.scratch[place].want.max(repaid.open);
     }
 }
 
 fn return_loan(decision: &mut Decision<'_>, taker: usize, lender: usize, repayment: Repayment) {
-    // What it had of this was not its own, whether it still has it or has lent it itself.
+    // What it had of this was not its own, even if it has lent it itself.
     decision.members.at_mut(taker).forgo(repayment.claimed);
-    let cpus = decision
-        .accounts
-        .shift(Holder::App(taker), Holder::App(lender), repayment.returned);
+    let (from, to) = (Holder::App(taker), Holder::App(lender));
+    let cpus = decision.accounts.shift(from, to, repayment.returned);
     if cpus == 0 {
         return;
     }
@@ -122,11 +117,6 @@ fn return_loan(decision: &mut Decision<'_>, taker: usize, lender: usize, repayme
     decision.scratch[taker].moved = true;
     let (from, to) = (decision.id(taker), decision.id(lender));
     decision.say(taker, Reason::ReclaimedBy { taker: to, cpus });
-    decision.say(
-        lender,
-        Reason::Reclaimed {
-            from: Some(from),
-            cpus,
-        },
-    );
+    let from = Some(from);
+    decision.say(lender, Reason::Reclaimed { from, cpus });
 }

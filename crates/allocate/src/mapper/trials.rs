@@ -91,7 +91,7 @@ fn conclude(decision: &mut Decision<'_>, place: usize, from: u32, judgement: Jud
             decision.go_back(place);
             let member = decision.members.at_mut(place);
             member.streak = 0;
-            // A stride that was too long says nothing of a shorter one.
+            // A stride that was too long says nothing about a shorter one.
             if cpus.abs_diff(from) <= base || judgement.certainty == Certainty::Guess {
                 let tried = if upward {
                     &mut member.up

@@ -1,38 +1,32 @@
-//! The best division of the CPUs: the one with the greatest sum of values, within every application's limits, by
+//! The best division of the CPUs: the greatest sum of values, within every application's limits, by
 //! dynamic programming over applications and CPUs.
 //!
 //! Exact for any values, concave or not; curves have steps where an application comes to fit into one
-//! region. CPUs are counted in grains, so that the cost is bounded on large machines: the answer is
-//! the best among those whose counts differ from the least ones by whole grains. On machines of up to
-//! [`MOST_GRAINS`] CPUs a grain is a CPU.
-//!
-//! Cost: applications times grains squared at most, less with narrow limits.
+//! region. CPUs are counted in grains to bound the cost on large machines; with up to [`MOST_GRAINS`] CPUs
+//! a grain is a CPU. Cost: applications times grains squared at most.
 
-/// Grains into which what can be divided is divided at most.
+/// The most grains that CPUs are divided into.
 const MOST_GRAINS: u32 = 160;
 
-/// What one application may be given: from the fewest CPUs to the most.
+/// The fewest and the most CPUs of an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// The fewest CPUs.
-    pub least: u32,
-    /// The most, not below the fewest.
-    pub most: u32,
+pub(crate) struct Limits {
+    pub(crate) least: u32,
+    pub(crate) most: u32,
 }
 
 /// How the division is sought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Dividing {
+pub(crate) enum Dividing {
     /// The best of all.
     #[default]
     Exactly,
-    /// One CPU after the other to whom it brings most: exact only where each brings less than the one before.
+    /// One CPU after the other where it gains most: exact only for concave values.
     OneByOne,
 }
 
-/// The division by [`Dividing::OneByOne`], or nothing when the least counts do not fit together.
-#[must_use]
-pub fn one_by_one(
+/// The division by [`Dividing::OneByOne`]; `None` when the least counts do not fit together.
+pub(crate) fn one_by_one(
     cpus: u32,
     limits: &[Limits],
     value: impl Fn(usize, u32) -> f64,
@@ -53,11 +47,13 @@ pub fn one_by_one(
     Some(counts)
 }
 
-/// How many CPUs each gets, or nothing when the least counts do not fit together. `value` tells what
-/// a count is worth to the application at a place. Of equal divisions it is one that leaves more
-/// CPUs free.
-#[must_use]
-pub fn best(cpus: u32, limits: &[Limits], value: impl Fn(usize, u32) -> f64) -> Option<Vec<u32>> {
+/// The count of each application; `None` when the least counts do not fit together. `value` is what a
+/// count is worth to the application at a place. Of equal divisions one that leaves more CPUs free.
+pub(crate) fn best(
+    cpus: u32,
+    limits: &[Limits],
+    value: impl Fn(usize, u32) -> f64,
+) -> Option<Vec<u32>> {
     let least = limits
         .iter()
         .fold(0u32, |sum, l| sum.saturating_add(l.least));
@@ -102,30 +98,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[test]
-    fn cpus_go_where_the_logarithms_gain_most() {
-        let limits = [Limits { least: 1, most: 80 }; 2];
-        // The geometric mean of powers of the count: in proportion to the powers.
-        let powers = [0.9, 0.3];
-        let counts = best(80, &limits, |place, cpus| {
-            powers[place] * f64::from(cpus).ln()
-        });
-        assert_eq!(counts, Some(vec![60, 20]));
-    }
+    const LIMITS: [Limits; 2] = [Limits { least: 1, most: 80 }; 2];
 
     #[test]
     fn one_by_one_is_exact_for_concave_curves_and_misses_steps() {
-        let limits = [Limits { least: 1, most: 80 }; 2];
+        // The geometric mean of powers of the count: in proportion to the powers.
         let powers = [0.9, 0.3];
         let concave = |place: usize, cpus: u32| powers[place] * f64::from(cpus).ln();
-        assert_eq!(one_by_one(80, &limits, concave), Some(vec![60, 20]));
+        assert_eq!(best(80, &LIMITS, concave), Some(vec![60, 20]));
+        assert_eq!(one_by_one(80, &LIMITS, concave), Some(vec![60, 20]));
         let step = |place: usize, cpus: u32| match (place, cpus) {
             (0, 40..) => 9.0,
             (0, _) => 0.0,
             _ => 0.01 * f64::from(cpus),
         };
-        assert_eq!(best(80, &limits, step), Some(vec![40, 40]));
-        assert_eq!(one_by_one(80, &limits, step), Some(vec![1, 79]));
+        assert_eq!(best(80, &LIMITS, step), Some(vec![40, 40]));
+        assert_eq!(one_by_one(80, &LIMITS, step), Some(vec![1, 79]));
     }
 
     #[test]

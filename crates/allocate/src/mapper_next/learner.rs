@@ -1,4 +1,4 @@
-//! What is learned of one application while it runs, and what is kept of it when it has left.
+//! What is learned of one application while it runs, and kept after it has left.
 
 use super::outlook::{Expectations, Hints, Outlook};
 use super::rules::Rules;
@@ -6,20 +6,20 @@ use super::tally::{Interval, Placed, RatePoint, Split, Tallies};
 use mapper_model::{AppName, AppView, PerformanceSource, SharingClass};
 use serde::{Deserialize, Serialize};
 
-/// Busy CPUs from which a program is taken to have shown its parallel part.
+/// Busy CPUs from which a program has shown its parallel part.
 const PARALLEL: f64 = 1.5;
-/// Seconds after which a program that never showed one is taken to have no parallel part.
+/// Seconds after which a program that showed none has no parallel part.
 const SERIAL_S: f64 = 12.0;
-/// Seconds of parallel work from which a rate of this life stands for itself.
-const TOLD_S: f64 = 0.5;
+/// Seconds of parallel work from which a rate of this life replaces the earlier one.
+const OWN_S: f64 = 0.5;
 /// Seconds of this life that weigh as much as the earlier one for the mix of serial and parallel.
 const EARLIER_S: f64 = 8.0;
 
-/// How much the threads of a program wait for each other's data, and so how near they belong.
+/// How much the threads of a program wait for each other's data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Company {
-    /// Not as far as is known.
+pub(crate) enum Company {
+    /// Not, as far as is known.
     #[default]
     Indifferent,
     /// Some [SAM-MPH §3]: near each other where that costs no CPU they need.
@@ -30,49 +30,42 @@ pub enum Company {
 
 /// A program that has left.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Earlier {
-    /// Its name.
-    pub name: AppName,
-    /// What its rates are measured in.
-    pub source: PerformanceSource,
-    /// Its rates.
-    pub split: Split,
-    /// Where its threads belong.
-    pub company: Company,
+pub(crate) struct Earlier {
+    pub(crate) name: AppName,
+    source: PerformanceSource,
+    pub(crate) split: Split,
+    company: Company,
 }
 
 /// What is learned of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Learner {
+pub(crate) struct Learner {
     name: Option<AppName>,
     /// The count decided last.
-    pub cpus: u32,
+    pub(crate) cpus: u32,
     /// Intervals and seconds measured there since.
-    pub here: u32,
+    pub(crate) here: u32,
     here_s: f64,
-    /// The epoch of its samples, once there are any.
+    /// The epoch of its samples.
     epoch: Option<u64>,
     source: Option<PerformanceSource>,
     tallies: Tallies,
     earlier: Option<Split>,
-    /// What it had under the static fair share when the same programs ran together before.
+    /// Its rate under the static fair share when the same programs ran together before.
     recalled: Option<RatePoint>,
-    /// Where its threads belong.
-    pub company: Company,
+    pub(crate) company: Company,
 }
 
 /// How well the present count is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Knowledge {
-    /// It is being measured.
+pub(crate) enum Knowledge {
     Measuring,
-    /// It is known.
     Known,
 }
 
 impl Learner {
-    /// Meets an application for the first time and recalls an earlier one of the same name.
-    pub fn meet(&mut self, app: &AppView<'_>, earlier: &[Earlier]) {
+    /// Meets an application and recalls an earlier one of the same name.
+    pub(crate) fn meet(&mut self, app: &AppView<'_>, earlier: &[Earlier]) {
         if self.name.is_some() {
             return;
         }
@@ -86,7 +79,7 @@ impl Learner {
     }
 
     /// What is kept when it has left, if anything is known.
-    pub fn leave(&self) -> Option<Earlier> {
+    pub(crate) fn leave(&self) -> Option<Earlier> {
         let split = self.split();
         if split.points.is_empty() {
             return None;
@@ -100,27 +93,33 @@ impl Learner {
     }
 
     /// Is given this many CPUs.
-    pub fn decide(&mut self, cpus: u32) {
+    pub(crate) fn decide(&mut self, cpus: u32) {
         if self.cpus != cpus {
             self.cpus = cpus;
             self.begin();
         }
     }
 
-    /// Is somewhere else from now on.
-    pub fn begin(&mut self) {
+    /// Its CPUs are others from now on.
+    pub(crate) fn begin(&mut self) {
         self.here = 0;
         self.here_s = 0.0;
     }
 
-    /// Runs beside others than before, with whom it had this under the static fair share.
-    pub fn join(&mut self, reference: Option<RatePoint>) {
+    /// Runs beside others than before, with whom it had this rate under the static fair share.
+    pub(crate) fn join(&mut self, reference: Option<RatePoint>) {
         self.tallies.forget_reference();
         self.recalled = reference;
     }
 
-    /// Takes in the sample of an interval of this length, if there is one.
-    pub fn observe(&mut self, app: &AppView<'_>, seconds: f64, placed: Placed, rules: &Rules) {
+    /// Ingests the sample of an interval of this length, if there is one.
+    pub(crate) fn observe(
+        &mut self,
+        app: &AppView<'_>,
+        seconds: f64,
+        placed: Placed,
+        rules: &Rules,
+    ) {
         let profile = app.profile;
         self.company = self.company.max(match profile.class {
             SharingClass::Low => Company::Indifferent,
@@ -161,11 +160,10 @@ impl Learner {
     }
 
     /// What is known, its earlier life included.
-    #[must_use]
-    pub fn split(&self) -> Split {
+    pub(crate) fn split(&self) -> Split {
         let mut own = self.tallies.split();
-        // While one CPU is busy it may be in a serial part that has not ended yet: such counts tell
-        // nothing of its parallel rate, unless that has been so for long and everywhere.
+        // While one CPU is busy it may be in a serial part that has not ended: such counts do not show its
+        // parallel rate, unless that has been so for long and everywhere.
         let parallel = |p: &RatePoint| p.width > PARALLEL || p.cpus == 1;
         let all = || own.points.iter().chain(&own.reference);
         let seconds: f64 = all().map(|p| p.worked).sum();
@@ -185,8 +183,7 @@ impl Learner {
     }
 
     /// How well the present count is known, given its [`Learner::split`].
-    #[must_use]
-    pub fn knowledge(&self, split: &Split, placed: Placed, rules: &Rules) -> Knowledge {
+    pub(crate) fn knowledge(&self, split: &Split, placed: Placed, rules: &Rules) -> Knowledge {
         if self.here_s >= rules.patience_s {
             return Knowledge::Known;
         }
@@ -194,14 +191,14 @@ impl Learner {
             Placed::AsFair => split.reference.as_ref(),
             Placed::Usually => split.points.iter().find(|p| p.cpus == self.cpus),
         };
-        let told = here.is_some_and(|p| {
+        let known = here.is_some_and(|p| {
             p.worked >= rules.worked_s && p.error.is_some_and(|error| error <= rules.known)
         });
         let enough_s = match placed {
             Placed::AsFair => rules.reference_s,
             Placed::Usually => rules.seen_s,
         };
-        if told && self.here_s >= enough_s {
+        if known && self.here_s >= enough_s {
             Knowledge::Known
         } else {
             Knowledge::Measuring
@@ -214,13 +211,13 @@ fn together(own: Split, earlier: &Split) -> (Split, f64) {
     let Some(shape) = Outlook::new(earlier, Hints::default(), &Expectations::default()) else {
         return (own, 1.0);
     };
-    let told: Vec<RatePoint> = own
+    let new: Vec<RatePoint> = own
         .points
         .iter()
-        .filter(|p| p.worked > TOLD_S)
+        .filter(|p| p.worked > OWN_S)
         .copied()
         .collect();
-    let weight: f64 = told.iter().map(|p| p.worked).sum();
+    let weight: f64 = new.iter().map(|p| p.worked).sum();
     if weight <= 0.0 {
         let reference = own.reference;
         let split = Split {
@@ -230,17 +227,15 @@ fn together(own: Split, earlier: &Split) -> (Split, f64) {
         return (split, 1.0);
     }
     let off = |p: &RatePoint| p.worked * (p.rate.ln() - shape.ln_rate(p.cpus));
-    let scale = (told.iter().map(off).sum::<f64>() / weight).exp();
-    let untold = earlier
-        .points
-        .iter()
-        .filter(|p| !told.iter().any(|own| own.cpus == p.cpus));
-    let mut points: Vec<RatePoint> = untold
+    let scale = (new.iter().map(off).sum::<f64>() / weight).exp();
+    let is_new = |p: &&RatePoint| new.iter().any(|own| own.cpus == p.cpus);
+    let old = earlier.points.iter().filter(|p| !is_new(p));
+    let mut points: Vec<RatePoint> = old
         .map(|p| RatePoint {
             rate: p.rate * scale,
             ..*p
         })
-        .chain(told.iter().copied())
+        .chain(new.iter().copied())
         .collect();
     points.sort_by_key(|p| p.cpus);
     let share = weight / (weight + EARLIER_S);

@@ -1,32 +1,30 @@
-//! `mapper-next`: this project's own policy. Every application's speed at every count is predicted from the
-//! few counts it was measured at, and the CPUs are divided so that the weighted geometric mean of the
+//! `mapper-next`: this project's own policy. Every application's speed at every count is predicted from
+//! the few counts it was measured at, and the CPUs are divided so that the weighted geometric mean of the
 //! predicted speeds is greatest while every application keeps its promise.
 //!
-//! 1. Each interval is split into its serial and parallel part by the CPUs that were busy in it, so
-//!    that a count is known after a few intervals ([`tally`], [`learner`]).
-//! 2. From the parallel rates and the serial time follows the expected speed at any count
-//!    ([`outlook`]).
+//! 1. Each interval is split into its serial and parallel part by the busy CPUs, so that a count is known
+//!    after a few intervals ([`tally`], [`learner`]).
+//! 2. The parallel rates and the serial time give the expected speed at any count ([`outlook`]).
 //! 3. The best division follows exactly ([`division`], [`plan`]). It is adopted when it is expected to
-//!    gain enough; then the new counts are measured, expectations become knowledge, and the next
-//!    division is the better for it. What too much was expected of is taken back the same way.
+//!    gain enough; then the new counts are measured, and wrong expectations are corrected.
 //! 4. Threads that wait for each other's data are put on one node where they fit ([`regions`]).
 //!
-//! An application that was here before under the same name begins with what was known of it. One that
-//! is unknown gets its fair share and is measured there first.
+//! An application of a known name starts with what was known of it. An unknown one gets its fair share and
+//! is measured there first.
 //!
-//! Unit: CPUs. Invariants: those of [`AllocationPolicy`]; nobody is planned below its promise, which
-//! is a share of the speed expected at its fair share; with unchanged readings the counts come to
-//! rest, since every change asks for more gain than the one before.
+//! Invariants: no application is planned below its promise, which is a share of the speed expected at its
+//! fair share; with unchanged readings the counts come to rest, since every change asks for more gain
+//! than the one before.
 
-pub mod division;
-pub mod learner;
-pub mod outlook;
-pub mod plan;
-pub mod reference;
-pub mod regions;
+mod division;
+mod learner;
+mod outlook;
+mod plan;
+mod reference;
+mod regions;
 pub mod rules;
-pub mod tally;
-pub mod universal;
+mod tally;
+mod universal;
 
 use crate::accounting::{self, CpuAccounting, Note};
 use crate::config::AllocationConfig;
@@ -47,9 +45,9 @@ pub const NAME: &str = "mapper-next";
 
 /// Programs that are remembered after they have left.
 const REMEMBERED: usize = 64;
-/// Seconds that an interval is taken to last at most, and where its begin is not known.
+/// The longest that an interval counts, in seconds.
 const LONGEST_S: f64 = 60.0;
-/// See [`LONGEST_S`].
+/// An interval whose start is not known, in seconds.
 const ASSUMED_S: f64 = 1.0;
 
 /// The policy. See the [module](self).
@@ -65,18 +63,17 @@ struct State {
     learners: AppTable<Learner>,
     usable: u32,
     entitled: Vec<Entitlement>,
-    /// What was known of programs that have left, the latest last.
+    /// Programs that have left, the latest last.
     earlier: Vec<Earlier>,
     /// Times [`Rules::gain`] that the next change must bring.
     caution: f64,
-    /// The names of those that are here.
+    /// The names of those that run.
     names: Vec<AppName>,
     stage: Stage,
-    /// Mixes that ran before.
     mixes: Mixes,
     /// Whether they were measured under the static fair share, now or before.
     inspected: bool,
-    /// For how long they have been here together.
+    /// For how long they have run together.
     together_s: f64,
     /// When the last interval ended.
     read_ns: Option<u64>,
@@ -99,9 +96,8 @@ impl MapperNext {
         }
     }
 
-    /// Keeps what is known of those who have left and recalls those who come; returns whether
-    /// any application did either.
-    fn call_the_roll(&mut self, snapshot: &Snapshot<'_>) -> bool {
+    /// Keeps what is known of those that left and recalls those that come; returns whether there were any.
+    fn sync(&mut self, snapshot: &Snapshot<'_>) -> bool {
         let state = &mut self.state;
         let here = |app: AppId| snapshot.apps.iter().any(|a| a.app == app);
         if self.rules.parts.recalls() {
@@ -125,7 +121,7 @@ impl MapperNext {
         changed
     }
 
-    /// Recalls what those that are here had under the static fair share, if others than before.
+    /// Recalls the rates under the static fair share, if others run than before.
     fn meet_mix(&mut self, snapshot: &Snapshot<'_>) {
         let state = &mut self.state;
         let names: Vec<AppName> = snapshot.apps.iter().map(|a| a.spec.name.clone()).collect();
@@ -150,8 +146,8 @@ impl MapperNext {
         }
     }
 
-    /// Whether those that are here, all known where they are, are to be measured under the static fair share.
-    /// Nobody is where all leave so much of their fair share idle that what is found would not count.
+    /// Whether those that run, all known where they are, are to be measured under the static fair share:
+    /// not where all leave so much of their fair share idle that the result would not count.
     fn is_to_inspect(&self, candidates: &[Candidate]) -> bool {
         let state = &self.state;
         let counts = |(learner, candidate): (&Learner, &Candidate)| {
@@ -169,7 +165,7 @@ impl MapperNext {
             && state.together_s >= self.rules.reference_after_s
     }
 
-    /// Keeps what was found under the static fair share.
+    /// Keeps the results under the static fair share.
     fn keep_references(&mut self) {
         let state = &mut self.state;
         state.inspected = true;
@@ -181,7 +177,7 @@ impl MapperNext {
         state.mixes.keep(&state.names, &references, state.stage);
     }
 
-    /// Takes in the interval that has ended.
+    /// Ingests the interval that has ended.
     fn observe(&mut self, snapshot: &Snapshot<'_>) {
         let state = &mut self.state;
         let seconds = state.read_ns.map_or(ASSUMED_S, |at| {
@@ -196,9 +192,9 @@ impl MapperNext {
         }
     }
 
-    /// CPUs of a region, where the threads of a program are to be on one node as soon as it has no more than that.
+    /// CPUs of a region, if the program's threads are to be on one node once it has no more than that.
     fn together_within(&self, learner: &Learner, split: &Split, region: u32) -> Option<u32> {
-        // Threads that wait for each other some gain by nearness only where they need no more CPUs.
+        // With some waiting, nearness helps only where they need no more CPUs.
         let few = split
             .points
             .last()
@@ -211,7 +207,7 @@ impl MapperNext {
         Some(region).filter(|_| near && self.rules.parts.brings_together())
     }
 
-    /// What is expected of a program whose threads are to be in a region of so many CPUs, or anywhere.
+    /// The outlook of a program whose threads are to be in a region of so many CPUs, or anywhere.
     fn outlook(&self, split: &Split, region: Option<u32>) -> Option<Outlook> {
         let hints = Hints {
             together_within: region,
@@ -220,7 +216,7 @@ impl MapperNext {
         Outlook::new(split, hints, &self.rules.expected)
     }
 
-    /// The counts to have, with the reasons noted, or nothing when every application stays.
+    /// The counts to have, with the reasons noted; `None` when every application stays.
     fn choose(
         &mut self,
         candidates: &[Candidate],
@@ -255,7 +251,7 @@ impl MapperNext {
     }
 }
 
-/// How the CPUs of a stage are chosen.
+/// How the CPUs are placed in a stage.
 const fn placed(stage: Stage) -> Placed {
     if stage.is_fair() {
         Placed::AsFair
@@ -277,7 +273,7 @@ impl AllocationPolicy for MapperNext {
             };
             return accounting::pool(snapshot);
         }
-        let came_or_went = self.call_the_roll(snapshot);
+        let came_or_went = self.sync(snapshot);
         let entitled = entitlement::entitlements(snapshot, self.config.min_cpus);
         let mut accounts = CpuAccounting::open(snapshot);
         let usable = snapshot.usable.len();
@@ -321,7 +317,7 @@ impl AllocationPolicy for MapperNext {
                 ln_promise: (app.spec.qos.get().ln() + self.rules.margin).min(0.0),
                 ln_kept: (app.spec.qos.get().ln() + 0.5 * self.rules.margin).min(0.0),
             };
-            // Nobody waits for one who has nothing to do.
+            // An idle application is not waited for.
             let idle = app.profile.activity == Activity::Idle;
             knowledge.push(if candidate.owed.fixed || idle {
                 Knowledge::Known

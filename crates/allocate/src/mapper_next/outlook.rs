@@ -1,14 +1,12 @@
-//! What an application is expected to do at any count, from the few it was measured at.
+//! The expected speed of an application at any count, from the few it was measured at.
 //!
-//! Between two measured counts the parallel rate is taken as a power of the count (a straight line in
-//! logarithms). Beyond them it is taken to go on with a power that is expected of programs that
-//! scale ([`Expectations::power`]) or, where two counts are known, that of the nearest two if that is less.
-//! An expectation that is wrong is found out when it is acted upon, as the count is then measured.
+//! Between two measured counts the parallel rate is a power of the count (a straight line in logarithms).
+//! Beyond them it goes on with the power expected of programs that scale ([`Expectations::power`]) or,
+//! where two counts are known, that of the nearest two if that is less.
 //!
-//! Two expectations come from what is known of machines rather than from measurements:
-//! CPUs that stay idle in the parallel part are not missed; and a program whose threads wait for each
-//! other's data gains when they all fit into one region of the machine, where data are near
-//! [SAM-MPH §4.4], which no measurement at a greater count can show.
+//! Two expectations rest on knowledge of machines: CPUs that stay idle in the parallel part are not
+//! needed; and a program whose threads wait for each other's data gains when they all fit into one region
+//! of the machine [SAM-MPH §4.4], which no measurement at a greater count can show.
 
 use super::tally::Split;
 use super::universal::Universal;
@@ -18,13 +16,13 @@ const USED: f64 = 0.9;
 
 /// What is expected where nothing was measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Expectations {
-    /// By which power of the count a rate grows.
-    pub power: f64,
+pub(crate) struct Expectations {
+    /// The power of the count by which a rate grows.
+    pub(crate) power: f64,
     /// Gain of a program that comes to fit into one region.
-    pub region_gain: f64,
+    region_gain: f64,
     /// Times the busy CPUs that are still needed when some stay idle.
-    pub headroom: f64,
+    pub(crate) headroom: f64,
 }
 
 impl Default for Expectations {
@@ -39,13 +37,13 @@ impl Default for Expectations {
 
 /// The expected speed at each count, on a scale of its own.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outlook {
+pub(crate) struct Outlook {
     knots: Vec<Knot>,
     serial_per_work: f64,
-    /// Power by which the rate goes on below and above the knots.
+    /// Powers by which the rate goes on below and above the knots.
     below: f64,
     above: f64,
-    /// What is followed in place of all that.
+    /// The law that replaces all that.
     universal: Option<Universal>,
 }
 
@@ -61,9 +59,9 @@ fn power(a: Knot, b: Knot) -> f64 {
     (b.ln_rate - a.ln_rate) / (b.ln_cpus - a.ln_cpus)
 }
 
-/// What rates are taken to follow.
+/// The law that rates follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Law {
+pub(crate) enum Law {
     /// Powers of the count from one known count to the next, with a step at a region.
     #[default]
     Powers,
@@ -71,19 +69,17 @@ pub enum Law {
     Universal,
 }
 
-/// What is known besides rates.
+/// Knowledge besides rates: the CPUs of a region, when the threads are known to wait for each other's
+/// data, and the law.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Hints {
-    /// CPUs of a region, when the threads are known to wait for each other's data.
-    pub together_within: Option<u32>,
-    /// What rates follow.
-    pub law: Law,
+pub(crate) struct Hints {
+    pub(crate) together_within: Option<u32>,
+    pub(crate) law: Law,
 }
 
 impl Outlook {
-    /// The outlook of a split; nothing when no rate is known.
-    #[must_use]
-    pub fn new(split: &Split, hints: Hints, expected: &Expectations) -> Option<Self> {
+    /// The outlook of a split; `None` when no rate is known.
+    pub(crate) fn new(split: &Split, hints: Hints, expected: &Expectations) -> Option<Self> {
         let mut knots: Vec<Knot> = split
             .points
             .iter()
@@ -131,20 +127,17 @@ impl Outlook {
     }
 
     /// The logarithm of the speed at a count.
-    #[must_use]
-    pub fn ln_speed(&self, cpus: u32) -> f64 {
+    pub(crate) fn ln_speed(&self, cpus: u32) -> f64 {
         self.ln_speed_at(self.ln_rate(cpus).exp())
     }
 
     /// The logarithm of the speed at a parallel rate.
-    #[must_use]
-    pub fn ln_speed_at(&self, rate: f64) -> f64 {
+    pub(crate) fn ln_speed_at(&self, rate: f64) -> f64 {
         -(self.serial_per_work + 1.0 / rate.max(f64::MIN_POSITIVE)).ln()
     }
 
     /// The logarithm of the parallel rate at a count.
-    #[must_use]
-    pub fn ln_rate(&self, cpus: u32) -> f64 {
+    pub(crate) fn ln_rate(&self, cpus: u32) -> f64 {
         if let Some(law) = self.universal {
             return law.ln_rate(cpus);
         }
@@ -168,21 +161,9 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mapper_next::tally::RatePoint;
 
     fn split(points: &[(u32, f64)], serial_per_work: f64) -> Split {
-        let point = |&(cpus, rate): &(u32, f64)| RatePoint {
-            cpus,
-            rate,
-            error: Some(0.0),
-            worked: 5.0,
-            width: f64::from(cpus),
-        };
-        Split {
-            points: points.iter().map(point).collect(),
-            reference: None,
-            serial_per_work,
-        }
+        Split::of(points, 0.0, serial_per_work)
     }
 
     fn speed(split: &Split, hints: Hints, cpus: u32) -> f64 {

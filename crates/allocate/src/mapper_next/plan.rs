@@ -1,34 +1,33 @@
-//! Which division is sought.
+//! The value of a division.
 //!
-//! A count is worth the logarithm of the speed expected there, times the weight: the sum over all is
-//! then that of the weighted geometric mean. A count below the promise is worth so much less that it
-//! is taken only when nothing else is possible. While the speed under the static fair share is not known,
-//! the fair count always counts as kept.
+//! A count is worth the logarithm of the speed expected there, times the weight, so that the sum is that
+//! of the weighted geometric mean. A count below the promise is worth so much less that it is taken only
+//! when nothing else is possible. While the speed under the static fair share is not known, the fair
+//! count always counts as kept.
 
 use super::division::{self, Dividing, Limits};
 use super::outlook::Outlook;
 use crate::entitlement::Entitlement;
 
-/// What a shortfall of the promise weighs against a gain.
+/// The weight of a shortfall of the promise against a gain.
 const BROKEN: f64 = 1e3;
-/// What staying is worth, so that nobody moves for nothing.
+/// The value of staying, so that no application moves for nothing.
 const STAYING: f64 = 1e-3;
 
 /// An application that CPUs are divided among.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Candidate {
-    /// What is expected of it, when it has been measured.
-    pub outlook: Option<Outlook>,
-    /// What it is owed.
-    pub owed: Entitlement,
+pub(crate) struct Candidate {
+    /// Its outlook, once it has been measured.
+    pub(crate) outlook: Option<Outlook>,
+    pub(crate) owed: Entitlement,
     /// CPUs it holds.
-    pub now: u32,
-    /// Logarithm of the share of its fair speed that it is promised.
-    pub ln_promise: f64,
-    /// The same at the count it holds, where less is left to chance.
-    pub ln_kept: f64,
+    pub(crate) now: u32,
+    /// Logarithm of the share of its fair speed that it is promised; and the same at the count it holds,
+    /// with less margin.
+    pub(crate) ln_promise: f64,
+    pub(crate) ln_kept: f64,
     /// Logarithm of its speed under the static fair share, on the scale of the outlook, once known.
-    pub ln_reference: Option<f64>,
+    pub(crate) ln_reference: Option<f64>,
 }
 
 impl Candidate {
@@ -64,27 +63,22 @@ impl Candidate {
     }
 }
 
-/// The CPUs and those among whom they are divided.
+/// The CPUs, those among whom they are divided, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
-    /// CPUs there are.
-    pub cpus: u32,
-    /// Among whom.
-    pub candidates: &'a [Candidate],
-    /// How.
-    pub dividing: Dividing,
+pub(crate) struct Plan<'a> {
+    pub(crate) cpus: u32,
+    pub(crate) candidates: &'a [Candidate],
+    pub(crate) dividing: Dividing,
 }
 
 impl Plan<'_> {
-    /// What every application holds.
-    #[must_use]
-    pub fn now(&self) -> Vec<u32> {
+    /// The present counts.
+    pub(crate) fn now(&self) -> Vec<u32> {
         self.candidates.iter().map(|c| c.now).collect()
     }
 
     /// The best division, if every application's lower limits fit together.
-    #[must_use]
-    pub fn best(&self) -> Option<Vec<u32>> {
+    pub(crate) fn best(&self) -> Option<Vec<u32>> {
         let limits: Vec<Limits> = self.candidates.iter().map(Candidate::limits).collect();
         let value = |place: usize, cpus| self.candidates[place].value(cpus);
         match self.dividing {
@@ -93,13 +87,12 @@ impl Plan<'_> {
         }
     }
 
-    /// What the static fair share is worth, when it was measured.
-    #[must_use]
-    pub fn reference(&self) -> Option<f64> {
+    /// The value of the static fair share, once measured.
+    pub(crate) fn reference(&self) -> Option<f64> {
         if self.candidates.iter().all(|c| c.ln_reference.is_none()) {
             return None;
         }
-        // An application that leaves CPUs idle there has no speed to be predicted; it has what is expected.
+        // One that leaves CPUs idle there has no reference; it has its expected speed.
         let each = self.candidates.iter().filter_map(|c| {
             let outlook = c.outlook.as_ref()?;
             let speed = c
@@ -115,10 +108,8 @@ impl Plan<'_> {
         sum.max(f64::MIN_POSITIVE)
     }
 
-    /// Weighted mean of the values of all: a difference of two is the relative gain of the geometric
-    /// mean.
-    #[must_use]
-    pub fn value(&self, counts: &[u32]) -> f64 {
+    /// Weighted mean of all values: a difference of two is the relative gain of the geometric mean.
+    pub(crate) fn value(&self, counts: &[u32]) -> f64 {
         let each = self.candidates.iter().zip(counts);
         let sum: f64 = each.map(|(c, &count)| c.value(count)).sum();
         sum / self.weights()
@@ -129,22 +120,11 @@ impl Plan<'_> {
 mod tests {
     use super::*;
     use crate::mapper_next::outlook::{Expectations, Hints};
-    use crate::mapper_next::tally::{RatePoint, Split};
+    use crate::mapper_next::tally::Split;
 
     /// A program that holds 40 of 80 CPUs, with these parallel rates and this serial time.
     fn candidate(rates: &[(u32, f64)], serial_per_work: f64) -> Candidate {
-        let points = rates.iter().map(|&(cpus, rate)| RatePoint {
-            cpus,
-            rate,
-            error: Some(0.0),
-            worked: 5.0,
-            width: f64::from(cpus),
-        });
-        let split = Split {
-            points: points.collect(),
-            reference: None,
-            serial_per_work,
-        };
+        let split = Split::of(rates, 0.0, serial_per_work);
         Candidate {
             outlook: Outlook::new(&split, Hints::default(), &Expectations::default()),
             owed: Entitlement {
@@ -161,13 +141,16 @@ mod tests {
         }
     }
 
-    fn best(candidates: &[Candidate]) -> Vec<u32> {
-        let plan = Plan {
+    fn plan(candidates: &[Candidate]) -> Plan<'_> {
+        Plan {
             cpus: 80,
             candidates,
             dividing: Dividing::Exactly,
-        };
-        plan.best().unwrap()
+        }
+    }
+
+    fn best(candidates: &[Candidate]) -> Vec<u32> {
+        plan(candidates).best().unwrap()
     }
 
     #[test]
@@ -185,18 +168,11 @@ mod tests {
     #[test]
     fn the_worth_of_the_fair_share_is_reported_once_measured() {
         let mut candidates = [candidate(&[(40, 40.0)], 0.0), candidate(&[(40, 10.0)], 0.0)];
-        let plan = |candidates: &[Candidate]| {
-            let plan = Plan {
-                cpus: 80,
-                candidates,
-                dividing: Dividing::Exactly,
-            };
-            (plan.reference(), plan.value(&[40, 40]))
-        };
-        assert_eq!(plan(&candidates).0, None);
+        assert_eq!(plan(&candidates).reference(), None);
         candidates[0].ln_reference = Some(50.0_f64.ln());
         candidates[1].ln_reference = Some(8.0_f64.ln());
-        let (reference, here) = plan(&candidates);
+        let plan = plan(&candidates);
+        let (reference, here) = (plan.reference(), plan.value(&[40, 40]));
         assert!((reference.unwrap() - 400.0_f64.ln() / 2.0).abs() < 1e-9);
         // 40 of 50 is below the promise, although it is the fair count.
         assert!(here < reference.unwrap() - 1.0, "{here}");
@@ -206,12 +182,6 @@ mod tests {
     fn an_application_that_must_not_be_resized_is_left_alone() {
         let mut fixed = candidate(&[(40, 40.0)], 0.0);
         fixed.owed.fixed = true;
-        let candidates = [fixed, candidate(&[(40, 40.0)], 0.5)];
-        let plan = Plan {
-            cpus: 80,
-            candidates: &candidates,
-            dividing: Dividing::Exactly,
-        };
-        assert_eq!(plan.best().unwrap()[0], 40);
+        assert_eq!(best(&[fixed, candidate(&[(40, 40.0)], 0.5)])[0], 40);
     }
 }

@@ -1,12 +1,11 @@
-//! What every application would have under the static fair share, which is what promises are shares of.
+//! The speeds under the static fair share, which promises are shares of.
 //!
-//! At the same count a program may run at very different speeds: the fair share gives it one context of many
-//! cores beside others, other placements whole cores or one socket. So a mix of programs that is met for the
-//! first time is measured under the static fair share, in its placement, for some seconds: when it has lasted a
-//! minute, since that costs an application that shares much half of the time, and short mixes would never get it back.
-//! From then on a promise is a share of that speed, wherever the program is; and when the best division that
-//! is still to be expected is worth less than the fair share, or cannot keep a promise, the mix goes back to
-//! it and stays there ([`Stage::Fallen`]). What was found of a mix is kept under the names of its programs.
+//! At the same count a program may run at very different speeds: the fair share gives it one context of
+//! many cores beside others, other placements whole cores or one socket. So a new mix of programs is
+//! measured under the static fair share, in its placement, for some seconds, once it has lasted a minute
+//! (that may cost a program that shares much half of its speed). Then a promise is a share of that speed;
+//! and when the best division is worth less than the fair share, or cannot keep a promise, the mix goes
+//! back to it and stays there ([`Stage::Fallen`]). Results are kept by the names of a mix's programs.
 
 use super::tally::RatePoint;
 use mapper_model::AppName;
@@ -15,41 +14,38 @@ use serde::{Deserialize, Serialize};
 /// Mixes that are remembered.
 const REMEMBERED: usize = 64;
 
-/// What is being done with those that are here.
+/// The stage of the programs that run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stage {
+pub(crate) enum Stage {
     /// They are measured under the static fair share.
     Reference,
     /// CPUs are divided by what is expected.
     #[default]
     Dividing,
-    /// They have the static fair share for good: nothing better keeps the promises.
+    /// They keep the static fair share: nothing better keeps the promises.
     Fallen,
 }
 
 impl Stage {
     /// Whether CPUs are chosen as the static fair share would.
-    #[must_use]
-    pub const fn is_fair(self) -> bool {
+    pub(crate) const fn is_fair(self) -> bool {
         matches!(self, Self::Reference | Self::Fallen)
     }
 }
 
-/// Programs that ran together.
+/// Programs that ran together: their sorted names, the speed of each under the static fair share, and the
+/// stage they came to.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Mix {
-    /// Their names, sorted.
+pub(crate) struct Mix {
     names: Vec<AppName>,
-    /// The speed of each under the static fair share.
     references: Vec<Option<RatePoint>>,
-    /// Where they came to.
     stage: Stage,
 }
 
-/// The mixes that are known, the latest last.
+/// The known mixes, the latest last.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Mixes(Vec<Mix>);
+pub(crate) struct Mixes(Vec<Mix>);
 
 /// The names in the order in which a mix has them, with the place of each.
 fn sorted(names: &[AppName]) -> Vec<(&AppName, usize)> {
@@ -59,8 +55,13 @@ fn sorted(names: &[AppName]) -> Vec<(&AppName, usize)> {
 }
 
 impl Mixes {
-    /// Keeps what was found of the programs of these names.
-    pub fn keep(&mut self, names: &[AppName], references: &[Option<RatePoint>], stage: Stage) {
+    /// Keeps the results of the programs of these names.
+    pub(crate) fn keep(
+        &mut self,
+        names: &[AppName],
+        references: &[Option<RatePoint>],
+        stage: Stage,
+    ) {
         let order = sorted(names);
         let mix = Mix {
             names: order.iter().map(|(name, _)| (*name).clone()).collect(),
@@ -77,8 +78,7 @@ impl Mixes {
     }
 
     /// What is known of the programs of these names, in their order.
-    #[must_use]
-    pub fn find(&self, names: &[AppName]) -> Option<(Vec<Option<RatePoint>>, Stage)> {
+    pub(crate) fn find(&self, names: &[AppName]) -> Option<(Vec<Option<RatePoint>>, Stage)> {
         let order = sorted(names);
         let known = self
             .0
@@ -95,34 +95,23 @@ impl Mixes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapper_next::tally::Split;
 
     fn names(names: &[&str]) -> Vec<AppName> {
         names.iter().map(|n| AppName::new(n).unwrap()).collect()
     }
 
     fn reference(rate: f64) -> Option<RatePoint> {
-        Some(RatePoint {
-            cpus: 40,
-            rate,
-            error: None,
-            worked: 1.0,
-            width: 40.0,
-        })
+        Split::of(&[(40, rate)], 0.0, 0.0).points.pop()
     }
 
     #[test]
     fn a_mix_is_found_in_any_order() {
         let mut mixes = Mixes::default();
-        mixes.keep(
-            &names(&["a", "b"]),
-            &[reference(1.0), reference(2.0)],
-            Stage::Fallen,
-        );
+        let [one, two] = [1.0, 2.0].map(reference);
+        mixes.keep(&names(&["a", "b"]), &[one, two], Stage::Fallen);
         let found = mixes.find(&names(&["b", "a"]));
-        assert_eq!(
-            found,
-            Some((vec![reference(2.0), reference(1.0)], Stage::Fallen))
-        );
+        assert_eq!(found, Some((vec![two, one], Stage::Fallen)));
         assert_eq!(mixes.find(&names(&["a"])), None);
     }
 

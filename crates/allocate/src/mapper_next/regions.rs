@@ -1,23 +1,18 @@
-//! Where threads that wait for each other's data are brought together: which node each such
-//! application gets its CPUs on, as far as it fits into one.
-//!
-//! The placement policies find that out by themselves in time; an application that comes again is known
-//! here before they have seen it.
+//! The nodes of applications whose threads wait for each other's data, as far as each fits into one. The
+//! placement policies find them in time; an application that comes again is known here earlier.
 
 use mapper_model::{AppView, CpuSet, NodeShare, Snapshot};
 
 /// CPUs that share a last-level cache, where most are.
-#[must_use]
-pub fn size(snapshot: &Snapshot<'_>) -> u32 {
+pub(crate) fn size(snapshot: &Snapshot<'_>) -> u32 {
     let caches = snapshot.topology.caches().iter();
     let usable = caches.map(|cache| cache.overlap(snapshot.usable));
     usable.max().unwrap_or(1).max(1)
 }
 
-/// The node for each application that belongs together, given how many CPUs each gets; those that
-/// are mostly on a node already come first. Nobody is put where there is no room.
-#[must_use]
-pub fn nodes(snapshot: &Snapshot<'_>, wants: &[Option<u32>]) -> Vec<Option<Vec<NodeShare>>> {
+/// The node for each application that belongs together, given its CPUs; those that are mostly on a node
+/// already come first. None is put where there is no room.
+pub(crate) fn nodes(snapshot: &Snapshot<'_>, wants: &[Option<u32>]) -> Vec<Option<Vec<NodeShare>>> {
     let nodes = snapshot.topology.nodes();
     let mut room: Vec<u32> = nodes
         .iter()

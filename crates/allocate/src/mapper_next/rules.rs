@@ -1,4 +1,4 @@
-//! The constants of the policy, and its parts, which can be left out one by one to see what they bring.
+//! The constants of the policy, and its parts, which can be left out one by one.
 
 use super::division::Dividing;
 use super::outlook::{Expectations, Law};
@@ -14,8 +14,8 @@ pub struct Rules {
     pub seen_s: f64,
     /// Seconds under the static fair share before a speed there is known.
     pub reference_s: f64,
-    /// Seconds after which a mix is measured under the static fair share: spread over all nodes a program that
-    /// shares much loses half, which is to be a small part of the run.
+    /// Seconds after which a mix is measured under the static fair share: a program that shares much
+    /// loses half there, which is to be a small part of the run.
     pub reference_after_s: f64,
     /// Seconds of parallel work there before a rate is known.
     pub worked_s: f64,
@@ -27,13 +27,12 @@ pub struct Rules {
     pub caution: f64,
     /// Share of that caution which is lost in a second without a change.
     pub calming_per_s: f64,
-    /// By how much more than any division the static fair share must be worth, relative, for a mix to go back
-    /// to it; a broken promise is worth more than that.
+    /// Relative value of the static fair share over any division for a mix to go back to it.
     pub falls_for: f64,
-    /// What is kept above the promise, relative, as predictions err; half of it at the count that was measured.
+    /// Relative margin above the promise for wrong predictions; half of it at the measured count.
     pub margin: f64,
     /// What is expected where nothing was measured.
-    pub expected: Expectations,
+    pub(crate) expected: Expectations,
     /// The parts in use.
     pub parts: Parts,
 }
@@ -102,26 +101,22 @@ pub enum Parts {
 
 impl Parts {
     /// Whether intervals are split into serial and parallel parts.
-    #[must_use]
-    pub const fn splits(self) -> bool {
+    pub(crate) const fn splits(self) -> bool {
         !matches!(self, Self::NoSplit)
     }
 
     /// Whether threads that wait for each other's data are brought together.
-    #[must_use]
-    pub const fn brings_together(self) -> bool {
+    pub(crate) const fn brings_together(self) -> bool {
         !matches!(self, Self::NoRegions)
     }
 
     /// Whether the static fair share is measured, and gone back to.
-    #[must_use]
-    pub const fn refers(self) -> bool {
+    pub(crate) const fn refers(self) -> bool {
         !matches!(self, Self::NoReference)
     }
 
     /// How CPUs are divided.
-    #[must_use]
-    pub const fn dividing(self) -> Dividing {
+    pub(crate) const fn dividing(self) -> Dividing {
         match self {
             Self::Greedy => Dividing::OneByOne,
             _ => Dividing::Exactly,
@@ -129,8 +124,7 @@ impl Parts {
     }
 
     /// What rates are taken to follow.
-    #[must_use]
-    pub const fn law(self) -> Law {
+    pub(crate) const fn law(self) -> Law {
         match self {
             Self::Universal => Law::Universal,
             _ => Law::Powers,
@@ -138,8 +132,7 @@ impl Parts {
     }
 
     /// Whether programs are recalled.
-    #[must_use]
-    pub const fn recalls(self) -> bool {
+    pub(crate) const fn recalls(self) -> bool {
         !matches!(self, Self::NoRecall)
     }
 }

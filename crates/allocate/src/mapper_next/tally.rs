@@ -1,52 +1,44 @@
-//! What the readings of one application say about its speed: a serial part that CPUs do not help,
-//! and a parallel part that they do.
+//! The speed of one application in two parts: a serial one that CPUs do not help, and a parallel one.
 //!
-//! A program alternates between parts in which one thread works and parts in which all do. Readings
-//! of a second mix them at random, so that the mean performance at a count is known only after many
-//! seconds; a gain of a few per cent drowns in the mixing, although the counters are good to half a
-//! per cent. But an interval also tells how many CPUs were busy, and with that how it was mixed. With
-//! `p` the parallel share of an interval at `k` CPUs its performance is
+//! A program alternates between parts in which one thread works and parts in which all do. Readings mix
+//! them at random, so that the mean performance at a count is known only after many seconds. But an
+//! interval also shows how many CPUs were busy, and so how it was mixed. With `p` its parallel share at
+//! `k` CPUs its performance is
 //!
 //! ```text
 //! y = p·R(k) + (1 − p)·S
 //! ```
 //!
-//! where the parallel rate `R(k)` depends on the count and the serial rate `S` does not. Least
-//! squares over all intervals, with sums kept for each count, gives both in closed form. The time in
-//! serial parts for each unit of parallel work, `a`, does not depend on the count either, so that the
-//! speed at any count follows from the parallel rate there: `1 / (a + 1/R(k))`, Amdahl's law with
-//! measured terms.
+//! where the parallel rate `R(k)` depends on the count and the serial rate `S` does not. Least squares
+//! over all intervals, with sums for each count, gives both in closed form. The serial time per unit of
+//! parallel work, `a`, does not depend on the count either, so the speed at any count is `1 / (a + 1/R(k))`:
+//! Amdahl's law with measured terms.
 //!
 //! Units: performance in that of its source, time in seconds. Old intervals fade.
 
 use serde::{Deserialize, Serialize};
 
-/// Busy CPUs from which an interval can be said to have had a parallel part.
+/// Busy CPUs from which an interval had a parallel part.
 const TELLING_WIDTH: f64 = 1.5;
 
-/// One interval.
+/// One interval: its CPUs, performance, busy CPUs (where known) and length.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Interval {
-    /// CPUs it had.
-    pub cpus: u32,
-    /// Its performance.
-    pub performance: f64,
-    /// CPUs it kept busy, where known.
-    pub busy: Option<f64>,
-    /// How long it was.
-    pub seconds: f64,
+pub(crate) struct Interval {
+    pub(crate) cpus: u32,
+    pub(crate) performance: f64,
+    pub(crate) busy: Option<f64>,
+    pub(crate) seconds: f64,
 }
 
 /// The sums of the intervals at one count: of `b` busy CPUs and performance `y`.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Tally {
-    /// The count.
-    pub cpus: u32,
+pub(crate) struct Tally {
+    cpus: u32,
     /// How many intervals and how long they were, faded.
-    pub intervals: f64,
+    intervals: f64,
     seconds: f64,
     /// The most CPUs that were busy in one.
-    pub width: f64,
+    width: f64,
     b: f64,
     bb: f64,
     y: f64,
@@ -121,7 +113,7 @@ impl Tally {
 
 /// By whose rule the CPUs of an interval were chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Placed {
+pub(crate) enum Placed {
     /// The placement policy's.
     Usually,
     /// As the static fair share is placed.
@@ -130,7 +122,7 @@ pub enum Placed {
 
 /// All counts of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Tallies {
+pub(crate) struct Tallies {
     counts: Vec<Tally>,
     /// Under the static fair share.
     reference: Option<Tally>,
@@ -138,49 +130,63 @@ pub struct Tallies {
 
 /// The parallel rate at a count.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct RatePoint {
-    /// The count.
-    pub cpus: u32,
-    /// The rate, above 0.
-    pub rate: f64,
-    /// Its standard error relative to it; nothing where one interval cannot tell.
-    pub error: Option<f64>,
+pub(crate) struct RatePoint {
+    pub(crate) cpus: u32,
+    /// Above 0.
+    pub(crate) rate: f64,
+    /// Its relative standard error; `None` after one interval.
+    pub(crate) error: Option<f64>,
     /// Seconds of parallel work it rests on.
-    pub worked: f64,
+    pub(crate) worked: f64,
     /// The most CPUs that were busy.
-    pub width: f64,
+    pub(crate) width: f64,
 }
 
-/// What the tallies come to.
+/// The result of the tallies.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Split {
+pub(crate) struct Split {
     /// Parallel rates by ascending count.
-    pub points: Vec<RatePoint>,
+    pub(crate) points: Vec<RatePoint>,
     /// The parallel rate under the static fair share.
-    pub reference: Option<RatePoint>,
+    pub(crate) reference: Option<RatePoint>,
     /// Seconds in serial parts for each unit of parallel work.
-    pub serial_per_work: f64,
+    pub(crate) serial_per_work: f64,
 }
 
 impl Split {
-    /// Whether every number can be worked with.
-    #[must_use]
-    pub fn is_sound(&self) -> bool {
+    /// Whether every number is usable.
+    pub(crate) fn is_sound(&self) -> bool {
         let sound = |p: &RatePoint| {
             p.rate.is_normal() && p.error.is_none_or(f64::is_finite) && p.worked.is_finite()
         };
         self.serial_per_work.is_finite() && self.points.iter().chain(&self.reference).all(sound)
     }
+    /// Rates of programs that kept all CPUs busy for five seconds.
+    #[cfg(test)]
+    pub(crate) fn of(points: &[(u32, f64)], error: f64, serial_per_work: f64) -> Self {
+        let point = |&(cpus, rate): &(u32, f64)| RatePoint {
+            cpus,
+            rate,
+            error: Some(error),
+            worked: 5.0,
+            width: f64::from(cpus),
+        };
+        Self {
+            points: points.iter().map(point).collect(),
+            reference: None,
+            serial_per_work,
+        }
+    }
 }
 
 impl Tallies {
-    /// Forgets what was found under the static fair share, which has become another.
-    pub fn forget_reference(&mut self) {
+    /// Forgets the results under the static fair share, which has changed.
+    pub(crate) fn forget_reference(&mut self) {
         self.reference = None;
     }
 
-    /// Takes in an interval; `keep` is the weight that earlier ones at its count retain.
-    pub fn add(&mut self, interval: Interval, placed: Placed, keep: f64) {
+    /// Ingests an interval; `keep` is the weight that earlier ones at its count retain.
+    pub(crate) fn add(&mut self, interval: Interval, placed: Placed, keep: f64) {
         let Interval {
             cpus,
             performance,
@@ -214,8 +220,7 @@ impl Tallies {
     }
 
     /// Parallel rates and serial time by least squares.
-    #[must_use]
-    pub fn split(&self) -> Split {
+    pub(crate) fn split(&self) -> Split {
         let usual = self.counts.iter().map(|t| (Placed::Usually, t));
         let as_fair = self.reference.iter().map(|t| (Placed::AsFair, t));
         let parts: Vec<(Placed, &Tally, Parts)> = usual
@@ -263,7 +268,7 @@ impl Tallies {
         if worked > 0.0 {
             split.serial_per_work = (waited / worked).max(0.0);
         }
-        // Readings may be nonsense; what they come to may not.
+        // Readings may be nonsense; the result may not.
         if split.is_sound() {
             split
         } else {
@@ -276,26 +281,34 @@ impl Tallies {
 mod tests {
     use super::*;
 
-    /// Intervals at a count with these parallel shares, by the rates of both parts.
-    fn intervals(tallies: &mut Tallies, cpus: u32, rates: [f64; 2], shares: &[f64]) {
-        for p in shares {
-            let busy = p * f64::from(cpus) + (1.0 - p);
+    /// Intervals at a count, each of its performance and busy CPUs.
+    fn add(tallies: &mut Tallies, cpus: u32, intervals: &[(f64, Option<f64>)]) {
+        for &(performance, busy) in intervals {
             let interval = Interval {
                 cpus,
-                performance: p * rates[0] + (1.0 - p) * rates[1],
-                busy: Some(busy),
+                performance,
+                busy,
                 seconds: 1.0,
             };
             tallies.add(interval, Placed::Usually, 1.0);
         }
     }
 
+    /// Intervals with these parallel shares, by the rates of both parts.
+    fn mixed(cpus: u32, rates: [f64; 2], shares: &[f64]) -> Vec<(f64, Option<f64>)> {
+        let mix = |p: &f64| {
+            let busy = p * f64::from(cpus) + (1.0 - p);
+            (p * rates[0] + (1.0 - p) * rates[1], Some(busy))
+        };
+        shares.iter().map(mix).collect()
+    }
+
     #[test]
     fn both_rates_are_found_however_the_intervals_are_mixed() {
         let mut tallies = Tallies::default();
-        intervals(&mut tallies, 40, [30.0, 2.0], &[1.0, 0.3, 0.6]);
-        // Never wholly serial, and but few of them.
-        intervals(&mut tallies, 20, [16.0, 2.0], &[1.0, 0.8]);
+        add(&mut tallies, 40, &mixed(40, [30.0, 2.0], &[1.0, 0.3, 0.6]));
+        // Never wholly serial, and only a few of them.
+        add(&mut tallies, 20, &mixed(20, [16.0, 2.0], &[1.0, 0.8]));
         let split = tallies.split();
         let rates: Vec<f64> = split.points.iter().map(|p| p.rate).collect();
         assert!((rates[0] - 16.0).abs() < 1e-9 && (rates[1] - 30.0).abs() < 1e-9);
@@ -308,33 +321,18 @@ mod tests {
     #[test]
     fn without_busy_cpus_the_rate_is_the_mean() {
         let mut tallies = Tallies::default();
-        for performance in [9.0, 11.0, 10.0] {
-            let interval = Interval {
-                cpus: 8,
-                performance,
-                busy: None,
-                seconds: 1.0,
-            };
-            tallies.add(interval, Placed::Usually, 1.0);
-        }
+        add(&mut tallies, 8, &[9.0, 11.0, 10.0].map(|p| (p, None)));
         let split = tallies.split();
         assert!((split.points[0].rate - 10.0).abs() < 1e-9);
         assert_eq!(split.serial_per_work, 0.0);
-        assert!(split.points[0].error.unwrap() > 0.05, "they scatter");
+        assert!(split.points[0].error.unwrap() > 0.05);
     }
 
     #[test]
     fn nonsense_comes_to_nothing() {
         let mut tallies = Tallies::default();
-        for (performance, busy) in [(f64::NAN, 1.0), (f64::INFINITY, 1.0), (-1.0, 1.0)] {
-            let interval = Interval {
-                cpus: 4,
-                performance,
-                busy: Some(busy),
-                seconds: 1.0,
-            };
-            tallies.add(interval, Placed::Usually, 1.0);
-        }
+        let nonsense = [f64::NAN, f64::INFINITY, -1.0];
+        add(&mut tallies, 4, &nonsense.map(|p| (p, Some(1.0))));
         assert_eq!(tallies.split(), Split::default());
     }
 }

@@ -1,32 +1,29 @@
-//! The universal scalability law [Gunther 1993] as an outlook, to be compared with the powers of the
-//! `outlook`: the parallel rate at `k` CPUs is
+//! The universal scalability law [Gunther 1993], to be compared with the powers of the `outlook`: the
+//! parallel rate at `k` CPUs is
 //!
 //! ```text
 //! R(k) = k / (c₀ + c₁·(k − 1) + c₂·k·(k − 1))
 //! ```
 //!
-//! where `c₁` is contention and `c₂` the cost of agreement. `k / R(k)` is linear in the three, so that they
-//! follow from least squares, every count weighted by its error. A few counts do not tell three numbers:
-//! half and twice the known counts are taken as seen with the expected power, with a wide error.
+//! where `c₁` is contention and `c₂` the cost of agreement. `k / R(k)` is linear in the three, which follow
+//! from least squares, every count weighted by its error. As a few counts do not give three numbers, half
+//! and twice the known counts are added with the expected power and a wide error.
 
 use super::tally::{RatePoint, Split};
 
-/// Error of a rate whose error is not known, and the least that any has, relative.
+/// Relative error of a rate whose error is not known; the least that any has; and that of an expectation.
 const UNKNOWN: f64 = 0.05;
-/// See [`UNKNOWN`].
 const LEAST: f64 = 0.005;
-/// Error of what is only expected, relative.
 const EXPECTED: f64 = 0.15;
 
 /// The law of one application.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Universal([f64; 3]);
+pub(crate) struct Universal([f64; 3]);
 
 impl Universal {
-    /// The law that fits best; nothing when no rate is known, or none fits. `power` is by which power of the
-    /// count a rate is expected to grow.
-    #[must_use]
-    pub fn fit(split: &Split, power: f64) -> Option<Self> {
+    /// The law that fits best; `None` when no rate is known, or none fits. `power` is the power of the count
+    /// by which a rate is expected to grow.
+    pub(crate) fn fit(split: &Split, power: f64) -> Option<Self> {
         let (first, last) = (split.points.first()?, split.points.last()?);
         let guess = |from: &RatePoint, times: f64| {
             let cpus = f64::from(from.cpus) * times;
@@ -60,9 +57,8 @@ impl Universal {
         own + contention * (cpus - 1.0) + agreement * cpus * (cpus - 1.0)
     }
 
-    /// The logarithm of the parallel rate at a count; what the law cannot tell is the least there is.
-    #[must_use]
-    pub fn ln_rate(self, cpus: u32) -> f64 {
+    /// The logarithm of the parallel rate at a count; the least number where the law gives none.
+    pub(crate) fn ln_rate(self, cpus: u32) -> f64 {
         let cpus = f64::from(cpus.max(1));
         let per_rate = self.per_rate(cpus);
         if per_rate > 0.0 {
@@ -103,19 +99,8 @@ mod tests {
     #[test]
     fn the_law_behind_many_counts_is_found() {
         let rate = |k: f64| k / (1.0 + 0.05 * (k - 1.0) + 0.001 * k * (k - 1.0));
-        let points = [4, 8, 16, 24, 32, 40, 60].map(|cpus| RatePoint {
-            cpus,
-            rate: rate(f64::from(cpus)),
-            error: Some(0.0),
-            worked: 5.0,
-            width: f64::from(cpus),
-        });
-        let split = Split {
-            points: points.to_vec(),
-            reference: None,
-            serial_per_work: 0.0,
-        };
-        let law = Universal::fit(&split, 0.8).unwrap();
+        let points = [4, 8, 16, 24, 32, 40, 60].map(|cpus| (cpus, rate(f64::from(cpus))));
+        let law = Universal::fit(&Split::of(&points, 0.0, 0.0), 0.8).unwrap();
         for cpus in [4, 20, 50] {
             let off = law.ln_rate(cpus) - rate(f64::from(cpus)).ln();
             assert!(off.abs() < 0.02, "{cpus}: {off}");
@@ -124,18 +109,7 @@ mod tests {
 
     #[test]
     fn of_a_single_count_it_expects_what_is_expected_of_any_program() {
-        let split = Split {
-            points: vec![RatePoint {
-                cpus: 20,
-                rate: 10.0,
-                error: Some(0.01),
-                worked: 5.0,
-                width: 20.0,
-            }],
-            reference: None,
-            serial_per_work: 0.0,
-        };
-        let law = Universal::fit(&split, 0.8).unwrap();
+        let law = Universal::fit(&Split::of(&[(20, 10.0)], 0.01, 0.0), 0.8).unwrap();
         let power = (law.ln_rate(40) - law.ln_rate(20)) / 2.0_f64.ln();
         assert!((power - power).abs() < 0.05, "{power}");
         assert_eq!(Universal::fit(&Split::default(), 0.8), None);

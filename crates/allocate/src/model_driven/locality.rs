@@ -1,23 +1,20 @@
-//! On which nodes an application's data are, from what the CPUs of each node asked for.
+//! On which nodes an application's data are, by the traffic of the CPUs of each node.
 //!
-//! NuCore profiles reads and writes between each pair of nodes [NuCore §5.2]. Processors tell less
-//! for a single application: of the CPUs of each node, how much they asked for in all and how much
-//! of it their own node answered (resource control's bandwidth monitoring). That is enough as long
-//! as an application's threads are alike. The share `l_i` that node i answers its own CPUs is the
-//! share of the data that lie there, for them; what they ask elsewhere goes to the other nodes in
-//! proportion to what those answer their own:
+//! NuCore profiles reads and writes between each pair of nodes [NuCore §5.2]. Processors report less for a
+//! single application: the total traffic of the CPUs of each node, and how much of it their own node
+//! served (bandwidth monitoring). That suffices while its threads are alike. The share `l_i` that node i
+//! serves its own CPUs is the share of the data there; their other requests go to the other nodes in
+//! proportion to what those serve their own:
 //!
 //! ```text
 //! share(i → i) = l_i        share(i → j) = (1 − l_i) · l_j / Σ_{k ≠ i} l_k
 //! ```
 //!
-//! Exact where all data are on one node, spread evenly over all, or private to each thread.
+//! Exact where all data are on one node, spread evenly over all, or private to each thread. The traffic of
+//! a node's CPUs relative to the mean is kept too, as cores far from the data wait longer; that needs as
+//! many of them on every node.
 //!
-//! Cores far from the data ask for less, as they wait longer: how much the CPUs of a node ask for,
-//! each, compared with the mean, is kept too. For that every node has to have had as many of them,
-//! as in a profile with one CPU of each.
-//!
-//! Invariant: the shares of a node's requests are not negative and make 1.
+//! Invariant: the shares of a node's requests are not negative and add up to 1.
 
 use mapper_model::{NodeId, NodeRate};
 use serde::{Deserialize, Serialize};
@@ -30,13 +27,13 @@ struct Asked {
     own: f64,
 }
 
-/// Adds traffic up.
+/// Sums of traffic.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct TrafficSum(Vec<Asked>);
+pub(crate) struct TrafficSum(Vec<Asked>);
 
 impl TrafficSum {
-    /// Takes in an interval. Nodes of which it does not tell everything are left out.
-    pub fn add(&mut self, rates: &[NodeRate]) {
+    /// Adds an interval, without nodes of which anything is missing.
+    pub(crate) fn add(&mut self, rates: &[NodeRate]) {
         for of in rates {
             let (Some(total), Some(own)) = (of.rate.total_bytes_per_s, of.rate.local_bytes_per_s)
             else {
@@ -61,8 +58,7 @@ impl TrafficSum {
     }
 
     /// Where the data are; `None` when nothing is known.
-    #[must_use]
-    pub fn locality(&self) -> Option<Locality> {
+    pub(crate) fn locality(&self) -> Option<Locality> {
         let mean = self.0.iter().map(|asked| asked.total).sum::<f64>() / self.0.len().max(1) as f64;
         let of = |asked: &Asked| NodeLocality {
             node: asked.node,
@@ -73,23 +69,21 @@ impl TrafficSum {
     }
 }
 
-/// What the CPUs of a node ask for.
+/// The traffic of the CPUs of a node: the share that the node serves itself, and how much it is, relative
+/// to the mean of all nodes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct NodeLocality {
     node: NodeId,
-    /// The share of it that the node answers itself.
     own: f64,
-    /// How much it is, of the mean of all nodes.
     intensity: f64,
 }
 
 /// On which nodes an application's data are.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Locality(Vec<NodeLocality>);
+pub(crate) struct Locality(Vec<NodeLocality>);
 
 impl Locality {
-    /// The share that a node answers its own CPUs; of a node where nothing ran, the mean of the
-    /// others.
+    /// The share that a node serves its own CPUs; the mean of the others where nothing ran.
     fn own(&self, node: NodeId) -> f64 {
         let known = self.0.iter().find(|known| known.node == node);
         known.map_or_else(
@@ -99,15 +93,13 @@ impl Locality {
     }
 
     /// How much a CPU of a node asks for, of the mean over all nodes.
-    #[must_use]
-    pub fn intensity(&self, node: NodeId) -> f64 {
+    pub(crate) fn intensity(&self, node: NodeId) -> f64 {
         let known = self.0.iter().find(|known| known.node == node);
         known.map_or(1.0, |known| known.intensity)
     }
 
     /// The shares of what the CPUs of `nodes[from]` ask for, by node.
-    #[must_use]
-    pub fn shares(&self, from: usize, nodes: &[NodeId]) -> Vec<f64> {
+    pub(crate) fn shares(&self, from: usize, nodes: &[NodeId]) -> Vec<f64> {
         let own: Vec<f64> = nodes.iter().map(|node| self.own(*node)).collect();
         let others: f64 = own.iter().sum::<f64>() - own[from];
         let away = 1.0 - own[from];
@@ -148,15 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn data_on_one_node_are_asked_of_that_node() {
-        let locality = locality([1.0, 0.0, 0.0]);
+    fn the_three_plain_cases_are_exact() {
+        // On one node; private to each thread; interleaved.
         for from in 0..3 {
-            assert_eq!(locality.shares(from, &NODES), [1.0, 0.0, 0.0]);
+            let on_one_node = locality([1.0, 0.0, 0.0]).shares(from, &NODES);
+            assert_eq!(on_one_node, [1.0, 0.0, 0.0]);
         }
-    }
-
-    #[test]
-    fn private_data_stay_and_interleaved_data_are_everywhere() {
         assert_eq!(locality([1.0; 3]).shares(1, &NODES), [0.0, 1.0, 0.0]);
         let even = locality([1.0 / 3.0; 3]).shares(2, &NODES);
         assert!(even.iter().all(|share| (share - 1.0 / 3.0).abs() < 1e-12));

@@ -1,8 +1,7 @@
 //! The frame of the policies that decide by a model: profile, plan, keep the plan.
 //!
-//! NuPoCo, Cooperative and NuCore each measure an application once, put what they measured into a
-//! model, and divide the CPUs as the model says is best, instead of trying. What differs is the
-//! model ([`Planner`]); what is the same is here:
+//! NuPoCo, Cooperative and NuCore measure an application once and divide the CPUs as a model
+//! ([`Planner`]) says is best, instead of trying. What is the same is here:
 //!
 //! ```text
 //! arrival ──► profiling, with fair shares ──► plan ──► kept until an application comes or leaves,
@@ -10,15 +9,13 @@
 //!                      └────────────────────────────────────────┘
 //! ```
 //!
-//! Deviations from NuPoCo: a newcomer is profiled on its fair share and not on the whole machine,
-//! since CPUs are exclusive here and an interval is long; the rates come from last-level misses
-//! alone, so requests that stall and requests that only load the memory are not distinguished
-//! [readings N9]. Without counters there is nothing to put into a model: then the policy says so and
-//! every application has its fair share.
+//! Deviations from NuPoCo: a newcomer is profiled on its fair share and not on the whole machine; the
+//! rates come from last-level misses alone, so stalling requests are not distinguished [readings N9].
+//! Without counters every application has its fair share.
 
-pub mod locality;
-pub mod nodes;
-pub mod profiled;
+pub(crate) mod locality;
+pub(crate) mod nodes;
+pub(crate) mod profiled;
 
 use crate::accounting::{self, CpuAccounting, Note};
 use crate::config::{AllocationConfig, MemoryModel, ProfiledOn};
@@ -35,35 +32,30 @@ use profiled::{Knowledge, Measured, News, Profiled, Sampling};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
-/// What is said of a serial section.
+/// The reason of a serial section.
 pub(crate) const SERIAL: &str = "a serial section gets one core";
 /// Bytes of a cache line.
 const LINE_BYTES: f64 = 64.0;
 /// Part of a node's memory bandwidth at which the machine profile's limit of misses lies.
 const LIMIT_PART: f64 = 0.6;
-/// How much longer a link takes for a request than a memory controller, where nothing is known: 10
-/// against 45 GB/s.
+/// How much longer a link takes for a request than a memory controller by default: 10 against 45 GB/s.
 const LINK_FACTOR: f64 = 4.5;
 
 /// An application that takes part in a plan.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Candidate {
-    /// What was measured.
-    pub measured: Measured,
-    /// Its section.
-    pub section: Section,
+pub(crate) struct Candidate {
+    pub(crate) measured: Measured,
+    pub(crate) section: Section,
     /// Its fair share.
-    pub fair: u32,
-    /// Its weight.
-    pub weight: f64,
-    /// Its limits, which a model may leave to be kept afterwards.
-    pub limits: Limits,
+    pub(crate) fair: u32,
+    pub(crate) weight: f64,
+    /// Its limits, which a model may ignore: they are applied afterwards.
+    pub(crate) limits: Limits,
 }
 
 impl Candidate {
     /// Parallel sections can use CPUs beyond those a model gives them.
-    #[must_use]
-    pub const fn surplus(&self) -> Surplus {
+    pub(crate) const fn surplus(&self) -> Surplus {
         match self.section {
             Section::Parallel => Surplus::Taken,
             Section::Serial => Surplus::Declined,
@@ -71,27 +63,20 @@ impl Candidate {
     }
 }
 
-/// The memory system, complete.
+/// The memory system, complete; see [`MemoryModel`].
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Memory {
-    /// Clock rate.
-    pub clock_hz: f64,
-    /// Service time of a memory controller.
-    pub service_cycles: f64,
-    /// Service time of a link.
-    pub link_cycles: f64,
-    /// Share of requests that stay on their node, where given.
-    pub local_share: Option<f64>,
-    /// Bandwidth of a node's memory.
-    pub node_gb_per_s: f64,
-    /// Part of a node's own demand that is kept for it.
-    pub local_reserve: f64,
+pub(crate) struct Memory {
+    pub(crate) clock_hz: f64,
+    pub(crate) service_cycles: f64,
+    pub(crate) link_cycles: f64,
+    pub(crate) local_share: Option<f64>,
+    pub(crate) node_gb_per_s: f64,
+    pub(crate) local_reserve: f64,
 }
 
 impl Memory {
-    /// What is given, and the rest from the machine profile.
-    #[must_use]
-    pub fn of(model: &MemoryModel, machine: &MachineProfile) -> Self {
+    /// The given values, and the others from the machine profile.
+    pub(crate) fn of(model: &MemoryModel, machine: &MachineProfile) -> Self {
         let requests_per_s = machine.llc_misses_per_s / LIMIT_PART;
         let positive = |value: Option<f64>, otherwise: f64| {
             value
@@ -113,54 +98,48 @@ impl Memory {
     }
 
     /// The bandwidth of a link, one way.
-    #[must_use]
-    pub fn link_gb_per_s(&self) -> f64 {
+    pub(crate) fn link_gb_per_s(&self) -> f64 {
         self.clock_hz / self.link_cycles * LINE_BYTES * 1e-9
     }
 
-    /// The bandwidth that one busy CPU asks for.
-    #[must_use]
-    pub fn gb_per_s(&self, measured: &Measured) -> f64 {
+    /// The bandwidth that one busy CPU needs.
+    pub(crate) fn gb_per_s(&self, measured: &Measured) -> f64 {
         measured.misses_per_cycle * self.clock_hz * LINE_BYTES * 1e-9
     }
 }
 
-/// What a plan is made from.
+/// The input of a plan.
 #[derive(Clone, Copy, Debug)]
-pub struct Inputs<'a> {
-    /// The applications.
-    pub candidates: &'a [Candidate],
-    /// The nodes and what they have to give.
-    pub nodes: &'a [NodeCapacity],
+pub(crate) struct Inputs<'a> {
+    pub(crate) candidates: &'a [Candidate],
+    pub(crate) nodes: &'a [NodeCapacity],
     /// CPUs of each last-level cache that may be given.
-    pub caches: &'a [u32],
-    /// The memory system.
-    pub memory: Memory,
+    pub(crate) caches: &'a [u32],
+    pub(crate) memory: Memory,
 }
 
 impl Inputs<'_> {
     /// CPUs to divide.
-    #[must_use]
-    pub fn cpus(&self) -> u32 {
+    pub(crate) fn cpus(&self) -> u32 {
         self.nodes.iter().map(|n| n.cpus).sum()
     }
 }
 
 /// A model that divides CPUs.
-pub trait Planner: Send + std::fmt::Debug {
+pub(crate) trait Planner: Send + std::fmt::Debug {
     /// The name of the policy.
     const NAME: &'static str;
 
     /// Divides the CPUs among the applications, at least one each.
     ///
     /// # Errors
-    /// In words, why the model gives no answer; every application then has its fair share.
+    /// Why the model gives no answer; every application then has its fair share.
     fn plan(inputs: &Inputs<'_>) -> Result<Division, String>;
 }
 
 /// A policy that decides by the model `P`.
 #[derive(Debug)]
-pub struct ModelDriven<P> {
+pub(crate) struct ModelDriven<P> {
     config: AllocationConfig,
     state: State,
     planner: PhantomData<P>,
@@ -183,7 +162,7 @@ struct Decided {
     state: Phase,
 }
 
-/// What a plan rests on.
+/// The basis of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Phase {
@@ -197,8 +176,7 @@ enum Phase {
 
 impl<P: Planner> ModelDriven<P> {
     /// A policy that has decided nothing yet.
-    #[must_use]
-    pub fn new(config: AllocationConfig) -> Self {
+    pub(crate) fn new(config: AllocationConfig) -> Self {
         Self {
             config,
             state: State::default(),
@@ -210,7 +188,7 @@ impl<P: Planner> ModelDriven<P> {
         self.config.initial_intervals.max(1)
     }
 
-    /// What the interval that has passed is good for.
+    /// The use of the interval that has passed.
     fn sampling(&self) -> Sampling {
         let decided = self.state.decided.as_ref().map(|decided| decided.state);
         match (self.config.memory.profiled_on, decided) {
@@ -268,15 +246,7 @@ impl<P: Planner> ModelDriven<P> {
         places: &[usize],
         candidates: &[Candidate],
     ) -> Result<Decided, String> {
-        let mut fixed = CpuSet::new();
-        for (app, _) in snapshot
-            .apps
-            .iter()
-            .zip(entitled)
-            .filter(|(_, owed)| owed.fixed)
-        {
-            fixed.insert_all(app.held);
-        }
+        let fixed = fixed_cpus(snapshot, entitled);
         let nodes = nodes::capacities(snapshot, &fixed);
         let open = snapshot.usable.difference(&fixed);
         let inputs = Inputs {
@@ -317,7 +287,7 @@ impl<P: Planner> ModelDriven<P> {
         Ok(decided)
     }
 
-    /// Where every application is while an application is measured.
+    /// The counts while an application is measured.
     fn profiling(
         &self,
         snapshot: &Snapshot<'_>,
@@ -325,11 +295,7 @@ impl<P: Planner> ModelDriven<P> {
         places: &[usize],
     ) -> Decided {
         let fair = |rule| Self::fair_shares(snapshot, entitled, Phase::Profiling, rule);
-        let mut fixed = CpuSet::new();
-        for (app, _) in (snapshot.apps.iter().zip(entitled)).filter(|(_, owed)| owed.fixed) {
-            fixed.insert_all(app.held);
-        }
-        let nodes = nodes::capacities(snapshot, &fixed);
+        let nodes = nodes::capacities(snapshot, &fixed_cpus(snapshot, entitled));
         let one_each = nodes.len() as u32;
         let fits = |&place: &usize| (entitled[place].min..=entitled[place].max).contains(&one_each);
         match self.config.memory.profiled_on {
@@ -373,7 +339,16 @@ impl<P: Planner> ModelDriven<P> {
     }
 }
 
-/// CPUs that each last-level cache has to give, without the caches that have none.
+/// The CPUs of those that must not be resized.
+fn fixed_cpus(snapshot: &Snapshot<'_>, entitled: &[Entitlement]) -> CpuSet {
+    let mut fixed = CpuSet::new();
+    for (app, _) in (snapshot.apps.iter().zip(entitled)).filter(|(_, owed)| owed.fixed) {
+        fixed.insert_all(app.held);
+    }
+    fixed
+}
+
+/// CPUs that each last-level cache can give, without those that have none.
 fn cache_capacities(topology: &Topology, open: &CpuSet) -> Vec<u32> {
     topology
         .caches()

@@ -1,20 +1,17 @@
-//! Which CPUs the nodes have to give, and divisions of them.
+//! The CPUs that nodes can give, and divisions of them.
 
 use mapper_model::{CpuSet, NodeId, NodeShare, Snapshot};
 use serde::{Deserialize, Serialize};
 
-/// A node as a source of CPUs.
+/// A node and its CPUs that may be divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NodeCapacity {
-    /// The node.
-    pub id: NodeId,
-    /// Its CPUs that may be divided.
-    pub cpus: u32,
+pub(crate) struct NodeCapacity {
+    pub(crate) id: NodeId,
+    pub(crate) cpus: u32,
 }
 
-/// The nodes that have CPUs to divide: usable ones that nobody holds who must not be resized.
-#[must_use]
-pub fn capacities(snapshot: &Snapshot<'_>, fixed: &CpuSet) -> Vec<NodeCapacity> {
+/// The nodes with usable CPUs that are not `fixed`.
+pub(crate) fn capacities(snapshot: &Snapshot<'_>, fixed: &CpuSet) -> Vec<NodeCapacity> {
     let open = snapshot.usable.difference(fixed);
     snapshot
         .topology
@@ -28,43 +25,36 @@ pub fn capacities(snapshot: &Snapshot<'_>, fixed: &CpuSet) -> Vec<NodeCapacity> 
         .collect()
 }
 
-/// How CPUs are divided: for each application its count, and on which nodes if the model says.
+/// A division of CPUs; each list is by application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Division {
-    /// CPUs of each application.
-    pub counts: Vec<u32>,
-    /// For each application its CPUs on each node, in the order of the nodes.
-    pub by_node: Option<Vec<Vec<u32>>>,
-    /// Why, for each application.
-    pub rules: Vec<String>,
-    /// For each application what it would do with CPUs that another one must not have.
-    pub surplus: Vec<Surplus>,
+pub(crate) struct Division {
+    pub(crate) counts: Vec<u32>,
+    /// CPUs on each node, in the order of the nodes.
+    pub(crate) by_node: Option<Vec<Vec<u32>>>,
+    pub(crate) rules: Vec<String>,
+    pub(crate) surplus: Vec<Surplus>,
 }
 
-/// What an application would do with CPUs beyond those the model gives it.
+/// Whether an application can use CPUs beyond those the model gives it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Surplus {
-    /// It can use them.
+pub(crate) enum Surplus {
     Taken,
-    /// The model says that they would be lost on it.
     Declined,
 }
 
 /// The limits of one application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// The fewest CPUs it is to have.
-    pub min: u32,
-    /// The most it can use.
-    pub max: u32,
+pub(crate) struct Limits {
+    pub(crate) min: u32,
+    pub(crate) max: u32,
 }
 
 impl Division {
-    /// Brings every count within its limits. What one must have is taken from the free CPUs, then
-    /// from the one that has most beyond its own lower limit; what one must not have goes to one that can
-    /// use it, the one with most first, else it is free.
-    pub fn limit(&mut self, limits: &[Limits], nodes: &[NodeCapacity]) {
+    /// Brings every count within its limits. What is missing is taken from the free CPUs, then from the one
+    /// with most beyond its own lower limit; what is too much goes to the largest that can use it, else
+    /// it is free.
+    pub(crate) fn limit(&mut self, limits: &[Limits], nodes: &[NodeCapacity]) {
         let total: u32 = nodes.iter().map(|n| n.cpus).sum();
         let mut cut = 0;
         for (app, limit) in limits.iter().enumerate() {
@@ -101,7 +91,7 @@ impl Division {
         }
     }
 
-    /// Takes a CPU away where the application has fewest.
+    /// Removes a CPU where the application has fewest.
     fn drop_one(&mut self, app: usize) {
         self.counts[app] -= 1;
         if let Some(by_node) = &mut self.by_node
@@ -126,8 +116,7 @@ impl Division {
     }
 
     /// The CPUs of an application by node, without the nodes where it has none.
-    #[must_use]
-    pub fn node_shares(&self, app: usize, nodes: &[NodeCapacity]) -> Option<Vec<NodeShare>> {
+    pub(crate) fn node_shares(&self, app: usize, nodes: &[NodeCapacity]) -> Option<Vec<NodeShare>> {
         let by_node = self.by_node.as_ref()?;
         Some(
             nodes
@@ -147,63 +136,53 @@ impl Division {
 mod tests {
     use super::*;
 
-    fn nodes(cpus: &[u32]) -> Vec<NodeCapacity> {
-        cpus.iter()
-            .zip(0..)
+    fn limited(
+        counts: &[u32],
+        by_node: Option<&[[u32; 2]]>,
+        limits: &[(u32, u32)],
+        nodes: &[u32],
+    ) -> Division {
+        use Surplus::{Declined, Taken};
+        let mut division = Division {
+            counts: counts.to_vec(),
+            by_node: by_node.map(|apps| apps.iter().map(|app| app.to_vec()).collect()),
+            surplus: vec![Taken, Declined, Taken],
+            ..Division::default()
+        };
+        let limits: Vec<Limits> = limits
+            .iter()
+            .map(|&(min, max)| Limits { min, max })
+            .collect();
+        let nodes: Vec<NodeCapacity> = (nodes.iter().zip(0..))
             .map(|(&cpus, id)| NodeCapacity {
                 id: NodeId(id),
                 cpus,
             })
-            .collect()
+            .collect();
+        division.limit(&limits, &nodes);
+        division
     }
 
     #[test]
     fn limits_are_met_node_by_node() {
-        let mut division = Division {
-            counts: vec![8, 4],
-            by_node: Some(vec![vec![8, 0], vec![0, 4]]),
-            ..Division::default()
-        };
-        let limits = [Limits { min: 1, max: 6 }, Limits { min: 6, max: 9 }];
-        division.limit(&limits, &nodes(&[8, 4]));
+        let division = limited(&[8, 4], Some(&[[8, 0], [0, 4]]), &[(1, 6), (6, 9)], &[8, 4]);
         assert_eq!(division.counts, [6, 6]);
         assert_eq!(division.by_node, Some(vec![vec![6, 0], vec![2, 4]]));
     }
 
     #[test]
-    fn who_must_have_more_takes_from_the_richest() {
-        let mut division = Division {
-            counts: vec![7, 1, 4],
-            by_node: None,
-            ..Division::default()
-        };
-        let limits = [
-            Limits { min: 1, max: 99 },
-            Limits { min: 3, max: 99 },
-            Limits { min: 1, max: 99 },
-        ];
-        division.limit(&limits, &nodes(&[12]));
+    fn an_application_below_its_limit_takes_from_the_richest() {
+        let division = limited(&[7, 1, 4], None, &[(1, 99), (3, 99), (1, 99)], &[12]);
         assert_eq!(division.counts, [5, 3, 4]);
     }
 
     #[test]
     fn what_one_must_not_have_goes_to_another_that_can_use_it() {
-        let mut division = Division {
-            counts: vec![8, 4, 4],
-            by_node: Some(vec![vec![8, 0], vec![0, 4], vec![0, 4]]),
-            surplus: vec![Surplus::Taken, Surplus::Declined, Surplus::Taken],
-            ..Division::default()
-        };
-        let limits = [
-            Limits { min: 1, max: 2 },
-            Limits { min: 1, max: 99 },
-            Limits { min: 1, max: 9 },
-        ];
-        division.limit(&limits, &nodes(&[8, 8]));
+        let by_node = [[8, 0], [0, 4], [0, 4]];
+        let limits = [(1, 2), (1, 99), (1, 9)];
+        let division = limited(&[8, 4, 4], Some(&by_node), &limits, &[8, 8]);
         assert_eq!(division.counts, [2, 4, 9]);
-        assert_eq!(
-            division.by_node,
-            Some(vec![vec![2, 0], vec![0, 4], vec![5, 4]])
-        );
+        let expected = [[2, 0], [0, 4], [5, 4]].map(|app| app.to_vec());
+        assert_eq!(division.by_node, Some(expected.to_vec()));
     }
 }

@@ -1,9 +1,8 @@
 //! What the models need to know of an application, learned once for each phase.
 //!
-//! NuPoCo profiles a parallel section when it first runs, for a short time, and then decides by the
-//! model [NuPoCo §5.1]. Here the profile is the mean of the first intervals of a phase: last-level
-//! cache misses per unhalted cycle. That mean is kept until the phase changes, since the models
-//! predict what a division would do to it and must not chase their own effect.
+//! NuPoCo profiles a parallel section when it first runs and then decides by the model [NuPoCo §5.1]. Here
+//! the profile is the mean of the first intervals of a phase: last-level cache misses per unhalted cycle.
+//! It is kept until the phase changes, since the models predict what a division would do to it.
 
 use super::locality::{Locality, TrafficSum};
 use crate::section::{Section, SectionWatch};
@@ -13,46 +12,42 @@ use serde::{Deserialize, Serialize};
 /// Relative difference from which a new profile is another one.
 const ANOTHER: f64 = 0.2;
 
-/// Lengths of a profile that lie between two on CPUs that slow every application down: 5 % of the time.
+/// Lengths of a profile between two on CPUs that slow every application down: 5 % of the time.
 const APART: u32 = 20;
 
 /// What was measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Measured {
-    /// Last-level cache misses per unhalted cycle.
-    pub misses_per_cycle: f64,
+pub(crate) struct Measured {
+    pub(crate) misses_per_cycle: f64,
     /// CPUs that shared a node's memory while it was measured.
-    pub cpus_on_node: u32,
-    /// Where its data are, where the processor tells.
+    pub(crate) cpus_on_node: u32,
+    /// Where its data are, where reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub locality: Option<Locality>,
+    pub(crate) locality: Option<Locality>,
 }
 
-/// Whether a profile is at hand.
+/// Whether there is a profile; `Blind` without counters.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Knowledge {
-    /// It is still being measured.
+pub(crate) enum Knowledge {
     Measuring,
-    /// There are no counters to measure it with.
     Blind,
-    /// It is.
     Known(Measured),
 }
 
 /// Which intervals make a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sampling {
+pub(crate) enum Sampling {
     /// Any: profiles are taken on fair shares.
     Anywhere,
-    /// Profiles are taken on CPUs of their own, and it was there in this interval.
+    /// Profiles are taken on CPUs of their own; it was there in this interval.
     Apart,
-    /// Profiles are taken on CPUs of their own, and it was elsewhere.
+    /// Profiles are taken on CPUs of their own; it was elsewhere.
     NotNow,
 }
 
 /// The profile of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Profiled {
+pub(crate) struct Profiled {
     watch: SectionWatch,
     known: Option<Measured>,
     sum: f64,
@@ -66,18 +61,16 @@ pub struct Profiled {
     blind: u32,
 }
 
-/// Whether an interval changed what a decision rests on.
+/// Whether an interval changed the basis of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum News {
-    /// Nothing did.
+pub(crate) enum News {
     None,
-    /// A profile or a section did.
     Something,
 }
 
 impl Profiled {
-    /// Takes in an interval on `nodes` nodes; a profile takes `wanted` of them.
-    pub fn observe(
+    /// Ingests an interval on `nodes` nodes; a profile takes `wanted` of them.
+    pub(crate) fn observe(
         &mut self,
         app: &AppView<'_>,
         nodes: u32,
@@ -89,7 +82,7 @@ impl Profiled {
         self.watch.observe(Section::shown(app.profile, cpus));
         let changed = app.profile.phase != PhaseChange::Same;
         if sampling == Sampling::NotNow {
-            // What cores ask for when they are many is no profile.
+            // The traffic of many cores is no profile.
             self.age = (self.age + 1).min(APART * wanted);
             if changed && self.age == APART * wanted {
                 self.forget();
@@ -118,7 +111,7 @@ impl Profiled {
                     }
                 }
             }
-            // An idle interval has no rates either, but then the counters are known to be there.
+            // An idle interval has no rates either, but then the counters are known to exist.
             None if self.samples == 0 && self.known.is_none() => {
                 self.blind = self.blind.saturating_add(1);
             }
@@ -158,8 +151,7 @@ impl Profiled {
     }
 
     /// What is known after `wanted` intervals.
-    #[must_use]
-    pub fn knowledge(&self, wanted: u32) -> Knowledge {
+    pub(crate) fn knowledge(&self, wanted: u32) -> Knowledge {
         match &self.known {
             Some(known) => Knowledge::Known(known.clone()),
             None if self.blind >= wanted.max(1) => Knowledge::Blind,
@@ -168,14 +160,12 @@ impl Profiled {
     }
 
     /// Intervals measured so far.
-    #[must_use]
-    pub const fn samples(&self) -> u32 {
+    pub(crate) const fn samples(&self) -> u32 {
         self.samples
     }
 
     /// The section it is in.
-    #[must_use]
-    pub const fn section(&self) -> Section {
+    pub(crate) const fn section(&self) -> Section {
         self.watch.section()
     }
 }

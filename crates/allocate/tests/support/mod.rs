@@ -9,6 +9,7 @@
 
 use mapper_allocate::{AllocationConfig, AllocationPolicy, find};
 use mapper_characterise::{Characteriser, CharacteriserConfig};
+use mapper_model::random::SplitMix64;
 use mapper_model::topology::Shape;
 use mapper_model::{
     Allocation, AppId, AppName, AppObservation, AppSpec, AppView, CounterValue, Counters, CpuId,
@@ -64,30 +65,12 @@ pub struct World {
     pub last: Allocation,
     now_ns: u64,
     next: u64,
-    random: Random,
+    random: SplitMix64,
 }
 
-/// A small reproducible generator (SplitMix64).
-#[derive(Clone, Copy, Debug)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Roughly normal, mean 0, standard deviation 1.
-    pub fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
-    }
+/// Roughly normal, mean 0, standard deviation 1.
+pub fn normal(random: &mut SplitMix64) -> f64 {
+    (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
 }
 
 pub fn machine(sockets: u32, cores: u32, smt: u32) -> Topology {
@@ -179,13 +162,13 @@ impl World {
             last: Allocation::default(),
             now_ns: 100 * SECOND,
             next: 1,
-            random: Random(1),
+            random: SplitMix64::new(1),
         }
     }
 
     pub fn noisy(mut self, noise: f64, seed: u64) -> Self {
         self.noise = noise;
-        self.random = Random(seed);
+        self.random = SplitMix64::new(seed);
         self
     }
 
@@ -241,7 +224,7 @@ impl World {
         for app in &mut self.apps {
             let cpus = app.held.len();
             if cpus > 0 {
-                let scatter = 1.0 + self.noise * self.random.normal();
+                let scatter = 1.0 + self.noise * normal(&mut self.random);
                 let used = match app.serial {
                     SerialPhase::None => cpus,
                     SerialPhase::Open => 1,
