@@ -1,30 +1,26 @@
 //! The order in which CPU sets are changed, so that no CPU is promised twice on the way.
 //!
-//! Every application goes from the set in force to the planned one. First everybody who loses CPUs
-//! lets go of them ([`Action::Shrink`] to what it keeps), then everybody takes its planned set
-//! ([`Action::Set`]), those first whose new CPUs nobody is about to leave.
-//!
-//! A CPU set cannot be empty, so an application that keeps nothing of what it has can only jump. If
-//! two such applications exchange their CPUs there is no order without an overlap; the first in
-//! order of arrival then jumps onto CPUs that another one leaves with the next actions. This is the
-//! only exception, and it lasts for as long as the writes take.
+//! First every application that loses CPUs shrinks to what it keeps ([`Action::Shrink`]), then each takes
+//! its planned set ([`Action::Set`]), those first whose new CPUs none is about to leave. An application
+//! that keeps nothing can only jump, as a set cannot be empty. If such applications exchange their CPUs,
+//! the first in order of arrival jumps onto CPUs that another leaves with the next actions: the only
+//! overlap, for as long as the writes take.
 
 use mapper_model::{Action, AppId, CpuId, CpuSet};
 
 /// Where an application is and where it is to be.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Move<'a> {
+pub(crate) struct Move<'a> {
     /// The application.
-    pub app: AppId,
+    pub(crate) app: AppId,
     /// The CPUs in force; empty for a newcomer.
-    pub from: &'a CpuSet,
+    pub(crate) from: &'a CpuSet,
     /// The CPUs planned.
-    pub to: &'a CpuSet,
+    pub(crate) to: &'a CpuSet,
 }
 
 /// The actions that lead every application from where it is to where it is to be.
-#[must_use]
-pub fn order(moves: &[Move<'_>]) -> Vec<Action> {
+pub(crate) fn order(moves: &[Move<'_>]) -> Vec<Action> {
     let mut actions = Vec::new();
     // Where each application is after the actions so far; `None` once it is where it is to be.
     let mut pending: Vec<(Move<'_>, CpuSet)> = Vec::new();

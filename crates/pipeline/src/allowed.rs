@@ -1,13 +1,13 @@
 //! Which CPUs each application may use in a decision, and who has to share one.
 //!
-//! Problem: applications may be kept to some CPUs ([`AppObservation::allowed`](mapper_model::AppObservation)), and
-//! some may be kept to so few that there is not one for each. Policies decide for applications that can have at
-//! least one CPU each. Approach: an [`Assignment`] of one CPU each finds the applications that together may use fewer
-//! CPUs than they are. These share those CPUs; the policies decide about the others and the rest of the machine.
-//! With more applications than CPUs and none kept to any, the policies themselves have all share.
+//! Applications may be kept to so few CPUs ([`AppObservation::allowed`](mapper_model::AppObservation)) that
+//! there is not one for each, but policies decide for applications that can have one each. So an
+//! [`Assignment`] of one CPU each finds those that together may use fewer CPUs than they are. They share
+//! those CPUs; the policies decide about the others and the rest of the machine. With more applications
+//! than CPUs and none kept to any, the policies let all share.
 //!
-//! Invariants: nobody shares who can have a CPU of its own without another losing its only one; one that shares has a
-//! CPU that it may use.
+//! Invariants: none shares that can have a CPU of its own without another losing its only one; one that
+//! shares has a CPU that it may use.
 
 use mapper_model::{Assignment, CpuId, CpuSet, Observation};
 
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// The CPU that each shares, and what the policies decide about.
+    /// The CPU that each shares, and the CPUs that the policies decide about.
     fn shared(usable: &str, lists: &[&str]) -> (Vec<Option<u32>>, String) {
         let observation = observation(usable, lists);
         let allowed = Allowed::of(&observation, &observation.usable);
@@ -150,28 +150,26 @@ mod tests {
     }
 
     #[test]
-    fn nobody_shares_while_there_is_a_division_with_one_cpu_each() {
-        assert_eq!(
-            shared("0-2", &["0-2", "0-1", "0"]),
-            (vec![None; 3], "0-2".to_owned())
-        );
-        // A set that is not usable, or holds all that is, limits nothing.
-        assert_eq!(
-            shared("0-1", &["9", "0-7"]),
-            (vec![None; 2], "0-1".to_owned())
-        );
-    }
-
-    #[test]
     fn only_those_that_are_too_many_for_their_cpus_share_them() {
-        assert_eq!(
-            shared("0-7", &["3", "", "3", "2-3"]),
-            (vec![Some(3), None, Some(3), None], "0-2,4-7".to_owned())
-        );
-        assert_eq!(
-            shared("0-7", &["2-3", "2-3", "2-3", ""]),
-            (vec![Some(2), Some(3), Some(2), None], "0-1,4-7".to_owned())
-        );
+        for (usable, lists, cpus, rest) in [
+            ("0-2", &["0-2", "0-1", "0"][..], &[None; 3][..], "0-2"),
+            // A set that is not usable, or holds all that is, limits nothing.
+            ("0-1", &["9", "0-7"], &[None; 2], "0-1"),
+            (
+                "0-7",
+                &["3", "", "3", "2-3"],
+                &[Some(3), None, Some(3), None],
+                "0-2,4-7",
+            ),
+            (
+                "0-7",
+                &["2-3", "2-3", "2-3", ""],
+                &[Some(2), Some(3), Some(2), None],
+                "0-1,4-7",
+            ),
+        ] {
+            assert_eq!(shared(usable, lists), (cpus.to_vec(), rest.to_owned()));
+        }
     }
 
     #[test]
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_observation_of_before_is_read() {
+    fn an_observation_of_earlier_versions_is_read() {
         let text = serde_json::to_string(&observation("0-3", &["1"])).unwrap();
         let old = text.replace("\"allowed\":", "\"own_mask\":");
         assert_ne!(old, text);

@@ -1,9 +1,8 @@
 //! Whether a plan may be enforced.
 //!
-//! The checker knows nothing of how a plan was made. It states what must hold for any plan of any
-//! policy and reports what does not, with a severity: an [`Severity::Error`] must not be enforced, a
-//! [`Severity::Warning`] deserves to be seen. It runs in every debug build and test, and in the
-//! daemon before every enforcement.
+//! The checker states what must hold for any plan of any policy and reports what does not: an
+//! [`Severity::Error`] must not be enforced, a [`Severity::Warning`] is only odd. It runs in every debug
+//! build and test, and in the daemon before every enforcement.
 
 use mapper_model::{Action, AppId, CpuSet, Observation, Plan, Reason, Sharing};
 use serde::{Deserialize, Serialize};
@@ -215,7 +214,7 @@ fn check_owners(plan: &Plan, observation: &Observation, usable: &CpuSet, finding
     }
 }
 
-/// A set as text, also an empty one.
+/// A set as text, `none` if empty.
 fn listed(cpus: &CpuSet) -> String {
     if cpus.is_empty() {
         "none".to_owned()
@@ -382,18 +381,12 @@ mod tests {
             share: Share {
                 app: AppId(id),
                 cpus: set(cpus).len(),
-                sharing: Sharing::Exclusive,
-                by_node: None,
-                fair: 2,
-                floor: None,
-                spare: 0,
-                norm_eff: None,
-                state: "steady".into(),
                 explanation: Explanation {
                     before: 2,
                     after: 2,
                     reasons: vec![Reason::Steady],
                 },
+                ..Share::default()
             },
             sentence: "2 CPUs: steady".into(),
         };

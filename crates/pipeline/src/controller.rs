@@ -8,8 +8,8 @@ use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState, accountin
 use mapper_characterise::{Characteriser, CharacteriserConfig, CharacteriserState};
 use mapper_model::{
     AppId, AppName, AppObservation, AppPlacement, AppView, CpuSet, Explanation, Fixed,
-    MachineProfile, NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share, Sharing,
-    Snapshot, Strategy, Topology, Transfer,
+    MachineProfile, NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share, Snapshot,
+    Strategy, Topology, Transfer,
 };
 use mapper_placement::{PlacementConfig, PlacementPolicy};
 use serde::{Deserialize, Serialize};
@@ -87,6 +87,13 @@ pub struct ControllerState {
 impl ControllerState {
     /// The format written by this version.
     pub const VERSION: u32 = 1;
+
+    const fn check_version(&self) -> Result<(), RestoreError> {
+        match self.version {
+            Self::VERSION => Ok(()),
+            found => Err(RestoreError::Version { found }),
+        }
+    }
 }
 
 /// What is remembered of one application from plan to plan.
@@ -393,33 +400,22 @@ impl Controller {
         }
     }
 
-    /// Goes on from a saved state.
+    /// Continues from a saved state.
     ///
     /// # Errors
     /// When the state is of another version or policy; the controller is then unchanged.
     pub fn restore(&mut self, state: ControllerState) -> Result<(), RestoreError> {
-        if state.version != ControllerState::VERSION {
-            return Err(RestoreError::Version {
-                found: state.version,
-            });
-        }
+        state.check_version()?;
         self.allocation.restore(&state.allocation)?;
-        self.monitor.restore(state.monitor);
-        self.apps = state.apps;
-        Ok(())
+        self.restore_without_policy(state)
     }
 
-    /// Goes on from a saved state with an allocation policy that has seen nothing, because the state
-    /// is another one's.
+    /// Continues from a saved state of another allocation policy; that of this one starts anew.
     ///
     /// # Errors
     /// When the state is of another version; the controller is then unchanged.
     pub fn restore_without_policy(&mut self, state: ControllerState) -> Result<(), RestoreError> {
-        if state.version != ControllerState::VERSION {
-            return Err(RestoreError::Version {
-                found: state.version,
-            });
-        }
+        state.check_version()?;
         self.monitor.restore(state.monitor);
         self.apps = state.apps;
         Ok(())
@@ -589,14 +585,9 @@ fn in_place(observed: &AppObservation, state: &str, reason: Reason) -> PlannedAp
         share: Share {
             app: observed.app,
             cpus: cpus.len(),
-            sharing: Sharing::Exclusive,
-            by_node: None,
-            fair: 0,
-            floor: None,
-            spare: 0,
-            norm_eff: None,
             state: state.into(),
             explanation,
+            ..Share::default()
         },
         cpus,
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// How many decisions are remembered for each application.
-pub const REMEMBERED: usize = 10;
+const REMEMBERED: usize = 10;
 
 /// Everything there is to tell of one application. Performances are in the unit of `performance`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -94,11 +94,11 @@ impl Decision {
 /// The last decisions about one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct History(VecDeque<Decision>);
+pub(crate) struct History(VecDeque<Decision>);
 
 impl History {
     /// Adds a decision, and forgets the oldest beyond [`REMEMBERED`].
-    pub fn add(&mut self, decision: Decision) {
+    pub(crate) fn add(&mut self, decision: Decision) {
         if self.repeat(&decision.sentence, &decision.cpus) {
             return;
         }
@@ -118,7 +118,7 @@ impl History {
     }
 
     /// Whether the last decision was this one, so that repeating it needs no copy.
-    pub fn repeat(&mut self, sentence: &str, cpus: &CpuSet) -> bool {
+    pub(crate) fn repeat(&mut self, sentence: &str, cpus: &CpuSet) -> bool {
         match self.0.back_mut() {
             Some(last) if last.sentence == sentence && last.cpus == *cpus => {
                 last.times += 1;
@@ -129,7 +129,7 @@ impl History {
     }
 
     /// The decisions, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Decision> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Decision> {
         self.0.iter()
     }
 }

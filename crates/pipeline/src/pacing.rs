@@ -1,19 +1,12 @@
-//! How often a decision is taken, when deciding itself costs something.
+//! How often a decision is taken, when deciding itself costs CPU time.
 //!
-//! A pass of the loop reads counters of every thread, decides and rewrites CPU sets, on CPUs that
-//! belong to the applications. What it costs grows with their threads, the interval does not: with
-//! several hundred threads and an interval of 20 ms the loop would take more than it can bring. So
-//! there is a budget, a share of the interval; when a pass costs more, the interval is stretched
-//! until it does not. Times are CPU times in nanoseconds: a pass that waits costs nobody anything.
+//! A pass reads counters of every thread, decides and rewrites CPU sets, on CPUs that belong to the
+//! applications. When its CPU time exceeds a budget, a share of the interval, the interval is stretched.
+//! The cost is the median of the last five passes, also of fewer at the start. The interval grows as soon
+//! as the budget asks for it, rounded up to two digits, and shrinks only when a quarter less would do.
 //!
-//! *Which cost.* The median of the last five passes, so that a single slow one changes nothing, and
-//! the first one counts at once.
-//!
-//! *Hysteresis.* The interval grows as soon as the budget asks for it, rounded up to two digits. It
-//! shrinks only when a quarter less would do. What swings between is the same interval.
-//!
-//! Invariants: never shorter than what was asked for, and exactly that without a budget; stretched to
-//! 10 s at most, whatever the budget. The daemon and the simulator call the very same code.
+//! Invariants: never shorter than requested, and exactly that without a budget; at most 10 s by
+//! stretching. The daemon and the simulator call the same code.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -23,8 +16,7 @@ use std::time::Duration;
 const PASSES: usize = 5;
 /// The interval shrinks when less than this share of it would do.
 const SHRINK_BELOW: f64 = 0.75;
-/// The longest interval that comes of stretching, as long as the longest that can be asked for: beyond,
-/// hardly anybody is managed any more.
+/// The longest stretched interval: as long as the longest that can be requested.
 const LONGEST_NS: u64 = 10_000_000_000;
 /// Parts of a whole.
 const PARTS: u64 = 1_000_000;

@@ -1,20 +1,19 @@
 //! Recordings: what was observed and decided, as lines of JSON.
 //!
-//! The first line is a [`Header`]: what a controller has to be made of to decide the same again.
-//! Every further line is one decision: the observation and the plan that followed. Lines only ever
-//! get appended, so a recording that ends in the middle (the daemon was killed) is readable up to
-//! its last whole line.
+//! The first line is a [`Header`]: what a controller needs to decide the same again. Every further line is
+//! one decision: the observation and the plan. Lines are only appended, so a recording that ends in the
+//! middle is readable up to its last whole line.
 //!
-//! Invariant: a controller made from the header, fed with the observations in their order, gives
-//! the plans byte for byte ([`replay`](crate::replay)).
+//! Invariant: a controller made from the header, fed with the observations in their order, gives the plans
+//! byte for byte ([`replay`](crate::replay)).
 
 use crate::controller::{Controller, ControllerState, PipelineConfig};
 use mapper_model::{Observation, Plan, Topology};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The version of the format that is written. Since 2, regions and waits that runtimes tell are acted
-/// on; in 1 they were only written down, and are ignored when it is replayed.
+/// The version of the format that is written. Since 2, regions and waits that runtimes report are used;
+/// in 1 they were only recorded, and are ignored in a replay.
 pub const VERSION: u32 = 2;
 
 /// The oldest version that is read.

@@ -1,11 +1,9 @@
 //! Taking the decisions of a recording again.
 //!
-//! A [`Replay`] is a controller made from the header of a [recording](crate::record). Each further
-//! line gives the decision it takes on the recorded observation, and how that compares with the
-//! recorded one. With the same policies every plan must come out the same, byte for byte but for the wording of
-//! its reasons. With
-//! another policy, or other settings, each decision is what *it* would have decided in the situation
-//! recorded: it sees the applications where the recorded plans had put them.
+//! A [`Replay`] is a controller made from the header of a [recording](crate::record). Each line gives the
+//! decision it takes on the recorded observation, and how that compares with the recorded one. With the
+//! same policies every plan must be the same but for the wording of its reasons. Another policy decides
+//! in the recorded situation: it sees the applications where the recorded plans had put them.
 
 use crate::controller::{Controller, PipelineError, RestoreError};
 use crate::record::{Entry, Header, OLDEST_VERSION, VERSION};

@@ -4,7 +4,7 @@
 
 mod support;
 
-use mapper_model::testing::Numbers;
+use mapper_model::random::SplitMix64;
 use mapper_model::topology::Shape;
 use mapper_model::{AppId, CpuRange, CpuSet, Fixed, Reason, Resizing, Strategy, Topology, Trigger};
 use support::{World, amdahl, config, flat, linear, peak};
@@ -70,7 +70,7 @@ fn noise_moves_the_allocation_by_no_more_than_a_step_and_seldom() {
         for seed in 1..=20 {
             let mut noisy = world(4, 10, 2);
             noisy.noise = 0.05;
-            noisy.numbers = mapper_model::testing::Numbers::new(seed);
+            noisy.numbers = SplitMix64::new(seed);
             noisy.start(mix());
             noisy.intervals(150);
             let mut moves = 0;
@@ -259,7 +259,7 @@ fn the_regions_of_a_program_with_one_phase_change_no_decision() {
     for seed in 1..6 {
         let run = |region: fn(u64) -> u64| {
             let mut world = world(1, 20, 1);
-            (world.noise, world.numbers) = (0.05, Numbers::new(seed));
+            (world.noise, world.numbers) = (0.05, SplitMix64::new(seed));
             world.region = Box::new(region);
             world.start([linear(), flat(10.0)]);
             (0..150)

@@ -5,7 +5,8 @@
 
 mod support;
 
-use mapper_model::testing::{Machine, Numbers, machines, usable};
+use mapper_model::random::SplitMix64;
+use mapper_model::testing::{Machine, machines, usable};
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, Assignment, CounterValue, Counters, CpuId, CpuRange,
     CpuSet, Event, Fixed, Observation, Qos, Reading, ReportedProgress, Resizing, RuntimeProgress,
@@ -38,7 +39,7 @@ struct Wild {
 }
 
 /// What an application may use: mostly everything, else some CPUs next to each other, or any.
-fn allowed(topology: &Topology, numbers: &mut Numbers) -> Option<CpuSet> {
+fn allowed(topology: &Topology, numbers: &mut SplitMix64) -> Option<CpuSet> {
     let all = topology.cpus();
     match numbers.below(6) {
         0 => {
@@ -52,11 +53,11 @@ fn allowed(topology: &Topology, numbers: &mut Numbers) -> Option<CpuSet> {
     }
 }
 
-fn pick<T: Copy>(numbers: &mut Numbers, from: &[T]) -> T {
+fn pick<T: Copy>(numbers: &mut SplitMix64, from: &[T]) -> T {
     from[numbers.below(from.len() as u32) as usize]
 }
 
-fn spec(id: AppId, numbers: &mut Numbers) -> AppSpec {
+fn spec(id: AppId, numbers: &mut SplitMix64) -> AppSpec {
     let min = 1 + numbers.below(4);
     AppSpec {
         qos: Qos::new(pick(numbers, &[0.01, 0.5, 0.85, 1.0])).unwrap(),
@@ -71,7 +72,7 @@ fn spec(id: AppId, numbers: &mut Numbers) -> AppSpec {
 }
 
 /// A cumulative count: it may stand still, jump, run backwards or be at its end.
-fn count(clock: u64, numbers: &mut Numbers) -> u64 {
+fn count(clock: u64, numbers: &mut SplitMix64) -> u64 {
     match numbers.below(8) {
         0 => 0,
         1 => u64::MAX - u64::from(numbers.below(3)),
@@ -81,7 +82,7 @@ fn count(clock: u64, numbers: &mut Numbers) -> u64 {
     }
 }
 
-fn reading(app: &Wild, now_ns: u64, numbers: &mut Numbers) -> Reading {
+fn reading(app: &Wild, now_ns: u64, numbers: &mut SplitMix64) -> Reading {
     let mut reading = Reading::default();
     if app.sane && numbers.below(12) > 0 {
         reading.reported = Some(ReportedProgress::Work {
@@ -161,7 +162,7 @@ fn reading(app: &Wild, now_ns: u64, numbers: &mut Numbers) -> Reading {
 /// plan.
 fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u32, most_apps: u32) {
     let topology = machine.topology();
-    let numbers = &mut Numbers::new(seed);
+    let numbers = &mut SplitMix64::new(seed);
     let settings = config(allocation, mapping);
     let mut controller = Controller::new(settings.clone(), topology.clone()).unwrap();
     let mut recording = Vec::new();

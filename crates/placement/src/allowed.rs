@@ -1,14 +1,13 @@
 //! Placing where some applications may use only some CPUs.
 //!
-//! Problem: a policy places counts on CPUs that anybody may use. Approach: whoever may use only some CPUs is placed
-//! first. An [`Assignment`] of their counts reserves CPUs for each, those that it holds before those that nobody
-//! holds before the others, so that nobody is displaced without need. One that has its count then stays; one that
-//! lacks CPUs is placed by the policy, alone, on what is reserved for it and what nobody holds within its set. The
-//! policy then places everybody else on the rest of the machine; counts for each node that the allocation decided
-//! hold if the rest has them. Without such applications this is the policy.
+//! A policy places counts on CPUs that every application may use, so those that may use only some are placed
+//! first. An [`Assignment`] of their counts reserves CPUs for each: those that it holds, then free ones,
+//! then others. One that has its count stays; one that lacks CPUs is placed by the policy, alone, on its
+//! reserved and the free CPUs of its set. The policy then places the others on the rest of the machine;
+//! counts by node that the allocation decided hold if the rest has them.
 //!
-//! Invariants: every application lies within what it may use, whenever the counts fit at all; when nothing changed,
-//! nobody moves.
+//! Invariants: every application lies within what it may use, whenever the counts fit at all; when nothing
+//! changed, none moves.
 
 use crate::policy::PlacementPolicy;
 use mapper_model::{

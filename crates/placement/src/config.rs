@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementConfig {
-    /// What moving one CPU of an application has to bring, in thousandths of the speed of one
-    /// thread, before applications that could stay are placed anew. 60 by default: a thread that
-    /// moves to another socket loses the contents of its caches, some tens of milliseconds in all,
-    /// and an interval is a second. With 0 it still has to bring something.
+    /// What moving one CPU of an application has to bring, in thousandths of the speed of one thread,
+    /// before applications that could stay are placed anew. By default 60: a thread that moves to another
+    /// socket loses its caches, some tens of milliseconds. With 0 it still has to bring something.
     pub move_cost: u32,
     /// NuPoCo Algorithm 2: two nodes exchange CPUs when one has more than this many times the
     /// cache accesses of the other; above 1.

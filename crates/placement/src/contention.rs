@@ -1,21 +1,18 @@
-//! What a placement costs, so that two placements can be compared.
+//! The cost of a placement, so that two can be compared.
 //!
-//! MAPPER places where the least contention is when no strategy fits, and keeps the differences
-//! between successive placements small [MAPPER §3.4]. Both need a common measure. The demand is a
-//! *point*: a thousandth of the speed of one thread. The weights say roughly what a situation takes
-//! from a thread, after the measurements the papers report: consolidating threads that share much
-//! brings 1.5 to 2.4 times their speed [SAM-MPH §3.1], two busy threads on a core run at about
-//! 60 % each, streaming threads divide the bandwidth of a controller. They only have to rank
-//! placements; none is a prediction.
+//! MAPPER places where the least contention is when no strategy fits, and keeps the differences between
+//! successive placements small [MAPPER §3.4]. The unit is a *point*: a thousandth of the speed of one
+//! thread. The weights are rough losses of a thread after the papers' measurements: gathering threads that
+//! share much brings 1.5 to 2.4 times their speed [SAM-MPH §3.1], two busy threads on a core run at about
+//! 60 % each, streaming threads divide the bandwidth of a controller. They rank placements only.
 //!
-//! Invariant: the cost depends on wishes and positions only, not on measured values, so that noise
-//! does not change it.
+//! Invariant: the cost depends on wishes and positions only, so that noise does not change it.
 
 use crate::demand::{Demand, Siblings, Wish};
 use crate::layout::UNOWNED;
 use crate::machine_view::MachineView;
 
-/// For each thread of a demand whose partners all are in other sockets.
+/// For each thread of a demand whose partners are all in other sockets.
 const fn apart(wish: Wish) -> u64 {
     match wish {
         Wish::Paired => 500,
@@ -82,10 +79,7 @@ pub(crate) fn points(view: &MachineView<'_>, demands: &[Demand<'_>]) -> u64 {
         // Half for leaving the domain, half for leaving the socket.
         total += weight * (2 * count * count - together) / (2 * count);
         for share in demand.by_node.unwrap_or_default() {
-            let here: u32 = (layout.domains.iter().zip(counts))
-                .filter(|(domain, _)| domain.node == share.node)
-                .map(|(_, count)| *count)
-                .sum();
+            let here = view.on_node(id, share.node);
             total += WRONG_NODE * u64::from(share.cpus.saturating_sub(here));
         }
     }

@@ -1,12 +1,11 @@
 //! What is placed: applications with CPUs of their own, and slots that applications share.
 //!
-//! A policy turns every share of the allocation into a [`Demand`] with a [`Wish`]; the placing rules
-//! work on demands alone. All applications of one slot are one demand of one CPU
-//! [readings R3.16].
+//! A policy turns every share of the allocation into a [`Demand`] with a [`Wish`]; all applications of one
+//! slot are one demand of one CPU [readings R3.16].
 
 use crate::layout::{Layout, UNOWNED};
 use crate::machine_view::Nature;
-use mapper_model::{Allocation, AppView, NodeShare, Share, Sharing, Snapshot};
+use mapper_model::{Allocation, AppView, NodeId, NodeShare, Share, Sharing, Snapshot, Strategy};
 
 /// Where an application wants its threads [SAM-MPH §4.4, MAPPER §3.4].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,21 +45,18 @@ pub(crate) struct Demand<'a> {
     pub(crate) siblings: Siblings,
 }
 
-/// Whether a demand avoids domains that others use.
+/// Whether a demand avoids domains that others use, or takes any domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Apart {
-    /// It does.
     Wanted,
-    /// It does not know of groups: any domain is as good.
     Ignored,
 }
 
-/// Whether siblings of one core are told from CPUs of different cores.
+/// Whether siblings of one core are distinguished from CPUs of different cores, or CPUs are taken in order
+/// of their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Siblings {
-    /// They are.
     Told,
-    /// CPUs are taken in order of their number.
     Ignored,
 }
 
@@ -71,13 +67,12 @@ pub(crate) struct Demands<'a> {
     pub(crate) list: Vec<Demand<'a>>,
     /// The demand of each share.
     pub(crate) of_share: Vec<u32>,
-    /// The demand that holds each thread now, or nobody.
+    /// The demand that holds each thread now, or none.
     pub(crate) held: Vec<u32>,
 }
 
 impl<'a> Demands<'a> {
-    /// The demands of `allocation`. `describe` gives the wish and the nature of an application; it
-    /// is not asked for slots.
+    /// The demands of `allocation`. `describe` gives the demand of an application, not of a slot.
     pub(crate) fn collect(
         layout: &Layout,
         snapshot: &'a Snapshot<'_>,
@@ -163,6 +158,21 @@ impl Demand<'_> {
         }
     }
 
+    /// How many CPUs it is to have on a node, where the allocation decided that.
+    pub(crate) fn wanted_on(&self, node: NodeId) -> Option<u32> {
+        let share = |share: &&NodeShare| share.node == node;
+        let mut shares = self.by_node?.iter();
+        Some(shares.find(share).map_or(0, |share| share.cpus))
+    }
+
+    /// The name of its placing, unless the allocation decided the nodes.
+    pub(crate) const fn strategy(&self, otherwise: Strategy) -> Strategy {
+        match self.by_node {
+            Some(_) => Strategy::ByNode,
+            None => otherwise,
+        }
+    }
+
     /// The fewest and the most cores the demand may be placed on.
     fn core_range(&self, widest: u32) -> (u32, u32) {
         let packed = self.want.div_ceil(widest);
@@ -183,11 +193,11 @@ impl Demand<'_> {
 /// Decides over how many cores each demand is placed, so that demands share no core while that is
 /// possible.
 ///
-/// With a core for every CPU, everybody gets one. Otherwise demands that suffer from busy siblings
-/// still get one, the others sit on whole cores, and cores left over go to them in order of
-/// priority. If that is not possible, demands that are not hot take as many cores as there are and
-/// leave the siblings to hot ones, which rather share a core with a cool thread of another
-/// application than with one of their own [SAM-MPH §5.3].
+/// With a core for every CPU, each demand gets one. Otherwise demands that suffer from busy siblings still
+/// get one, the others use whole cores, and cores left over go to them in order of priority. If that is
+/// not possible, demands that are not hot take as many cores as there are and leave the siblings to hot
+/// ones, which rather share a core with a cool thread of another application than with one of their own
+/// [SAM-MPH §5.3].
 pub(crate) fn budget_cores(layout: &Layout, demands: &mut [Demand<'_>], order: &[usize]) {
     let (available, widest) = (layout.cores.len() as u32, layout.widest_core);
     let fewest: u32 = demands.iter().map(|u| u.core_range(widest).0).sum();

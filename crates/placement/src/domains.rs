@@ -1,14 +1,12 @@
 //! How many CPUs of each domain an application gets.
 //!
-//! To gather, an application takes one domain that no other application uses, else any domain that
-//! holds it, else domains of one socket, else as few sockets as possible, the roomiest first
-//! [SAM-MPH §4.4, readings "Order and placement"]. Among equal ones it takes those where it already
-//! is [MAPPER §3.4]. An application that grows first fills the domains and then the sockets where
-//! it has most.
+//! To gather, an application takes one domain that no other uses, else any domain that holds it, else
+//! domains of one socket, else as few sockets as possible, the roomiest first [SAM-MPH §4.4, readings
+//! "Order and placement"]; among equal ones where it already is [MAPPER §3.4]. One that grows first fills
+//! the domains and then the sockets where it has most.
 //!
-//! What counts as room depends on the wish: a sharing application takes any free CPU of its domain,
-//! one that needs the pipeline looks for idle cores, then for cores without another hot thread, and
-//! only then for what is left.
+//! Room depends on the wish: a sharing application takes any free CPU, one that needs the pipeline idle
+//! cores, then cores without another hot thread, then what is left.
 
 use crate::demand::{Apart, Demand, Wish};
 use crate::layout::UNOWNED;
@@ -16,7 +14,7 @@ use crate::machine_view::MachineView;
 use mapper_model::NodeId;
 use std::cmp::Reverse;
 
-/// Chooses domains. Holds no state between calls but buffers.
+/// Chooses domains. Holds only buffers between calls.
 #[derive(Debug, Default)]
 pub(crate) struct Domains {
     /// The result: how many more CPUs in each domain.
@@ -55,11 +53,7 @@ impl Domains {
         self.take.resize(view.domains.len(), 0);
         let mut left = need;
         for share in demand.by_node.unwrap_or_default() {
-            let domains = &view.layout.domains;
-            let have: u32 = (domains.iter().zip(view.counts(id)))
-                .filter(|(domain, _)| domain.node == share.node)
-                .map(|(_, count)| *count)
-                .sum();
+            let have = view.on_node(id, share.node);
             let part = left.min(share.cpus.saturating_sub(have));
             left -= self.fill(view, id, demand, part, affinity, Some(share.node));
         }
@@ -266,9 +260,9 @@ impl Domains {
         need
     }
 
-    /// One CPU after the other where the demand has fewest: first by node, as that is where memory
-    /// controllers are, then by domain; among equal ones where it was before, then where fewest
-    /// others stream, then where most cores are idle.
+    /// One CPU after the other where the demand has fewest: by node, as memory controllers are there, then
+    /// by domain; among equal ones where it was before, then where fewest others stream, then where most
+    /// cores are idle.
     fn spread(
         &mut self,
         view: &MachineView<'_>,

@@ -1,22 +1,20 @@
 //! Which hardware threads of a domain an application gets, and which it gives.
 //!
-//! Counts threads of the [`Layout`](crate::layout::Layout). Within a domain the rules are about
-//! siblings of a core [SAM-MPH §3.2, §4.4; MAPPER §3.4]: a demand first takes idle cores, as many as
-//! it should use ([`budget_cores`](crate::demand::budget_cores)); then the siblings of its own
-//! threads; then what remains, cores with cool occupants before those with hot ones. A hot demand
-//! takes siblings of cool threads of others before those of its own. Among equal threads it takes
-//! those it held before, then those nobody held. On machines with cores of different speed, faster
-//! cores come first, except for demands that stream from memory, which leave them to others.
+//! A demand first takes idle cores, as many as it should use ([`budget_cores`](crate::demand::budget_cores));
+//! then the siblings of its own threads; then cores with cool occupants before those with hot ones
+//! [SAM-MPH §3.2, §4.4; MAPPER §3.4]. A hot demand takes siblings of cool threads of others before those of
+//! its own. Among equal threads it takes those it held before, then free ones. On hybrid machines faster
+//! cores come first, except for demands that stream from memory.
 //!
-//! Giving reverses the order: threads on cores shared with others first, then whole cores while the
-//! demand sits on more cores than it should, else siblings of its own threads.
+//! Giving reverses the order: threads on cores shared with others first, then whole cores while the demand
+//! uses more cores than it should, else siblings of its own threads.
 
 use crate::demand::{Demand, Siblings, Wish};
 use crate::layout::{ThreadIndex, UNOWNED};
 use crate::machine_view::{MIXED, MachineView};
 use std::cmp::Reverse;
 
-/// Chooses threads. Holds no state between calls but buffers.
+/// Chooses threads. Holds only buffers between calls.
 #[derive(Debug, Default)]
 pub(crate) struct FreeCpus {
     idle: Vec<(u64, u32)>,

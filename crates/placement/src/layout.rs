@@ -1,19 +1,15 @@
 //! The usable part of a machine, laid out for placing.
 //!
-//! A [`Layout`] lists the usable hardware threads, sorted so that the threads of a core,
-//! the cores of a domain and the domains of a socket are contiguous. It is built once per decision
-//! from the topology and the usable CPUs; everything else in this crate works on its dense numbers.
+//! A [`Layout`] lists the usable hardware threads, sorted so that the threads of a core, the cores of a
+//! domain and the domains of a socket are contiguous. It is built once per decision.
 //!
-//! A *domain* is the smallest part of the machine within which threads share a last-level cache
-//! and a memory controller: a whole socket on an ordinary machine, one L3 of several on a chiplet
-//! machine, one cluster where a socket is split into several NUMA nodes. It is where contention and
-//! the cost of sharing change, so it takes the place of the papers' "socket" [SAM-MPH §4.4,
-//! MAPPER §3.4]; where an application does not fit into one domain, domains of the same socket come
-//! next.
+//! A *domain* is the smallest part of the machine within which threads share a last-level cache and a
+//! memory controller: a socket on an ordinary machine, one L3 of several on a chiplet machine, a NUMA node
+//! where a socket has several. It takes the place of the papers' "socket" [SAM-MPH §4.4, MAPPER §3.4];
+//! domains of the same socket come next.
 //!
-//! Invariants: every usable CPU of the topology is one thread; a core lies in one domain (that of its
-//! first thread) and a domain in one socket and one node; CPUs that are not usable do not occur, so
-//! a core with an offline sibling has fewer threads.
+//! Invariants: every usable CPU of the topology is one thread; a core lies in one domain (that of its first
+//! thread) and a domain in one socket and one node; other CPUs do not occur.
 
 use mapper_model::{CoreId, CpuId, CpuSet, NodeId, Topology};
 

@@ -1,8 +1,7 @@
-//! CPUs in the order of their numbers, without a look at the machine: the plainest baseline.
+//! CPUs in the order of their numbers: the plainest baseline.
 //!
-//! Every application keeps what it holds; who has too much gives its highest CPUs, who has too
-//! little takes the lowest free ones, in order of arrival. CPUs per node that the allocation decided
-//! are taken in order of their numbers within the node.
+//! Every application keeps its CPUs; one with too many gives the highest, one with too few takes the lowest
+//! free ones, in order of arrival, within the nodes that the allocation decided.
 
 use crate::demand::{Demand, Demands};
 use crate::layout::{Layout, UNOWNED};
@@ -13,7 +12,7 @@ use mapper_model::{Allocation, CpuId, NodeId, Placement, Snapshot, Strategy};
 
 /// The policy. See the [module](self).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Linear;
+pub(crate) struct Linear;
 
 impl PlacementPolicy for Linear {
     fn name(&self) -> &'static str {
@@ -39,13 +38,13 @@ impl PlacementPolicy for Linear {
             }
             let demand = &demands.list[id as usize];
             let node = layout.domains[layout.domain_of(thread) as usize].node;
-            if total(&view, id) < demand.want && node_has_room(&view, id, demand, node) {
+            if view.total(id) < demand.want && node_has_room(&view, id, demand, node) {
                 view.take(id, thread);
             }
         }
         for pass in [Pass::DecidedNodes, Pass::Anywhere] {
             for (demand, id) in demands.list.iter().zip(0..) {
-                let mut need = demand.want - total(&view, id);
+                let mut need = demand.want - view.total(id);
                 for &(_, thread) in &numbered {
                     if need == 0 {
                         break;
@@ -61,7 +60,9 @@ impl PlacementPolicy for Linear {
                 }
             }
         }
-        to_placement(&view, &demands, allocation, strategy)
+        to_placement(&view, &demands, allocation, |_, _, demand| {
+            demand.strategy(Strategy::Linear)
+        })
     }
 }
 
@@ -72,28 +73,8 @@ enum Pass {
     Anywhere,
 }
 
-fn total(view: &MachineView<'_>, id: u32) -> u32 {
-    view.counts(id).iter().sum()
-}
-
 /// Whether the demand may have one more CPU on a node.
 fn node_has_room(view: &MachineView<'_>, id: u32, demand: &Demand<'_>, node: NodeId) -> bool {
-    let Some(shares) = demand.by_node else {
-        return true;
-    };
-    let wanted = shares.iter().find(|s| s.node == node).map_or(0, |s| s.cpus);
-    let domains = view.layout.domains.iter().zip(view.counts(id));
-    let here: u32 = domains
-        .filter(|(domain, _)| domain.node == node)
-        .map(|(_, count)| *count)
-        .sum();
-    here < wanted
-}
-
-fn strategy(_: &MachineView<'_>, _: u32, demand: &Demand<'_>) -> Strategy {
-    if demand.by_node.is_some() {
-        Strategy::ByNode
-    } else {
-        Strategy::Linear
-    }
+    let wanted = demand.wanted_on(node);
+    wanted.is_none_or(|wanted| view.on_node(id, node) < wanted)
 }

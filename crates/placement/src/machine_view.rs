@@ -1,10 +1,10 @@
 //! Who sits where while a placement is made.
 //!
-//! A [`MachineView`] is a [`Layout`] with an owner for every thread, and the sums over cores and domains
-//! that the placing rules ask for, kept up to date as threads are taken and released. Owners are
-//! *demands*: an application with CPUs of its own, or all applications that share one slot.
+//! A [`MachineView`] is a [`Layout`] with an owner for every thread, and sums over cores and domains, kept
+//! up to date as threads are taken and released. Owners are *demands*.
 
 use crate::layout::{Core, Layout, ThreadIndex, UNOWNED};
+use mapper_model::NodeId;
 
 /// Owner of a core whose threads belong to several demands.
 pub(crate) const MIXED: u32 = u32::MAX - 1;
@@ -94,6 +94,18 @@ impl<'l> MachineView<'l> {
     pub(crate) fn counts(&self, demand: u32) -> &[u32] {
         let domains = self.layout.domains.len();
         &self.counts[demand as usize * domains..][..domains]
+    }
+
+    /// How many threads the demand has.
+    pub(crate) fn total(&self, demand: u32) -> u32 {
+        self.counts(demand).iter().sum()
+    }
+
+    /// How many threads the demand has on a node.
+    pub(crate) fn on_node(&self, demand: u32, node: NodeId) -> u32 {
+        let domains = self.layout.domains.iter().zip(self.counts(demand));
+        let here = domains.filter(|(domain, _)| domain.node == node);
+        here.map(|(_, count)| *count).sum()
     }
 
     /// The core with a number.

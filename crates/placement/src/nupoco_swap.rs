@@ -1,21 +1,17 @@
 //! NuPoCo's thread placement: nodes with many cache accesses exchange CPUs with nodes with few
 //! [NuPoCo §5.3, Algorithm 2].
 //!
-//! The allocation decides how many CPUs each application gets on each node; without such a decision
-//! every application fills node after node. Then Algorithm 2 ([`mapper_predict::nupoco::swap`])
-//! pairs the node whose last-level cache is accessed most with the one accessed least and exchanges
-//! two cores of the hungriest application of the first with two of the most modest of the second.
+//! The allocation decides how many CPUs each application gets on each node; otherwise applications fill node
+//! after node. Then Algorithm 2 ([`mapper_predict::nupoco::swap`]) exchanges two cores of the hungriest
+//! application of the most accessed node with two of the most modest of the least accessed one.
 //!
-//! Readings. The paper runs one round of exchanges every 50 ms and lets the next measurement judge
-//! it. Here the rounds run within one decision, on the accesses expected after each exchange (an
-//! application's rate per CPU stays the same), until no pair differs by more than the threshold or
-//! an exchange would not bring the two closer; so a decision is final and applications do not
-//! travel. Once CPUs have been exchanged the CPUs held are the start for the next decision, as long
-//! as everybody's count stays the same. There is no event for cache accesses in this project's
-//! reading, so misses stand for them, in both roles. An exchange moves whole cores, also with SMT.
-//! Exchanges wait until every application has been measured.
+//! Readings. The paper runs one round every 50 ms and lets the next measurement judge it. Here the rounds
+//! run within one decision, on the accesses expected after each exchange, until no pair differs by more
+//! than the threshold or an exchange would not bring the two closer. The CPUs held are then the start for
+//! the next decision while all counts stay the same. Misses stand for cache accesses, which are not
+//! counted. An exchange moves whole cores, and waits until every application has been measured.
 //!
-//! Invariant: an exchange leaves everybody's count and every node's free CPUs as they are.
+//! Invariant: an exchange leaves every count and every node's free CPUs as they are.
 
 use crate::config::PlacementConfig;
 use crate::demand::{Demand, Demands};
@@ -29,14 +25,13 @@ use mapper_predict::nupoco::swap::{self, NodePressure, Resident, SwapRule};
 
 /// The policy. See the [module](self).
 #[derive(Clone, Debug)]
-pub struct NupocoSwap {
+pub(crate) struct NupocoSwap {
     rule: SwapRule,
 }
 
 impl NupocoSwap {
     /// The policy with a threshold and a number of cores.
-    #[must_use]
-    pub fn new(config: &PlacementConfig) -> Self {
+    pub(crate) fn new(config: &PlacementConfig) -> Self {
         Self {
             rule: SwapRule {
                 threshold: config.swap_threshold.max(1.0),

@@ -1,13 +1,9 @@
 //! The order in which applications choose their CPUs, and what each of them wants.
 //!
-//! SAM-MPH places applications with high coherence activity first, those that tolerate its latency
-//! least (most stalled cycles per event) before the others; then those with medium activity, the
-//! lowest instructions per cycle first [SAM-MPH §4.4]. MAPPER continues with memory bandwidth,
-//! compute and the rest, within each the most severe first [MAPPER §3.4].
-//!
-//! [`Traits`] is what of a profile the rules look at. Where monitor and history disagree, as long
-//! as the ten-interval history is not full, an application that the bottleneck calls sharing counts
-//! as of medium activity.
+//! First high coherence activity, the most stalled cycles per event first; then medium activity, the lowest
+//! instructions per cycle first [SAM-MPH §4.4]; then memory bandwidth, compute and the rest, within each
+//! the most severe first [MAPPER §3.4]. While the history is not full, an application with the sharing
+//! bottleneck counts as of medium activity.
 
 use mapper_model::{Bottleneck, MachineProfile, Profile, SharingClass};
 use std::cmp::Ordering;

@@ -1,15 +1,13 @@
 //! From demands to threads: keep what is held, and place afresh only where that pays.
 //!
-//! First everybody keeps what it holds; who has too much gives by the residency rule, who has too
-//! little takes from what is free, in order of priority ([`keep`]). That disturbs nobody. Then the
-//! same demands are placed from an empty view in the same order, with a preference for where they
-//! are ([`afresh`]); an application that must be together may so displace another one that does not
-//! care. The second placement replaces the first only if it costs fewer points
-//! ([`contention`](crate::contention)) by more than the moves are worth, and is then itself put to
-//! the test, until nothing better is found.
+//! First every application keeps its CPUs; one with too many gives by the residency rule, one with too few
+//! takes free ones, in order of priority ([`keep`]). Then the same demands are placed on an empty view, with
+//! a preference for where they are ([`afresh`]), so that an application that must be together may displace
+//! another. That placement replaces the first only if it costs fewer points
+//! ([`contention`](crate::contention)) by more than the moves are worth; and so on.
 //!
-//! Invariants: a placement that is the answer once is the answer to itself, so nobody moves while
-//! nothing changes; who grows keeps its CPUs unless moving pays; every thread has at most one demand.
+//! Invariants: a placement that is the answer once is the answer to itself, so none moves while nothing
+//! changes; one that grows keeps its CPUs unless moving pays; every thread has at most one demand.
 
 use crate::contention;
 use crate::demand::Demands;

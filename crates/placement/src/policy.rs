@@ -1,13 +1,12 @@
 //! What a placement policy is.
 //!
-//! A policy decides which CPUs each application may use, given how many. It sees where everybody
-//! is now ([`AppView::held`](mapper_model::AppView)) and is otherwise without memory: the same
-//! snapshot and allocation always give the same [`Placement`].
+//! It decides which CPUs each application may use, given how many. It sees where each is now
+//! ([`AppView::held`](mapper_model::AppView)) and has no memory: the same snapshot and allocation always
+//! give the same [`Placement`].
 //!
-//! Invariants that every policy keeps and that one property test checks for every entry of
-//! [`POLICIES`](crate::POLICIES): one placement per share in the same order; as many CPUs as the
-//! share says, all usable; no CPU in two exclusive shares; all applications of a slot on the same
-//! CPU; when nothing changed, nobody moves.
+//! Invariants, checked by one property test for every entry of [`POLICIES`](crate::POLICIES): one placement
+//! per share in the same order; as many CPUs as the share says, all usable; no CPU in two exclusive shares;
+//! all applications of a slot on the same CPU; when nothing changed, none moves.
 
 use mapper_model::{Allocation, Placement, Snapshot};
 

@@ -1,18 +1,14 @@
 //! MAPPER's residency rule: on which sockets an application grows and from which it gives
 //! [MAPPER §3.4, readings "MAPPER refinement"].
 //!
-//! Counts hardware contexts per socket (or per domain, see [`crate`]). An application's *residency
-//! score* on a socket is the number of contexts it holds there. To colocate, it grows into the
-//! sockets with the highest scores, gives from those with the lowest that is not zero, and gathers
-//! on one socket as soon as one can hold all of it. To spread, it grows one context at a time where
-//! it has fewest and gives from where it has most.
+//! Counts hardware contexts per socket. An application's *residency score* on a socket is the number of
+//! contexts it holds there. To colocate, it grows into the sockets with the highest scores, gives from
+//! those with the lowest that is not zero, and gathers on one socket as soon as one can hold all of it. To
+//! spread, it grows one context at a time where it has fewest and gives from where it has most.
 //!
-//! Readings: of equal scores the socket with the lower number comes first in either order, so that
-//! growth takes the lower and, since giving starts from the other end of the list, giving takes the
-//! higher one. Spreading does not move contexts that are held.
-//!
-//! Invariants: the result adds up to the target as far as the held and free contexts allow; no
-//! socket gets more than it holds and has free.
+//! Readings: of equal scores growth takes the lower socket, giving the higher one. Spreading does not move
+//! contexts that are held. Invariants: the result adds up to the target as far as the held and free
+//! contexts allow; no socket gets more than it holds and has free.
 
 /// Contexts on each socket for an application that wants to be together.
 ///
@@ -70,26 +66,20 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn who_grows_gathers_where_there_is_room_for_all() {
-        assert_eq!(
-            colocate(&[12, 8, 0, 0], &[8, 12, 20, 20], 20),
-            [20, 0, 0, 0]
-        );
+    fn an_application_that_gathers_grows_where_it_has_most_and_gives_where_it_has_least() {
+        for (residency, free, target, expected) in [
+            // There is room for all on one socket.
+            ([12, 8, 0, 0], [8, 12, 20, 20], 20, [20, 0, 0, 0]),
+            ([12, 8, 0, 0], [2, 4, 9, 9], 24, [14, 10, 0, 0]),
+            ([20, 4, 0, 0], [0; 4], 20, [20, 0, 0, 0]),
+            ([20, 20, 6, 0], [0; 4], 42, [20, 20, 2, 0]),
+        ] {
+            assert_eq!(colocate(&residency, &free, target), expected);
+        }
     }
 
     #[test]
-    fn who_cannot_gather_grows_where_it_has_most() {
-        assert_eq!(colocate(&[12, 8, 0, 0], &[2, 4, 9, 9], 24), [14, 10, 0, 0]);
-    }
-
-    #[test]
-    fn who_wants_to_be_together_gives_from_where_it_has_least() {
-        assert_eq!(colocate(&[20, 4, 0, 0], &[0; 4], 20), [20, 0, 0, 0]);
-        assert_eq!(colocate(&[20, 20, 6, 0], &[0; 4], 42), [20, 20, 2, 0]);
-    }
-
-    #[test]
-    fn who_spreads_grows_where_it_has_least_and_gives_where_it_has_most() {
+    fn an_application_that_spreads_grows_where_it_has_least_and_gives_where_it_has_most() {
         assert_eq!(spread(&[4, 2, 0, 0], &[20, 20, 1, 20], 12), [4, 4, 1, 3]);
         assert_eq!(spread(&[10, 4, 6, 0], &[0; 4], 12), [4, 4, 4, 0]);
     }

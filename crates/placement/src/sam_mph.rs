@@ -1,7 +1,7 @@
 //! SAM-MPH with MAPPER's residency refinement, and its ablations.
 //!
-//! Applications choose their CPUs in the order of [`priority`], each by what
-//! its threads suffer from most [SAM-MPH §4.4, MAPPER §3.4]:
+//! Applications choose their CPUs in the order of [`priority`], each by what its threads suffer from most
+//! [SAM-MPH §4.4, MAPPER §3.4]:
 //!
 //! | application | where |
 //! |---|---|
@@ -12,14 +12,11 @@
 //! | compute | idle cores, else beside threads that are not busy |
 //! | unknown | on few domains, cores not shared with others |
 //!
-//! Everybody keeps its CPUs unless moving pays (module `place`). CPUs per node that the
-//! allocation decided come before all of this.
-//!
-//! On hybrid machines the faster cores go to those who choose first, except that applications bound
-//! by memory take slower ones, which serve them as well.
-//!
-//! The ablations are those of [SAM-MPH §5]: SAM knows neither groups, latency tolerance, history
-//! nor siblings; M adds groups and latency tolerance, P the history, H the siblings.
+//! Applications keep their CPUs unless moving pays (module `place`); CPUs per node that the allocation
+//! decided come first. On hybrid machines the faster cores go to those that choose first, but slower ones
+//! to applications bound by memory. The ablations are those of [SAM-MPH §5]: SAM knows neither groups,
+//! latency tolerance, history nor siblings; M adds groups and latency tolerance, P the history, H the
+//! siblings.
 
 use crate::config::PlacementConfig;
 use crate::demand::{Apart, Demand, Demands, Siblings, Wish, budget_cores};
@@ -36,7 +33,7 @@ use mapper_model::{
 
 /// Which parts of SAM-MPH are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Variant {
+pub(crate) enum Variant {
     /// Sharing-aware only: every sharing application onto few sockets, in order of arrival.
     Sam,
     /// With groups, and latency tolerance as priority.
@@ -74,15 +71,14 @@ impl Variant {
 
 /// The policy. See the [module](self).
 #[derive(Clone, Debug)]
-pub struct SamMph {
+pub(crate) struct SamMph {
     variant: Variant,
     config: PlacementConfig,
 }
 
 impl SamMph {
     /// The policy with some or all of its parts.
-    #[must_use]
-    pub fn new(variant: Variant, config: &PlacementConfig) -> Self {
+    pub(crate) fn new(variant: Variant, config: &PlacementConfig) -> Self {
         Self {
             variant,
             config: config.clone(),

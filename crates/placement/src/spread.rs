@@ -1,8 +1,6 @@
-//! Every application over all sockets, empty cores first: the placing of MAPPER's fair-share and
-//! hill-climbing baselines [MAPPER §4.3].
-//!
-//! An application grows where it has least and gives where it has most
-//! ([`residency::spread`](crate::residency::spread)); what it holds it keeps.
+//! Every application over all sockets, empty cores first: MAPPER's fair-share and hill-climbing baselines
+//! [MAPPER §4.3]. An application grows where it has least, gives where it has most
+//! ([`residency::spread`](crate::residency::spread)), and keeps what it holds.
 
 use crate::demand::{Demand, Demands, Wish};
 use crate::layout::Layout;
@@ -14,7 +12,7 @@ use mapper_model::{Allocation, Placement, Placing, Snapshot, Strategy};
 
 /// The policy. See the [module](self).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Spread;
+pub(crate) struct Spread;
 
 impl PlacementPolicy for Spread {
     fn name(&self) -> &'static str {
@@ -45,13 +43,7 @@ pub(crate) fn spread(snapshot: &Snapshot<'_>, allocation: &Allocation) -> Placem
         Placing::FairShareAfresh => afresh(&MachineView::new(&layout, &natures), &demands, &order),
         Placing::FairShare | Placing::Policy => keep(&layout, &natures, &demands, &order),
     };
-    to_placement(&view, &demands, allocation, strategy)
-}
-
-fn strategy(_: &MachineView<'_>, _: u32, demand: &Demand<'_>) -> Strategy {
-    if demand.by_node.is_some() {
-        Strategy::ByNode
-    } else {
-        Strategy::Spread
-    }
+    to_placement(&view, &demands, allocation, |_, _, demand| {
+        demand.strategy(Strategy::Spread)
+    })
 }

@@ -1,8 +1,7 @@
 //! Where an application gives CPUs when its share shrinks [MAPPER §3.4].
 //!
-//! An application that wants to be together gives from the domain where it has least, starting with
-//! the socket where it has least; one that spreads gives from where it has most. A hot one first
-//! gives the threads that are beside another hot thread.
+//! One that wants to be together gives from the domain where it has least, in the socket where it has least;
+//! one that spreads gives from where it has most. A hot one first gives threads beside another hot thread.
 
 use crate::demand::{Demand, Wish};
 use crate::free_cpus::release_one;
@@ -13,20 +12,15 @@ use std::cmp::Reverse;
 
 /// Releases threads until the demand has no more than it wants, on each node and in total.
 pub(crate) fn trim(view: &mut MachineView<'_>, id: u32, demand: &Demand<'_>) {
-    if let Some(shares) = demand.by_node {
-        let layout = view.layout;
-        for domain in &layout.domains {
-            let node = domain.node;
-            let wanted = shares.iter().find(|s| s.node == node).map_or(0, |s| s.cpus);
-            let here: u32 = (layout.domains.iter().zip(view.counts(id)))
-                .filter(|(r, _)| r.node == node)
-                .map(|(_, count)| *count)
-                .sum();
-            trim_within(view, id, demand, here.saturating_sub(wanted), Some(node));
+    let layout = view.layout;
+    for node in layout.domains.iter().map(|domain| domain.node) {
+        if let Some(wanted) = demand.wanted_on(node) {
+            let excess = view.on_node(id, node).saturating_sub(wanted);
+            trim_within(view, id, demand, excess, Some(node));
         }
     }
-    let total: u32 = view.counts(id).iter().sum();
-    trim_within(view, id, demand, total.saturating_sub(demand.want), None);
+    let excess = view.total(id).saturating_sub(demand.want);
+    trim_within(view, id, demand, excess, None);
 }
 
 fn trim_within(

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing test should say where")]
 
-use mapper_model::testing::{Machine, Numbers, machines, usable};
+use mapper_model::random::SplitMix64;
+use mapper_model::testing::{Machine, machines, usable};
 use mapper_model::{
     Allocation, AppId, AppName, AppSpec, AppView, Bottleneck, CpuId, CpuSet, Explanation,
     MachineProfile, NodeShare, Placement, Placing, Profile, Rates, Share, Sharing, SharingClass,
@@ -21,13 +22,13 @@ struct Moment {
     allowed: Vec<Option<CpuSet>>,
 }
 
-fn pick<T: Copy>(numbers: &mut Numbers, from: &[T]) -> T {
+fn pick<T: Copy>(numbers: &mut SplitMix64, from: &[T]) -> T {
     from[numbers.below(from.len() as u32) as usize]
 }
 
-fn profile(app: AppId, numbers: &mut Numbers) -> Profile {
+fn profile(app: AppId, numbers: &mut SplitMix64) -> Profile {
     let odd = [0.0, 0.5, 1.7, f64::NAN, f64::INFINITY, 1e300];
-    let maybe = |numbers: &mut Numbers, v: f64| (numbers.below(3) > 0).then_some(v);
+    let maybe = |numbers: &mut SplitMix64, v: f64| (numbers.below(3) > 0).then_some(v);
     let spc = pick(numbers, &[300.0, 600.0, f64::NAN]);
     let ipc = pick(numbers, &odd);
     let misses = pick(numbers, &[0.0, 1e6, 5e8, f64::NAN, -1.0]);
@@ -79,7 +80,7 @@ fn allocation(
     topology: &Topology,
     usable: &CpuSet,
     apps: u32,
-    numbers: &mut Numbers,
+    numbers: &mut SplitMix64,
 ) -> Allocation {
     let cpus = usable.len();
     let ids = (1..=u64::from(apps)).map(AppId);
@@ -132,7 +133,7 @@ fn allocation(
     }
 }
 
-fn moment(topology: &Topology, apps: u32, numbers: &mut Numbers) -> Moment {
+fn moment(topology: &Topology, apps: u32, numbers: &mut SplitMix64) -> Moment {
     let usable = usable(topology, numbers);
     let allocation = allocation(topology, &usable, apps, numbers);
     Moment {
@@ -146,7 +147,11 @@ fn moment(topology: &Topology, apps: u32, numbers: &mut Numbers) -> Moment {
 }
 
 /// Sets that overlap, within which the counts of an allocation fit.
-fn allowed(usable: &CpuSet, allocation: &Allocation, numbers: &mut Numbers) -> Vec<Option<CpuSet>> {
+fn allowed(
+    usable: &CpuSet,
+    allocation: &Allocation,
+    numbers: &mut SplitMix64,
+) -> Vec<Option<CpuSet>> {
     let shared = |share: &Share| share.sharing != Sharing::Exclusive;
     if numbers.below(2) == 0 || allocation.shares.iter().any(shared) {
         return vec![None; allocation.shares.len()];
@@ -289,7 +294,7 @@ proptest! {
         let apps = if crowded { apps + world.topology.cpus().len().min(40) } else { apps };
         for entry in POLICIES {
             let policy = entry.name;
-            let numbers = &mut Numbers::new(seed);
+            let numbers = &mut SplitMix64::new(seed);
             // The first held sets are rubbish: overlapping, too large, outside the machine.
             let mut held: Vec<CpuSet> = (0..numbers.below(apps + 1))
                 .map(|_| (0..numbers.below(9)).map(|_| CpuId(numbers.below(2100))).collect())
@@ -323,7 +328,7 @@ proptest! {
         let world = World::new(&machine);
         let everything = world.topology.cpus().clone();
         for policy in ["spread", "linear"] {
-            let numbers = &mut Numbers::new(seed);
+            let numbers = &mut SplitMix64::new(seed);
             let apps = apps.min(everything.len());
             let mut held: Vec<CpuSet> = Vec::new();
             for _ in 0..4 {
@@ -361,7 +366,7 @@ proptest! {
             machine: MachineProfile::default(),
             spec: AppSpec::named(AppName::new("any").unwrap()),
         };
-        let numbers = &mut Numbers::new(seed);
+        let numbers = &mut SplitMix64::new(seed);
         let all = sockets * cores;
         let apps = apps.min(all);
         let mut left = all - apps;

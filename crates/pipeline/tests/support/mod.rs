@@ -8,7 +8,7 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a failing test should say where")]
 
-use mapper_model::testing::Numbers;
+use mapper_model::random::SplitMix64;
 use mapper_model::{
     Action, AppId, AppName, AppObservation, AppSpec, CpuSet, Observation, Plan, Reading,
     ReportedProgress, RuntimeProgress, Sharing, Topology, Trigger,
@@ -36,7 +36,7 @@ pub struct World {
     pub apps: Vec<App>,
     /// Relative standard deviation of what is measured.
     pub noise: f64,
-    pub numbers: Numbers,
+    pub numbers: SplitMix64,
     /// The region that applications are seen in at a decision; 0 is not known.
     pub region: Box<dyn Fn(u64) -> u64>,
     pub tick: u64,
@@ -85,7 +85,7 @@ impl World {
             usable,
             apps: Vec::new(),
             noise: 0.0,
-            numbers: Numbers::new(1),
+            numbers: SplitMix64::new(1),
             region: Box::new(|_| 0),
             tick: 0,
             now_ns: 100 * SECOND_NS,
