@@ -8,6 +8,7 @@ use super::policies;
 use super::protocol::{Protocol, Suite, TeamsName};
 use super::setting::{self, Setting};
 use anyhow::{Context as _, bail};
+use mapper_report::table::texts;
 use std::path::{Path, PathBuf};
 
 /// The machine of a mix for which none was named.
@@ -109,15 +110,13 @@ impl Args {
             plan.add(&suite, protocol, catalogue, &changes)?;
         }
         if !self.mix.is_empty() {
-            let policies = if self.policy.is_empty() {
-                ["linux", "fair", "mapper"].map(String::from).to_vec()
-            } else {
-                once_each(&self.policy)
+            let policies = match &*self.policy {
+                [] => texts(["linux", "fair", "mapper"]),
+                given => once_each(given),
             };
-            let teams = if self.follow {
-                TeamsName::Follow
-            } else {
-                TeamsName::Fixed
+            let teams = match self.follow {
+                true => TeamsName::Follow,
+                false => TeamsName::Fixed,
             };
             let machine = self.machine.as_deref().unwrap_or(USUAL_MACHINE);
             catalogue.machine(machine).context("--machine")?;
@@ -137,6 +136,7 @@ impl Args {
 
     /// Refuses what would be left out of account without a word.
     pub(super) fn check_together(&self) -> anyhow::Result<()> {
+        self.live.check_unused()?;
         if self.suite.is_empty() && self.mix.is_empty() {
             bail!("nothing to evaluate: give --suite all, or --mix \"20 SGD, 20 BSGD\"");
         }
@@ -173,51 +173,57 @@ impl Args {
         plan: &Plan,
     ) -> anyhow::Result<Vec<String>> {
         let departing = Setting::departing(&self.set, &protocol.constants)?;
-        let mut told: Vec<String> = departing.into_iter().map(Setting::to_string).collect();
-        let mut flag = |name: &str, value: Option<String>| {
-            told.extend(value.map(|value| format!("{name} {value}")));
-        };
-        flag(
-            "--protocol",
-            protocol
-                .departs()
-                .map(|departs| format!("{} ({departs})", path.display())),
-        );
+        let mut told: Vec<String> = texts(departing);
         let suites = || plan.suites.iter().map(|planned| &planned.suite);
         // A mix of the command line is in no protocol, so nothing departs from one by its policies and teams.
         let others = |suite: &Suite| {
             let mut of = protocol.suites.iter();
             of.any(|own| own.name == suite.name && own.policies != suite.policies)
         };
-        if suites().any(others) {
-            flag("--policy", Some(self.policy.join(",")));
-        }
         let promises = |qos: &f64| suites().any(|suite| suite.qos.unwrap_or(protocol.qos) != *qos);
-        flag(
-            "--qos",
-            self.qos.filter(promises).map(|qos| qos.to_string()),
-        );
+        let interval_of = |name: &String| protocol.interval_of_s(policies::find(name).ok()?.pace);
         let decides = |seconds: &f64| {
             suites().any(|suite| match suite.interval_s {
                 Some(own_s) => own_s != *seconds,
-                None => suite.policies.iter().any(|name| {
-                    let pace = policies::find(name).map(|policy| policy.pace);
-                    pace.is_ok_and(|pace| {
-                        protocol.interval_of_s(pace).is_some_and(|s| s != *seconds)
-                    })
-                }),
+                None => suite
+                    .policies
+                    .iter()
+                    .filter_map(interval_of)
+                    .any(|s| s != *seconds),
             })
         };
-        let interval = self.interval.filter(decides);
-        flag("--interval", interval.map(|seconds| seconds.to_string()));
         let seeds = |count: &u32| !(1..=u64::from(*count)).eq(protocol.seeds.iter().copied());
-        flag(
-            "--seeds",
-            self.seeds.filter(seeds).map(|count| count.to_string()),
-        );
+        let departs = protocol.departs();
         let file = |path: &PathBuf| path.display().to_string();
-        flag("--apps", self.apps.as_ref().map(file));
-        flag("--machines", self.machines.as_ref().map(file));
+        let flags = [
+            (
+                "--protocol",
+                departs.map(|how| format!("{} ({how})", path.display())),
+            ),
+            (
+                "--policy",
+                suites().any(others).then(|| self.policy.join(",")),
+            ),
+            (
+                "--qos",
+                self.qos.filter(promises).map(|qos| qos.to_string()),
+            ),
+            (
+                "--interval",
+                self.interval
+                    .filter(decides)
+                    .map(|seconds| seconds.to_string()),
+            ),
+            (
+                "--seeds",
+                self.seeds.filter(seeds).map(|count| count.to_string()),
+            ),
+            ("--apps", self.apps.as_ref().map(file)),
+            ("--machines", self.machines.as_ref().map(file)),
+        ];
+        for (flag, value) in flags {
+            told.extend(value.map(|value| format!("{flag} {value}")));
+        }
         Ok(told)
     }
 
@@ -262,10 +268,10 @@ fn once_each(given: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PROTOCOL, Stopped, next};
+    use super::super::examples::{catalogue, protocol};
+    use super::super::protocol::newest;
     use super::*;
     use clap::Parser as _;
-    use mapper_report::workspace;
 
     #[derive(clap::Parser)]
     struct Eval {
@@ -273,16 +279,15 @@ mod tests {
         args: Args,
     }
 
-    fn args(given: &[&str]) -> Args {
+    fn parsed(given: &[&str]) -> Result<Args, clap::Error> {
         let all = ["eval"].iter().chain(given);
-        Eval::try_parse_from(all).unwrap().args
+        Eval::try_parse_from(all).map(|eval| eval.args)
     }
 
     fn plan(given: &[&str]) -> anyhow::Result<Plan> {
-        let args = args(given);
+        let args = parsed(given).unwrap();
         args.check_together()?;
-        let (protocol, catalogue) = Protocol::read(&workspace::root().join(PROTOCOL))?;
-        args.planned(&protocol, &catalogue)
+        args.planned(protocol(), catalogue())
     }
 
     fn refused(given: &[&str]) -> String {
@@ -291,31 +296,24 @@ mod tests {
 
     #[test]
     fn what_would_have_no_effect_is_refused_by_its_name() {
-        for (given, part) in [
-            (&[][..], "nothing to evaluate"),
-            (
-                &["--suite=sam", "--machine=ivb40"],
-                "--machine ivb40: only with --mix",
-            ),
-            (&["--suite=sam", "--follow"], "--follow: only with --mix"),
-            (
-                &["--suite=validity", "--seeds=2"],
-                "--seeds: --suite validity has its own",
-            ),
-            (
-                &["--suite=validity", "--policy=linux"],
-                "--policy: --suite validity",
-            ),
-            (
-                &["--mix=SGD", "--set=ALS.st=0"],
-                "no mix has a program \"ALS\"",
-            ),
-            (
-                &["--suite=validity", "--set=SDG.st=0"],
-                "no mix has a program \"SDG\"",
-            ),
-        ] {
-            let told = refused(given);
+        let refusals = "\
+            : nothing to evaluate
+            --suite=sam --machine=ivb40: --machine ivb40: only with --mix
+            --suite=sam --follow: --follow: only with --mix
+            --suite=validity --seeds=2: --seeds: --suite validity has its own
+            --suite=validity --policy=linux: --policy: --suite validity
+            --mix=SGD --set=ALS.st=0: no mix has a program \"ALS\"
+            --suite=validity --set=SDG.st=0: no mix has a program \"SDG\"
+            --mix=SGD --machine=pdp11: --machine: unknown machine \"pdp11\"
+            --mix=SGD --qos -1: --qos
+            --mix=SGD --interval -1: --interval -1: give seconds
+            --suite=all --reps=3: --reps: only with --live
+            --suite=all --seconds=1: --seconds: only with --live
+            --suite=all --setting=plain: --setting: only with --live
+            --suite=all --markdown=x: --markdown: only with --live";
+        for (given, part) in refusals.lines().filter_map(|line| line.split_once(": ")) {
+            let given: Vec<&str> = given.split_whitespace().collect();
+            let told = refused(&given);
             assert!(told.contains(part), "{given:?}: {told}");
         }
     }
@@ -323,13 +321,14 @@ mod tests {
     #[test]
     fn what_has_an_effect_is_not_refused() {
         for given in [
-            &["--suite=validity", "--set=SGD.st=0"][..],
-            &["--suite=validity", "--mix=SGD", "--seeds=2"],
-            &["--suite=nucore", "--suite=validity", "--policy=linux"],
-            &["--suite=nucore", "--mix=SGD", "--machine=ivb40", "--follow"],
+            "--suite=validity --set=SGD.st=0",
+            "--suite=validity --mix=SGD --seeds=2",
+            "--suite=nucore --suite=validity --policy=linux",
+            "--suite=nucore --mix=SGD --machine=ivb40 --follow",
         ] {
-            if let Err(error) = plan(given) {
-                panic!("{given:?}: {error:#}");
+            let words: Vec<&str> = given.split(' ').collect();
+            if let Err(error) = plan(&words) {
+                panic!("{given}: {error:#}");
             }
         }
     }
@@ -346,11 +345,11 @@ mod tests {
 
     #[test]
     fn every_departure_from_the_protocol_is_reported_and_nothing_else() {
-        let path = workspace::root().join(PROTOCOL);
-        let (protocol, _) = Protocol::read(&path).unwrap();
+        let path = newest();
+        let protocol = protocol();
         let told = |given: &[&str]| {
-            let plan = plan(given).unwrap();
-            args(given).departures(&path, &protocol, &plan).unwrap()
+            let (plan, args) = (plan(given).unwrap(), parsed(given).unwrap());
+            args.departures(&path, protocol, &plan).unwrap()
         };
         // What the protocol says itself.
         let seeds = format!("--seeds={}", protocol.seeds.len());
@@ -365,115 +364,49 @@ mod tests {
         let seconds = format!("--interval={}", protocol.interval_s);
         assert_eq!(told(&["--mix=SGD", "--policy=mapper", &seconds]), [""; 0]);
         // A suite with a promise of its own departs by the protocol's.
-        assert_eq!(
-            told(&["--suite=mapper-qos", &qos]),
-            [format!("--qos {}", protocol.qos)]
-        );
+        let departs = [format!("--qos {}", protocol.qos)];
+        assert_eq!(told(&["--suite=mapper-qos", &qos]), departs);
         assert_eq!(told(&["--suite=sam"]), [""; 0]);
         assert_eq!(told(&["--suite=sam", "--fresh", "--out=x"]), [""; 0]);
-        assert_eq!(
-            told(&["--mix=SGD", "--policy=linux"]),
-            [""; 0],
-            "a mix of the command line is in no protocol"
-        );
-        assert_eq!(
-            told(&[
-                "--suite=sam",
-                "--policy=linux,mapper",
-                "--qos=0.9",
-                "--interval=0.5",
-                "--seeds=2",
-                "--apps=a.toml",
-                "--machines=m.toml",
-                "--set=decision_s=0",
-            ]),
-            [
-                "decision_s=0",
-                "--policy linux,mapper",
-                "--qos 0.9",
-                "--interval 0.5",
-                "--seeds 2",
-                "--apps a.toml",
-                "--machines m.toml"
-            ]
-        );
+        // A mix of the command line is in no protocol.
+        assert_eq!(told(&["--mix=SGD", "--policy=linux"]), [""; 0]);
+        let given = "--set=decision_s=0 --policy=linux,mapper --qos=0.9 --interval=0.5 --seeds=2 --apps=a.toml \
+                     --machines=m.toml";
+        let words: Vec<&str> = ["--suite=sam"]
+            .into_iter()
+            .chain(given.split(' '))
+            .collect();
+        let expected = "decision_s=0, --policy linux,mapper, --qos 0.9, --interval 0.5, --seeds 2, --apps a.toml, \
+                        --machines m.toml";
+        assert_eq!(told(&words).join(", "), expected);
     }
 
     #[test]
     fn a_number_below_zero_is_refused_by_its_flag_and_a_forgotten_mix_by_the_next() {
+        assert!(refused(&["--mix", "-1 SGD"]).contains("\"-1\" is no number of threads"));
         for (given, part) in [
-            (&["--mix=SGD", "--qos", "-1"][..], "--qos"),
+            (["--seeds", "-1"], "--seeds <COUNT>"),
             (
-                &["--mix=SGD", "--interval", "-1"],
-                "--interval -1: give seconds",
-            ),
-            (&["--mix", "-1 SGD"], "\"-1\" is no number of threads"),
-        ] {
-            let told = refused(given);
-            assert!(told.contains(part), "{given:?}: {told}");
-        }
-        for (given, part) in [
-            (
-                &["eval", "--mix=SGD", "--seeds", "-1"][..],
-                "--seeds <COUNT>",
-            ),
-            (
-                &["eval", "--mix", "--policy=linux"],
+                ["--mix", "--policy=linux"],
                 "--policy=linux is another flag",
             ),
         ] {
-            let told = Eval::try_parse_from(given).err().unwrap().to_string();
+            let told = parsed(&given).err().unwrap().to_string();
             assert!(told.contains(part), "{told}");
         }
     }
 
     #[test]
-    fn an_unknown_machine_is_named_with_its_flag() {
-        let told = refused(&["--mix=SGD", "--machine=pdp11"]);
-        assert!(
-            told.starts_with("--machine: unknown machine \"pdp11\""),
-            "{told}"
-        );
-    }
-
-    #[test]
     fn with_real_programs_nothing_that_only_the_model_has_is_taken() {
-        for only in [
-            "--suite=sam",
-            "--machine=ivb40",
-            "--follow",
-            "--seeds=2",
-            "--apps=a",
-            "--machines=m",
-            "--protocol=p",
-            "--fresh",
-            "--set=decision_s=0",
-            "--summary=s",
-        ] {
-            let Err(error) = Eval::try_parse_from(["eval", "--live", only]) else {
-                panic!("{only} is taken");
-            };
+        let only = "--suite=sam --machine=ivb40 --follow --seeds=2 --apps=a --machines=m --protocol=p --fresh \
+                    --set=decision_s=0 --summary=s";
+        for only in only.split_whitespace() {
+            let kind = parsed(&["--live", only]).err().map(|error| error.kind());
             assert_eq!(
-                error.kind(),
-                clap::error::ErrorKind::ArgumentConflict,
+                kind,
+                Some(clap::error::ErrorKind::ArgumentConflict),
                 "{only}"
             );
         }
-    }
-
-    #[test]
-    fn a_stopped_evaluation_says_how_to_continue_and_a_fresh_one_not_to_start_over() {
-        let stopped = |fresh| Stopped {
-            done: 34,
-            wanted: 72,
-            next: next(fresh),
-        };
-        let told = stopped(false).to_string();
-        assert!(told.contains("34 of 72 runs done"), "{told}");
-        assert!(
-            told.ends_with("the same command continues from there"),
-            "{told}"
-        );
-        assert!(stopped(true).to_string().contains("without --fresh"));
     }
 }

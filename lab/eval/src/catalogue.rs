@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Machines and applications by name.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Catalogue {
     pub(super) apps: Apps,
@@ -18,7 +17,6 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    /// The presets alone.
     pub(super) fn presets() -> anyhow::Result<Self> {
         let mut apps = presets::apps()?;
         apps.extend(presets::nucore_apps()?);
@@ -29,7 +27,6 @@ impl Catalogue {
         })
     }
 
-    /// Adds the applications of a file, which is written like the presets.
     pub(super) fn add_apps(&mut self, path: &Path) -> anyhow::Result<()> {
         let own = own(path, "applications", "apps", presets::read_apps)?;
         for name in own.keys() {
@@ -40,7 +37,6 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Adds the machines of a file, which is written like the presets.
     pub(super) fn add_machines(&mut self, path: &Path) -> anyhow::Result<()> {
         let own: Machines = own(path, "machines", "machines", presets::read_machines)?;
         for (name, spec) in own {
@@ -51,7 +47,6 @@ impl Catalogue {
         Ok(())
     }
 
-    /// The description of a machine.
     pub(super) fn machine(&self, name: &str) -> anyhow::Result<&MachineSpec> {
         match self.machines.get(name) {
             Some(spec) => Ok(spec),
@@ -62,7 +57,6 @@ impl Catalogue {
         }
     }
 
-    /// Hashes of what the presets say.
     pub(super) const fn digests(&self) -> &Digests {
         &self.digests
     }
@@ -71,22 +65,16 @@ impl Catalogue {
 /// Refuses a name that no mix and no `--set` could tell from something else.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let parts_mixes = |c: char| c == ',' || c == '@' || c == '.' || c.is_whitespace();
-    if name.is_empty() || name.contains(parts_mixes) {
-        bail!(
-            "application {name:?} cannot be named in a mix: give it a name without commas, dots, @ and spaces"
-        );
-    }
-    if name.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-        bail!(
-            "application {name:?} cannot be distinguished from a number of threads: give it a name that begins with a letter"
-        );
-    }
-    if ["app", "machine"].contains(&name) {
-        bail!(
-            "application {name:?} cannot be distinguished from what --set calls so: give it another name"
-        );
-    }
-    Ok(())
+    let why = if name.is_empty() || name.contains(parts_mixes) {
+        "named in a mix: give it a name without commas, dots, @ and spaces"
+    } else if name.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+        "distinguished from a number of threads: give it a name that begins with a letter"
+    } else if ["app", "machine"].contains(&name) {
+        "distinguished from what --set calls so: give it another name"
+    } else {
+        return Ok(());
+    };
+    bail!("application {name:?} cannot be {why}")
 }
 
 /// What a file of the user's has, which is written like a file of presets.
@@ -122,7 +110,6 @@ pub(super) struct Digests {
 }
 
 impl Digests {
-    /// Of the presets that were compiled in.
     fn of_presets() -> anyhow::Result<Self> {
         Ok(Self {
             apps_sha256: sha256(serde_json::to_string(&presets::apps()?)?.as_bytes()),
@@ -133,21 +120,24 @@ impl Digests {
 
     /// The first of these that others do not have, and what they have instead.
     pub(super) fn differs_from(&self, found: &Self) -> Option<String> {
-        let pairs = [
-            ("apps_sha256", &self.apps_sha256, &found.apps_sha256),
-            (
-                "machines_sha256",
-                &self.machines_sha256,
-                &found.machines_sha256,
-            ),
-            ("nucore_sha256", &self.nucore_sha256, &found.nucore_sha256),
-        ];
-        let differs = pairs.into_iter().find(|(_, own, found)| own != found);
-        differs.map(|(key, _, found)| format!("{key} = {found:?}"))
+        let keys = |of: &Self| {
+            let Self {
+                apps_sha256,
+                machines_sha256,
+                nucore_sha256,
+            } = of.clone();
+            [
+                ("apps_sha256", apps_sha256),
+                ("machines_sha256", machines_sha256),
+                ("nucore_sha256", nucore_sha256),
+            ]
+        };
+        let mut pairs = keys(self).into_iter().zip(keys(found));
+        let (_, (key, found)) = pairs.find(|(own, found)| own != found)?;
+        Some(format!("{key} = {found:?}"))
     }
 }
 
-/// A hash in hexadecimal.
 pub(super) fn sha256(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -171,41 +161,41 @@ mod tests {
         assert_eq!(fix(&digests("a", "x")), "nucore_sha256 = \"n\"");
     }
 
-    #[test]
-    fn what_a_user_adds_changes_no_hash_of_the_presets() {
-        let mut catalogue = Catalogue::presets().unwrap();
-        let before = catalogue.digests().clone();
-        let own = catalogue.apps["SGD"].clone();
-        catalogue.apps.insert("mine".into(), own);
-        assert_eq!(*catalogue.digests(), before);
-    }
+    type Add = fn(&mut Catalogue, &Path) -> anyhow::Result<()>;
 
-    /// What is told of a file with this text.
-    fn refused(text: &str, add: fn(&mut Catalogue, &Path) -> anyhow::Result<()>) -> String {
+    fn with(text: &str, add: Add) -> anyhow::Result<Catalogue> {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), text).unwrap();
-        let done = add(&mut Catalogue::presets().unwrap(), file.path());
-        format!("{:#}", done.unwrap_err())
+        let mut catalogue = Catalogue::presets().unwrap();
+        add(&mut catalogue, file.path())?;
+        Ok(catalogue)
     }
 
     #[test]
     fn an_error_in_a_file_is_reported_once_with_its_place_and_the_form() {
-        let apps = refused("[X]\nipc0 = 1.0\n", Catalogue::add_apps);
-        for part in ["line 1", "missing field", "lab/sim/presets/apps.toml"] {
-            assert_eq!(apps.matches(part).count(), 1, "{part}: {apps}");
-        }
-        let machines = refused("[M]\nsockets = x\n", Catalogue::add_machines);
-        for part in ["line 2", "lab/sim/presets/machines.toml"] {
-            assert_eq!(machines.matches(part).count(), 1, "{part}: {machines}");
-        }
-    }
-
-    #[test]
-    fn a_machine_that_cannot_be_is_refused_with_its_name() {
         let presets = include_str!("../../sim/presets/machines.toml");
         let none = presets.replacen("sockets = 4", "sockets = 0", 1);
-        let told = refused(&none, Catalogue::add_machines);
-        assert!(told.contains("\"hsw80\": sockets is 0"), "{told}");
+        let cases: [(&str, Add, &[&str]); 5] = [
+            (
+                "[X]\nipc0 = 1.0\n",
+                Catalogue::add_apps,
+                &["line 1", "missing field", "lab/sim/presets/apps.toml"],
+            ),
+            (
+                "[M]\nsockets = x\n",
+                Catalogue::add_machines,
+                &["line 2", "lab/sim/presets/machines.toml"],
+            ),
+            (&none, Catalogue::add_machines, &["\"hsw80\": sockets is 0"]),
+            ("", Catalogue::add_apps, &["there are none"]),
+            ("# later", Catalogue::add_machines, &["there are none"]),
+        ];
+        for (text, add, parts) in cases {
+            let told = format!("{:#}", with(text, add).unwrap_err());
+            for part in parts {
+                assert_eq!(told.matches(part).count(), 1, "{part}: {told}");
+            }
+        }
     }
 
     #[test]
@@ -214,7 +204,7 @@ mod tests {
         let entry = presets.split("\n[BSGD]").next().unwrap();
         for name in ["a b", "a,b", "a@1", "a.2", "2a", "-a", "app", "machine", ""] {
             let own = entry.replacen("[SGD]", &format!("[{name:?}]"), 1);
-            let told = refused(&own, Catalogue::add_apps);
+            let told = format!("{:#}", with(&own, Catalogue::add_apps).unwrap_err());
             assert!(
                 told.contains(&format!("application {name:?} cannot be")),
                 "{told}"
@@ -226,24 +216,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_nothing_is_refused() {
-        assert!(refused("", Catalogue::add_apps).contains("there are none"));
-        assert!(refused("# later", Catalogue::add_machines).contains("there are none"));
-    }
-
-    #[test]
-    fn a_program_of_the_users_takes_the_place_of_a_preset_of_its_name_and_others_stay() {
+    fn a_program_of_the_users_takes_the_place_of_a_preset_of_its_name_and_others_and_hashes_stay() {
         let presets = include_str!("../../sim/presets/apps.toml");
         let own = presets.replacen("ipc0 = 1.3", "ipc0 = 1.1", 1);
-        let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), own).unwrap();
-        let (before, mut after) = (Catalogue::presets().unwrap(), Catalogue::presets().unwrap());
-        after.add_apps(file.path()).unwrap();
+        let before = Catalogue::presets().unwrap();
+        let after = with(&own, Catalogue::add_apps).unwrap();
         assert_ne!(after.apps["SGD"], before.apps["SGD"]);
-        assert_eq!(after.apps["ALS"], before.apps["ALS"]);
-        assert_eq!(
-            after.apps["mg-resid"], before.apps["mg-resid"],
-            "of another file"
-        );
+        // The second is of another file.
+        for other in ["ALS", "mg-resid"] {
+            assert_eq!(after.apps[other], before.apps[other]);
+        }
+        assert_eq!(after.digests(), before.digests());
     }
 }

@@ -54,33 +54,16 @@ pub(super) fn config(
 
 #[cfg(test)]
 mod tests {
-    use super::super::protocol::{Mean, MethodName, TeamsName};
+    use super::super::examples;
     use super::*;
-    use mapper_sim::{Constants, presets};
+    use mapper_sim::presets;
 
-    /// A run on a machine, of nobody yet.
+    /// A run on a machine, without programs.
     fn spec(machine: &str, seed: u64) -> (RunSpec, Machine) {
-        let machine = presets::machine(machine).unwrap();
-        let spec = RunSpec {
-            machine_name: machine.name.clone(),
-            machine: machine.spec.clone(),
-            members: Vec::new(),
-            policy: "mapper".into(),
-            method: MethodName::Time,
-            longest_times: 1,
-            speed_run_s: 5.0,
-            teams: TeamsName::Fixed,
-            qos: 0.85,
-            interval_s: 1.0,
-            overhead_budget: None,
-            ipc_high: None,
-            sharing_high: None,
-            seed,
-            constants: Constants::default(),
-            timeline: false,
-            mean: Mean::Geometric,
-        };
-        (spec, machine)
+        let mut spec = examples::run(machine, "SGD", "mapper");
+        spec.members.clear();
+        spec.seed = seed;
+        (spec, presets::machine(machine).unwrap())
     }
 
     #[test]

@@ -10,11 +10,9 @@ const PURPOSE: u64 = 0x6d69_7865;
 /// Programs in a mix: from two on, so many more at most, in turn.
 const SIZES: usize = 3;
 
-/// What is drawn.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Drawn {
-    /// The seed.
     pub(super) seed: u64,
     /// How many mixes: of two, three and four programs in turn.
     pub(super) mixes: usize,
@@ -23,7 +21,6 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    /// The mixes.
     pub(super) fn mixes(&self) -> anyhow::Result<Vec<String>> {
         let most = SIZES + 1;
         if self.from.len() < most {

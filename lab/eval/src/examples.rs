@@ -1,23 +1,68 @@
 //! Suites and results made up for tests, without a run of the simulator.
 
 use super::catalogue::Catalogue;
+use super::evaluation::Evaluation;
+use super::mix;
 use super::plan::{self, PlannedMix, PlannedSuite};
-use super::protocol::{Relative, Suite, TeamsName};
-use super::run_spec::{AppResult, Results, RunResult};
+use super::protocol::{self, Protocol, Relative, Suite, TeamsName};
+use super::run_spec::{AppResult, Results, RunResult, RunSpec};
 use super::tables::{self, SuiteTable};
-use super::targets::Model;
+use super::targets::{self, Book, Line, Model};
 use mapper_sim::Constants;
 use std::sync::LazyLock;
 
-static PRESETS: LazyLock<Catalogue> =
-    LazyLock::new(|| Catalogue::presets().expect("presets that are compiled in"));
+static READ: LazyLock<(Protocol, Catalogue)> =
+    LazyLock::new(|| Protocol::read(&protocol::newest()).expect("the newest protocol"));
+
+pub(super) fn protocol() -> &'static Protocol {
+    &READ.0
+}
+
+pub(super) fn catalogue() -> &'static Catalogue {
+    &READ.1
+}
 
 /// The model as it is, with nothing set.
 pub(super) fn model() -> Model<'static> {
     Model {
         constants: Constants::default(),
-        catalogue: &PRESETS,
+        catalogue: catalogue(),
         settings: &[],
+    }
+}
+
+/// An evaluation of which nothing came out yet.
+pub(super) fn evaluation() -> Evaluation<'static> {
+    Evaluation {
+        protocol: protocol(),
+        protocol_sha256: &protocol().sha256,
+        settings: &[],
+        suites: &[],
+        nucore_table1: Vec::new(),
+        targets: &[],
+        unjudged: &[],
+        standings: &[],
+        validity: &[],
+        left_out: 0,
+    }
+}
+
+/// Published numbers beside these results, made as their causes were found.
+pub(super) fn judged(tables: &[SuiteTable]) -> Vec<Line> {
+    let book = Book {
+        tables,
+        model: model(),
+    };
+    targets::judge(&book, targets::Explained::of_newest()).unwrap()
+}
+
+/// A short run of these programs on a machine.
+pub(super) fn run(machine: &str, programs: &str, policy: &str) -> RunSpec {
+    let spec = catalogue().machine(machine).unwrap().clone();
+    let members = mix::parse(programs, catalogue()).unwrap();
+    RunSpec {
+        policy: policy.into(),
+        ..RunSpec::plain(machine, spec, members, Constants::default())
     }
 }
 
@@ -69,12 +114,10 @@ pub(super) fn at_speed(mix: &str, speed: f64) -> RunResult {
     ran(&programs)
 }
 
-/// The program of `20 SGD`.
 fn program(part: &str) -> &str {
     part.rsplit(' ').next().unwrap_or(part)
 }
 
-/// The key of a run that was made up.
 pub(super) fn key(mix: &str, policy: &str, seed: usize) -> String {
     format!("{mix}/{policy}/{seed}")
 }

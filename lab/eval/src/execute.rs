@@ -20,12 +20,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What became of a plan.
 pub(super) struct Done {
     pub(super) results: Results,
     /// Runs taken from an earlier evaluation.
     pub(super) kept: usize,
-    /// Runs that were left out after Ctrl-C.
     pub(super) left_out: usize,
 }
 
@@ -45,7 +43,6 @@ pub(super) fn stop_at_signal() -> anyhow::Result<()> {
     .context("watch for Ctrl-C")
 }
 
-/// Computes all runs of a plan.
 pub(super) fn execute(plan: &Plan, fresh: bool) -> anyhow::Result<Done> {
     let store = Store::open(fresh)?;
     let mut results = Results::new();
@@ -121,7 +118,6 @@ fn compute(
     Ok(found)
 }
 
-/// Takes one run after the other.
 fn work(
     wanted: &[(String, Arc<RunSpec>)],
     store: &Store,
@@ -176,7 +172,6 @@ impl Progress {
         progress
     }
 
-    /// One more run is.
     fn done(&self) {
         self.bar.inc(1);
         let Some(Ok(mut told)) = self.told.as_ref().map(Mutex::try_lock) else {
@@ -204,7 +199,6 @@ impl Progress {
 /// The file that this process executes, under whatever name it still has.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// Results of earlier evaluations.
 struct Store {
     folder: PathBuf,
     fresh: bool,
@@ -261,39 +255,30 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_result_is_found_by_its_key_alone() {
+    fn a_kept_result_is_found_by_its_key_alone_and_computed_anew_where_it_cannot_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(folder.path(), false);
         let result = examples::ran(&[("SGD", 0.5)]);
         store.put("key", &result);
         assert_eq!(store.get("key"), Some(result));
         assert_eq!(store.get("other"), None);
+        let whole = fs::read(store.path("key")).unwrap();
+        // Cut short, and of another form.
+        for bad in [&whole[..whole.len() / 2], b"{\"apps\": []}"] {
+            fs::write(store.path("key"), bad).unwrap();
+            assert_eq!(store.get("key"), None);
+        }
     }
 
     #[test]
-    fn a_fresh_evaluation_looks_at_nothing_that_is_kept_but_keeps_what_it_finds() {
+    fn a_fresh_evaluation_reads_nothing_that_is_kept_but_keeps_what_it_finds() {
         let folder = tempfile::tempdir().unwrap();
-        let (old, new) = (
-            examples::ran(&[("SGD", 0.5)]),
-            examples::ran(&[("SGD", 0.6)]),
-        );
+        let [old, new] = [0.5, 0.6].map(|speed| examples::ran(&[("SGD", speed)]));
         store(folder.path(), false).put("key", &old);
         let fresh = store(folder.path(), true);
         assert_eq!(fresh.get("key"), None);
         fresh.put("key", &new);
         assert_eq!(store(folder.path(), false).get("key"), Some(new));
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_computed_anew() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = store(folder.path(), false);
-        store.put("key", &examples::ran(&[("SGD", 0.5)]));
-        let whole = fs::read(store.path("key")).unwrap();
-        fs::write(store.path("key"), &whole[..whole.len() / 2]).unwrap();
-        assert_eq!(store.get("key"), None, "cut short");
-        fs::write(store.path("key"), b"{\"apps\": []}").unwrap();
-        assert_eq!(store.get("key"), None, "of another form");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use mapper_sim::{Controlled, Governor, Machine, Overhead};
 /// the programs [NuPoCo §7.5].
 fn overhead(policy: &Policy, spec: &RunSpec) -> Overhead {
     match policy.pace {
-        Pace::Once => Overhead::default(),
+        Pace::Once | Pace::Sections => Overhead::default(),
         Pace::Allocation => Overhead {
             decision_s: spec.constants.decision_s,
             everywhere: 0.0,
@@ -27,14 +27,9 @@ fn overhead(policy: &Policy, spec: &RunSpec) -> Overhead {
             decision_s: 0.12e-3,
             everywhere: 8.89e-3,
         },
-        Pace::Sections => Overhead {
-            decision_s: 0.0,
-            everywhere: 0.0,
-        },
     }
 }
 
-/// The governor of a policy of the decision core.
 pub(super) fn governor(
     policy: &Policy,
     spec: &RunSpec,
@@ -44,34 +39,30 @@ pub(super) fn governor(
         Pace::Once => f64::INFINITY,
         _ => spec.interval_s,
     };
-    match policy.kind {
+    let controlled = |controller| Controlled::new(controller, interval_s, overhead(policy, spec));
+    let topology = || machine.topology().clone();
+    match &policy.kind {
         Kind::Core {
             allocation,
             mapping,
         } => {
             let config = config(spec, machine, allocation, mapping)?;
-            let controller = Controller::new(config, machine.topology().clone())?;
-            let overhead = overhead(policy, spec);
-            let controlled = Controlled::new(controller, interval_s, overhead);
-            Ok(Some(Box::new(within_budget(controlled, spec))))
+            let controller = Controller::new(config, topology())?;
+            Ok(Some(Box::new(within_budget(controlled(controller), spec))))
         }
         Kind::Next { parts, .. } => {
             let config = config(spec, machine, mapper_next::NAME, "sam_mph")?;
-            let own = MapperNext::with(config.allocate.clone(), Rules::of(parts));
-            let controller =
-                Controller::new(config, machine.topology().clone())?.with_allocation(Box::new(own));
-            let overhead = overhead(policy, spec);
-            let controlled = Controlled::new(controller, interval_s, overhead);
-            Ok(Some(Box::new(within_budget(controlled, spec))))
+            let own = MapperNext::with(config.allocate.clone(), Rules::of(*parts));
+            let controller = Controller::new(config, topology())?.with_allocation(Box::new(own));
+            Ok(Some(Box::new(within_budget(controlled(controller), spec))))
         }
         Kind::NucoreByNode => {
             let mut config = config(spec, machine, "nucore", "linear")?;
             config.allocate.memory.profiled_on = ProfiledOn::OneCpuOfEachNode;
-            let controller = Controller::new(config, machine.topology().clone())?;
-            let overhead = overhead(policy, spec);
-            Ok(Some(Box::new(Controlled::new(
-                controller, interval_s, overhead,
-            ))))
+            Ok(Some(Box::new(controlled(Controller::new(
+                config,
+                topology(),
+            )?))))
         }
         Kind::Shipped => {
             let overhead = overhead(policy, spec);
@@ -88,12 +79,8 @@ pub(super) fn governor(
         Kind::PlainScalability => {
             let config = config(spec, machine, "scalability", "linear")?;
             let plain = Scalability::without_memory(config.allocate.clone());
-            let controller = Controller::new(config, machine.topology().clone())?
-                .with_allocation(Box::new(plain));
-            let overhead = overhead(policy, spec);
-            Ok(Some(Box::new(Controlled::new(
-                controller, interval_s, overhead,
-            ))))
+            let controller = Controller::new(config, topology())?.with_allocation(Box::new(plain));
+            Ok(Some(Box::new(controlled(controller))))
         }
         _ => Ok(None),
     }

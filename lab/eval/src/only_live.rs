@@ -53,26 +53,3 @@ impl OnlyLive {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Eval {
-        #[command(flatten)]
-        args: crate::arguments::Args,
-    }
-
-    #[test]
-    fn what_belongs_to_live_is_refused_without_it() {
-        for flag in ["--reps=3", "--seconds=1", "--setting=plain", "--markdown=x"] {
-            let args = Eval::try_parse_from(["eval", "--suite=all", flag])
-                .unwrap()
-                .args;
-            let error = crate::run(&args).unwrap_err().to_string();
-            let name = flag.split('=').next().unwrap();
-            assert!(error.contains(name) && error.contains("--live"), "{error}");
-        }
-    }
-}

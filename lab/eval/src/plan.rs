@@ -2,26 +2,24 @@
 
 use super::catalogue::{Catalogue, sha256};
 use super::mix::{self, Member};
-use super::policies::{self, Kind};
+use super::policies::{self, Kind, Pace};
 use super::protocol::{Mean, MethodName, Protocol, Relative, Suite, TeamsName};
 use super::run_spec::RunSpec;
 use super::setting::Setting;
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
+use mapper_report::table::texts;
 use mapper_sim::Machine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Runs by key.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) runs: BTreeMap<String, Arc<RunSpec>>,
     pub(super) suites: Vec<PlannedSuite>,
 }
 
-/// A suite with the keys of its runs.
 pub(super) struct PlannedSuite {
     pub(super) suite: Suite,
-    /// What every program is promised.
     pub(super) promised: f64,
     /// Of the machine, as it is after all changes.
     pub(super) cpus: u32,
@@ -40,7 +38,6 @@ pub(super) struct PlannedMix {
 }
 
 impl PlannedMix {
-    /// Of every run that it needs.
     pub(super) fn keys(&self) -> impl Iterator<Item = &String> {
         let policies = self.policies.iter().flat_map(|(_, keys)| keys);
         policies.chain(&self.fair).chain(&self.alone)
@@ -53,12 +50,10 @@ pub(super) struct Changes {
     pub(super) seeds: Option<u32>,
     pub(super) qos: Option<f64>,
     pub(super) interval_s: Option<f64>,
-    /// Numbers of the model.
     pub(super) settings: Vec<Setting>,
 }
 
 impl Plan {
-    /// Adds a suite.
     pub(super) fn add(
         &mut self,
         suite: &Suite,
@@ -69,7 +64,6 @@ impl Plan {
         self.add_varied(suite, protocol, catalogue, changes, &|_| {})
     }
 
-    /// Adds a suite with a change to all its runs.
     pub(super) fn add_varied(
         &mut self,
         suite: &Suite,
@@ -82,13 +76,13 @@ impl Plan {
             .machine(&suite.machine)
             .with_context(|| format!("suite {}", suite.name))?;
         let mut cpus = Machine::new(&suite.machine, machine.clone())?.contexts();
-        for (at, name) in suite.policies.iter().enumerate() {
-            if suite.policies[..at].contains(name) {
-                bail!(
-                    "suite {} names policy {name} twice: leave one out",
-                    suite.name
-                );
-            }
+        let name = &suite.name;
+        for (at, policy) in suite.policies.iter().enumerate() {
+            let twice = suite.policies[..at].contains(policy);
+            ensure!(
+                !twice,
+                "suite {name} names policy {policy} twice: leave one out"
+            );
         }
         let promised = changes.qos.or(suite.qos).unwrap_or(protocol.qos);
         let mut mixes = Vec::new();
@@ -99,11 +93,9 @@ impl Plan {
                     member.app.home_node = Some(0);
                 }
             }
+            let plain =
+                RunSpec::plain(&suite.machine, machine.clone(), members, protocol.constants);
             let mut base = RunSpec {
-                machine_name: suite.machine.clone(),
-                machine: machine.clone(),
-                members,
-                policy: String::new(),
                 method: suite.method,
                 longest_times: protocol.longest_times,
                 speed_run_s: protocol.speed_run_s,
@@ -113,10 +105,8 @@ impl Plan {
                 overhead_budget: protocol.overhead_budget,
                 ipc_high: suite.ipc_high,
                 sharing_high: suite.sharing_high,
-                seed: 1,
-                constants: protocol.constants,
-                timeline: false,
                 mean: suite.mean,
+                ..plain
             };
             vary(&mut base);
             for setting in &changes.settings {
@@ -128,42 +118,38 @@ impl Plan {
             let mut policies = Vec::new();
             for name in &suite.policies {
                 let policy = policies::find(name)?;
-                let can = mix::check(&base.members, &machine, name, text);
+                let can = mix::check(&base.members, &machine, policy, text);
                 match &*changes.settings {
                     [] => can?,
                     settings => {
-                        let settings: Vec<_> = settings.iter().map(Setting::to_string).collect();
-                        can.with_context(|| format!("with --set {}", settings.join(", ")))?;
+                        let settings = texts(settings).join(", ");
+                        can.with_context(|| format!("with --set {settings}"))?;
                     }
                 }
-                let interval_s = protocol
-                    .interval_of_s(policy.pace)
-                    .unwrap_or(protocol.interval_s);
-                let seeds = protocol.seeds.iter().copied();
+                let usual_s = protocol.interval_of_s(policy.pace);
+                let interval_s = changes.interval_s.or(suite.interval_s).or(usual_s);
+                let interval_s = interval_s.unwrap_or(protocol.interval_s);
                 let seeds: Vec<u64> = match changes.seeds {
                     Some(count) => (1..=u64::from(count)).collect(),
-                    None => seeds.collect(),
+                    None => protocol.seeds.clone(),
                 };
+                let shows = matches!(
+                    policy.kind,
+                    Kind::Core { .. }
+                        | Kind::Next { .. }
+                        | Kind::Shipped
+                        | Kind::SamPerTask
+                        | Kind::PlainScalability
+                        | Kind::Linux
+                );
                 let mut keys = Vec::new();
                 for seed in seeds {
                     let spec = RunSpec {
                         policy: name.clone(),
-                        interval_s: changes
-                            .interval_s
-                            .or(suite.interval_s)
-                            .unwrap_or(interval_s),
+                        interval_s,
                         seed,
                         // What decides once is one run for all seeds.
-                        timeline: (seed == 1 || policy.pace == policies::Pace::Once)
-                            && matches!(
-                                policy.kind,
-                                Kind::Core { .. }
-                                    | Kind::Next { .. }
-                                    | Kind::Shipped
-                                    | Kind::SamPerTask
-                                    | Kind::PlainScalability
-                                    | Kind::Linux
-                            ),
+                        timeline: shows && (seed == 1 || policy.pace == Pace::Once),
                         ..base.clone()
                     };
                     let key = self.enter(spec)?;
@@ -177,16 +163,13 @@ impl Plan {
             let promises = |policy: &String| policy == "fair" || policy.starts_with("mapper");
             let wants_fair =
                 suite.relative == Relative::Fair || suite.policies.iter().any(promises);
-            let fair = if wants_fair {
-                Some(self.enter(RunSpec {
-                    policy: "fair".into(),
-                    // As where it is one of the policies, so that it is run once.
-                    timeline: suite.policies.iter().any(|p| p == "fair"),
-                    ..base.clone()
-                })?)
-            } else {
-                None
+            let fair = RunSpec {
+                policy: "fair".into(),
+                // As where it is one of the policies, so that it is run once.
+                timeline: suite.policies.iter().any(|p| p == "fair"),
+                ..base.clone()
             };
+            let fair = wants_fair.then(|| self.enter(fair)).transpose()?;
             let alone = match suite.relative {
                 Relative::BestStatic => self.enter_alone(&base, "best-static")?,
                 Relative::OneCore => self.enter_alone(&base, "one-core")?,
@@ -210,20 +193,16 @@ impl Plan {
 
     /// Each program of a run alone.
     fn enter_alone(&mut self, base: &RunSpec, policy: &str) -> anyhow::Result<Vec<String>> {
-        base.members
-            .iter()
-            .map(|member| {
-                self.enter(RunSpec {
-                    policy: policy.into(),
-                    members: vec![Member {
-                        arrives_s: 0.0,
-                        ..member.clone()
-                    }],
-                    method: MethodName::Time,
-                    ..base.clone()
-                })
-            })
-            .collect()
+        let alone = base.members.iter().map(|member| RunSpec {
+            policy: policy.into(),
+            members: vec![Member {
+                arrives_s: 0.0,
+                ..member.clone()
+            }],
+            method: MethodName::Time,
+            ..base.clone()
+        });
+        alone.map(|run| self.enter(run)).collect()
     }
 
     fn enter(&mut self, spec: RunSpec) -> anyhow::Result<String> {

@@ -7,10 +7,16 @@ use super::draw::Drawn;
 use super::policies::Pace;
 use anyhow::{Context as _, bail};
 use mapper_pipeline::OverheadBudget;
+use mapper_report::workspace;
 use mapper_sim::Constants;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The protocol that is used unless another is given: the newest.
+pub(super) fn newest() -> PathBuf {
+    workspace::root().join("lab/eval/data/protocol-v7.toml")
+}
 
 /// Hashes of the versions as they were released, in the form of `sha256sum`.
 const RELEASED: &str = include_str!("../data/protocols.sha256");
@@ -156,20 +162,17 @@ pub(super) enum Mean {
 impl Protocol {
     /// Reads the protocol, with the presets that it was written for.
     pub(super) fn read(path: &Path) -> anyhow::Result<(Self, Catalogue)> {
-        let text = fs::read_to_string(path)
-            .with_context(|| format!("read the protocol {}", path.display()))?;
-        let mut protocol: Self = toml::from_str(&text)
-            .with_context(|| format!("understand the protocol {}", path.display()))?;
+        let file = format!("the protocol {}", path.display());
+        let text = fs::read_to_string(path).with_context(|| format!("read {file}"))?;
+        let mut protocol: Self =
+            toml::from_str(&text).with_context(|| format!("understand {file}"))?;
         protocol.sha256 = sha256(text.as_bytes());
-        protocol
-            .constants
-            .check()
-            .with_context(|| format!("[constants] of the protocol {}", path.display()))?;
+        let checked = protocol.constants.check();
+        checked.with_context(|| format!("[constants] of {file}"))?;
         for suite in &mut protocol.suites {
             if let Some(drawn) = &suite.drawn {
-                let mixes = drawn
-                    .mixes()
-                    .with_context(|| format!("suite {}", suite.name))?;
+                let mixes = drawn.mixes();
+                let mixes = mixes.with_context(|| format!("suite {}", suite.name))?;
                 suite.mixes.extend(mixes);
             }
         }
@@ -224,12 +227,9 @@ impl Protocol {
         }
         let mut found: Vec<&Suite> = Vec::new();
         for name in names {
-            let matching: Vec<&Suite> = self
-                .suites
-                .iter()
-                .filter(|s| s.name == *name || s.name.starts_with(&format!("{name}-")))
-                .collect();
-            if matching.is_empty() {
+            let begins = format!("{name}-");
+            let meant = |s: &&Suite| s.name == *name || s.name.starts_with(&begins);
+            if !self.suites.iter().any(|suite| meant(&suite)) {
                 let known: Vec<&str> = self.suites.iter().map(|s| s.name.as_str()).collect();
                 bail!(
                     "unknown suite {name:?}: give all, validity, how a name begins (mapper, sam, \
@@ -238,7 +238,7 @@ impl Protocol {
                 );
             }
             // A suite that several names mean is run and counted once.
-            for suite in matching {
+            for suite in self.suites.iter().filter(meant) {
                 if !found.contains(&suite) {
                     found.push(suite);
                 }
@@ -250,56 +250,58 @@ impl Protocol {
 
 #[cfg(test)]
 mod tests {
+    use super::super::examples::protocol;
     use super::*;
-    use mapper_report::workspace;
-    use std::path::PathBuf;
-
-    fn current() -> (PathBuf, Protocol) {
-        let path = workspace::root().join(super::super::PROTOCOL);
-        let protocol = Protocol::read(&path).unwrap().0;
-        (path, protocol)
-    }
 
     #[test]
     fn the_current_version_is_what_was_released_as_it() {
-        let (path, protocol) = current();
         assert_eq!(
-            protocol.departs(),
+            protocol().departs(),
             None,
-            "{}: a version is not changed once it has been run; a new one is entered by `sha256sum \
-             protocol-v*.toml > protocols.sha256` in lab/eval/data",
-            path.display()
+            "a version is not changed once it has been run; a new one is entered by `sha256sum protocol-v*.toml > \
+             protocols.sha256` in lab/eval/data"
         );
+    }
+
+    /// What is read from the newest file after a change.
+    fn changed(change: impl Fn(String) -> String) -> anyhow::Result<Protocol> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = fs::read_to_string(newest()).unwrap();
+        fs::write(file.path(), change(text)).unwrap();
+        Ok(Protocol::read(file.path())?.0)
     }
 
     #[test]
     fn a_file_that_differs_from_the_version_it_names_is_reported() {
-        let (newest, protocol) = current();
-        let text = fs::read_to_string(&newest).unwrap();
-        let departs = |text: String| {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            fs::write(file.path(), text).unwrap();
-            Protocol::read(file.path()).unwrap().0.departs()
-        };
-        assert_eq!(departs(text.clone()), None, "a copy");
-        let version = protocol.version;
+        let departs = |change: &dyn Fn(String) -> String| changed(change).unwrap().departs();
+        assert_eq!(departs(&|text| text), None, "a copy");
+        let version = protocol().version;
         assert_eq!(
-            departs(format!("{text}\n# by me\n")).unwrap(),
+            departs(&|text| text + "\n# by me\n").unwrap(),
             format!("changed from version {version}")
         );
-        let own = text.replace(&format!("version = {version}\n"), "version = 99\n");
+        let own = format!("version = {version}\n");
+        let own = departs(&|text| text.replace(&own, "version = 99\n")).unwrap();
+        assert!(own.contains("version 99, which was not released"), "{own}");
+    }
+
+    #[test]
+    fn presets_that_no_version_of_ours_has_are_refused_with_the_hash_to_write() {
+        let hash = &protocol().presets.machines_sha256;
+        let told = changed(|text| text.replace(hash, "0123"))
+            .unwrap_err()
+            .to_string();
         assert!(
-            departs(own)
-                .unwrap()
-                .contains("version 99, which was not released")
+            told.contains(&format!("machines_sha256 = \"{hash}\"")),
+            "{told}"
         );
+        assert!(told.contains("not those of /"), "{told}");
     }
 
     /// Names of the suites that these names mean.
     fn meant(names: &[&str]) -> anyhow::Result<Vec<String>> {
-        let (_, newest) = current();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let suites = newest.suites(&names)?;
+        let suites = protocol().suites(&names)?;
         Ok(suites.into_iter().map(|suite| suite.name.clone()).collect())
     }
 
@@ -312,42 +314,18 @@ mod tests {
             meant(&["sam-fig5", "sam", "sam-fig5"]).unwrap().len(),
             sam.len()
         );
-        let all = meant(&["all", "sam"]).unwrap();
-        let (_, newest) = current();
-        assert_eq!(all.len(), newest.suites.len());
+        assert_eq!(
+            meant(&["all", "sam"]).unwrap().len(),
+            protocol().suites.len()
+        );
+        let half_a_word = meant(&["sa"]).unwrap_err().to_string();
+        assert!(half_a_word.contains("\"sa\"") && half_a_word.contains("sam-fig5"));
     }
 
     #[test]
     fn no_heading_claims_that_the_mixes_are_unseen() {
-        for suite in &current().1.suites {
+        for suite in &protocol().suites {
             assert!(!suite.title.contains("nobody"), "{}", suite.title);
         }
-    }
-
-    #[test]
-    fn half_a_word_means_no_suite() {
-        let error = meant(&["sa"]).unwrap_err().to_string();
-        assert!(
-            error.contains("\"sa\"") && error.contains("sam-fig5"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn presets_that_no_version_of_ours_has_are_refused_with_the_hash_to_write() {
-        let (newest, protocol) = current();
-        let text = fs::read_to_string(&newest).unwrap();
-        let hash = &protocol.presets.machines_sha256;
-        let changed = tempfile::NamedTempFile::new().unwrap();
-        fs::write(changed.path(), text.replace(hash, "0123")).unwrap();
-        let told = Protocol::read(changed.path()).unwrap_err().to_string();
-        assert!(
-            told.contains(&format!("machines_sha256 = \"{hash}\"")),
-            "{told}"
-        );
-        assert!(
-            told.contains(&changed.path().display().to_string()),
-            "{told}"
-        );
     }
 }

@@ -10,7 +10,6 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 
-/// Arguments of `cargo xtask replay`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A file written by `mapperd --record`
@@ -23,7 +22,6 @@ pub(crate) struct Args {
     mapping: Option<String>,
 }
 
-/// Runs `cargo xtask replay`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let path = args.file.display();
     let file = File::open(&args.file).with_context(|| format!("open {path}"))?;
@@ -40,32 +38,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         allocation: args.policy.clone(),
         mapping: args.mapping.clone(),
     };
-    let mut replay = Replay::start(&header, &changes).with_context(|| format!("replay {path}"))?;
+    let place = || format!("replay {path}");
+    let mut replay = Replay::start(&header, &changes).with_context(place)?;
     let mut out = std::io::stdout().lock();
     let (mut same, mut different) = (0u64, 0u64);
     while let Some(line) = lines.next().with_context(|| format!("read {path}"))? {
-        let decided = replay
-            .next(line)
-            .with_context(|| format!("replay {path}"))?;
-        match &decided.comparison {
-            Comparison::Same => same += 1,
-            Comparison::Different(difference) if !changes.any() => bail!(
-                "decision {} differs from the recorded one at {}: recorded {}, now {} ({same} before it are the same)",
-                decided.observation.tick,
-                if difference.at.is_empty() {
-                    "/"
-                } else {
-                    &difference.at
-                },
-                difference.recorded,
-                difference.now,
-            ),
-            Comparison::Different(_) => {
-                let told = tell(&mut out, &decided)?;
-                different += u64::from(told);
-                same += u64::from(!told);
+        let decided = replay.next(line).with_context(place)?;
+        let differs = match &decided.comparison {
+            Comparison::Same => false,
+            Comparison::Different(difference) if !changes.any() => {
+                let at = match &*difference.at {
+                    "" => "/",
+                    at => at,
+                };
+                bail!(
+                    "decision {} differs from the recorded one at {at}: recorded {}, now {} ({same} before it are \
+                     the same)",
+                    decided.observation.tick,
+                    difference.recorded,
+                    difference.now,
+                )
             }
-        }
+            Comparison::Different(_) => tell(&mut out, &decided)?,
+        };
+        different += u64::from(differs);
+        same += u64::from(!differs);
     }
     if lines.cut_off {
         writeln!(
@@ -74,10 +71,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         )?;
     }
     if changes.any() {
+        let all = same + different;
         writeln!(
             out,
-            "in {different} of {} decisions an application would have got other CPUs",
-            same + different
+            "in {different} of {all} decisions an application would have got other CPUs"
         )?;
     } else {
         writeln!(out, "{same} decisions reproduced byte for byte")?;

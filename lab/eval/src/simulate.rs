@@ -16,12 +16,11 @@ fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
 }
 
 impl RunSpec {
-    /// Computes it.
     pub(super) fn run(&self) -> anyhow::Result<RunResult> {
         let policy = policies::find(&self.policy)?;
         let machine = Machine::new(&self.machine_name, self.machine.clone())?;
-        let scenario = self.scenario(machine, policy.kind, policy.pace)?;
-        let outcome = match policy.kind {
+        let scenario = self.scenario(machine, &policy.kind, policy.pace)?;
+        let outcome = match &policy.kind {
             Kind::Oracle => oracle::best_fixed(&scenario, self.aim()),
             Kind::BestStatic => oracle::best_mapping_alone(&scenario),
             Kind::Scaf => approximations::scaf(&scenario),
@@ -46,7 +45,7 @@ impl RunSpec {
             }
         };
         self.check_done(&outcome)?;
-        let bandwidth_error = match (policy.kind, &*scenario.jobs) {
+        let bandwidth_error = match (&policy.kind, &*scenario.jobs) {
             (Kind::NucorePredicted, [job]) => {
                 let (machine, constants) = (&scenario.machine, &scenario.constants);
                 Some(nucore::bandwidth_error(

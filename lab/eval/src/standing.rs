@@ -10,7 +10,6 @@ const OWN: &str = "mapper-next";
 const PRINTED: &str = "mapper-paper";
 const CEILING: &str = "oracle";
 
-/// A suite.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Standing {
     pub(super) suite: String,
@@ -20,7 +19,6 @@ pub(super) struct Standing {
     pub(super) best_known: Option<f64>,
 }
 
-/// A policy in a suite.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Stand {
     pub(super) policy: String,
@@ -172,27 +170,36 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn stand(policy: &str, value: f64) -> Stand {
+    const PROMISES: Promises = Promises {
+        given: 30,
+        broken: 1,
+        runs: 150,
+        runs_broken: 7,
+        worst_of_fair: 0.119,
+    };
+
+    fn stand(policy: &str, value: f64, promises: Promises) -> Stand {
         Stand {
             policy: policy.into(),
             value,
-            promises: Some(Promises {
-                given: 30,
-                broken: 1,
-                runs: 150,
-                runs_broken: 7,
-                worst_of_fair: 0.119,
-            }),
+            promises: Some(promises),
+        }
+    }
+
+    fn standing(policies: &[(&str, f64)], promises: Promises) -> Standing {
+        let stands = policies
+            .iter()
+            .map(|(policy, value)| stand(policy, *value, promises));
+        Standing {
+            suite: "s".into(),
+            policies: stands.collect(),
+            best_known: Some(1.2),
         }
     }
 
     #[test]
     fn the_gain_is_over_mapper_as_printed_and_the_share_of_the_best_fixed_sets() {
-        let standing = Standing {
-            suite: "s".into(),
-            policies: vec![stand(OWN, 0.9), stand(PRINTED, 0.75), stand(CEILING, 1.0)],
-            best_known: Some(1.2),
-        };
+        let standing = standing(&[(OWN, 0.9), (PRINTED, 0.75), (CEILING, 1.0)], PROMISES);
         assert!((standing.gain().unwrap() - 0.2).abs() < 1e-9);
         assert!((standing.of_ceiling().unwrap() - 0.9).abs() < 1e-9);
         assert!((standing.of_best_known().unwrap() - 0.75).abs() < 1e-9);
@@ -201,17 +208,16 @@ mod tests {
 
     #[test]
     fn a_missed_promise_shows_every_seed_and_the_worst_of_them() {
-        let mut stand = stand(OWN, 0.9);
-        let missed = stand.missed().unwrap();
+        let missed = stand(OWN, 0.9, PROMISES).missed().unwrap();
         for part in ["1 of 30", "7 of 150", "0.119"] {
             assert!(missed.contains(part), "{missed}");
         }
-        stand.promises = stand.promises.map(|of| Promises {
+        let kept = Promises {
             broken: 0,
             runs_broken: 0,
-            ..of
-        });
-        assert_eq!(stand.missed(), None);
+            ..PROMISES
+        };
+        assert_eq!(stand(OWN, 0.9, kept).missed(), None);
     }
 
     /// A suite whose first program runs at this speed and whose second at 0.9, of the static fair share.
@@ -224,52 +230,30 @@ mod tests {
 
     #[test]
     fn a_promise_is_broken_below_what_was_promised_and_kept_at_it() {
-        let broken = |promised, speed| {
+        // With a stricter promise, as --qos gives it, the same speeds break both.
+        for (promised, speed, broken) in [(0.85, 0.85, 0), (0.85, 0.849, 1), (0.95, 0.85, 2)] {
             let table = SuiteTable {
                 promised,
                 ..table_with(speed, &[OWN])
             };
-            standings(&[table])[0].policies[0].promises.unwrap()
-        };
-        assert_eq!(
-            (broken(0.85, 0.85).given, broken(0.85, 0.85).broken),
-            (2, 0)
-        );
-        assert_eq!(
-            (broken(0.85, 0.849).broken, broken(0.85, 0.849).runs_broken),
-            (1, 1)
-        );
-        // With a stricter promise, as --qos gives it, the same speeds break both.
-        assert_eq!(
-            (broken(0.95, 0.85).broken, broken(0.95, 0.85).runs_broken),
-            (2, 2)
-        );
-        assert!((broken(0.95, 0.85).worst_of_fair - 0.85).abs() < 1e-9);
+            let of = standings(&[table])[0].policies[0].promises.unwrap();
+            assert_eq!((of.given, of.broken, of.runs_broken), (2, broken, broken));
+            assert!((of.worst_of_fair - speed).abs() < 1e-9);
+        }
     }
 
     #[test]
-    fn only_suites_with_the_own_policy_stand_and_of_their_policies_those_that_are_compared() {
+    fn only_suites_with_the_own_policy_stand_which_comes_first_and_nothing_is_promised_by_a_search()
+    {
         let with = table_with(0.9, &["linux", CEILING, PRINTED, OWN]);
         let without = table_with(0.9, &["linux", PRINTED]);
         let standings = standings(&[without, with]);
         assert_eq!(standings.len(), 1);
-        let names: Vec<&str> = standings[0]
-            .policies
-            .iter()
-            .map(|stand| stand.policy.as_str())
+        let stands = standings[0].policies.iter();
+        let found: Vec<_> = stands
+            .map(|of| (of.policy.as_str(), of.promises.is_some()))
             .collect();
-        assert_eq!(names, [OWN, CEILING, PRINTED], "the own policy first");
-    }
-
-    #[test]
-    fn the_best_fixed_sets_were_promised_to_nobody() {
-        let standings = standings(&[table_with(0.5, &[OWN, CEILING])]);
-        let promises: Vec<bool> = standings[0]
-            .policies
-            .iter()
-            .map(|stand| stand.promises.is_some())
-            .collect();
-        assert_eq!(promises, [true, false]);
+        assert_eq!(found, [(OWN, true), (CEILING, false), (PRINTED, true)]);
     }
 
     #[test]
@@ -287,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_of_which_nothing_is_finished_has_nothing_to_tell() {
+    fn a_suite_of_which_nothing_is_finished_has_nothing_to_say() {
         let suite = examples::suite("s", &["SGD"], &[OWN, PRINTED]);
         let nothing = tables::table(&examples::planned(&suite, 1), &BTreeMap::new());
         let standing = &standings(&[nothing])[0];
@@ -297,27 +281,17 @@ mod tests {
 
     #[test]
     fn promises_are_added_up_over_the_suites_and_the_lowest_speed_is_that_of_any() {
-        let suite = |worst_of_fair| Standing {
-            suite: "x".into(),
-            policies: vec![
-                Stand {
-                    promises: Some(Promises {
-                        given: 30,
-                        broken: 1,
-                        runs: 150,
-                        runs_broken: 7,
-                        worst_of_fair,
-                    }),
-                    ..stand(OWN, 1.0)
-                },
-                stand(PRINTED, 1.0),
-            ],
-            best_known: None,
-        };
-        let told = kept_in_all(&[suite(0.9), suite(0.8)]).unwrap();
-        assert!(told.contains("2 of 60"), "{told}");
-        assert!(told.contains("14 of 300"), "{told}");
-        assert!(told.contains("0.800"), "{told}");
+        let suites = [0.9, 0.8].map(|worst_of_fair| {
+            let promises = Promises {
+                worst_of_fair,
+                ..PROMISES
+            };
+            standing(&[(OWN, 1.0), (PRINTED, 1.0)], promises)
+        });
+        let told = kept_in_all(&suites).unwrap();
+        for part in ["2 of 60", "14 of 300", "0.800"] {
+            assert!(told.contains(part), "{told}");
+        }
         assert_eq!(kept_in_all(&[]), None);
     }
 }

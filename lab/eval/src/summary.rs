@@ -6,7 +6,6 @@ use super::evaluation::Evaluation;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-/// The kept form of an evaluation, as text.
 pub(super) fn summary(evaluation: &Evaluation<'_>) -> anyhow::Result<String> {
     let overall: serde_json::Map<String, Value> = evaluation
         .suites

@@ -9,14 +9,16 @@
 
 use super::catalogue::Catalogue;
 use super::execute;
-use super::plan::{Changes, Plan};
-use super::protocol::{Protocol, Suite};
-use super::run_spec::{Results, RunSpec};
+use super::plan::{self, Changes, Plan};
+use super::protocol::{Protocol, Suite, TeamsName};
+use super::run_spec::RunSpec;
 use super::setting::Setting;
-use super::tables;
+use super::tables::{self, SuiteTable};
+use anyhow::Context as _;
+use mapper_report::table::texts;
+use mapper_sim::AppModel;
 use serde::Serialize;
 
-/// What a check found.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) check: String,
@@ -25,12 +27,15 @@ pub(super) struct Finding {
     pub(super) held: bool,
 }
 
-/// What is changed in the model.
 pub(super) struct Variation {
     pub(super) name: String,
     kind: VariationKind,
-    pub(super) change: Box<dyn Fn(&mut RunSpec)>,
+    set: Set,
+    to: f64,
 }
+
+/// Changes a parameter by a factor or to a value.
+type Set = fn(&mut RunSpec, f64);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum VariationKind {
@@ -62,21 +67,22 @@ const NULLS: [&str; 5] = [
 /// The cost of time sharing before Figure 2 calibrated it.
 const FIRST_TIME_SHARING: f64 = 0.03;
 
+fn programs(spec: &mut RunSpec, change: impl Fn(&mut AppModel)) {
+    spec.members
+        .iter_mut()
+        .for_each(|member| change(&mut member.app));
+}
+
 /// The parameters that are moved by a quarter.
 pub(super) fn quarters() -> Vec<Variation> {
-    type Set = fn(&mut RunSpec, f64);
     let parameters: [(&str, Set); 8] = [
         ("SMT slowdown", |s, x| {
-            s.members.iter_mut().for_each(|m| m.app.smt_slowdown *= x);
+            programs(s, |app| app.smt_slowdown *= x);
         }),
         ("cost within a socket", |s, x| s.constants.intra_socket *= x),
-        ("sharing", |s, x| {
-            s.members.iter_mut().for_each(|m| m.app.sharing_stalls *= x);
-        }),
+        ("sharing", |s, x| programs(s, |app| app.sharing_stalls *= x)),
         ("serial share", |s, x| {
-            s.members
-                .iter_mut()
-                .for_each(|m| m.app.serial_share = (m.app.serial_share * x).min(0.95));
+            programs(s, |app| app.serial_share = (app.serial_share * x).min(0.95));
         }),
         ("cost of spinning", |s, x| s.constants.spin_wait *= x),
         ("own oversubscription", |s, x| {
@@ -85,137 +91,143 @@ pub(super) fn quarters() -> Vec<Variation> {
         ("time sharing", |s, x| s.constants.time_sharing *= x),
         ("memory bandwidth", |s, x| s.machine.memory_bytes_per_s *= x),
     ];
-    let mut all = Vec::new();
-    for (name, set) in parameters {
-        for (sign, factor) in [("-25 %", 0.75), ("+25 %", 1.25)] {
-            all.push(Variation {
-                name: format!("{name} {sign}"),
-                kind: VariationKind::Moved,
-                change: Box::new(move |spec| set(spec, factor)),
-            });
-        }
-    }
-    all
+    let both = |(name, set): (&str, Set)| {
+        [("-25 %", 0.75), ("+25 %", 1.25)].map(|(sign, to)| Variation {
+            name: format!("{name} {sign}"),
+            kind: VariationKind::Moved,
+            set,
+            to,
+        })
+    };
+    parameters.into_iter().flat_map(both).collect()
 }
 
 fn variations() -> Vec<Variation> {
-    let mut all = vec![
-        Variation {
-            name: "as it is".into(),
-            kind: VariationKind::Baseline,
-            change: Box::new(|_| {}),
-        },
-        Variation {
-            name: "no sharing of data".into(),
-            kind: VariationKind::NoSharing,
-            change: Box::new(|s| {
-                s.members
-                    .iter_mut()
-                    .for_each(|m| m.app.sharing_stalls = 0.0);
-            }),
-        },
-        Variation {
-            name: "no serial parts".into(),
-            kind: VariationKind::NoSerial,
-            change: Box::new(|s| s.members.iter_mut().for_each(|m| m.app.serial_share = 0.0)),
-        },
+    let variation = |name: &str, kind, set: Set, to| Variation {
+        name: name.into(),
+        kind,
+        set,
+        to,
+    };
+    let ablated = [
+        variation("as it is", VariationKind::Baseline, |_, _| {}, 0.0),
+        variation(
+            "no sharing of data",
+            VariationKind::NoSharing,
+            |s, x| programs(s, |app| app.sharing_stalls = x),
+            0.0,
+        ),
+        variation(
+            "no serial parts",
+            VariationKind::NoSerial,
+            |s, x| programs(s, |app| app.serial_share = x),
+            0.0,
+        ),
     ];
-    all.extend(quarters());
-    all.push(Variation {
-        name: format!("time sharing {FIRST_TIME_SHARING}, as before it was calibrated"),
-        kind: VariationKind::Moved,
-        change: Box::new(|s| s.constants.time_sharing = FIRST_TIME_SHARING),
-    });
-    all
+    let first = variation(
+        &format!("time sharing {FIRST_TIME_SHARING}, as before it was calibrated"),
+        VariationKind::Moved,
+        |s, x| s.constants.time_sharing = x,
+        FIRST_TIME_SHARING,
+    );
+    ablated
+        .into_iter()
+        .chain(quarters())
+        .chain([first])
+        .collect()
 }
 
-/// What came of all checks.
 #[derive(Default)]
 pub(super) struct Checked {
-    /// None when they were stopped: half of them say nothing.
+    /// None of those that were stopped: half of them say nothing.
     pub(super) findings: Vec<Finding>,
-    /// Runs that are finished.
     pub(super) done: usize,
-    /// Runs left out after Ctrl-C.
     pub(super) left_out: usize,
 }
 
 impl Checked {
-    /// These and those.
-    pub(super) fn and(mut self, other: Self) -> Self {
-        self.findings.extend(other.findings);
-        self.done += other.done;
-        self.left_out += other.left_out;
-        self
+    /// Computes the suites of a plan; nothing when the user stops it.
+    pub(super) fn tables(
+        &mut self,
+        plan: &Plan,
+        fresh: bool,
+    ) -> anyhow::Result<Option<Vec<SuiteTable>>> {
+        let done = execute::execute(plan, fresh)?;
+        self.done += done.results.len();
+        self.left_out += done.left_out;
+        let tables = plan
+            .suites
+            .iter()
+            .map(|planned| tables::table(planned, &done.results));
+        Ok((done.left_out == 0).then(|| tables.collect()))
     }
 }
 
-/// Runs all checks.
-pub(super) fn check(
-    protocol: &Protocol,
-    catalogue: &Catalogue,
-    settings: &[Setting],
-    fresh: bool,
-) -> anyhow::Result<Checked> {
-    let changes = Changes {
-        seeds: Some(SEEDS),
-        settings: settings.to_vec(),
-        ..Changes::default()
-    };
-    let suite = Suite {
-        policies: POLICIES.map(String::from).to_vec(),
-        ..of_protocol(protocol, "mapper-fig2")?.clone()
-    };
-    let placed = of_protocol(protocol, PLACED)?;
-    let placed = Suite {
-        policies: PLACEMENTS.map(String::from).to_vec(),
-        mixes: placed.mixes.iter().step_by(EVERY).cloned().collect(),
-        ..placed.clone()
-    };
-    let variations = variations();
-    let mut plan = Plan::default();
-    for variation in &variations {
-        plan.add_varied(&suite, protocol, catalogue, &changes, &*variation.change)?;
-    }
-    let ordered: Vec<&Variation> = variations.iter().filter(|v| v.keeps_order()).collect();
-    for variation in &ordered {
-        plan.add_varied(&placed, protocol, catalogue, &changes, &*variation.change)?;
-    }
-    let nulls = super::plan::ad_hoc(
-        &NULLS.map(String::from),
-        "hsw80",
-        &["fair", "fair-packed", "linux", "mapper"].map(String::from),
-        super::protocol::TeamsName::Fixed,
-    );
-    plan.add(&nulls, protocol, catalogue, &changes)?;
-    let done = execute::execute(&plan, fresh)?;
-    if done.left_out > 0 {
-        return Ok(Checked {
-            findings: Vec::new(),
-            done: done.results.len(),
-            left_out: done.left_out,
-        });
-    }
-    let mut findings = judge(&variations, &plan, &done.results);
-    let placements = plan.suites.iter().skip(variations.len());
-    for (variation, planned) in ordered.iter().zip(placements) {
-        let table = tables::table(planned, &done.results);
-        findings.push(placement_order(variation, &table));
-    }
-    if let Some(planned) = plan.suites.last() {
-        findings.extend(null_findings(&tables::table(planned, &done.results)));
-    }
-    Ok(Checked {
-        findings,
-        done: done.results.len(),
-        left_out: 0,
-    })
+pub(super) struct Checks<'a> {
+    pub(super) protocol: &'a Protocol,
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) settings: &'a [Setting],
+    pub(super) fresh: bool,
 }
 
-fn of_protocol<'a>(protocol: &'a Protocol, name: &str) -> anyhow::Result<&'a Suite> {
-    match protocol.suites.iter().find(|suite| suite.name == name) {
-        Some(suite) => Ok(suite),
-        None => anyhow::bail!("the protocol has no suite {name}, on which validity is checked"),
+impl Checks<'_> {
+    pub(super) fn suite(&self, name: &str, policies: &[&str]) -> anyhow::Result<Suite> {
+        let mut suites = self.protocol.suites.iter();
+        let suite = suites.find(|suite| suite.name == name);
+        let missing = || format!("the protocol has no suite {name}, on which validity is checked");
+        Ok(Suite {
+            policies: texts(policies),
+            ..suite.with_context(missing)?.clone()
+        })
+    }
+
+    pub(super) fn add(
+        &self,
+        plan: &mut Plan,
+        suite: &Suite,
+        seeds: u32,
+        variation: &Variation,
+    ) -> anyhow::Result<()> {
+        let changes = Changes {
+            seeds: Some(seeds),
+            settings: self.settings.to_vec(),
+            ..Changes::default()
+        };
+        let vary = |spec: &mut RunSpec| (variation.set)(spec, variation.to);
+        plan.add_varied(suite, self.protocol, self.catalogue, &changes, &vary)
+    }
+
+    pub(super) fn check(&self, checked: &mut Checked) -> anyhow::Result<()> {
+        let suite = self.suite("mapper-fig2", &POLICIES)?;
+        let mut placed = self.suite(PLACED, &PLACEMENTS)?;
+        placed.mixes = placed.mixes.into_iter().step_by(EVERY).collect();
+        let variations = variations();
+        let mut plan = Plan::default();
+        for variation in &variations {
+            self.add(&mut plan, &suite, SEEDS, variation)?;
+        }
+        let ordered: Vec<&Variation> = variations.iter().filter(|v| v.keeps_order()).collect();
+        for variation in &ordered {
+            self.add(&mut plan, &placed, SEEDS, variation)?;
+        }
+        let policies = texts(["fair", "fair-packed", "linux", "mapper"]);
+        let nulls = plan::ad_hoc(&texts(NULLS), "hsw80", &policies, TeamsName::Fixed);
+        let Some(as_it_is) = variations.first() else {
+            return Ok(());
+        };
+        self.add(&mut plan, &nulls, SEEDS, as_it_is)?;
+        let Some(tables) = checked.tables(&plan, self.fresh)? else {
+            return Ok(());
+        };
+        checked.findings.extend(judge(&variations, &tables));
+        let placements = tables.iter().skip(variations.len());
+        let placements = ordered.iter().zip(placements);
+        let orders = placements.map(|(variation, table)| placement_order(variation, table));
+        checked.findings.extend(orders);
+        checked
+            .findings
+            .extend(tables.last().into_iter().flat_map(null_findings));
+        Ok(())
     }
 }
 
@@ -226,10 +238,13 @@ impl Variation {
     }
 }
 
+fn means<const N: usize>(table: &SuiteTable, policies: [&str; N]) -> [f64; N] {
+    policies.map(|policy| table.overall.get(policy).copied().unwrap_or(f64::NAN))
+}
+
 /// SAM-MPH > SAM > Linux [SAM-MPH Figure 5].
-fn placement_order(variation: &Variation, table: &tables::SuiteTable) -> Finding {
-    let of = |policy: &str| table.overall.get(policy).copied().unwrap_or(f64::NAN);
-    let [sam_mph, sam, linux] = PLACEMENTS.map(of);
+fn placement_order(variation: &Variation, table: &SuiteTable) -> Finding {
+    let [sam_mph, sam, linux] = means(table, PLACEMENTS);
     Finding {
         check: format!("{PLACED}, one mix of {EVERY}, {}", variation.name),
         expected: "SAM-MPH > SAM > Linux",
@@ -238,38 +253,37 @@ fn placement_order(variation: &Variation, table: &tables::SuiteTable) -> Finding
     }
 }
 
-fn judge(variations: &[Variation], plan: &Plan, results: &Results) -> Vec<Finding> {
+fn judge(variations: &[Variation], tables: &[SuiteTable]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut usual = None;
-    for (variation, planned) in variations.iter().zip(&plan.suites) {
-        let table = tables::table(planned, results);
-        let of = |policy: &str| table.overall.get(policy).copied().unwrap_or(f64::NAN);
-        let [mapper, linux, fair, climbing] = POLICIES.map(of);
-        let found = format!("MAPPER {mapper:.3}, Linux {linux:.3}, fair {fair:.3}");
+    let usual = tables
+        .first()
+        .map_or([f64::NAN; 4], |table| means(table, POLICIES));
+    let [usual_mapper, usual_linux, usual_fair, _] = usual;
+    for (variation, table) in variations.iter().zip(tables) {
+        let [mapper, linux, fair, climbing] = means(table, POLICIES);
+        let check = format!("Figure 2, {}", variation.name);
         let (expected, held) = match variation.kind {
-            VariationKind::Baseline => {
-                usual = Some((mapper / linux, linux / fair));
+            VariationKind::Baseline | VariationKind::Moved => {
                 ("MAPPER > Linux > fair", mapper > linux && linux > fair)
             }
-            VariationKind::Moved => ("MAPPER > Linux > fair", mapper > linux && linux > fair),
             VariationKind::NoSharing => (
                 "MAPPER's advantage over Linux shrinks",
-                usual.is_some_and(|(gain, _)| mapper / linux < gain),
+                mapper / linux < usual_mapper / usual_linux,
             ),
             VariationKind::NoSerial => (
                 "Linux's advantage over fair shrinks",
-                usual.is_some_and(|(_, gain)| linux / fair < gain),
+                linux / fair < usual_linux / usual_fair,
             ),
         };
         findings.push(Finding {
-            check: format!("Figure 2, {}", variation.name),
+            check: check.clone(),
             expected,
-            found,
+            found: format!("MAPPER {mapper:.3}, Linux {linux:.3}, fair {fair:.3}"),
             held,
         });
         if variation.keeps_order() {
             findings.push(Finding {
-                check: format!("Figure 2, {}", variation.name),
+                check,
                 expected: "Linux > hill climbing > fair",
                 found: format!("Linux {linux:.3}, hill climbing {climbing:.3}, fair {fair:.3}"),
                 held: linux > climbing && climbing > fair,
@@ -280,33 +294,26 @@ fn judge(variations: &[Variation], plan: &Plan, results: &Results) -> Vec<Findin
 }
 
 /// What of [`NULLS`] is as it should be.
-fn null_findings(table: &tables::SuiteTable) -> Vec<Finding> {
+fn null_findings(table: &SuiteTable) -> Vec<Finding> {
     let mut findings = Vec::new();
     for row in &table.mixes {
         let of = |policy: &str| row.policies.get(policy).map_or(f64::NAN, |cell| cell.value);
-        let mut add = |check: String, expected, gain: f64| {
+        let mut add = |check: String, gain: f64| {
             findings.push(Finding {
                 check,
-                expected,
+                expected: "less than 2 %",
                 found: format!("{:+.1} %", 100.0 * gain),
                 held: gain.abs() < 0.02,
             });
         };
-        if row.mix.contains(',') {
+        let mix = &row.mix;
+        if mix.contains(',') {
             let gain = of("fair-packed") / of("fair") - 1.0;
-            add(
-                format!("{}: packed against spread", row.mix),
-                "less than 2 %",
-                gain,
-            );
+            add(format!("{mix}: packed against spread"), gain);
         } else {
             for (policy, relative) in [("mapper", "mapper"), ("fair", "a set of all CPUs")] {
                 let gain = of(policy) / of("linux") - 1.0;
-                add(
-                    format!("{} alone: {relative} against Linux", row.mix),
-                    "less than 2 %",
-                    gain,
-                );
+                add(format!("{mix} alone: {relative} against Linux"), gain);
             }
         }
     }
@@ -316,39 +323,23 @@ fn null_findings(table: &tables::SuiteTable) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::super::examples;
-    use super::super::mix;
-    use super::super::protocol::{Mean, MethodName, TeamsName};
     use super::*;
-    use mapper_sim::{Constants, presets};
 
     fn spec() -> RunSpec {
-        RunSpec {
-            machine_name: "hsw80".into(),
-            machine: presets::machines().unwrap()["hsw80"].clone(),
-            members: mix::parse("SGD, canneal", &Catalogue::presets().unwrap()).unwrap(),
-            policy: "linux".into(),
-            method: MethodName::Time,
-            longest_times: 3,
-            speed_run_s: 10.0,
-            teams: TeamsName::Fixed,
-            qos: 0.85,
-            interval_s: 1.0,
-            overhead_budget: None,
-            ipc_high: None,
-            sharing_high: None,
-            seed: 1,
-            constants: Constants::default(),
-            timeline: false,
-            mean: Mean::Geometric,
-        }
+        examples::run("hsw80", "SGD, canneal", "linux")
+    }
+
+    fn varied(variation: &Variation) -> RunSpec {
+        let mut spec = spec();
+        (variation.set)(&mut spec, variation.to);
+        spec
     }
 
     #[test]
     fn every_variation_but_the_first_changes_the_model_and_no_two_change_the_same() {
         let mut seen: Vec<(String, RunSpec)> = Vec::new();
         for variation in variations() {
-            let mut changed = spec();
-            (variation.change)(&mut changed);
+            let changed = varied(&variation);
             for (name, other) in &seen {
                 assert_ne!(*other, changed, "{name} and {}", variation.name);
             }
@@ -357,102 +348,78 @@ mod tests {
         assert_eq!(seen[0].1, spec(), "the first is the model as it is");
     }
 
+    type Of = fn(&RunSpec) -> f64;
+
     #[test]
     fn each_parameter_is_moved_by_a_quarter_up_and_down() {
-        let moved = |name: &str| {
-            let mut spec = spec();
-            let all = quarters();
-            let variation = all.iter().find(|variation| variation.name == name).unwrap();
-            (variation.change)(&mut spec);
-            spec
-        };
-        let usual = spec();
-        let ratio = |new: f64, old: f64| (new / old * 1e6).round() / 1e6;
-        for (sign, factor) in [("-25 %", 0.75), ("+25 %", 1.25)] {
-            let spec = moved(&format!("time sharing {sign}"));
-            let of = |spec: &RunSpec| spec.constants.time_sharing;
-            assert_eq!(ratio(of(&spec), of(&usual)), factor);
-            let spec = moved(&format!("sharing {sign}"));
-            let of = |spec: &RunSpec| spec.members[0].app.sharing_stalls;
-            assert_eq!(ratio(of(&spec), of(&usual)), factor);
-            let spec = moved(&format!("memory bandwidth {sign}"));
-            let of = |spec: &RunSpec| spec.machine.memory_bytes_per_s;
-            assert_eq!(ratio(of(&spec), of(&usual)), factor);
+        let all = quarters();
+        assert_eq!(all.len(), 16);
+        let of: [(&str, Of); 3] = [
+            ("time sharing", |spec| spec.constants.time_sharing),
+            ("sharing", |spec| spec.members[0].app.sharing_stalls),
+            ("memory bandwidth", |spec| spec.machine.memory_bytes_per_s),
+        ];
+        for (name, of) in of {
+            for (sign, factor) in [("-25 %", 0.75), ("+25 %", 1.25)] {
+                let name = format!("{name} {sign}");
+                let variation = all.iter().find(|variation| variation.name == name).unwrap();
+                let ratio = of(&varied(variation)) / of(&spec());
+                assert!((ratio / factor - 1.0).abs() < 1e-6, "{name}: {ratio}");
+            }
         }
-        assert_eq!(quarters().len(), 16);
     }
 
     #[test]
     fn a_program_never_becomes_all_serial() {
         let mut spec = spec();
         spec.members[0].app.serial_share = 0.9;
-        for variation in quarters() {
-            (variation.change)(&mut spec);
-            assert!(
-                spec.members[0].app.serial_share <= 0.95,
-                "{}",
-                variation.name
-            );
+        for Variation { name, set, to, .. } in quarters() {
+            set(&mut spec, to);
+            assert!(spec.members[0].app.serial_share <= 0.95, "{name}");
         }
     }
 
-    /// What is found of a variation when the policies come to these means.
+    /// What is found of a variation when the policies come to these means; before, with the model as it is, to 0.9,
+    /// 0.8, 0.6 and between them 0.7.
     fn found(kind: VariationKind, speeds: [f64; 4]) -> Vec<bool> {
-        let variation = |kind| Variation {
+        let suite = examples::suite("mapper-fig2", &["SGD, ALS"], &POLICIES);
+        let tables = [[0.9, 0.8, 0.6, 0.7], speeds].map(|speeds| {
+            let mut table = examples::table_of(&suite, &|_, _| 1.0);
+            let means = POLICIES.map(String::from).into_iter().zip(speeds);
+            table.overall = means.filter(|(_, speed)| !speed.is_nan()).collect();
+            table
+        });
+        let variations = [VariationKind::Baseline, kind].map(|kind| Variation {
             name: "v".into(),
             kind,
-            change: Box::new(|_| {}),
-        };
-        let suite = examples::suite("mapper-fig2", &["SGD, ALS"], &POLICIES);
-        let mut plan = Plan::default();
-        let mut results = Results::new();
-        // First the model as it is: 0.9, 0.8, 0.6 and between them 0.7.
-        for (at, speeds) in [[0.9, 0.8, 0.6, 0.7], speeds].into_iter().enumerate() {
-            let mut planned = examples::planned(&suite, 1);
-            for (policy, keys) in &mut planned.mixes[0].policies {
-                keys[0] = format!("{at}/{policy}");
-                let which = POLICIES.iter().position(|name| name == policy).unwrap();
-                results.insert(
-                    keys[0].clone(),
-                    examples::at_speed("SGD, ALS", speeds[which]),
-                );
-            }
-            planned.mixes[0].fair = None;
-            plan.suites.push(planned);
-        }
-        let variations = [variation(VariationKind::Baseline), variation(kind)];
-        let findings = judge(&variations, &plan, &results);
+            set: |_, _| {},
+            to: 0.0,
+        });
+        let findings = judge(&variations, &tables);
         // Two of the model as it is.
         assert!(findings[..2].iter().all(|finding| finding.held));
         findings[2..].iter().map(|finding| finding.held).collect()
     }
 
     #[test]
-    fn an_order_holds_only_where_each_is_ahead_of_the_next() {
-        let moved = |speeds| found(VariationKind::Moved, speeds);
-        assert_eq!(moved([0.9, 0.8, 0.6, 0.7]), [true, true]);
-        assert_eq!(moved([0.8, 0.9, 0.6, 0.7]), [false, true]);
-        assert_eq!(moved([0.9, 0.8, 0.6, 0.5]), [true, false]);
-        assert_eq!(
-            moved([0.8, 0.8, 0.8, 0.8]),
-            [false, false],
-            "a tie is no order"
-        );
-        assert_eq!(
-            moved([f64::NAN, 0.8, 0.6, 0.7]),
-            [false, false],
-            "a mix without all of its policies says nothing"
-        );
-    }
-
-    #[test]
-    fn an_ablation_holds_where_the_advantage_that_it_explains_shrinks() {
-        let sharing = |speeds| found(VariationKind::NoSharing, speeds);
-        assert_eq!(sharing([0.81, 0.8, 0.6, 0.7]), [true]);
-        assert_eq!(sharing([0.95, 0.8, 0.6, 0.7]), [false]);
-        let serial = |speeds| found(VariationKind::NoSerial, speeds);
-        assert_eq!(serial([0.9, 0.7, 0.6, 0.7]), [true]);
-        assert_eq!(serial([0.9, 0.9, 0.6, 0.7]), [false]);
+    fn an_order_holds_only_where_each_is_ahead_of_the_next_and_an_ablation_where_an_advantage_shrinks()
+     {
+        use VariationKind::{Moved, NoSerial, NoSharing};
+        // A tie is no order, and a mix without all of its policies says nothing.
+        for (kind, speeds, held) in [
+            (Moved, [0.9, 0.8, 0.6, 0.7], &[true, true][..]),
+            (Moved, [0.8, 0.9, 0.6, 0.7], &[false, true]),
+            (Moved, [0.9, 0.8, 0.6, 0.5], &[true, false]),
+            (Moved, [0.8, 0.8, 0.8, 0.8], &[false, false]),
+            (Moved, [f64::NAN, 0.8, 0.6, 0.7], &[false, true]),
+            (Moved, [0.9, 0.8, 0.6, f64::NAN], &[true, false]),
+            (NoSharing, [0.81, 0.8, 0.6, 0.7], &[true]),
+            (NoSharing, [0.95, 0.8, 0.6, 0.7], &[false]),
+            (NoSerial, [0.9, 0.7, 0.6, 0.7], &[true]),
+            (NoSerial, [0.9, 0.9, 0.6, 0.7], &[false]),
+        ] {
+            assert_eq!(found(kind, speeds), held, "{speeds:?}");
+        }
     }
 
     #[test]
@@ -472,58 +439,27 @@ mod tests {
 
     #[test]
     fn nothing_happens_where_nothing_should_within_two_percent_either_way() {
-        let policies = ["fair-packed", "linux", "mapper"];
-        let held = |own: f64| -> Vec<bool> {
+        let held = |own: f64, fair: f64| -> Vec<bool> {
+            let policies = ["fair-packed", "linux", "mapper"];
             let suite = examples::suite("mix", &["swaptions, CPU", "CPU"], &policies);
-            let table = examples::table_of(&suite, &|_, policy| match policy {
+            let mut table = examples::table_of(&suite, &|_, policy| match policy {
                 "linux" => 1.0,
                 _ => own,
             });
             // The suite's own column of the static fair share.
-            let mut table = table;
             for row in &mut table.mixes {
-                let fair = tables::Cell {
-                    value: 1.0,
-                    ..row.policies["linux"].clone()
-                };
-                row.policies.insert("fair".into(), fair);
+                let mut cell = row.policies["linux"].clone();
+                cell.value = fair;
+                row.policies.insert("fair".into(), cell);
             }
             let findings = null_findings(&table);
             findings.iter().map(|finding| finding.held).collect()
         };
-        assert_eq!(held(1.01), [true, true, true]);
-        assert_eq!(held(0.99), [true, true, true]);
-        // The static fair share is at 1.
-        assert_eq!(held(1.03), [false, false, true]);
-        assert_eq!(held(0.97), [false, false, true]);
-    }
-
-    #[test]
-    fn a_service_that_loses_speed_by_being_in_a_set_of_all_cpus_is_found() {
-        let policies = ["fair-packed", "linux", "mapper"];
-        let suite = examples::suite("mix", &["memcached"], &policies);
-        let mut table = examples::table_of(&suite, &|_, _| 1.0);
-        for row in &mut table.mixes {
-            let fair = tables::Cell {
-                value: 0.955,
-                ..row.policies["linux"].clone()
-            };
-            row.policies.insert("fair".into(), fair);
-        }
-        let findings = null_findings(&table);
-        let of = |told: &str| findings.iter().find(|f| f.check.contains(told)).unwrap();
-        assert!(of("mapper").held);
-        assert!(!of("a set of all CPUs").held);
-    }
-
-    #[test]
-    fn runs_of_both_kinds_of_checks_are_added_up() {
-        let checked = |done, left_out| Checked {
-            findings: Vec::new(),
-            done,
-            left_out,
-        };
-        let sum = checked(3, 1).and(checked(4, 2));
-        assert_eq!((sum.done, sum.left_out), (7, 3));
+        assert_eq!(held(1.01, 1.0), [true, true, true]);
+        assert_eq!(held(0.99, 1.0), [true, true, true]);
+        assert_eq!(held(1.03, 1.0), [false, false, true]);
+        assert_eq!(held(0.97, 1.0), [false, false, true]);
+        // A program that loses speed by being in a set of all CPUs.
+        assert_eq!(held(1.0, 0.955), [false, true, false]);
     }
 }

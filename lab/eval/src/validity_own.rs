@@ -4,21 +4,16 @@
 //! On MAPPER's Figure 2 and SAM-MPH's Figure 4, where most is to be gained, with all three; on MAPPER's Figure 7
 //! and SAM-MPH's Figure 5, where the margin is small, against MAPPER only.
 
-use super::catalogue::Catalogue;
-use super::execute;
-use super::plan::{Changes, Plan};
-use super::protocol::{Protocol, Suite};
-use super::setting::Setting;
+use super::plan::Plan;
 use super::standing::{self, Standing};
-use super::tables;
-use super::validity::{Checked, Finding, Variation, quarters};
+use super::validity::{Checked, Checks, Finding, quarters};
 
-/// The suites, and whether the best fixed sets are searched for.
-const SUITES: [(&str, Ceiling); 4] = [
-    ("mapper-fig2", Ceiling::Searched),
-    ("sam-fig4", Ceiling::Searched),
-    ("sam-fig5", Ceiling::LeftOut),
-    ("mapper-fig7", Ceiling::LeftOut),
+/// The suites, and what the policy is held against; the best fixed sets are searched for in the first two only.
+const SUITES: [(&str, &[&str]); 4] = [
+    ("mapper-fig2", &["mapper-next", "mapper-paper", "oracle"]),
+    ("sam-fig4", &["mapper-next", "mapper-paper", "oracle"]),
+    ("sam-fig5", &["mapper-next", "mapper-paper"]),
+    ("mapper-fig7", &["mapper-next", "mapper-paper"]),
 ];
 const SEEDS: u32 = 2;
 /// What the policy is to reach of the best fixed sets.
@@ -26,93 +21,45 @@ const SHARE: f64 = 0.95;
 /// Promises that may be broken.
 const BROKEN: f64 = 0.01;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ceiling {
-    Searched,
-    LeftOut,
-}
-
-/// Runs all checks of the own policy.
-pub(super) fn check(
-    protocol: &Protocol,
-    catalogue: &Catalogue,
-    settings: &[Setting],
-    fresh: bool,
-) -> anyhow::Result<Checked> {
-    let changes = Changes {
-        seeds: Some(SEEDS),
-        settings: settings.to_vec(),
-        ..Changes::default()
-    };
+pub(super) fn check(checks: &Checks<'_>, checked: &mut Checked) -> anyhow::Result<()> {
     let variations = quarters();
     let mut plan = Plan::default();
     let mut names = Vec::new();
-    for (name, ceiling) in SUITES {
-        let Some(suite) = protocol.suites.iter().find(|s| s.name == name) else {
-            anyhow::bail!("the protocol has no suite {name}, on which validity is checked");
-        };
-        let mut policies = vec!["mapper-next".to_owned(), "mapper-paper".to_owned()];
-        if ceiling == Ceiling::Searched {
-            policies.push("oracle".to_owned());
-        }
-        let suite = Suite {
-            policies,
-            ..suite.clone()
-        };
+    for (name, policies) in SUITES {
+        let suite = checks.suite(name, policies)?;
         for variation in &variations {
-            plan.add_varied(&suite, protocol, catalogue, &changes, &*variation.change)?;
-            names.push((name, variation));
+            checks.add(&mut plan, &suite, SEEDS, variation)?;
+            names.push(format!("mapper-next on {name}, {}", variation.name));
         }
     }
-    let done = execute::execute(&plan, fresh)?;
-    if done.left_out > 0 {
-        return Ok(Checked {
-            findings: Vec::new(),
-            done: done.results.len(),
-            left_out: done.left_out,
-        });
-    }
-    let tables: Vec<tables::SuiteTable> = plan
-        .suites
-        .iter()
-        .map(|planned| tables::table(planned, &done.results))
-        .collect();
-    let standings = standing::standings(&tables);
-    Ok(Checked {
-        findings: standings
+    if let Some(tables) = checked.tables(&plan, checks.fresh)? {
+        let standings = standing::standings(&tables);
+        let findings = standings
             .iter()
-            .zip(names)
-            .flat_map(|(standing, (suite, variation))| judge(suite, variation, standing))
-            .collect(),
-        done: done.results.len(),
-        left_out: 0,
-    })
+            .zip(&names)
+            .flat_map(|(of, check)| judge(check, of));
+        checked.findings.extend(findings);
+    }
+    Ok(())
 }
 
-fn judge(suite: &str, variation: &Variation, standing: &Standing) -> Vec<Finding> {
-    let check = format!("mapper-next on {suite}, {}", variation.name);
+fn judge(check: &str, standing: &Standing) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut add = |expected, found, held| {
         findings.push(Finding {
-            check: check.clone(),
+            check: check.into(),
             expected,
             found,
             held,
         });
     };
     if let Some(gain) = standing.gain() {
-        add(
-            "not below MAPPER as printed",
-            format!("{:+.1} %", 100.0 * gain),
-            gain >= 0.0,
-        );
+        let found = format!("{:+.1} %", 100.0 * gain);
+        add("not below MAPPER as printed", found, gain >= 0.0);
     }
     if let Some(share) = standing.of_ceiling() {
-        add(
-            "95 % of the best fixed sets",
-            format!("{:.1} %", 100.0 * share),
-            share >= SHARE,
-        );
+        let found = format!("{:.1} %", 100.0 * share);
+        add("95 % of the best fixed sets", found, share >= SHARE);
     }
     let own = standing.policies.first();
     if let Some(of) = own.and_then(|own| own.promises) {
@@ -130,65 +77,56 @@ mod tests {
     use super::*;
     use crate::standing::{Promises, Stand};
 
-    fn standing(own: f64, broken: usize) -> Standing {
-        let stand = |policy: &str, value| Stand {
-            policy: policy.into(),
-            value,
-            promises: Some(Promises {
-                given: 100,
-                broken,
-                runs: 100,
-                runs_broken: broken,
-                worst_of_fair: 0.8,
-            }),
-        };
-        Standing {
-            suite: "s".into(),
-            policies: vec![
-                stand("mapper-next", own),
-                stand("mapper-paper", 0.9),
-                stand("oracle", 1.0),
-            ],
-            best_known: None,
-        }
-    }
-
     #[test]
-    fn each_of_the_three_claims_can_fail_by_itself() {
-        let variation = quarters().remove(0);
-        let held = |own, broken| -> Vec<bool> {
-            let findings = judge("s", &variation, &standing(own, broken));
-            findings.iter().map(|finding| finding.held).collect()
+    fn each_of_the_three_claims_can_fail_by_itself_and_without_best_sets_nothing_is_said_of_them() {
+        let claims = |own, broken, others: &[(&str, f64)]| -> Vec<(&str, bool)> {
+            let stand = |(policy, value): (&str, f64)| Stand {
+                policy: policy.into(),
+                value,
+                promises: Some(Promises {
+                    given: 100,
+                    broken,
+                    runs: 100,
+                    runs_broken: broken,
+                    worst_of_fair: 0.8,
+                }),
+            };
+            let policies = [("mapper-next", own)]
+                .into_iter()
+                .chain(others.iter().copied());
+            let standing = Standing {
+                suite: "s".into(),
+                policies: policies.map(stand).collect(),
+                best_known: None,
+            };
+            let findings = judge("mapper-next on s", &standing);
+            assert!(findings.iter().all(|of| of.check == "mapper-next on s"));
+            findings
+                .into_iter()
+                .map(|of| (of.expected, of.held))
+                .collect()
         };
-        assert_eq!(held(0.96, 1), [true, true, true]);
-        assert_eq!(held(0.93, 1), [true, false, true]);
-        assert_eq!(held(0.89, 2), [false, false, false]);
-    }
-    #[test]
-    fn without_the_search_for_the_best_sets_nothing_is_said_of_them() {
-        let variation = quarters().remove(0);
-        let mut standing = standing(0.96, 0);
-        standing.policies.retain(|stand| stand.policy != "oracle");
-        let findings = judge("s", &variation, &standing);
-        let expected: Vec<&str> = findings.iter().map(|finding| finding.expected).collect();
+        let [mapper, best, promises] = [
+            "not below MAPPER as printed",
+            "95 % of the best fixed sets",
+            "at most 1 % of the promises broken",
+        ];
+        let both = [("mapper-paper", 0.9), ("oracle", 1.0)];
         assert_eq!(
-            expected,
-            [
-                "not below MAPPER as printed",
-                "at most 1 % of the promises broken"
-            ]
+            claims(0.96, 1, &both),
+            [(mapper, true), (best, true), (promises, true)]
         );
-    }
-
-    #[test]
-    fn a_finding_names_the_suite_and_what_was_changed() {
-        let variation = quarters().remove(1);
-        for finding in judge("sam-fig4", &variation, &standing(0.96, 0)) {
-            assert!(
-                finding.check.contains("sam-fig4") && finding.check.contains(&variation.name),
-                "{}",
-                finding.check
-            );
-        }
+        assert_eq!(
+            claims(0.93, 1, &both),
+            [(mapper, true), (best, false), (promises, true)]
+        );
+        assert_eq!(
+            claims(0.89, 2, &both),
+            [(mapper, false), (best, false), (promises, false)]
+        );
+        assert_eq!(
+            claims(0.96, 0, &both[..1]),
+            [(mapper, true), (promises, true)]
+        );
     }
 }

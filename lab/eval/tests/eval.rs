@@ -227,7 +227,9 @@ fn a_program_of_the_users_own_runs_beside_those_of_the_papers() {
     assert!(own.contains(&format!("--apps {apps}")), "{own}");
     // It does what the program does of which it is a copy.
     let line = |text: &str| {
-        let line = text.lines().find(|line| line.starts_with("geometric mean"));
+        let line = text
+            .lines()
+            .find(|line| line.trim_start().starts_with("geometric mean"));
         line.unwrap().to_owned()
     };
     assert_eq!(line(&own), line(&run("20 SGD, 20 ALS")));

@@ -163,4 +163,22 @@ mod tests {
         drop(OutputFile::claim(&path).unwrap());
         assert!(!path.exists());
     }
+
+    #[test]
+    fn a_folder_is_made_and_left_empty_and_one_that_cannot_be_made_is_named_with_the_fix() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("a/b");
+        check_writable(&deep).unwrap();
+        assert_eq!(std::fs::read_dir(&deep).unwrap().count(), 0);
+        let file = folder.path().join("file");
+        std::fs::write(&file, b"text").unwrap();
+        for bad in [&file, Path::new("/proc/no")] {
+            let error = format!("{:#}", check_writable(bad).unwrap_err());
+            assert!(
+                error.contains(bad.to_str().unwrap()) && error.contains("with --out"),
+                "{error}"
+            );
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), b"text");
+    }
 }

@@ -5,26 +5,26 @@ use maud::{Markup, PreEscaped, html};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// The colours of the series.
-const PALETTE: [RGBColor; 9] = [
-    RGBColor(0x2c, 0x67, 0xb8),
-    RGBColor(0xd0, 0x7a, 0x15),
-    RGBColor(0x2f, 0x8f, 0x6b),
-    RGBColor(0x8a, 0x8f, 0x98),
-    RGBColor(0xb9, 0x56, 0x3f),
-    RGBColor(0x7a, 0x5b, 0xb0),
-    RGBColor(0xb8, 0xa0, 0x2c),
-    RGBColor(0xc2, 0x40, 0x8f),
-    RGBColor(0x3a, 0xa0, 0xb5),
-];
+/// How many colours there are.
+const SERIES: usize = 10;
+
+/// What stands for the colour of a series in a drawing, until `svg` writes that of the page.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "below the number of colours"
+)]
+const fn series(at: usize) -> RGBColor {
+    RGBColor(1, 1, 0xf0 + (at % SERIES) as u8)
+}
 
 const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
 const SOFT: RGBColor = RGBColor(0x5b, 0x63, 0x6d);
 const RULE: RGBColor = RGBColor(0xe2, 0xe5, 0xe9);
 
 const WIDTH: u32 = 900;
-const BAR: i32 = 13;
 const GAP: i32 = 12;
+/// Bars in parts are about as high as fits on a screen or a page.
+const PART_HEIGHT: i32 = 680;
 /// Beyond this many times the middle bar the axis ends, so that one bar does not flatten the others.
 const SPAN: f64 = 4.0;
 
@@ -57,82 +57,122 @@ pub struct BarGroup {
 /// # Errors
 /// The plot cannot be drawn.
 pub fn bars(groups: &[BarGroup], unit: &str, reference: Option<f64>) -> anyhow::Result<Markup> {
-    let group_height = |group: &BarGroup| i32::try_from(group.bars.len()).unwrap_or(0) * BAR + GAP;
-    let plot_height: i32 = groups.iter().map(group_height).sum();
-    let left = groups
-        .iter()
-        .map(|group| text_width(&group.name))
-        .max()
-        .unwrap_or(0)
-        + 14;
-    let most = longest_shown(groups).max(reference.unwrap_or(0.0)) * 1.03;
-    svg(u32::try_from(plot_height + 48)?, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin_top(4)
-            .margin_right(90)
-            .x_label_area_size(40)
-            .y_label_area_size(left)
-            .build_cartesian_2d(0.0..most, 0..plot_height)?;
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .disable_y_axis()
-            .x_labels(8)
-            .x_desc(unit)
-            .axis_style(RULE)
-            .bold_line_style(RULE)
-            .light_line_style(TRANSPARENT)
-            .label_style(("sans-serif", 13).into_font().color(&SOFT))
-            .draw()?;
-        // Measured from above, which is where the axis of the plot ends.
-        let mut y = plot_height - GAP / 2;
-        let text = |size: i32, colour: RGBColor, at: HPos| {
-            let style = ("sans-serif", size).into_font().color(&colour);
-            style.pos(Pos::new(at, VPos::Center))
-        };
-        for group in groups {
-            let middle = y - (group_height(group) - GAP) / 2;
-            let name = Text::new(group.name.clone(), (-10, 0), text(14, INK, HPos::Right));
-            chart.draw_series([EmptyElement::at((0.0, middle)) + name])?;
-            for bar in &group.bars {
-                let colour = PALETTE[bar.colour % PALETTE.len()];
-                let (end, centre) = (bar.value.min(most), y - BAR / 2);
-                let corners = [(0.0, y - BAR + 1), (end, y - 1)];
-                chart.draw_series([Rectangle::new(corners, colour.filled())])?;
-                if let Some([low, high]) = bar.interval {
-                    let line = [(low.min(most), centre), (high.min(most), centre)];
-                    chart.draw_series([PathElement::new(line.to_vec(), INK.stroke_width(1))])?;
+    Scale::of(groups, reference).draw(groups, unit)
+}
+
+/// The same in several plots of one scale, so that none is higher than a screen or a page.
+///
+/// # Errors
+/// A plot cannot be drawn.
+pub fn bars_in_parts(
+    groups: &[BarGroup],
+    unit: &str,
+    reference: Option<f64>,
+) -> anyhow::Result<Vec<Markup>> {
+    let scale = Scale::of(groups, reference);
+    let highest = groups.iter().map(|group| scale.height(group)).max();
+    let fit = usize::try_from(PART_HEIGHT / highest.unwrap_or(PART_HEIGHT).max(1))?.max(1);
+    // As many in each, so that none is left alone at the end.
+    let parts = groups.len().div_ceil(fit).max(1);
+    let each = groups.len().div_ceil(parts).max(1);
+    let parts = groups.chunks(each);
+    parts.map(|part| scale.draw(part, unit)).collect()
+}
+
+/// What plots of the same groups have in common.
+struct Scale {
+    left: u32,
+    most: f64,
+    bar: i32,
+    reference: Option<f64>,
+}
+
+impl Scale {
+    fn of(groups: &[BarGroup], reference: Option<f64>) -> Self {
+        let widest = groups.iter().map(|group| text_width(&group.name)).max();
+        let bars = groups.iter().map(|group| group.bars.len()).max();
+        Self {
+            left: widest.unwrap_or(0) + 14,
+            most: longest_shown(groups).max(reference.unwrap_or(0.0)) * 1.03,
+            bar: if bars > Some(5) { 11 } else { 13 },
+            reference,
+        }
+    }
+
+    fn height(&self, group: &BarGroup) -> i32 {
+        i32::try_from(group.bars.len()).unwrap_or(0) * self.bar + GAP
+    }
+
+    fn draw(&self, groups: &[BarGroup], unit: &str) -> anyhow::Result<Markup> {
+        let &Self {
+            most, bar: thick, ..
+        } = self;
+        let plot_height: i32 = groups.iter().map(|group| self.height(group)).sum();
+        svg(u32::try_from(plot_height + 48)?, |area| {
+            let mut chart = ChartBuilder::on(area)
+                .margin_top(4)
+                .margin_right(90)
+                .x_label_area_size(40)
+                .y_label_area_size(self.left)
+                .build_cartesian_2d(0.0..most, 0..plot_height)?;
+            chart
+                .configure_mesh()
+                .disable_y_mesh()
+                .disable_y_axis()
+                .x_labels(8)
+                .x_desc(unit)
+                .axis_style(RULE)
+                .bold_line_style(RULE)
+                .light_line_style(TRANSPARENT)
+                .label_style(("sans-serif", 13).into_font().color(&SOFT))
+                .draw()?;
+            // Measured from above, which is where the axis of the plot ends.
+            let mut y = plot_height - GAP / 2;
+            let text = |size: i32, colour: RGBColor, at: HPos| {
+                let style = ("sans-serif", size).into_font().color(&colour);
+                style.pos(Pos::new(at, VPos::Center))
+            };
+            for group in groups {
+                let middle = y - (self.height(group) - GAP) / 2;
+                let name = Text::new(group.name.clone(), (-10, 0), text(14, INK, HPos::Right));
+                chart.draw_series([EmptyElement::at((0.0, middle)) + name])?;
+                for bar in &group.bars {
+                    let colour = series(bar.colour);
+                    let (end, centre) = (bar.value.min(most), y - thick / 2);
+                    let corners = [(0.0, y - thick + 1), (end, y - 1)];
+                    chart.draw_series([Rectangle::new(corners, colour.filled())])?;
+                    if let Some([low, high]) = bar.interval {
+                        let line = vec![(low.min(most), centre), (high.min(most), centre)];
+                        // Below it a stroke in the colour of the page, so that it is seen on bars, too.
+                        for stroke in [WHITE.mix(0.8).stroke_width(3), INK.stroke_width(1)] {
+                            chart.draw_series([PathElement::new(line.clone(), stroke)])?;
+                        }
+                    }
+                    let shown = bar.samples.iter().filter(|&&sample| sample <= most);
+                    chart.draw_series(shown.map(|&sample| {
+                        EmptyElement::at((sample, centre))
+                            + Circle::new((0, 0), 3, WHITE.filled())
+                            + Circle::new((0, 0), 3, colour.stroke_width(1))
+                    }))?;
+                    // Clear of the interval and of the last sample.
+                    let high = bar.interval.map(|[_, high]| high);
+                    let ends = high.iter().chain(&bar.samples).copied();
+                    let last = ends.map(|end| end.min(most)).fold(end, f64::max);
+                    let arrow = if bar.value > most { " →" } else { "" };
+                    let label = format!("{}{arrow}", bar.label);
+                    let label = Text::new(label, (7, 0), text(thick - 1, SOFT, HPos::Left));
+                    chart.draw_series([EmptyElement::at((last, centre)) + label])?;
+                    y -= thick;
                 }
-                let shown = bar.samples.iter().filter(|&&sample| sample <= most);
-                chart.draw_series(shown.map(|&sample| {
-                    EmptyElement::at((sample, centre))
-                        + Circle::new((0, 0), 3, WHITE.filled())
-                        + Circle::new((0, 0), 3, colour.stroke_width(1))
-                }))?;
-                // Clear of the interval and of the last sample.
-                let ends = bar
-                    .interval
-                    .iter()
-                    .map(|[_, high]| *high)
-                    .chain(bar.samples.iter().copied());
-                let last = ends.filter(|end| *end <= most).fold(end, f64::max);
-                let arrow = if bar.value > most { " →" } else { "" };
-                let label = Text::new(
-                    format!("{}{arrow}", bar.label),
-                    (7, 0),
-                    text(12, SOFT, HPos::Left),
-                );
-                chart.draw_series([EmptyElement::at((last, centre)) + label])?;
-                y -= BAR;
+                y -= GAP;
             }
-            y -= GAP;
-        }
-        if let Some(at) = reference {
-            let line = vec![(at, 0), (at, plot_height)];
-            chart.draw_series([PathElement::new(line, SOFT.stroke_width(1))])?;
-        }
-        Ok(())
-    })
+            if let Some(at) = self.reference {
+                let line = vec![(at, 0), (at, plot_height)];
+                chart.draw_series([PathElement::new(line, SOFT.stroke_width(1))])?;
+            }
+            Ok(())
+        })
+    }
 }
 
 /// The end of the axis: the longest bar or sample, but not so long that one makes all others unreadable.
@@ -149,8 +189,8 @@ fn longest_shown(groups: &[BarGroup]) -> f64 {
 }
 
 /// About as wide as a name is in the plot.
-fn text_width(text: &str) -> i32 {
-    i32::try_from(text.chars().count() * 15 / 2).unwrap_or(i32::MAX)
+fn text_width(text: &str) -> u32 {
+    u32::try_from(text.chars().count() * 15 / 2).unwrap_or(u32::MAX)
 }
 
 /// What several hold of something at a time, until the next sample.
@@ -172,7 +212,60 @@ pub fn shares_over_time(
     most: u32,
     until_s: f64,
 ) -> anyhow::Result<Markup> {
-    svg(150, |area| {
+    over_time(150, most, until_s, |chart| {
+        for (at, colour) in colours.iter().enumerate() {
+            let outline = outline(samples, at);
+            if outline.len() > 2 {
+                let colour = series(*colour).mix(0.8);
+                chart.draw_series([Polygon::new(outline, colour.filled())])?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// CPUs with consecutive numbers that one holds for a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// Seconds from the beginning.
+    pub from_s: f64,
+    /// The same.
+    pub to_s: f64,
+    /// The first of them.
+    pub first: u32,
+    /// The last of them.
+    pub last: u32,
+    /// That of the holder; none: several hold them together.
+    pub colour: Option<usize>,
+}
+
+/// Which of `most` CPUs are held by which program: number 0 at the bottom; the plot ends at `until_s`.
+///
+/// # Errors
+/// The plot cannot be drawn.
+pub fn cpus_over_time(spans: &[Span], most: u32, until_s: f64) -> anyhow::Result<Markup> {
+    over_time(240, most, until_s, |chart| {
+        chart.draw_series(spans.iter().map(|span| {
+            let from = (span.from_s, f64::from(span.first));
+            let to = (span.to_s, f64::from(span.last + 1));
+            let colour = span.colour.map_or(INK.mix(0.22), |of| series(of).mix(0.8));
+            Rectangle::new([from, to], colour.filled())
+        }))?;
+        Ok(())
+    })
+}
+
+type Seconds = plotters::coord::types::RangedCoordf64;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Seconds, Seconds>>;
+
+/// A plot of up to `most` CPUs over time.
+fn over_time(
+    height: u32,
+    most: u32,
+    until_s: f64,
+    draw: impl FnOnce(&mut Chart<'_, '_>) -> Drawn,
+) -> anyhow::Result<Markup> {
+    svg(height, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(6)
             .x_label_area_size(24)
@@ -189,14 +282,7 @@ pub fn shares_over_time(
             .light_line_style(TRANSPARENT)
             .label_style(("sans-serif", 12).into_font().color(&SOFT))
             .draw()?;
-        for (series, colour) in colours.iter().enumerate() {
-            let outline = outline(samples, series);
-            if outline.len() > 2 {
-                let colour = PALETTE[colour % PALETTE.len()].mix(0.8);
-                chart.draw_series([Polygon::new(outline, colour.filled())])?;
-            }
-        }
-        Ok(())
+        draw(&mut chart)
     })
 }
 
@@ -227,8 +313,7 @@ pub fn legend<'a>(entries: impl IntoIterator<Item = (usize, &'a str)>) -> Markup
     html! {
         p class="legend" {
             @for (colour, name) in entries {
-                @let RGBColor(r, g, b) = PALETTE[colour % PALETTE.len()];
-                span style=(format!("--key: rgb({r},{g},{b})")) { (name) }
+                span style=(format!("--key: var(--s{})", colour % SERIES)) { (name) }
             }
         }
     }
@@ -246,9 +331,24 @@ fn svg(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> anyhow::Result<Mar
         drawn.map_err(|error| anyhow!("draw a plot: {error}"))?;
     }
     // Within a page it needs no name space, and its size is that of the page's column.
-    let text = text
+    let mut text = text
         .replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
         .replacen(&format!("width=\"{WIDTH}\" height=\"{height}\" "), "", 1);
+    // Colours follow the light and dark forms of the page.
+    let series = (0..SERIES).map(|at| (format!("s{at}"), series(at)));
+    let others = [
+        ("ink", INK),
+        ("soft", SOFT),
+        ("rule", RULE),
+        ("page", WHITE),
+    ];
+    let others = others.map(|(name, colour)| (name.to_owned(), colour));
+    for (name, RGBColor(r, g, b)) in series.chain(others) {
+        text = text.replace(
+            &format!("\"#{r:02X}{g:02X}{b:02X}\""),
+            &format!("\"var(--{name})\""),
+        );
+    }
     Ok(PreEscaped(text))
 }
 
@@ -290,6 +390,54 @@ mod tests {
             svg.contains("a &lt;name&gt;") && !svg.contains("http"),
             "{svg}"
         );
+    }
+
+    #[test]
+    fn many_groups_become_several_plots_of_one_scale_and_no_bar_is_lost() {
+        let groups: Vec<BarGroup> = (1..=40).map(|at| group(&[f64::from(at), 1.0])).collect();
+        let parts = bars_in_parts(&groups, "speed", Some(1.0)).unwrap();
+        assert!(parts.len() > 1);
+        let filled = |of: &Markup| of.0.matches("fill=\"var(--s0)\"").count();
+        // A bar and its two circles, of which one is filled with the page.
+        let all: usize = parts.iter().map(filled).sum();
+        assert_eq!(all, filled(&bars(&groups, "speed", Some(1.0)).unwrap()));
+        assert_eq!(all, 80);
+        let ticks = |of: &Markup| of.0.matches("text-anchor=\"middle\"").count();
+        for part in &parts {
+            let height = part.0.split("0 0 900 ").nth(1).unwrap();
+            let height: i32 = height.split('"').next().unwrap().parse().unwrap();
+            assert!(height <= PART_HEIGHT + 48, "{height}");
+            assert_eq!(ticks(part), ticks(&parts[0]));
+        }
+    }
+
+    #[test]
+    fn colours_are_those_of_the_page_and_an_interval_is_seen_on_its_bar() {
+        let mut group = group(&[1.0]);
+        group.bars[0].interval = Some([0.5, 1.5]);
+        let svg = bars(&[group], "seconds", None).unwrap().0;
+        assert!(!svg.contains('#'), "{svg}");
+        let line = |colour| svg.matches(&format!("stroke=\"var(--{colour})\"")).count();
+        assert_eq!((line("ink"), line("page")), (1, 1), "{svg}");
+    }
+
+    #[test]
+    fn each_span_of_cpus_is_a_rectangle_and_shared_ones_have_no_series() {
+        let span = |first, last, colour| Span {
+            from_s: 0.0,
+            to_s: 2.0,
+            first,
+            last,
+            colour,
+        };
+        let spans = [span(0, 3, Some(1)), span(4, 7, None)];
+        let svg = cpus_over_time(&spans, 8, 2.0).unwrap().0;
+        let rectangles = |colour| {
+            svg.matches(&format!("fill=\"var(--{colour})\" stroke=\"none\""))
+                .count()
+        };
+        assert_eq!((rectangles("s1"), rectangles("s0")), (1, 0), "{svg}");
+        assert!(rectangles("ink") >= 1, "{svg}");
     }
 
     #[test]

@@ -41,6 +41,11 @@ pub enum Mark {
     Missed,
 }
 
+/// As text, one by one.
+pub fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<String> {
+    values.into_iter().map(|value| value.to_string()).collect()
+}
+
 impl Mark {
     const fn class(self) -> &'static str {
         match self {

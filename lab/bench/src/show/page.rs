@@ -11,9 +11,8 @@ use crate::result::report::{MixResult, Results};
 
 /// What the page adds to the look of all reports.
 const STYLE: &str = "\
-figure { background: #fff; border-radius: 8px; padding: 10px; margin: 12px 0; }\n\
+figure { background: var(--panel); border-radius: 8px; padding: 10px; margin: 12px 0; }\n\
 figure > svg text { font-size: 13px; }\n\
-figcaption { color: #5b636d; }\n\
 td { white-space: nowrap; font-size: 14px; }\n\
 tr.met td:nth-child(4) { color: var(--good); font-weight: 600; }\n\
 tr.missed td:nth-child(4) { color: var(--bad); font-weight: 600; }\n";

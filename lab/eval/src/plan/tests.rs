@@ -1,27 +1,29 @@
 //! Which runs a suite comes to, and under which keys.
 
-use super::super::examples::suite;
+use super::super::examples::{catalogue, protocol, suite};
 use super::*;
-use mapper_report::workspace;
 use std::collections::BTreeSet;
-
-fn catalogue() -> Catalogue {
-    Catalogue::presets().unwrap()
-}
-
-fn protocol() -> Protocol {
-    let path = workspace::root().join(super::super::PROTOCOL);
-    Protocol::read(&path).unwrap().0
-}
 
 fn planned_under(protocol: &Protocol, suite: &Suite, changes: &Changes) -> Plan {
     let mut plan = Plan::default();
-    plan.add(suite, protocol, &catalogue(), changes).unwrap();
+    plan.add(suite, protocol, catalogue(), changes).unwrap();
     plan
 }
 
 fn planned(suite: &Suite, changes: &Changes) -> Plan {
-    planned_under(&protocol(), suite, changes)
+    planned_under(protocol(), suite, changes)
+}
+
+fn refused(suite: &Suite, changes: &Changes) -> String {
+    let done = Plan::default().add(suite, protocol(), catalogue(), changes);
+    format!("{:#}", done.unwrap_err())
+}
+
+fn set(settings: &[&str]) -> Changes {
+    Changes {
+        settings: settings.iter().map(|set| set.parse().unwrap()).collect(),
+        ..one_seed()
+    }
 }
 
 fn one_seed() -> Changes {
@@ -31,7 +33,6 @@ fn one_seed() -> Changes {
     }
 }
 
-/// Keys of the runs of a policy.
 fn keys(plan: &Plan, policy: &str) -> BTreeSet<String> {
     let of = plan.runs.iter().filter(|(_, spec)| spec.policy == policy);
     of.map(|(key, _)| key.clone()).collect()
@@ -45,85 +46,43 @@ fn small() -> Suite {
 fn the_key_of_a_run_changes_with_whatever_its_result_depends_on() {
     let usual = keys(&planned(&small(), &one_seed()), "mapper");
     assert_eq!(usual.len(), 1);
-    let changed = |what: &str, suite: &Suite, changes: &Changes, protocol: &Protocol| {
-        let other = keys(&planned_under(protocol, suite, changes), "mapper");
-        assert!(
-            usual.is_disjoint(&other),
-            "the same key with another {what}"
-        );
+    let changed = |what: &str, other: &Plan| {
+        let same = usual.is_disjoint(&keys(other, "mapper"));
+        assert!(same, "the same key with another {what}");
     };
-    let (protocol, one) = (protocol(), one_seed());
-    changed(
-        "mix",
-        &suite("s", &["20 SGD, 21 ALS"], &["mapper"]),
-        &one,
-        &protocol,
-    );
-    changed(
-        "arrival",
-        &suite("s", &["20 SGD, 20 ALS@1"], &["mapper"]),
-        &one,
-        &protocol,
-    );
-    changed(
-        "machine",
-        &Suite {
-            machine: "ivb40".into(),
-            ..small()
-        },
-        &one,
-        &protocol,
-    );
-    changed(
-        "team",
-        &Suite {
-            teams: TeamsName::Follow,
-            ..small()
-        },
-        &one,
-        &protocol,
-    );
+    let mix = |mix| suite("s", &[mix], &["mapper"]);
+    let machine = "ivb40".into();
+    let teams = TeamsName::Follow;
+    for (what, suite) in [
+        ("mix", mix("20 SGD, 21 ALS")),
+        ("arrival", mix("20 SGD, 20 ALS@1")),
+        ("machine", Suite { machine, ..small() }),
+        ("team", Suite { teams, ..small() }),
+    ] {
+        changed(what, &planned(&suite, &one_seed()));
+    }
+    let (qos, interval_s) = (Some(0.8), Some(0.5));
     for (what, changes) in [
-        (
-            "--set of the model",
-            Changes {
-                settings: vec!["decision_s=0".parse().unwrap()],
-                ..one_seed()
-            },
-        ),
-        (
-            "--set of a program",
-            Changes {
-                settings: vec!["SGD.mpki*=2".parse().unwrap()],
-                ..one_seed()
-            },
-        ),
-        (
-            "--qos",
-            Changes {
-                qos: Some(0.8),
-                ..one_seed()
-            },
-        ),
+        ("--set of the model", set(&["decision_s=0"])),
+        ("--set of a program", set(&["SGD.mpki*=2"])),
+        ("--qos", Changes { qos, ..one_seed() }),
         (
             "--interval",
             Changes {
-                interval_s: Some(0.5),
+                interval_s,
                 ..one_seed()
             },
         ),
     ] {
-        changed(what, &small(), &changes, &protocol);
+        changed(what, &planned(&small(), &changes));
     }
-    let mut other = protocol.clone();
-    other.constants.spin_wait *= 1.5;
-    changed("constant of the protocol", &small(), &one, &other);
-    let mut other = protocol.clone();
-    other.longest_times += 1;
-    changed("length of runs in the protocol", &small(), &one, &other);
-    let mut other = protocol;
-    other.overhead_budget = None;
-    changed("budget in the protocol", &small(), &one, &other);
+    let mut others = [protocol(), protocol(), protocol()].map(Protocol::clone);
+    others[0].constants.spin_wait *= 1.5;
+    others[1].longest_times += 1;
+    others[2].overhead_budget = None;
+    for (what, other) in ["constant", "length of runs", "budget"].iter().zip(&others) {
+        changed(what, &planned_under(other, &small(), &one_seed()));
+    }
 }
 
 #[test]
@@ -137,7 +96,7 @@ fn the_key_of_a_run_does_not_change_with_what_its_result_does_not_depend_on() {
     let protocol = Protocol {
         version: 99,
         sha256: "other".into(),
-        ..protocol()
+        ..protocol().clone()
     };
     let other = planned_under(&protocol, &renamed, &one_seed());
     for policy in ["mapper", "linux"] {
@@ -159,7 +118,7 @@ fn the_key_of_a_run_does_not_change_with_what_its_result_does_not_depend_on() {
 fn what_two_suites_have_in_common_is_run_once() {
     let mut plan = planned(&small(), &one_seed());
     let runs = plan.runs.len();
-    plan.add(&small(), &protocol(), &catalogue(), &one_seed())
+    plan.add(&small(), protocol(), catalogue(), &one_seed())
         .unwrap();
     assert_eq!((plan.runs.len(), plan.suites.len()), (runs, 2));
 }
@@ -179,55 +138,51 @@ fn a_policy_that_measures_runs_with_every_seed_and_one_that_does_not_once() {
         // Nor does the one run count four times.
         assert_eq!(keys.len(), if policy == "linux" { 1 } else { 4 });
     }
-    let protocol = protocol();
     let plan = planned(&small(), &Changes::default());
-    assert_eq!(keys(&plan, "mapper").len(), protocol.seeds.len());
+    assert_eq!(keys(&plan, "mapper").len(), protocol().seeds.len());
 }
 
 #[test]
-fn a_promise_on_the_command_line_wins_over_the_suites_and_that_over_the_protocols() {
+fn the_command_line_wins_over_the_suite_and_that_over_the_protocol() {
+    let run = |suite: Suite, changes: Changes| {
+        let plan = planned(&suite, &changes);
+        let mut specs = plan.runs.values();
+        let spec = specs.find(|spec| spec.policy == suite.policies[0]).unwrap();
+        (spec.qos, plan.suites[0].promised, spec.interval_s)
+    };
     let promised = |of_suite, of_command_line| {
         let suite = Suite {
             qos: of_suite,
             ..small()
         };
-        let plan = planned(
-            &suite,
-            &Changes {
-                qos: of_command_line,
-                ..one_seed()
-            },
-        );
-        let mapper = plan.runs.values().find(|spec| spec.policy == "mapper");
-        // What is judged is what was promised in the run.
-        assert_eq!(mapper.unwrap().qos, plan.suites[0].promised);
-        plan.suites[0].promised
+        let changes = Changes {
+            qos: of_command_line,
+            ..one_seed()
+        };
+        let (promised, judged, _) = run(suite, changes);
+        assert_eq!(promised, judged);
+        judged
     };
     assert_eq!(promised(None, None), protocol().qos);
     assert_eq!(promised(Some(0.75), None), 0.75);
     assert_eq!(promised(Some(0.75), Some(0.95)), 0.95);
-}
-
-#[test]
-fn an_interval_on_the_command_line_wins_over_the_suites_and_that_over_the_policys() {
     let interval = |of_suite, of_command_line, policy: &str| {
+        let suite = suite("s", &["20 SGD, 20 ALS"], &[policy]);
         let suite = Suite {
             interval_s: of_suite,
-            ..suite("s", &["20 SGD, 20 ALS"], &[policy])
+            ..suite
         };
-        let plan = planned(
-            &suite,
-            &Changes {
+        run(
+            suite,
+            Changes {
                 interval_s: of_command_line,
                 ..one_seed()
             },
-        );
-        let spec = plan.runs.values().find(|spec| spec.policy == policy);
-        spec.unwrap().interval_s
+        )
+        .2
     };
-    let protocol = protocol();
-    assert_eq!(interval(None, None, "mapper"), protocol.interval_s);
-    assert_eq!(interval(None, None, "sam"), protocol.placement_interval_s);
+    assert_eq!(interval(None, None, "mapper"), protocol().interval_s);
+    assert_eq!(interval(None, None, "sam"), protocol().placement_interval_s);
     assert_eq!(interval(Some(0.5), None, "mapper"), 0.5);
     assert_eq!(interval(Some(0.5), Some(0.02), "mapper"), 0.02);
 }
@@ -265,63 +220,44 @@ fn what_speeds_are_related_to_alone_is_one_run_of_each_program_from_the_beginnin
 
 #[test]
 fn a_suite_that_cannot_be_run_is_refused_with_what_is_wrong() {
-    let told = |suite: &Suite| {
-        let mut plan = Plan::default();
-        let done = plan.add(suite, &protocol(), &catalogue(), &one_seed());
-        format!("{:#}", done.unwrap_err())
-    };
     let many = vec!["SGD"; 81].join(", ");
-    let many = told(&suite("s", &[&many], &["linux"]));
-    assert!(
-        many.contains("81 programs, but hsw80 only 80 CPUs"),
-        "{many}"
-    );
-    let unknown = told(&suite("s", &["SGD"], &["linus"]));
-    assert!(
-        unknown.contains("\"linus\"") && unknown.contains("mapper-next"),
-        "{unknown}"
-    );
-    let twice = told(&suite("s", &["SGD"], &["linux", "fair", "linux"]));
-    assert!(
-        twice.contains("suite s names policy linux twice"),
-        "{twice}"
-    );
-    let machine = told(&Suite {
-        machine: "cray".into(),
-        ..small()
-    });
-    assert!(
-        machine.contains("\"cray\"") && machine.contains("suite s"),
-        "{machine}"
-    );
+    let machine = "cray".into();
+    for (suite, parts) in [
+        (
+            suite("s", &[&many], &["linux"]),
+            ["81 programs, but", "hsw80 only 80 CPUs"],
+        ),
+        (
+            suite("s", &["SGD"], &["linus"]),
+            ["\"linus\"", "mapper-next"],
+        ),
+        (
+            suite("s", &["SGD"], &["linux", "fair", "linux"]),
+            ["suite s", "linux twice"],
+        ),
+        (Suite { machine, ..small() }, ["\"cray\"", "suite s"]),
+    ] {
+        let told = refused(&suite, &one_seed());
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    }
 }
 
 #[test]
 fn a_mix_that_fits_no_more_on_what_is_made_of_the_machine_is_refused_with_the_setting() {
-    let with = |set: &[&str]| Changes {
-        settings: set.iter().map(|set| set.parse().unwrap()).collect(),
-        ..one_seed()
-    };
-    let told = |suite: &Suite, changes: &Changes| {
-        let mut plan = Plan::default();
-        let done = plan.add(suite, &protocol(), &catalogue(), changes);
-        format!("{:#}", done.unwrap_err())
-    };
-    let one_cpu = with(&[
+    let one_cpu = set(&[
         "machine.sockets=1",
         "machine.cores_per_socket=1",
         "machine.threads_per_core=1",
     ]);
-    let three = suite("s", &["SGD, canneal, ALS"], &["linux"]);
-    let many = told(&three, &one_cpu);
+    let many = refused(&suite("s", &["SGD, canneal, ALS"], &["linux"]), &one_cpu);
     assert!(
         many.contains("has 3 programs, but hsw80 only 1 CPU: leave some out")
             && many.contains("--set machine.sockets=1"),
         "{many}"
     );
-    let threads = told(
+    let threads = refused(
         &suite("s", &["80 SGD"], &["sam"]),
-        &with(&["machine.sockets=1"]),
+        &set(&["machine.sockets=1"]),
     );
     assert!(
         threads.contains("80 threads, but hsw80 only 20 CPUs"),
@@ -330,7 +266,7 @@ fn a_mix_that_fits_no_more_on_what_is_made_of_the_machine_is_refused_with_the_se
     // Nor is one refused that a larger machine has room for, and its report has all CPUs.
     let wide = planned(
         &suite("s", &["160 SGD"], &["sam"]),
-        &with(&["machine.sockets=8"]),
+        &set(&["machine.sockets=8"]),
     );
     assert_eq!(wide.suites[0].cpus, 160);
 }

@@ -1,6 +1,6 @@
 //! Why a number lies outside its band, with the experiment that shows it: `lab/eval/data/causes.toml`.
 
-use anyhow::Context as _;
+use super::super::data;
 use serde::{Deserialize, Serialize};
 
 const FILE: &str = include_str!("../../data/causes.toml");
@@ -9,12 +9,10 @@ const FILE: &str = include_str!("../../data/causes.toml");
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cause {
-    /// The target.
     id: String,
     /// How the names of the numbers begin; nothing: all of them.
     #[serde(default)]
     begins: String,
-    /// Why.
     pub(crate) cause: String,
     /// What was changed to see it, and what came of it.
     pub(crate) shown: String,
@@ -43,10 +41,8 @@ pub(super) struct Causes {
 }
 
 impl Causes {
-    /// Reads them.
     pub(super) fn read() -> anyhow::Result<Self> {
-        let mut causes: Self =
-            toml::from_str(FILE).context("understand lab/eval/data/causes.toml")?;
+        let mut causes: Self = data::read("causes.toml", FILE)?;
         for cause in &mut causes.all {
             cause.version = causes.version;
         }
@@ -62,7 +58,6 @@ impl Causes {
         self
     }
 
-    /// The cause for a number.
     pub(super) fn of(&self, id: &str, what: &str) -> Option<&Cause> {
         let fits = |cause: &&Cause| cause.id == id && what.starts_with(&cause.begins);
         self.all.iter().find(fits)

@@ -1,7 +1,7 @@
 //! NuPoCo's and NuCore's worked examples, which the predictors of the decision core compute anew. What they show is
 //! said in `lab/eval/data/published/exact.toml`.
 
-use super::book::{Book, yes};
+use super::book::Book;
 use mapper_predict::nupoco::colocation::Reading;
 use mapper_predict::nupoco::smp::SmpMachine;
 use mapper_predict::nupoco::smp_policy::{self, Comparison, Job};
@@ -42,7 +42,6 @@ fn compared(b: &Book<'_>, work: f64) -> Option<Comparison> {
     smp_policy::compare(&machine, &jobs, Reading::Requesting).ok()
 }
 
-/// Cores of the first program.
 pub(super) fn split(b: &Book<'_>, work: f64, by: Criterion) -> Option<f64> {
     let compared = compared(b, work)?;
     let split = match by {
@@ -59,30 +58,30 @@ pub(super) fn saving(b: &Book<'_>, work: f64) -> Option<f64> {
 }
 
 /// Whether NuCore's program comes to the cores by node that Table 1 prints.
-pub(super) fn as_printed(b: &Book<'_>, case: &str) -> Option<f64> {
+pub(super) fn as_printed(b: &Book<'_>, case: &str) -> Option<bool> {
     if !b.runs(NUCORE) {
         return None;
     }
     let optimum = mapper_vectors::nucore_optimum(case).ok()?;
-    yes(optimum.solved == optimum.printed)
+    Some(optimum.solved == optimum.printed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::super::examples;
+    use super::super::book::tests::book;
     use super::super::published::{self, Use};
     use super::*;
+    use crate::tables::SuiteTable;
+
+    fn table(name: &str) -> SuiteTable {
+        examples::table_of(&examples::suite(name, &["SGD"], &["none"]), &|_, _| 1.0)
+    }
 
     /// What every number comes to where the suites of all three papers are run.
     fn computed() -> Vec<(String, f64, f64)> {
-        let suites = ["nupoco-amd", "nucore-amd", "sam-fig5"];
-        let tables = suites.map(|name| {
-            examples::table_of(&examples::suite(name, &["SGD"], &["none"]), &|_, _| 1.0)
-        });
-        let book = Book {
-            tables: &tables,
-            model: examples::model(),
-        };
+        let tables = ["nupoco-amd", "nucore-amd", "sam-fig5"].map(table);
+        let book = book(&tables);
         let mut computed = Vec::new();
         for target in published::targets().unwrap() {
             for number in target.numbers {
@@ -109,13 +108,8 @@ mod tests {
         let kept = include_str!("../../../../tests/vectors/nupoco_policies.json");
         let kept: serde_json::Value = serde_json::from_str(kept).unwrap();
         let expected = &kept["cases"][0]["expect"];
-        let table = examples::suite("nupoco-amd", &["SGD"], &["none"]);
-        let tables = [examples::table_of(&table, &|_, _| 1.0)];
-        let book = Book {
-            tables: &tables,
-            model: examples::model(),
-        };
-        let found = compared(&book, 400.0).unwrap();
+        let tables = [table("nupoco-amd")];
+        let found = compared(&book(&tables), 400.0).unwrap();
         let total = expected["max_system_util"]["total"].as_f64().unwrap();
         assert!((found.max_system_util.total - total).abs() < 1e-6 * total);
         assert_eq!(

@@ -1,7 +1,7 @@
 //! What of the results a published number is compared with: written in `lab/eval/data/published`, computed here.
 
-use super::super::tables::{AppCell, Cell, geometric};
-use super::book::{Book, descending, yes};
+use super::super::tables::{AppCell, Cell, MixRow, geometric};
+use super::book::Book;
 use super::exact;
 use mapper_model::MachineProfile;
 use serde::Deserialize;
@@ -20,19 +20,9 @@ pub(crate) enum Measure {
         over: String,
     },
     /// The same in a mix.
-    MixGain {
-        suite: String,
-        mix: String,
-        policy: String,
-        over: String,
-    },
+    MixGain(MixOver),
     /// Speed of a program in a mix.
-    App {
-        suite: String,
-        mix: String,
-        policy: String,
-        app: String,
-    },
+    App(AppUnder),
     /// How much faster a program in a mix is under one policy than under another.
     AppGain {
         suite: String,
@@ -42,27 +32,19 @@ pub(crate) enum Measure {
         over: String,
     },
     /// Geometric mean of the gains of the mixes that hold a program.
-    GainWith {
-        suite: String,
-        app: String,
-        policy: String,
-        over: String,
-    },
+    GainWith(AppOver),
     /// Geometric mean of a program's own speed over all mixes that hold it, relative to another policy.
-    AppRatio {
-        suite: String,
-        app: String,
-        policy: String,
-        over: String,
-    },
+    AppRatio(AppOver),
+    /// By how much the latency of a service is lower than under another policy, averaged over its mixes.
+    LowerLatency(AppOver),
     /// Geometric mean of the slowest program of each mix.
-    Least { suites: Vec<String>, policy: String },
+    Least(Under),
     /// Geometric mean of the fastest program of each mix.
-    Most { suites: Vec<String>, policy: String },
+    Most(Under),
     /// The worst mix.
-    Worst { suite: String, policy: String },
+    Worst(Under),
     /// The worst program of all mixes.
-    WorstApp { suite: String, policy: String },
+    WorstApp(Under),
     /// CPUs on which a program alone is fastest.
     BestCount { app: String },
     /// Changes per second, averaged over mixes of so many programs.
@@ -72,68 +54,33 @@ pub(crate) enum Measure {
         policy: String,
         of: Changes,
     },
-    /// Geometric mean of the ratios of two policies over all mixes, or the first ones.
-    MeanRatio {
-        suites: Vec<String>,
-        first: Option<usize>,
-        policy: String,
-        over: String,
-    },
+    /// Geometric mean of the ratios of two policies over the mixes.
+    MeanRatio(Over),
     /// The greatest of these ratios.
-    BestRatio {
-        suites: Vec<String>,
-        policy: String,
-        over: String,
-    },
+    BestRatio(Over),
     /// The least of these ratios.
-    WorstRatio {
-        suites: Vec<String>,
-        policy: String,
-        over: String,
-    },
-    /// Geometric mean of the ratios in these mixes of a suite.
-    RatioOfMixes {
-        suite: String,
-        mixes: Vec<String>,
-        policy: String,
-        over: String,
-    },
+    WorstRatio(Over),
     /// Sum of the values of the mixes, relative to that of another policy.
-    SumRatio {
-        suite: String,
-        policy: String,
-        over: String,
-    },
+    SumRatio(Over),
+    /// Geometric mean over the mixes of the total time, relative to another policy.
+    MeanTimeRatio(Over),
+    /// The greatest of them.
+    WorstTimeRatio(Over),
+    /// Geometric mean over the mixes of the time from begin to end of a program, relative to another policy.
+    TurnaroundRatio(Over),
+    /// Total time of a mix relative to another policy.
+    TimeRatio(MixOver),
     /// Programs below this share of their fair-share speed.
-    Broken {
-        suites: Vec<String>,
-        policy: String,
-        promise: f64,
-    },
+    Broken(Promised),
     /// Their share of all programs.
-    BrokenShare {
-        suites: Vec<String>,
-        policy: String,
-        promise: f64,
-    },
+    BrokenShare(Promised),
     /// Their mean speed, of the fair-share speed.
-    BrokenDepth {
-        suites: Vec<String>,
-        policy: String,
-        promise: f64,
-    },
+    BrokenDepth(Promised),
     /// 99th percentile of the latency of a mix's first program, milliseconds.
     P99Ms {
         suite: String,
         mix: String,
         policy: String,
-    },
-    /// By how much the latency of a service is lower than under another policy, averaged over its mixes.
-    LowerLatency {
-        suite: String,
-        app: String,
-        policy: String,
-        over: String,
     },
     /// Geometric mean of the speeds of these programs.
     MeanOfApps {
@@ -154,33 +101,6 @@ pub(crate) enum Measure {
         usual: String,
         mix: String,
         policy: String,
-    },
-    /// Total time of a mix relative to another policy.
-    TimeRatio {
-        suite: String,
-        mix: String,
-        policy: String,
-        over: String,
-    },
-    /// Geometric mean of these over mixes; all, where none are named.
-    MeanTimeRatio {
-        suites: Vec<String>,
-        #[serde(default)]
-        mixes: Vec<String>,
-        policy: String,
-        over: String,
-    },
-    /// The greatest of them.
-    WorstTimeRatio {
-        suites: Vec<String>,
-        policy: String,
-        over: String,
-    },
-    /// Geometric mean over the mixes of the time from begin to end of a program, relative to another policy.
-    TurnaroundRatio {
-        suite: String,
-        policy: String,
-        over: String,
     },
     /// Mean share of the machine's cores that a mix's first program has.
     ShareOfCores {
@@ -242,6 +162,67 @@ pub(crate) enum Measure {
     All { values: Vec<Measure> },
 }
 
+/// All mixes of suites under a policy.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Under {
+    suites: Vec<String>,
+    policy: String,
+}
+
+/// The same, with what each program was promised of its fair-share speed.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Promised {
+    suites: Vec<String>,
+    policy: String,
+    promise: f64,
+}
+
+/// Mixes of suites under two policies.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Over {
+    suites: Vec<String>,
+    /// These of each suite; all, where none are named.
+    #[serde(default)]
+    mixes: Vec<String>,
+    /// So many, from the first on.
+    first: Option<usize>,
+    policy: String,
+    over: String,
+}
+
+/// A mix under two policies.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MixOver {
+    suite: String,
+    mix: String,
+    policy: String,
+    over: String,
+}
+
+/// A program in a mix.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AppUnder {
+    suite: String,
+    mix: String,
+    policy: String,
+    app: String,
+}
+
+/// The mixes of a suite that hold a program, under two policies.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AppOver {
+    suite: String,
+    app: String,
+    policy: String,
+    over: String,
+}
+
 /// What Table 4 of MAPPER counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -264,7 +245,6 @@ const SAM: &str = "sam-";
 const NUCORE: &str = "nucore-amd";
 
 impl Measure {
-    /// Its value.
     pub(super) fn of(&self, b: &Book<'_>) -> Option<f64> {
         match self {
             Self::Overall { suite, policy } => b.overall(suite, policy),
@@ -272,19 +252,9 @@ impl Measure {
                 suite,
                 policy,
                 over,
-            } => b.gain(suite, policy, over),
-            Self::MixGain {
-                suite,
-                mix,
-                policy,
-                over,
-            } => b.mix_gain(suite, mix, policy, over),
-            Self::App {
-                suite,
-                mix,
-                policy,
-                app,
-            } => b.app(suite, mix, policy, app),
+            } => Some(b.overall(suite, policy)? / b.overall(suite, over)? - 1.0),
+            Self::MixGain(of) => Some(of.ratio(b, |cell| cell.value)? - 1.0),
+            Self::App(of) => Some(app(b.cell(&of.suite, &of.mix, &of.policy)?, &of.app)?.speed),
             Self::AppGain {
                 suite,
                 mix,
@@ -292,25 +262,20 @@ impl Measure {
                 policy,
                 over,
             } => {
-                let of = |policy| b.app(suite, mix, policy, app);
+                let of = |policy| Some(self::app(b.cell(suite, mix, policy)?, app)?.speed);
                 Some(of(policy)? / of(over)? - 1.0)
             }
-            Self::GainWith {
-                suite,
-                app,
-                policy,
-                over,
-            } => b.gain_with(suite, app, policy, over),
-            Self::AppRatio {
-                suite,
-                app,
-                policy,
-                over,
-            } => b.app_ratio(suite, app, policy, over),
-            Self::Least { suites, policy } => b.least(suites, policy),
-            Self::Most { suites, policy } => b.most(suites, policy),
-            Self::Worst { suite, policy } => b.worst(suite, policy),
-            Self::WorstApp { suite, policy } => b.worst_app(suite, policy),
+            Self::GainWith(of) => Some(of.ratio(b, |cell, _| cell.value)? - 1.0),
+            Self::AppRatio(of) => of.ratio(b, |_, app| app.speed),
+            Self::LowerLatency(of) => Some(1.0 - 1.0 / of.ratio(b, |_, app| app.speed)?),
+            Self::Least(of) => geometric(of.cells(b)?.iter().map(|cell| cell.least())),
+            Self::Most(of) => geometric(of.cells(b)?.iter().map(|cell| cell.most())),
+            Self::Worst(of) => of.cells(b)?.iter().map(|cell| cell.value).reduce(f64::min),
+            Self::WorstApp(of) => of
+                .cells(b)?
+                .iter()
+                .map(|cell| cell.least())
+                .reduce(f64::min),
             Self::BestCount { app } => {
                 let cell = b.cell("mapper-alone", app, "oracle")?;
                 Some(cell.apps.first()?.mean_cpus)
@@ -320,92 +285,50 @@ impl Measure {
                 programs,
                 policy,
                 of,
-            } => changes_per_s(&b.cells(&[suite], policy)?, *programs, *of),
-            Self::MeanRatio {
-                suites,
-                first,
-                policy,
-                over,
             } => {
-                let ratios = b.ratios(suites, policy, over)?;
-                geometric(ratios.into_iter().take(first.unwrap_or(usize::MAX)))
-            }
-            Self::BestRatio {
-                suites,
-                policy,
-                over,
-            } => b.ratios(suites, policy, over)?.into_iter().reduce(f64::max),
-            Self::WorstRatio {
-                suites,
-                policy,
-                over,
-            } => b.ratios(suites, policy, over)?.into_iter().reduce(f64::min),
-            Self::RatioOfMixes {
-                suite,
-                mixes,
-                policy,
-                over,
-            } => {
-                let value = |mix, policy| Some(b.cell(suite, mix, policy)?.value);
-                mean(
-                    mixes
-                        .iter()
-                        .map(|mix| Some(value(mix, policy)? / value(mix, over)?)),
+                let cells = b.cells(&[suite], policy)?.into_iter();
+                average(
+                    cells
+                        .filter(|cell| cell.apps.len() == *programs)
+                        .map(|cell| match of {
+                            Changes::CpuSetsWritten => Some(cell.rewrites_per_s),
+                            Changes::ContextsMoved => Some(cell.moves_per_s),
+                        }),
                 )
             }
-            Self::SumRatio {
-                suite,
-                policy,
-                over,
-            } => {
-                let sum = |policy| -> Option<f64> {
-                    let cells = b.cells(&[suite], policy)?;
-                    Some(cells.iter().map(|(_, cell)| cell.value).sum())
-                };
-                Some(sum(policy)? / sum(over)?)
+            Self::MeanRatio(of) => geometric(of.ratios(b, value)?),
+            Self::BestRatio(of) => of.ratios(b, value)?.into_iter().reduce(f64::max),
+            Self::WorstRatio(of) => of.ratios(b, value)?.into_iter().reduce(f64::min),
+            Self::SumRatio(of) => {
+                let cells = of.cells(b)?;
+                let sum = |of: fn(&[&Cell; 2]) -> f64| cells.iter().map(of).sum::<f64>();
+                Some(sum(|[own, _]| own.value) / sum(|[_, other]| other.value))
             }
-            Self::Broken {
-                suites,
-                policy,
-                promise,
-            } => Some(b.below_fair(suites, policy, *promise)?.len() as f64),
-            Self::BrokenShare {
-                suites,
-                policy,
-                promise,
-            } => {
-                let broken = b.below_fair(suites, policy, *promise)?.len() as f64;
-                Some(broken / b.programs(suites, policy)? as f64)
+            Self::MeanTimeRatio(of) => geometric(of.ratios(b, elapsed)?),
+            Self::WorstTimeRatio(of) => of.ratios(b, elapsed)?.into_iter().reduce(f64::max),
+            Self::TurnaroundRatio(of) => geometric(of.ratios(b, |cell| cell.turnaround_s)?),
+            Self::TimeRatio(of) => of.ratio(b, |cell| cell.elapsed_s),
+            Self::Broken(of) => Some(of.below(b)?.len() as f64),
+            Self::BrokenShare(of) => {
+                let cells = b.cells(&of.suites, &of.policy)?;
+                let programs: usize = cells.iter().map(|cell| cell.apps.len()).sum();
+                Some(of.below(b)?.len() as f64 / programs as f64)
             }
-            Self::BrokenDepth {
-                suites,
-                policy,
-                promise,
-            } => geometric(b.below_fair(suites, policy, *promise)?),
+            Self::BrokenDepth(of) => geometric(of.below(b)?),
             Self::P99Ms { suite, mix, policy } => b.cell(suite, mix, policy)?.apps.first()?.p99_ms,
-            Self::LowerLatency {
-                suite,
-                app,
-                policy,
-                over,
-            } => Some(1.0 - 1.0 / b.app_ratio(suite, app, policy, over)?),
             Self::MeanOfApps {
                 suite,
                 apps,
                 policy,
-            } => {
-                let cells = b.cells(&[suite], policy)?;
-                geometric(of_apps(&cells, apps).map(|app| app.speed))
-            }
+            } => geometric(speeds(&b.cells(&[suite], policy)?, apps)),
             Self::AppsBroken {
                 suite,
                 apps,
                 policy,
                 promise,
             } => {
-                let cells = b.cells(&[suite], policy)?;
-                let below = of_apps(&cells, apps).filter(|app| app.speed < *promise);
-                Some(below.count() as f64)
+                let speeds = speeds(&b.cells(&[suite], policy)?, apps);
+                Some(speeds.iter().filter(|speed| *speed < promise).count() as f64)
             }
             Self::Sensitivity {
                 suite,
@@ -416,46 +339,25 @@ impl Measure {
                 let of = |suite| Some(b.cell(suite, mix, policy)?.value);
                 Some(of(suite)? / of(usual)? - 1.0)
             }
-            Self::TimeRatio {
-                suite,
-                mix,
-                policy,
-                over,
-            } => b.time_ratio(suite, mix, policy, over),
-            Self::MeanTimeRatio {
-                suites,
-                mixes,
-                policy,
-                over,
-            } => geometric(b.time_ratios(suites, mixes, policy, over)?),
-            Self::WorstTimeRatio {
-                suites,
-                policy,
-                over,
-            } => {
-                let ratios = b.time_ratios(suites, &[], policy, over)?;
-                ratios.into_iter().reduce(f64::max)
-            }
-            Self::TurnaroundRatio {
-                suite,
-                policy,
-                over,
-            } => {
-                let (own, other) = (b.cells(&[suite], policy)?, b.cells(&[suite], over)?);
-                let pairs = own.iter().zip(&other);
-                mean(pairs.map(|(own, other)| Some(own.1.turnaround_s? / other.1.turnaround_s?)))
-            }
             Self::ShareOfCores { policy, cores } => {
                 let mut shares = Vec::new();
                 for (suite, cores) in cores {
-                    for (_, cell) in b.cells(&[suite], policy)? {
-                        shares.push(cell.apps.first()?.mean_cpus / f64::from(*cores));
+                    for cell in b.cells(&[suite], policy)? {
+                        shares.push(Some(cell.apps.first()?.mean_cpus / f64::from(*cores)));
                     }
                 }
-                Some(shares.iter().sum::<f64>() / shares.len() as f64)
+                average(shares)
             }
             Self::BandwidthError { suite, policy, of } => {
-                bandwidth_error(&b.cells(&[suite], policy)?, *of)
+                let errors = b.cells(&[suite], policy)?.into_iter().map(|cell| {
+                    let error = cell.bandwidth_error?;
+                    Some(match of {
+                        Bandwidth::Local => error.local,
+                        Bandwidth::Between => error.between,
+                        Bandwidth::Total => error.total,
+                    })
+                });
+                average(errors)
             }
             Self::PairGain { stalls_per_event } => {
                 b.of_paper(SAM, b.model.pair_gain(*stalls_per_event)?)
@@ -464,7 +366,7 @@ impl Measure {
             Self::NearAgainstFar {} => b.of_paper(NUCORE, b.model.near_against_far()?),
             Self::WorkedSplit { work, by } => exact::split(b, *work, *by),
             Self::WorkedSaving { work } => exact::saving(b, *work),
-            Self::WorkedAllocation { case } => exact::as_printed(b, case),
+            Self::WorkedAllocation { case } => exact::as_printed(b, case).map(yes),
             Self::SharingThreshold {} => {
                 let threshold = MachineProfile::default().sharing_high_per_cycle;
                 b.of_paper(SAM, 1e3 * threshold)
@@ -474,74 +376,144 @@ impl Measure {
             Self::Saved { value } => Some(1.0 - value.of(b)?),
             Self::Difference { of, less } => Some(of.of(b)? - less.of(b)?),
             Self::Sum { values } => Some(all(values, b)?.iter().sum()),
-            Self::Descending { values } => descending(&values_of(values, b)),
-            Self::NotRising { within, values } => yes(all(values, b)?
-                .windows(2)
-                .all(|pair| pair[0] >= pair[1] - within)),
-            Self::NotFalling { within, values } => yes(all(values, b)?
-                .windows(2)
-                .all(|pair| pair[0] <= pair[1] + within)),
+            Self::Descending { values } => steps(values, b, |one, next| one > next),
+            Self::NotRising { within, values } => {
+                steps(values, b, |one, next| one >= next - within)
+            }
+            Self::NotFalling { within, values } => {
+                steps(values, b, |one, next| one <= next + within)
+            }
             Self::NoneBelow {
                 value,
                 within,
                 others,
             } => {
                 let (value, others) = (value.of(b)?, all(others, b)?);
-                yes(others.into_iter().all(|other| value <= other + within))
+                Some(yes(others.into_iter().all(|other| value <= other + within)))
             }
-            Self::Above { limit, value } => yes(value.of(b)? > *limit),
-            Self::AtLeast { limit, value } => yes(value.of(b)? >= *limit),
-            Self::Below { limit, value } => yes(value.of(b)? < *limit),
-            Self::All { values } => yes(all(values, b)?.into_iter().all(|value| value == 1.0)),
+            Self::Above { limit, value } => Some(yes(value.of(b)? > *limit)),
+            Self::AtLeast { limit, value } => Some(yes(value.of(b)? >= *limit)),
+            Self::Below { limit, value } => Some(yes(value.of(b)? < *limit)),
+            Self::All { values } => {
+                Some(yes(all(values, b)?.into_iter().all(|value| value == 1.0)))
+            }
         }
     }
 }
 
-fn values_of(measures: &[Measure], b: &Book<'_>) -> Vec<Option<f64>> {
-    measures.iter().map(|measure| measure.of(b)).collect()
+impl Under {
+    fn cells<'b>(&self, b: &'b Book<'_>) -> Option<Vec<&'b Cell>> {
+        b.cells(&self.suites, &self.policy)
+    }
+}
+
+impl Promised {
+    /// The shares of the fair-share speed of those below what they were promised.
+    fn below(&self, b: &Book<'_>) -> Option<Vec<f64>> {
+        let cells = b.cells(&self.suites, &self.policy)?;
+        let apps = cells.iter().flat_map(|cell| &cell.apps);
+        let mut below: Vec<f64> = apps.map(|app| app.of_fair).collect::<Option<_>>()?;
+        below.retain(|of_fair| *of_fair < self.promise);
+        Some(below)
+    }
+}
+
+impl Over {
+    /// Each mix under both policies.
+    fn cells<'b>(&self, b: &'b Book<'_>) -> Option<Vec<[&'b Cell; 2]>> {
+        let mut cells = Vec::new();
+        for suite in &self.suites {
+            let rows = &b.suite(suite)?.mixes;
+            let named = |mix: &String| rows.iter().find(|row| row.mix == *mix);
+            let rows: Vec<&MixRow> = match &*self.mixes {
+                [] => rows.iter().collect(),
+                mixes => mixes.iter().map(named).collect::<Option<_>>()?,
+            };
+            for row in rows {
+                let of = |policy| row.policies.get(policy);
+                cells.push([of(&self.policy)?, of(&self.over)?]);
+            }
+        }
+        cells.truncate(self.first.unwrap_or(usize::MAX));
+        Some(cells)
+    }
+
+    fn ratios(&self, b: &Book<'_>, of: fn(&Cell) -> Option<f64>) -> Option<Vec<f64>> {
+        let cells = self.cells(b)?.into_iter();
+        cells
+            .map(|[own, other]| Some(of(own)? / of(other)?))
+            .collect()
+    }
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "not every number of a cell is there"
+)]
+const fn value(cell: &Cell) -> Option<f64> {
+    Some(cell.value)
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "not every number of a cell is there"
+)]
+const fn elapsed(cell: &Cell) -> Option<f64> {
+    Some(cell.elapsed_s)
+}
+
+impl MixOver {
+    fn ratio(&self, b: &Book<'_>, of: fn(&Cell) -> f64) -> Option<f64> {
+        let cell = |policy| b.cell(&self.suite, &self.mix, policy);
+        Some(of(cell(&self.policy)?) / of(cell(&self.over)?))
+    }
+}
+
+impl AppOver {
+    /// Geometric mean over the mixes that hold the program.
+    fn ratio(&self, b: &Book<'_>, of: fn(&Cell, &AppCell) -> f64) -> Option<f64> {
+        let ratio = |row: &MixRow| {
+            let number = |policy| {
+                let cell = row.policies.get(policy)?;
+                Some(of(cell, app(cell, &self.app)?))
+            };
+            Some(number(&self.policy)? / number(&self.over)?)
+        };
+        geometric(b.suite(&self.suite)?.mixes.iter().filter_map(ratio))
+    }
+}
+
+fn app<'a>(cell: &'a Cell, name: &str) -> Option<&'a AppCell> {
+    cell.apps.iter().find(|app| app.name == name)
+}
+
+/// Of these programs in these mixes.
+fn speeds(cells: &[&Cell], names: &[String]) -> Vec<f64> {
+    let apps = cells.iter().flat_map(|cell| &cell.apps);
+    let named = apps.filter(|app| names.contains(&app.name));
+    named.map(|app| app.speed).collect()
+}
+
+/// 1 for yes, 0 for no.
+fn yes(held: bool) -> f64 {
+    f64::from(u8::from(held))
 }
 
 /// All values, if there are all.
 fn all(measures: &[Measure], b: &Book<'_>) -> Option<Vec<f64>> {
-    values_of(measures, b).into_iter().collect()
+    measures.iter().map(|measure| measure.of(b)).collect()
 }
 
-/// Geometric mean, if all values are there.
-fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    geometric(values.collect::<Option<Vec<f64>>>()?)
+/// Whether something holds of each value and the next.
+fn steps(measures: &[Measure], b: &Book<'_>, holds: impl Fn(f64, f64) -> bool) -> Option<f64> {
+    let values = all(measures, b)?;
+    Some(yes(values.windows(2).all(|pair| holds(pair[0], pair[1]))))
 }
 
-fn changes_per_s(cells: &[(&str, &Cell)], programs: usize, of: Changes) -> Option<f64> {
-    let cells = cells.iter().filter(|(_, cell)| cell.apps.len() == programs);
-    let rates: Vec<f64> = cells
-        .map(|(_, cell)| match of {
-            Changes::CpuSetsWritten => cell.rewrites_per_s,
-            Changes::ContextsMoved => cell.moves_per_s,
-        })
-        .collect();
-    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
-}
-
-fn of_apps<'a>(
-    cells: &'a [(&str, &Cell)],
-    names: &'a [String],
-) -> impl Iterator<Item = &'a AppCell> {
-    let apps = cells.iter().flat_map(|(_, cell)| &cell.apps);
-    apps.filter(|app| names.contains(&app.name))
-}
-
-fn bandwidth_error(cells: &[(&str, &Cell)], of: Bandwidth) -> Option<f64> {
-    let error = |cell: &Cell| {
-        let error = cell.bandwidth_error?;
-        Some(match of {
-            Bandwidth::Local => error.local,
-            Bandwidth::Between => error.between,
-            Bandwidth::Total => error.total,
-        })
-    };
-    let errors: Option<Vec<f64>> = cells.iter().map(|(_, cell)| error(cell)).collect();
-    let errors = errors.filter(|errors| !errors.is_empty())?;
-    Some(errors.iter().sum::<f64>() / errors.len() as f64)
+/// The mean, if there are values and all of them.
+fn average(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
+    let values = values.into_iter().collect::<Option<Vec<f64>>>()?;
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ pub(super) use situation::Model;
 use serde::Serialize;
 
 impl Use {
-    /// As it is told.
     pub(super) const fn told(self) -> &'static str {
         match self {
             Self::Calibrate => "calibrates",
@@ -50,9 +49,7 @@ impl Number {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
-    /// Outside its band.
     Outside,
-    /// Inside its band.
     Inside,
     /// An input, inside its band as a matter of course.
     Taken,
@@ -60,7 +57,6 @@ pub(super) enum Verdict {
     NotRun,
 }
 
-/// A line of the table.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Line {
     pub(super) id: String,
@@ -118,7 +114,6 @@ impl Score {
 }
 
 impl Verdict {
-    /// As it is told.
     pub(super) const fn told(self) -> &'static str {
         match self {
             Self::Outside => "outside",
@@ -135,7 +130,6 @@ impl Line {
         self.low == self.high && self.low == 1.0
     }
 
-    /// A value as it is told.
     pub(super) fn told(&self, value: f64) -> String {
         match (self.is_yes_or_no(), value == 1.0) {
             // Four digits, as many as any paper prints.
@@ -147,7 +141,6 @@ impl Line {
         }
     }
 
-    /// The band as it is told.
     pub(super) fn band(&self) -> String {
         if self.is_yes_or_no() {
             String::new()
@@ -192,11 +185,9 @@ pub(super) fn judge(book: &Book<'_>, explained: Explained) -> anyhow::Result<Vec
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples;
-    use super::super::protocol::Protocol;
+    use super::super::examples::{self, judged};
     use super::super::tables::SuiteTable;
     use super::*;
-    use mapper_report::workspace;
     use std::collections::BTreeSet;
 
     fn number() -> Number {
@@ -224,20 +215,10 @@ mod tests {
         }
     }
 
-    fn judged(tables: &[SuiteTable]) -> Vec<Line> {
-        let book = Book {
-            tables,
-            model: examples::model(),
-        };
-        judge(&book, Explained::of_newest()).unwrap()
-    }
-
     /// Every suite of the newest protocol, in which all programs have the same speed everywhere.
     fn everything() -> Vec<SuiteTable> {
-        let path = workspace::root().join(super::super::PROTOCOL);
-        let (protocol, _) = Protocol::read(&path).unwrap();
         let of = |suite| examples::table_of(suite, &|_, _| 0.8);
-        protocol.suites.iter().map(of).collect()
+        examples::protocol().suites.iter().map(of).collect()
     }
 
     #[test]
@@ -275,22 +256,17 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_a_value_is_neither_inside_nor_counted() {
-        let lines = judged(&[]);
-        assert!(lines.len() > 150);
-        for line in &lines {
-            assert_eq!(line.verdict, Verdict::NotRun, "{} {}", line.id, line.what);
-            assert_eq!(line.model, None);
-        }
-        assert_eq!(Score::of(&lines), None);
-    }
-
-    #[test]
-    fn a_mix_of_the_command_line_is_held_against_no_published_number() {
+    fn a_number_without_a_value_is_neither_inside_nor_counted_as_with_mixes_of_the_command_line() {
         let suite = examples::suite("mix", &["20 SGD, 20 BSGD"], &["linux", "fair", "mapper"]);
-        let lines = judged(&[examples::table_of(&suite, &|_, _| 0.8)]);
-        assert_eq!(Score::of(&lines), None);
-        assert!(lines.iter().all(|line| line.verdict == Verdict::NotRun));
+        for tables in [&[][..], &[examples::table_of(&suite, &|_, _| 0.8)]] {
+            let lines = judged(tables);
+            assert!(lines.len() > 150);
+            for line in &lines {
+                assert_eq!(line.verdict, Verdict::NotRun, "{} {}", line.id, line.what);
+                assert_eq!(line.model, None);
+            }
+            assert_eq!(Score::of(&lines), None);
+        }
     }
 
     #[test]
@@ -311,30 +287,29 @@ mod tests {
     }
 
     #[test]
-    fn those_outside_come_first_then_those_inside_then_inputs() {
+    fn every_published_number_finds_its_suites_mixes_and_policies_and_those_outside_come_first() {
         let lines = judged(&everything());
         let order: Vec<u8> = lines.iter().map(|line| line.verdict as u8).collect();
         assert!(order.is_sorted());
         assert_eq!(lines[0].verdict, Verdict::Outside, "all policies are equal");
-        assert!(lines.iter().any(|line| line.verdict == Verdict::Inside));
-        assert!(lines.iter().any(|line| line.verdict == Verdict::Taken));
-    }
-
-    #[test]
-    fn every_published_number_finds_its_suites_mixes_and_policies_in_the_newest_protocol() {
-        for line in judged(&everything()) {
+        for verdict in [Verdict::Inside, Verdict::Taken] {
+            assert!(lines.iter().any(|line| line.verdict == verdict));
+        }
+        assert!(lines.iter().any(|line| line.cause.is_some()));
+        for Line {
+            id, what, verdict, ..
+        } in lines.iter().filter(|line| line.cause.is_some())
+        {
+            assert_eq!(*verdict, Verdict::Outside, "{id} {what}");
+        }
+        for Line {
+            id, what, model, ..
+        } in &lines
+        {
             // What only services, only programs below their promise, or only policies that predict have.
-            let needs_more = ["p99", "how far", "error of"]
-                .iter()
-                .any(|part| line.what.contains(part));
-            if !needs_more {
-                assert!(
-                    line.model.is_some(),
-                    "{} {} has no value",
-                    line.id,
-                    line.what
-                );
-            }
+            let more = ["p99", "how far", "error of"].iter();
+            let needs_more = more.clone().any(|part| what.contains(part));
+            assert!(needs_more || model.is_some(), "{id} {what} has no value");
         }
     }
 
@@ -373,15 +348,6 @@ mod tests {
         assert!(explained(Explained::of_newest()));
         assert!(!explained(Explained::Departing));
         assert!(!explained(Explained::AsProtocol { version: 1 }));
-    }
-
-    #[test]
-    fn a_cause_is_given_only_for_numbers_outside_their_band() {
-        let lines = judged(&everything());
-        assert!(lines.iter().any(|line| line.cause.is_some()));
-        for line in lines.iter().filter(|line| line.cause.is_some()) {
-            assert_eq!(line.verdict, Verdict::Outside, "{} {}", line.id, line.what);
-        }
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! within which the model agrees, and what of the results it is compared with ([`Measure`]). A question that is answered
 //! with yes or no has neither number nor band. The bands were set before the model existed.
 
+use super::super::data;
 use super::measure::Measure;
-use anyhow::{Context as _, bail};
+use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -37,9 +38,7 @@ const UNJUDGED: &str = include_str!("../../data/published/unjudged.toml");
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Use {
-    /// It may.
     Calibrate,
-    /// It may not.
     Validate,
     /// The paper's own formulas give it, without a run: shows only that they were read as they were meant.
     Exact,
@@ -57,11 +56,9 @@ pub(super) struct Target {
     pub(super) numbers: Vec<Number>,
 }
 
-/// A published number.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, try_from = "Entry")]
 pub(super) struct Number {
-    /// What it is.
     pub(super) what: String,
     pub(super) paper: f64,
     pub(super) low: f64,
@@ -114,16 +111,15 @@ pub(crate) struct Unjudged {
     pub(crate) why: String,
 }
 
-/// Every target.
 pub(super) fn targets() -> anyhow::Result<Vec<Target>> {
     let mut targets: Vec<Target> = Vec::new();
     let mut names = BTreeSet::new();
     for (file, text) in FILES {
         for target in read(file, text)? {
             for number in &target.numbers {
-                if !names.insert((target.id.clone(), number.what.clone())) {
-                    bail!("{file}: {} has {:?} twice", target.id, number.what);
-                }
+                let (id, what) = (&target.id, &number.what);
+                let once = names.insert((id.clone(), what.clone()));
+                ensure!(once, "{file}: {id} has {what:?} twice");
             }
             targets.push(target);
         }
@@ -137,9 +133,7 @@ fn read(file: &str, text: &str) -> anyhow::Result<Vec<Target>> {
     struct File {
         target: Vec<Target>,
     }
-    let read: File =
-        toml::from_str(text).with_context(|| format!("lab/eval/data/published/{file}"))?;
-    Ok(read.target)
+    Ok(data::read::<File>(&format!("published/{file}"), text)?.target)
 }
 
 /// What no evaluation judges.
@@ -149,8 +143,7 @@ pub(crate) fn unjudged() -> anyhow::Result<Vec<Unjudged>> {
     struct File {
         unjudged: Vec<Unjudged>,
     }
-    let read: File = toml::from_str(UNJUDGED).context("lab/eval/data/published/unjudged.toml")?;
-    Ok(read.unjudged)
+    Ok(data::read::<File>("published/unjudged.toml", UNJUDGED)?.unjudged)
 }
 
 #[cfg(test)]
@@ -166,31 +159,25 @@ mod tests {
 
     #[test]
     fn a_wrong_entry_is_refused_with_file_entry_and_key() {
-        let model = "model = { overall = { suite = \"s\", policy = \"p\" } }";
+        let overall = "model = { overall = { suite = \"s\", policy = \"p\" } }";
         for (entry, named) in [
             (
-                format!("{{ what = \"w\", paper = 1.0, {model} }}"),
+                &*format!("paper = 1.0, {overall}"),
                 "\"w\": band is missing",
             ),
             (
-                format!("{{ what = \"w\", band = [1, 2], {model} }}"),
+                &format!("band = [1, 2], {overall}"),
                 "\"w\": paper is missing",
             ),
             (
-                format!("{{ what = \"w\", paper = 1, band = [2, 1], {model} }}"),
+                &format!("paper = 1, band = [2, 1], {overall}"),
                 "\"w\": band [2, 1] is empty",
             ),
-            (format!("{{ what = \"w\", papr = 1.0, {model} }}"), "papr"),
-            (
-                "{ what = \"w\", model = { overal = {} } }".to_owned(),
-                "overal",
-            ),
-            (
-                "{ what = \"w\", model = { overall = { suite = \"s\" } } }".to_owned(),
-                "policy",
-            ),
+            (&format!("papr = 1.0, {overall}"), "papr"),
+            ("model = { overal = {} }", "overal"),
+            ("model = { overall = { suite = \"s\" } }", "policy"),
         ] {
-            let error = refused(&entry);
+            let error = refused(&format!("{{ what = \"w\", {entry} }}"));
             assert!(error.contains("x.toml") && error.contains(named), "{error}");
             assert!(error.contains("line 5"), "{error}");
         }

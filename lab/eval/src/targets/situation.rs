@@ -6,7 +6,6 @@
 
 use super::super::catalogue::Catalogue;
 use super::super::mix;
-use super::super::protocol::{Mean, MethodName, TeamsName};
 use super::super::run_spec::RunSpec;
 use super::super::setting::Setting;
 use mapper_model::CpuSet;
@@ -66,25 +65,9 @@ const ONE_CORE: [[u32; 3]; 2] = [[0, 0, 0], [0, 0, 1]];
 impl Model<'_> {
     /// None where the changed numbers make no machine or program of this name.
     fn situation(&self, machine: &str, app: &str) -> Option<Situation> {
-        let mut spec = RunSpec {
-            machine_name: machine.into(),
-            machine: self.catalogue.machine(machine).ok()?.clone(),
-            members: mix::parse(app, self.catalogue).ok()?,
-            policy: "linux".into(),
-            method: MethodName::Time,
-            longest_times: 1,
-            speed_run_s: 1.0,
-            teams: TeamsName::Fixed,
-            qos: 0.85,
-            interval_s: 1.0,
-            overhead_budget: None,
-            ipc_high: None,
-            sharing_high: None,
-            seed: 1,
-            constants: self.constants,
-            timeline: false,
-            mean: Mean::Geometric,
-        };
+        let spec = self.catalogue.machine(machine).ok()?.clone();
+        let members = mix::parse(app, self.catalogue).ok()?;
+        let mut spec = RunSpec::plain(machine, spec, members, self.constants);
         for setting in self.settings {
             setting.apply(&mut spec).ok()?;
         }
@@ -159,20 +142,22 @@ mod tests {
     use super::super::super::examples;
     use super::*;
 
-    fn set(changes: &[&str]) -> Vec<Setting> {
-        changes
-            .iter()
-            .map(|change| change.parse().unwrap())
-            .collect()
+    /// What comes of a model with these changes.
+    fn with<T>(changes: &[&str], of: impl Fn(&Model<'_>) -> T) -> T {
+        let settings = changes.iter().map(|change| change.parse().unwrap());
+        let settings: Vec<Setting> = settings.collect();
+        of(&Model {
+            settings: &settings,
+            ..examples::model()
+        })
+    }
+
+    fn same_core_from(model: &Model<'_>) -> Option<f64> {
+        model.same_core_from()
     }
 
     fn pair_gain(stalls: f64, changes: &[&str]) -> f64 {
-        let settings = set(changes);
-        let model = Model {
-            settings: &settings,
-            ..examples::model()
-        };
-        model.pair_gain(stalls).unwrap()
+        with(changes, |model| model.pair_gain(stalls)).unwrap()
     }
 
     #[test]
@@ -192,19 +177,10 @@ mod tests {
 
     #[test]
     fn what_is_set_changes_what_no_run_is_needed_for() {
-        let dearer = pair_gain(436.0, &["intra_socket=1"]);
-        assert!(
-            (1.0..1.03).contains(&dearer),
-            "nothing but the way over the link: {dearer}"
-        );
-        let from = |changes: &[&str]| {
-            let settings = set(changes);
-            let model = Model {
-                settings: &settings,
-                ..examples::model()
-            };
-            model.same_core_from()
-        };
+        // Nothing but the way over the link.
+        let far = pair_gain(436.0, &["intra_socket=1"]);
+        assert!((1.0..1.03).contains(&far), "{far}");
+        let from = |changes: &[&str]| with(changes, same_core_from);
         let usual = from(&[]).unwrap();
         assert!((1.0..830.0).contains(&usual), "{usual}");
         assert!(from(&["within_core*=2"]).unwrap() > usual);
@@ -214,30 +190,20 @@ mod tests {
             Some(MOST_STALLS),
             "one core is never better"
         );
-        let near = |changes: &[&str]| {
-            let settings = set(changes);
-            let model = Model {
-                settings: &settings,
-                ..examples::model()
-            };
-            model.near_against_far()
-        };
-        let usual = near(&[]).unwrap();
+        let near =
+            |changes: &[&str]| with(changes, |model| Model::near_against_far(model).unwrap());
+        let usual = near(&[]);
         assert!(
             usual > 1.0,
             "cores beside the data beat cores away from them"
         );
-        assert!(near(&["machine.remote_latency_s*=2"]).unwrap() > usual);
+        assert!(near(&["machine.remote_latency_s*=2"]) > usual);
     }
 
     #[test]
     fn a_machine_without_the_places_of_a_situation_has_no_number_for_it() {
-        let settings = set(&["machine.threads_per_core=1"]);
-        let model = Model {
-            settings: &settings,
-            ..examples::model()
-        };
-        assert_eq!(model.same_core_from(), None);
-        assert!(model.pair_gain(436.0).is_some());
+        let changes = ["machine.threads_per_core=1"];
+        assert_eq!(with(&changes, same_core_from), None);
+        assert!(with(&changes, |model| model.pair_gain(436.0)).is_some());
     }
 }
