@@ -5,15 +5,15 @@
 //! `experiments/bench.toml` is the one place that has the expectations.
 
 use crate::data::experiment::Missed;
-use crate::data::figures::FigureExperiment;
-use crate::evaluate::judge;
-use crate::result::report::{Figure, Results};
+use crate::data::figures::{ExpectedFigure, FigureExperiment};
+use crate::evaluate::results::of_figures;
+use crate::result::report::Figure;
 use crate::run::schedule::Ended;
 use crate::show::publish::{Outputs, Paths, publish};
 use anyhow::{Context as _, bail};
-use mapper_report::statistics;
+use mapper_report::statistics::Estimate;
 use mapper_report::workspace;
-use serde::Deserialize;
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -55,12 +55,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let text = include_str!("../experiments/bench.toml");
     let experiment = FigureExperiment::parse("bench.toml", text)?;
     let figures = figures(&criterion, begun)?;
-    let expectations = judge::figures(&experiment, &figures, |of| match &args.filter {
-        Some(filter) => figures.iter().any(|f| of.covers(&f.name)) || of.name.contains(filter),
+    let names: Vec<String> = figures.iter().map(|figure| figure.name.clone()).collect();
+    let is_wanted = |of: &ExpectedFigure| match &args.filter {
+        Some(filter) => names.iter().any(|name| of.covers(name)) || of.name.contains(filter),
         None => true,
-    });
+    };
     let elapsed = begun.elapsed().unwrap_or_default();
-    let results = Results::of_figures(&experiment, "bench", figures, expectations, elapsed);
+    let results = of_figures(&experiment, "bench", figures, is_wanted, elapsed);
     if let Some(folder) = &args.plots {
         copy_plots(&criterion, folder, begun)?;
     }
@@ -78,12 +79,11 @@ fn figures(criterion: &Path, begun: SystemTime) -> anyhow::Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for group in folders(criterion)? {
         for one in folders(&group)? {
-            let (name, numbers) = (
-                one.join("new/benchmark.json"),
-                one.join("new/estimates.json"),
-            );
-            if written_since(&numbers, begun) {
-                figures.push(figure(read(&name)?, read(&numbers)?));
+            let estimates = one.join("new/estimates.json");
+            if written_since(&estimates, begun) {
+                let name = read(&one.join("new/benchmark.json"))?;
+                let figure = figure(&name, &read(&estimates)?);
+                figures.push(figure.with_context(|| format!("understand {}", one.display()))?);
             }
         }
     }
@@ -92,59 +92,32 @@ fn figures(criterion: &Path, begun: SystemTime) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// What criterion writes about a benchmark, as far as it is used here.
-#[derive(Deserialize)]
-struct Named {
-    full_id: String,
-}
-
-#[derive(Deserialize)]
-struct Estimates {
-    median: Estimate,
-}
-
-#[derive(Deserialize)]
-struct Estimate {
-    point_estimate: f64,
-    confidence_interval: Interval,
-}
-
-#[derive(Deserialize)]
-struct Interval {
-    lower_bound: f64,
-    upper_bound: f64,
-}
-
-fn figure(named: Named, estimates: Estimates) -> Figure {
-    let median = estimates.median;
-    let us = |ns: f64| ns / 1e3;
-    Figure {
-        name: named.full_id,
+fn figure(benchmark: &Value, estimates: &Value) -> Option<Figure> {
+    let us = |pointer: &str| Some(estimates.pointer(pointer)?.as_f64()? / 1e3);
+    Some(Figure {
+        name: benchmark["full_id"].as_str()?.to_owned(),
         unit: "us".to_owned(),
-        estimate: statistics::Estimate {
-            value: us(median.point_estimate),
-            low: us(median.confidence_interval.lower_bound),
-            high: us(median.confidence_interval.upper_bound),
+        estimate: Estimate {
+            value: us("/median/point_estimate")?,
+            low: us("/median/confidence_interval/lower_bound")?,
+            high: us("/median/confidence_interval/upper_bound")?,
         },
         // Criterion's preset.
         samples: 100,
-    }
+    })
 }
 
-fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> anyhow::Result<T> {
+fn read(path: &Path) -> anyhow::Result<Value> {
     let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("understand {}", path.display()))
 }
 
 fn folders(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(path).with_context(|| format!("list {}", path.display()))?;
+    let listing = || format!("list {}", path.display());
     let mut folders = Vec::new();
-    for entry in entries {
-        let path = entry
-            .with_context(|| format!("list {}", path.display()))?
-            .path();
-        if path.is_dir() {
-            folders.push(path);
-        }
+    for entry in fs::read_dir(path).with_context(listing)? {
+        let path = entry.with_context(listing)?.path();
+        folders.extend(path.is_dir().then_some(path));
     }
     folders.sort();
     Ok(folders)
@@ -174,16 +147,20 @@ fn copy_plots(criterion: &Path, folder: &Path, begun: SystemTime) -> anyhow::Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evaluate::judge;
+    use serde_json::json;
 
     fn written(folder: &Path, id: &str, median_ns: f64) {
         let new = folder.join(id).join("new");
         fs::create_dir_all(&new).unwrap();
-        let named = format!("{{\"full_id\":\"{id}\"}}");
-        fs::write(new.join("benchmark.json"), named).unwrap();
-        let numbers = format!(
-            "{{\"median\":{{\"point_estimate\":{median_ns},\"confidence_interval\":{{\"lower_bound\":1,\"upper_bound\":2}}}}}}"
-        );
-        fs::write(new.join("estimates.json"), numbers).unwrap();
+        let interval = json!({"lower_bound": 1, "upper_bound": 2});
+        let median = json!({"point_estimate": median_ns, "confidence_interval": interval});
+        for (name, text) in [
+            ("benchmark.json", json!({"full_id": id})),
+            ("estimates.json", json!({"median": median})),
+        ] {
+            fs::write(new.join(name), text.to_string()).unwrap();
+        }
     }
 
     #[test]

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike as _};
+use procfs::{CpuInfo, CpuTime, Current as _, CurrentSI as _, KernelStats, LoadAverage, Meminfo};
 use serde::Serialize;
 
 use mapper_report::workspace;
 
 /// A description of the machine and of the software that was measured.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cpu: String,
     /// CPUs this task may use.
@@ -36,51 +38,33 @@ impl Machine {
         Self {
             cpu: "A CPU <with> \"marks\" & signs".to_owned(),
             cpus: 2,
-            l3_kib: Some(32768),
-            memory_mib: 24000,
-            kernel: "6.1".to_owned(),
-            virtual_machine: true,
             compilers: vec!["gcc 12".to_owned()],
-            revision: "abc".to_owned(),
             date: "2025-01-01 00:00 UTC".to_owned(),
-            load_average_before: 0.1,
+            ..Self::default()
         }
     }
 
+    /// This machine, of which the task may use so many CPUs.
     pub(crate) fn describe(cpus: usize, compilers: &[&str]) -> Self {
-        let cpuinfo = read("/proc/cpuinfo");
+        let cpu = CpuInfo::current().ok();
+        let field = |name: &str| cpu.as_ref().and_then(|cpu| cpu.get_field(0, name));
+        let version = |compiler: &&str| first_line(Command::new(compiler).arg("--version"));
+        let mut git = Command::new("git");
+        git.current_dir(workspace::root());
         Self {
-            cpu: cpuinfo_field(&cpuinfo, "model name")
-                .unwrap_or("unknown")
-                .to_owned(),
+            cpu: field("model name").unwrap_or("unknown").to_owned(),
             cpus,
             l3_kib: l3_kib(&read("/sys/devices/system/cpu/cpu0/cache/index3/size")),
-            memory_mib: memory_mib(&read("/proc/meminfo")),
+            memory_mib: Meminfo::current().map_or(0, |memory| memory.mem_total >> 20),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            virtual_machine: cpuinfo_field(&cpuinfo, "flags")
+            virtual_machine: field("flags")
                 .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
-            compilers: compilers
-                .iter()
-                .map(|compiler| first_line(Command::new(compiler).arg("--version")))
-                .collect(),
-            revision: first_line(
-                Command::new("git")
-                    .args(["describe", "--always", "--dirty"])
-                    .current_dir(workspace::root()),
-            ),
+            compilers: compilers.iter().map(version).collect(),
+            revision: first_line(git.args(["describe", "--always", "--dirty"])),
             date: first_line(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])),
-            load_average_before: load_average(),
+            load_average_before: LoadBefore::now().map_or(0.0, |load| load.load_average),
         }
     }
-}
-
-/// The load average of the last minute.
-pub(crate) fn load_average() -> f64 {
-    read("/proc/loadavg")
-        .split(' ')
-        .next()
-        .and_then(|one| one.parse().ok())
-        .unwrap_or(0.0)
 }
 
 fn read(path: &str) -> String {
@@ -88,30 +72,10 @@ fn read(path: &str) -> String {
 }
 
 fn first_line(command: &mut Command) -> String {
-    let output = command
-        .output()
-        .map(|output| output.stdout)
-        .unwrap_or_default();
-    let text = String::from_utf8_lossy(&output);
-    text.lines()
-        .next()
-        .filter(|line| !line.is_empty())
-        .unwrap_or("unknown")
-        .to_owned()
-}
-
-fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
-    cpuinfo
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .find_map(|(field, value)| (field.trim() == name).then(|| value.trim()))
-}
-
-fn memory_mib(meminfo: &str) -> u64 {
-    cpuinfo_field(meminfo, "MemTotal")
-        .and_then(|total| total.strip_suffix(" kB"))
-        .and_then(|kib| kib.trim().parse::<u64>().ok())
-        .map_or(0, |kib| kib / 1024)
+    let output = command.output().map(|output| output.stdout);
+    let text = String::from_utf8(output.unwrap_or_default()).unwrap_or_default();
+    let line = text.lines().next().filter(|line| !line.is_empty());
+    line.unwrap_or("unknown").to_owned()
 }
 
 fn l3_kib(size: &str) -> Option<u64> {
@@ -130,19 +94,16 @@ pub(crate) struct LoadBefore {
 impl LoadBefore {
     /// The load now.
     pub(crate) fn now() -> anyhow::Result<Self> {
-        let loadavg = fs::read_to_string("/proc/loadavg").context("read /proc/loadavg")?;
-        Self::parse(&loadavg).with_context(|| format!("/proc/loadavg reads {loadavg:?}"))
+        let load = LoadAverage::current().context("read /proc/loadavg")?;
+        Ok(Self::of(&load))
     }
 
-    /// The line `0.20 0.18 0.12 1/80 11206`.
-    fn parse(loadavg: &str) -> Option<Self> {
-        let mut fields = loadavg.split_whitespace();
-        let load_average = fields.next()?.parse().ok()?;
-        let runnable: u32 = fields.nth(2)?.split_once('/')?.0.parse().ok()?;
-        Some(Self {
-            load_average,
-            runnable: runnable.saturating_sub(1),
-        })
+    fn of(load: &LoadAverage) -> Self {
+        Self {
+            // The kernel writes two places.
+            load_average: f64::from((load.one * 100.0).round()) / 100.0,
+            runnable: load.cur.saturating_sub(1),
+        }
     }
 }
 
@@ -187,15 +148,14 @@ impl DisturbanceMeter {
 
 /// CPU time of this task and of all its children that have been reaped.
 fn own_time() -> anyhow::Result<Duration> {
-    let mut total = Duration::ZERO;
+    let mut total = TimeVal::zero();
     for who in [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN] {
         let usage = getrusage(who).context("ask for the CPU time used")?;
-        for time in [usage.user_time(), usage.system_time()] {
-            total += Duration::from_secs(u64::try_from(time.tv_sec()).unwrap_or(0));
-            total += Duration::from_micros(u64::try_from(time.tv_usec()).unwrap_or(0));
-        }
+        total = total + usage.user_time() + usage.system_time();
     }
-    Ok(total)
+    Ok(Duration::from_micros(
+        total.num_microseconds().unsigned_abs(),
+    ))
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -206,59 +166,44 @@ struct MachineTime {
 
 impl MachineTime {
     fn now() -> anyhow::Result<Self> {
-        let stat = fs::read_to_string("/proc/stat").context("read /proc/stat")?;
-        Self::parse(&stat, rustix::param::clock_ticks_per_second())
-            .context("/proc/stat has no line of totals")
+        let stat = KernelStats::current().context("read /proc/stat")?;
+        Ok(Self::of(&stat.total))
     }
 
-    /// The line `cpu  user nice system idle iowait irq softirq steal …`, in ticks.
-    fn parse(stat: &str, ticks_per_second: u64) -> Option<Self> {
-        let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let ticks: Vec<u64> = line
-            .split_whitespace()
-            .map(str::parse)
-            .collect::<Result<_, _>>()
-            .ok()?;
-        let [user, nice, system, _idle, _iowait, irq, softirq, steal, ..] = ticks[..] else {
-            return None;
-        };
-        let time = |ticks: u64| Duration::from_millis(ticks * 1000 / ticks_per_second.max(1));
-        Some(Self {
-            busy: time(user + nice + system + irq + softirq),
-            stolen: time(steal),
-        })
+    fn of(total: &CpuTime) -> Self {
+        let interrupts = [total.irq_duration(), total.softirq_duration()];
+        let of_programs = total.user_duration() + total.nice_duration() + total.system_duration();
+        Self {
+            busy: of_programs + interrupts.into_iter().flatten().sum(),
+            stolen: total.steal_duration().unwrap_or_default(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::{FromBufReadSI as _, FromRead as _, current_system_info};
 
     #[test]
     fn idle_time_is_not_busy_time() {
-        let stat = "cpu  100 0 50 9000 10 0 0 25 0 0\ncpu0 1 2 3\n";
-        let time = MachineTime::parse(stat, 100).unwrap();
-        assert_eq!(time.busy, Duration::from_millis(1500));
-        assert_eq!(time.stolen, Duration::from_millis(250));
-    }
-
-    #[test]
-    fn a_stat_file_without_totals_is_not_guessed_at() {
-        assert_eq!(MachineTime::parse("cpu0 1 2 3 4 5 6 7 8\n", 100), None);
-        assert_eq!(MachineTime::parse("cpu  1 2 x\n", 100), None);
+        let stat = "cpu  100 0 50 9000 10 0 0 25 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\nctxt 1\nbtime 1\n\
+                    processes 1\n";
+        let stat = KernelStats::from_buf_read(stat.as_bytes(), current_system_info()).unwrap();
+        let time = MachineTime::of(&stat.total);
+        let tick = Duration::from_secs(1) / u32::try_from(procfs::ticks_per_second()).unwrap();
+        assert_eq!((time.busy, time.stolen), (150 * tick, 25 * tick));
     }
 
     #[test]
     fn the_load_before_a_run_leaves_out_who_asks() {
-        let load = LoadBefore::parse("0.20 0.18 0.12 3/80 11206\n").unwrap();
-        assert_eq!(load.load_average, 0.2);
-        assert_eq!(load.runnable, 2);
-        assert_eq!(LoadBefore::parse("0.20 0.18"), None);
+        let load = LoadAverage::from_read(&b"0.20 0.18 0.12 3/80 11206\n"[..]).unwrap();
+        let load = LoadBefore::of(&load);
+        assert_eq!((load.load_average, load.runnable), (0.2, 2));
     }
 
     #[test]
-    fn memory_and_cache_sizes_are_read_in_their_units() {
-        assert_eq!(memory_mib("MemTotal:       24576000 kB\n"), 24000);
+    fn the_size_of_a_cache_is_read_in_its_unit() {
         assert_eq!(l3_kib("32768K\n"), Some(32768));
         assert_eq!(l3_kib(""), None);
     }

@@ -1,7 +1,6 @@
 //! Measures an experiment: builds, calibrates, starts daemons, runs everything, and publishes what came out.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
@@ -15,7 +14,7 @@ use crate::build::{Profile, build_libmapper, build_mapper, python};
 use crate::data::experiment::{Experiment, Runtime};
 use crate::data::program::{Program, Threads};
 use crate::data::setting::Manager;
-use crate::evaluate::results::{Circumstances, results};
+use crate::evaluate::results::of_runs;
 use crate::machine::Machine;
 use crate::result::report::{DaemonFacts, NotMeasured, ProgramEntry, Results};
 use crate::run::daemon::PrivateDaemon;
@@ -23,7 +22,7 @@ use crate::run::observe;
 use crate::run::processes::allowed_cpus;
 use crate::run::schedule::{Ended, measure};
 use crate::run::shares::{by_nearness, place_of};
-use crate::run::stage::{PolicyDaemon, Stage};
+use crate::run::stage::Stage;
 use crate::show::publish::{Outputs, publish};
 
 /// A load average above this is worth a word, since it falsifies the times.
@@ -53,27 +52,27 @@ pub(crate) struct Outcome {
 }
 
 /// Measures and publishes.
-pub(crate) fn run(prepared: Prepared) -> anyhow::Result<()> {
+pub(crate) fn run(prepared: anyhow::Result<Prepared>) -> anyhow::Result<()> {
+    let Prepared {
+        experiment,
+        outputs,
+        without_python,
+    } = prepared?;
     let interrupt = Interrupt::on_signals()?;
-    let missed = prepared.experiment.missed;
-    let outcome = measured(
-        prepared.experiment,
-        prepared.without_python,
-        Profile::Release,
-        &interrupt,
-    )?;
-    let out: &mut dyn Write = &mut std::io::stdout().lock();
+    let missed = experiment.missed;
+    let Outcome { results, ended } =
+        measured(experiment, without_python, Profile::Release, &interrupt)?;
     publish(
-        prepared.outputs,
-        &outcome.results,
-        outcome.ended,
+        outputs,
+        &results,
+        ended,
         missed,
-        out,
+        &mut std::io::stdout().lock(),
     )
 }
 
 /// Builds, calibrates and runs everything.
-pub(crate) fn measured(
+fn measured(
     mut experiment: Experiment,
     without_python: WithoutPython,
     profile: Profile,
@@ -81,32 +80,23 @@ pub(crate) fn measured(
 ) -> anyhow::Result<Outcome> {
     eprintln!("building mapper and the programs");
     let policies = policies(&experiment);
-    let binaries = match policies.is_empty() {
-        true => None,
-        false => Some(build_mapper(profile)?),
-    };
+    let mapper = (!policies.is_empty()).then(|| build_mapper(profile));
+    let mapper = mapper.transpose()?;
     let mut not_measured = Vec::new();
-    let python = match experiment.has_threads(Threads::Python) {
-        false => None,
-        true => match python::with_scikit_learn() {
-            Ok(python) => Some(python),
-            Err(error) if without_python == WithoutPython::Fails => return Err(error),
-            Err(error) => {
-                let why = format!("{error:#}");
-                not_measured.extend(experiment.without_python().into_iter().map(|mix| {
-                    NotMeasured {
-                        what: mix.name,
-                        why: why.clone(),
-                    }
-                }));
-                None
+    let needs_python = experiment.has_threads(Threads::Python);
+    let python = match needs_python.then(python::with_scikit_learn).transpose() {
+        Err(error) if without_python == WithoutPython::LeftOut => {
+            let why = format!("{error:#}");
+            for what in experiment.without_python() {
+                let why = why.clone();
+                not_measured.push(NotMeasured { what, why });
             }
-        },
+            None
+        }
+        python => python?,
     };
-    let libmapper = experiment
-        .has_threads(Threads::Client)
-        .then(|| build_libmapper(profile))
-        .transpose()?;
+    let needs_libmapper = experiment.has_threads(Threads::Client);
+    let libmapper = needs_libmapper.then(|| build_libmapper(profile));
     let version = python.as_deref().and_then(python::version);
 
     let cpus = by_nearness(&allowed_cpus()?, place_of);
@@ -119,44 +109,40 @@ pub(crate) fn measured(
     }
     let begun = Instant::now();
     let mut stage = Stage::new(
-        Workloads::new(python, libmapper)?,
+        Workloads::new(python, libmapper.transpose()?)?,
         experiment.method.clone(),
         cpus,
         beyond_caches_mib(&machine),
         interrupt.clone(),
     );
-    if experiment
-        .settings
-        .iter()
-        .any(|of| of.manager == Manager::Dlb)
-    {
+    let mut managers = experiment.settings.iter().map(|of| of.manager);
+    if managers.any(|manager| manager == Manager::Dlb) {
         let dlb = Dlb::find().context("the DLB library was not found")?;
-        stage.set_dlb(Loaded::with_libomp(dlb)?);
+        stage.dlb = Some(Loaded::with_libomp(dlb)?);
     }
     let programs = calibrate(&mut stage, &experiment)?;
-    let daemon = start_daemons(&mut stage, &experiment, &policies, binaries.as_deref())?;
+    let daemon = start_daemons(&mut stage, &experiment, policies, mapper.as_deref())?;
     let measured = measure(&experiment, begun, interrupt, |mix, setting, moment| {
         stage.run(mix, setting, moment)
     })?;
     drop(stage);
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let known = Circumstances {
-        command: command(&words),
-        machine,
+    let known = Results {
+        command: command(&words.join(" ")),
         daemon,
         programs,
         not_measured,
         elapsed_s: begun.elapsed().as_secs_f64(),
+        ..Results::on(machine)
     };
     Ok(Outcome {
-        results: results(&experiment, &measured, known),
+        results: of_runs(&experiment, &measured, known),
         ended: measured.ended,
     })
 }
 
 /// What repeats a measurement that was started with these words.
-fn command(words: &[String]) -> String {
-    let words = words.join(" ");
+fn command(words: &str) -> String {
     match words.strip_prefix("live") {
         Some(rest) => format!("cargo xtask eval --live{rest}"),
         None => format!("cargo xtask {words}"),
@@ -173,15 +159,11 @@ fn policies(experiment: &Experiment) -> BTreeSet<Option<String>> {
 }
 
 fn describe(experiment: &Experiment, cpus: usize, scikit_learn: Option<String>) -> Machine {
-    let compilers: BTreeSet<&str> = experiment
-        .mixes
-        .iter()
-        .map(|mix| mix.runtime.compiler())
-        .collect();
+    let compilers = experiment.mixes.iter().map(|mix| mix.runtime.compiler());
+    let compilers: BTreeSet<&str> = compilers.collect();
     let mut machine = Machine::describe(cpus, &compilers.into_iter().collect::<Vec<_>>());
-    machine
-        .compilers
-        .extend(scikit_learn.map(|version| format!("scikit-learn {version}")));
+    let scikit_learn = scikit_learn.map(|version| format!("scikit-learn {version}"));
+    machine.compilers.extend(scikit_learn);
     machine
 }
 
@@ -196,11 +178,9 @@ fn calibrate(stage: &mut Stage, experiment: &Experiment) -> anyhow::Result<Vec<P
     let mut wanted: Vec<(&Program, Runtime)> = Vec::new();
     for mix in &experiment.mixes {
         for member in &mix.members {
-            let is_same = |(program, runtime): &(&Program, Runtime)| {
-                program.name == member.program.name && *runtime == mix.runtime
-            };
-            if !wanted.iter().any(is_same) {
-                wanted.push((&member.program, mix.runtime));
+            let program = (&member.program, mix.runtime);
+            if !wanted.contains(&program) {
+                wanted.push(program);
             }
         }
     }
@@ -231,22 +211,19 @@ fn calibrate(stage: &mut Stage, experiment: &Experiment) -> anyhow::Result<Vec<P
 fn start_daemons(
     stage: &mut Stage,
     experiment: &Experiment,
-    policies: &BTreeSet<Option<String>>,
-    binaries: Option<&Path>,
+    policies: BTreeSet<Option<String>>,
+    mapper: Option<&Path>,
 ) -> anyhow::Result<Option<DaemonFacts>> {
     let interval = format!("{}ms", experiment.method.interval_ms);
     let mut facts = None;
     for policy in policies {
         let mut arguments = vec!["--interval", &interval];
         arguments.extend(policy.iter().flat_map(|name| ["--allocation", name]));
-        let daemon = PrivateDaemon::start(binaries.context("mapper was not built")?, &arguments)?;
+        let daemon = PrivateDaemon::start(mapper.context("mapper was not built")?, &arguments)?;
         if facts.is_none() {
             facts = Some(observe::facts(&daemon.socket())?);
         }
-        stage.add_daemon(PolicyDaemon {
-            policy: policy.clone(),
-            daemon,
-        });
+        stage.daemons.insert(policy, daemon);
     }
     Ok(facts)
 }
@@ -254,88 +231,56 @@ fn start_daemons(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::experiment::Tables;
-    use crate::data::experiment::tests::experiment;
+    use crate::data::experiment::tests::live;
     use crate::data::setting::Setting;
+    use std::num::NonZero;
 
     #[test]
     fn a_daemon_runs_for_each_policy_that_is_compared() {
-        let tables = Tables::read().unwrap();
         let found = |settings: &[Setting]| {
-            let mut live = experiment("live.toml");
+            let mut live = live(&["md+cg"], &["plain"]);
             live.replace_settings(settings);
             policies(&live).into_iter().collect::<Vec<_>>()
         };
-        let [plain, mapper] = ["plain", "mapper"].map(|key| tables.settings.find(key).unwrap());
-        assert_eq!(found(std::slice::from_ref(plain)), []);
-        let settings = [
-            mapper.clone(),
-            mapper.with_policy("hill_climb"),
-            mapper.with_policy("equal"),
-        ];
-        let names = [
-            None,
-            Some("equal".to_owned()),
-            Some("hill_climb".to_owned()),
-        ];
-        assert_eq!(found(&settings), names);
+        let [plain, mapper] = ["plain", "mapper"].map(|key| Setting::find(key).unwrap());
+        assert_eq!(found(&[plain]), []);
+        let [hill_climb, equal] = ["hill_climb", "equal"].map(|policy| mapper.with_policy(policy));
+        let names = ["equal", "hill_climb"].map(|name| Some(name.to_owned()));
+        let [one, other] = names;
+        assert_eq!(found(&[mapper, hill_climb, equal]), [None, one, other]);
     }
 
     #[test]
     fn the_command_that_repeats_a_measurement_is_that_of_xtask() {
-        let of = |words: &[&str]| {
-            command(
-                &words
-                    .iter()
-                    .map(|&word| word.to_owned())
-                    .collect::<Vec<_>>(),
-            )
-        };
-        assert_eq!(of(&["demo", "--quick"]), "cargo xtask demo --quick");
-        assert_eq!(
-            of(&["live", "--reps=3"]),
-            "cargo xtask eval --live --reps=3"
-        );
+        assert_eq!(command("demo --quick"), "cargo xtask demo --quick");
+        let live = "cargo xtask eval --live --reps=3";
+        assert_eq!(command("live --reps=3"), live);
     }
 
     #[test]
     fn a_tiny_mix_runs_under_linux_and_under_mapper() {
-        let tables = Tables::read().unwrap();
-        let mut live = experiment("live.toml");
-        live.replace_mixes(vec![tables.mix("matmul+server").unwrap()]);
-        let keys = ["plain", "static", "cpus", "mapper"].map(String::from);
-        live.replace_settings(&tables.settings(&keys).unwrap());
-        live.method.repetitions = 1;
+        let settings = ["plain", "static", "cpus", "mapper"];
+        let mut live = live(&["matmul+server"], &settings);
+        live.method.repetitions = NonZero::<usize>::MIN;
         live.method.work_s = 0.3;
         live.method.timelines = true;
-        let Outcome { results, ended } = measured(
-            live,
-            WithoutPython::Fails,
-            Profile::Debug,
-            &Interrupt::default(),
-        )
-        .unwrap();
+        let interrupt = Interrupt::default();
+        let outcome = measured(live, WithoutPython::Fails, Profile::Debug, &interrupt);
+        let Outcome { results, ended } = outcome.unwrap();
         assert!(matches!(ended, Ended::Done), "{ended:?}");
-        assert_eq!(
-            (results.wrong_results, results.left_out),
-            (0, 0),
-            "{results:?}"
-        );
+        let bad = (results.wrong_results, results.left_out);
+        assert_eq!(bad, (0, 0), "{results:?}");
         let settings = &results.mixes[0].settings;
         assert_eq!(settings.len(), 4);
         for of in settings {
-            assert!(
-                of.programs.iter().all(|of| of.cost.unwrap().value > 0.0),
-                "{of:?}"
-            );
+            let mut programs = of.programs.iter();
+            assert!(programs.all(|of| of.cost.unwrap().value > 0.0), "{of:?}");
             assert!(of.over.contains_key("plain") && of.programs[1].over.contains_key("static"));
         }
-        let timeline = settings[3].runs[0].timeline.as_ref().unwrap();
+        let timeline = &settings[3].runs[0].timeline;
+        let mut held = timeline.iter().map(|of| &of.cpus);
         assert!(
-            timeline
-                .samples
-                .iter()
-                .any(|of| of.cpus.iter().all(Option::is_some)),
+            held.any(|cpus| cpus.iter().all(Option::is_some)),
             "{timeline:?}"
         );
         crate::show::page::page(&results).unwrap();

@@ -9,10 +9,10 @@ use crate::build::workloads::compile_probe;
 use crate::build::{Profile, build_mapper};
 use crate::data::experiment::Missed;
 use crate::data::figures::FigureExperiment;
-use crate::evaluate::judge;
+use crate::evaluate::results::of_figures;
 use crate::probe::crowd::Counting;
 use crate::probe::{crowd, idle, launch, resize, slowdown};
-use crate::result::report::{Figure, Results};
+use crate::result::report::Figure;
 use crate::run::schedule::Ended;
 use crate::show::publish::{Outputs, Paths, publish};
 
@@ -80,13 +80,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     // A probe that measures nothing is an error of its own.
-    let is_there = |name: &str| figures.iter().any(|figure| figure.name == name);
-    let expectations = judge::figures(&experiment, &figures, |of| is_there(&of.name));
-    let results = Results::of_figures(
+    let measured: Vec<String> = figures.iter().map(|figure| figure.name.clone()).collect();
+    let results = of_figures(
         &experiment,
         "measure",
         figures,
-        expectations,
+        |of| measured.contains(&of.name),
         begun.elapsed(),
     );
     publish(

@@ -1,7 +1,5 @@
 //! The commands: what the arguments ask for, checked before anything takes time, and then done.
 
 pub(crate) mod corun;
-pub(crate) mod demo;
-pub(crate) mod live;
 pub(crate) mod measure;
-pub(crate) mod teams;
+pub(crate) mod presets;

@@ -1,17 +1,9 @@
 //! What a figure has to reach.
 
-use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
-/// A bound, as written in a file: one of the two.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
-pub(crate) struct WrittenBound {
-    pub(crate) at_least: Option<f64>,
-    pub(crate) below: Option<f64>,
-}
-
 /// A comparison with a bound.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Bound {
     /// The bound itself will do.
@@ -39,21 +31,6 @@ impl Bound {
     }
 }
 
-impl WrittenBound {
-    /// The bound, or nothing where none is written.
-    ///
-    /// # Errors
-    /// Both comparisons at once.
-    pub(crate) fn checked(self) -> anyhow::Result<Option<Bound>> {
-        Ok(match (self.at_least, self.below) {
-            (None, None) => None,
-            (Some(bound), None) => Some(Bound::AtLeast(bound)),
-            (None, Some(bound)) => Some(Bound::Below(bound)),
-            (Some(_), Some(_)) => bail!("give at_least or below, not both"),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,15 +46,5 @@ mod tests {
     fn a_bound_is_shown_with_three_places() {
         assert_eq!(Bound::AtLeast(0.952381).text("×"), "at least 0.952×");
         assert_eq!(Bound::Below(15.0).text(" ms"), "below 15 ms");
-    }
-
-    #[test]
-    fn a_figure_has_one_bound_at_most() {
-        let both = WrittenBound {
-            at_least: Some(1.0),
-            below: Some(2.0),
-        };
-        assert!(both.checked().is_err());
-        assert_eq!(WrittenBound::default().checked().unwrap(), None);
     }
 }

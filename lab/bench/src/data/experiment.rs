@@ -3,16 +3,22 @@
 //! An experiment is a list of mixes (programs that run at the same time), the settings that each mix runs
 //! under, how it is measured, and what is expected of the figures.
 
-use anyhow::{Context as _, bail, ensure};
-use serde::{Deserialize, Serialize};
+use std::num::NonZero;
+use std::ops::RangeInclusive;
 
-use super::bound::{Bound, WrittenBound};
-use super::program::{Program, Programs, Threads};
-use super::reader;
-use super::setting::{Setting, Settings};
+use anyhow::{Context as _, bail, ensure};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::bound::Bound;
+use super::program::{Program, Threads};
+use super::reader::{self, unknown};
+use super::setting::Setting;
 
 /// The most programs in a mix: beyond this a run says little about any of them.
 const MOST_PROGRAMS: usize = 8;
+
+/// What a program may be given to do alone, in seconds.
+pub(crate) const WORK_S: RangeInclusive<f64> = 0.05..=60.0;
 
 /// The OpenMP runtime that programs are linked with.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -67,10 +73,10 @@ pub(crate) enum SpeedBy {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Method {
-    pub(crate) repetitions: usize,
+    pub(crate) repetitions: NonZero<usize>,
     /// How often each setting runs in a repetition, but for those with `few_runs`.
     #[serde(default = "one")]
-    pub(crate) rounds: usize,
+    pub(crate) rounds: NonZero<usize>,
     /// No further repetition starts that would end later than this.
     pub(crate) budget_s: Option<f64>,
     /// How long each program works alone on the fair share of one of two programs.
@@ -79,7 +85,7 @@ pub(crate) struct Method {
     /// A run may take this many times as long as on a fair share of the machine.
     pub(crate) patience: f64,
     /// Between two decisions of the daemon.
-    pub(crate) interval_ms: u64,
+    pub(crate) interval_ms: NonZero<u64>,
     /// The share of the fair-share performance that mapper promises every program.
     pub(crate) promise: Option<f64>,
     pub(crate) time: Time,
@@ -92,12 +98,13 @@ pub(crate) struct Method {
     pub(crate) notes: bool,
 }
 
-const fn one() -> usize {
-    1
+const fn one() -> NonZero<usize> {
+    NonZero::<usize>::MIN
 }
 
 /// A program of a mix.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "WrittenMember")]
 pub(crate) struct Member {
     pub(crate) program: Program,
     /// Its share of the calibrated work.
@@ -107,15 +114,22 @@ pub(crate) struct Member {
 }
 
 /// Programs that run at the same time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Mix {
+    /// By default the names of its programs.
+    #[serde(default)]
     pub(crate) name: String,
     /// Mixes of a group are summed up together.
     pub(crate) group: Option<String>,
     /// What to look at, in a sentence.
     pub(crate) story: Option<String>,
+    #[serde(default)]
     pub(crate) runtime: Runtime,
+    #[serde(rename = "programs")]
     pub(crate) members: Vec<Member>,
+    /// By default those of the experiment.
+    #[serde(default, deserialize_with = "by_keys")]
     pub(crate) settings: Vec<Setting>,
 }
 
@@ -134,16 +148,17 @@ pub(crate) enum Over {
     SlowestProgram,
 }
 
-/// What is expected of the speed of a setting.
-#[derive(Clone, Debug, PartialEq)]
+/// What is expected of the speed of settings in a group of mixes.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Expectation {
     pub(crate) name: String,
-    pub(crate) group: Option<String>,
-    pub(crate) setting: String,
+    pub(crate) group: String,
+    pub(crate) settings: Vec<String>,
     pub(crate) figure: Over,
-    /// The key of the setting that it is compared with.
+    /// The key of the setting that they are compared with.
     pub(crate) over: String,
-    pub(crate) bound: Bound,
+    pub(crate) wanted: Bound,
 }
 
 /// What becomes of an expectation that is not met.
@@ -157,7 +172,7 @@ pub(crate) enum Missed {
 }
 
 /// The setting whose figures stand for mapper.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Headline {
     pub(crate) setting: String,
@@ -165,187 +180,142 @@ pub(crate) struct Headline {
     pub(crate) group: Option<String>,
 }
 
-/// An experiment, checked.
-#[derive(Clone, Debug, PartialEq)]
+/// An experiment.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Experiment {
     pub(crate) title: String,
     pub(crate) about: String,
-    /// All that its mixes run under.
+    /// Every setting of the mixes once; in the file, those of mixes that name none.
+    #[serde(deserialize_with = "by_keys")]
     pub(crate) settings: Vec<Setting>,
     /// Those of `settings` that are left out where they cannot be had.
+    #[serde(default)]
     pub(crate) optional_settings: Vec<String>,
     /// Keys of the settings that others are compared with.
+    #[serde(default)]
     pub(crate) baselines: Vec<String>,
     /// The setting that a promise is measured against.
     pub(crate) promised_against: Option<String>,
     pub(crate) headline: Option<Headline>,
     pub(crate) missed: Missed,
     pub(crate) method: Method,
+    #[serde(rename = "mix")]
     pub(crate) mixes: Vec<Mix>,
+    #[serde(default, rename = "expect")]
     pub(crate) expectations: Vec<Expectation>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    title: String,
-    about: String,
-    settings: Vec<String>,
-    #[serde(default)]
-    optional_settings: Vec<String>,
-    #[serde(default)]
-    baselines: Vec<String>,
-    promised_against: Option<String>,
-    headline: Option<Headline>,
-    missed: Missed,
-    method: Method,
-    mix: Vec<WrittenMix>,
-    #[serde(default)]
-    expect: Vec<WrittenExpectation>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenMix {
-    name: Option<String>,
-    group: Option<String>,
-    story: Option<String>,
-    #[serde(default)]
-    runtime: Runtime,
-    programs: Vec<WrittenMember>,
-    settings: Option<Vec<String>>,
+fn by_keys<'de, D: Deserializer<'de>>(keys: D) -> Result<Vec<Setting>, D::Error> {
+    let keys = Vec::<String>::deserialize(keys)?;
+    Setting::find_all(&keys).map_err(serde::de::Error::custom)
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WrittenMember {
     Whole(String),
-    Part(WrittenPart),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenPart {
-    program: String,
-    #[serde(default = "whole")]
-    work: f64,
-    #[serde(default)]
-    starts_after: f64,
+    Part {
+        program: String,
+        #[serde(default = "whole")]
+        work: f64,
+        #[serde(default)]
+        starts_after: f64,
+    },
 }
 
 const fn whole() -> f64 {
     1.0
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenExpectation {
-    name: String,
-    group: Option<String>,
-    settings: Vec<String>,
-    figure: Over,
-    over: String,
-    at_least: Option<f64>,
-    below: Option<f64>,
-}
+impl TryFrom<WrittenMember> for Member {
+    type Error = anyhow::Error;
 
-/// The tables that an experiment refers to.
-#[derive(Debug)]
-pub(crate) struct Tables {
-    pub(crate) programs: Programs,
-    pub(crate) settings: Settings,
-}
-
-impl Tables {
-    /// Those of this package.
-    pub(crate) fn read() -> anyhow::Result<Self> {
+    fn try_from(written: WrittenMember) -> anyhow::Result<Self> {
+        let (program, work, starts_after) = match written {
+            WrittenMember::Whole(program) => (program, 1.0, 0.0),
+            WrittenMember::Part {
+                program,
+                work,
+                starts_after,
+            } => (program, work, starts_after),
+        };
+        ensure!(
+            work > 0.0 && work <= 10.0,
+            "work = {work} of {program}: give a share above 0 and at most 10"
+        );
+        ensure!(
+            (0.0..=10.0).contains(&starts_after),
+            "starts_after = {starts_after} of {program}: give a share from 0 to 10"
+        );
         Ok(Self {
-            programs: Programs::read()?,
-            settings: Settings::read()?,
+            program: Program::find(&program)?,
+            work,
+            starts_after,
         })
     }
+}
 
-    /// The settings of these keys.
-    pub(crate) fn settings(&self, keys: &[String]) -> anyhow::Result<Vec<Setting>> {
-        keys.iter()
-            .map(|key| self.settings.find(key).cloned())
-            .collect()
+impl Method {
+    fn check(&self) -> anyhow::Result<()> {
+        for (key, seconds) in [
+            ("work_s", self.work_s),
+            ("quick_work_s", self.quick_work_s.unwrap_or(1.0)),
+        ] {
+            ensure!(
+                WORK_S.contains(&seconds),
+                "{key} = {seconds}: give seconds from 0.05 to 60"
+            );
+        }
+        ensure!(
+            self.patience >= 1.0,
+            "patience = {}: a run takes as long as on a fair share at least",
+            self.patience
+        );
+        let promise = self.promise.unwrap_or(1.0);
+        ensure!(
+            promise > 0.0 && promise <= 1.0,
+            "promise = {promise}: give a share above 0 and at most 1"
+        );
+        Ok(())
     }
+}
 
+impl Mix {
     /// The mix of a text such as `md+cg`.
-    pub(crate) fn mix(&self, text: &str) -> anyhow::Result<Mix> {
-        let programs = text
-            .split(['+', ','])
-            .map(|name| WrittenMember::Whole(name.trim().to_owned()))
-            .collect();
-        let written = WrittenMix {
-            name: None,
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+        let names = text.split(['+', ',']).map(str::trim);
+        let members = names.map(|name| Member::try_from(WrittenMember::Whole(name.to_owned())));
+        let members = members.collect::<anyhow::Result<Vec<_>>>();
+        let mut mix = Self {
+            name: String::new(),
             group: None,
             story: None,
             runtime: Runtime::default(),
-            programs,
-            settings: None,
+            members: members.with_context(|| format!("mix {text:?}"))?,
+            settings: Vec::new(),
         };
-        let mix = self
-            .checked_mix(written)
-            .with_context(|| format!("mix {text:?}"))?;
+        let count = mix.members.len();
         ensure!(
-            mix.members.len() > 1,
-            "mix {text:?}: 1 of 2 to {MOST_PROGRAMS} programs; write them like md+cg"
+            (2..=MOST_PROGRAMS).contains(&count),
+            "mix {text:?}: {count} of 2 to {MOST_PROGRAMS} programs; write them like md+cg"
         );
+        mix.name_by_programs();
         Ok(mix)
     }
 
-    fn checked_mix(&self, written: WrittenMix) -> anyhow::Result<Mix> {
-        let mut members = Vec::new();
-        for member in written.programs {
-            let part = match member {
-                WrittenMember::Part(part) => part,
-                WrittenMember::Whole(program) => WrittenPart {
-                    program,
-                    work: 1.0,
-                    starts_after: 0.0,
-                },
-            };
-            let program = self
-                .programs
-                .find(&part.program)
-                .context("programs")?
-                .clone();
-            ensure!(
-                part.work > 0.0 && part.work <= 10.0,
-                "programs: work = {} of {}: give a share above 0 and at most 10",
-                part.work,
-                program.name
-            );
-            ensure!(
-                (0.0..=10.0).contains(&part.starts_after),
-                "programs: starts_after = {} of {}: give a share from 0 to 10",
-                part.starts_after,
-                program.name
-            );
-            members.push(Member {
-                program,
-                work: part.work,
-                starts_after: part.starts_after,
-            });
-        }
-        ensure!(
-            (1..=MOST_PROGRAMS).contains(&members.len()),
-            "programs: {} of 1 to {MOST_PROGRAMS} programs",
-            members.len()
-        );
-        let names: Vec<&str> = members.iter().map(|of| of.program.name.as_str()).collect();
-        Ok(Mix {
-            name: written.name.unwrap_or_else(|| names.join("+")),
-            group: written.group,
-            story: written.story,
-            runtime: written.runtime,
-            members,
-            settings: self
-                .settings(&written.settings.unwrap_or_default())
-                .context("settings")?,
-        })
+    fn name_by_programs(&mut self) {
+        let names = self.members.iter().map(|of| of.program.name.as_str());
+        self.name = names.collect::<Vec<_>>().join("+");
+    }
+
+    /// Whether any of its programs has such threads.
+    fn has_threads(&self, threads: Threads) -> bool {
+        self.members.iter().any(|of| of.program.threads == threads)
+    }
+
+    fn runs_under(&self, key: &str) -> bool {
+        self.settings.iter().any(|setting| setting.key == *key)
     }
 }
 
@@ -354,55 +324,19 @@ impl Experiment {
     ///
     /// # Errors
     /// Names the file, the entry and the key.
-    pub(crate) fn parse(name: &str, text: &str, tables: &Tables) -> anyhow::Result<Self> {
-        let written: Written = reader::read(name, text)?;
-        Self::checked(written, tables).with_context(|| name.to_owned())
-    }
-
-    fn checked(written: Written, tables: &Tables) -> anyhow::Result<Self> {
-        let common = tables.settings(&written.settings).context("settings")?;
-        let mut mixes: Vec<Mix> = Vec::new();
-        for (place, of) in written.mix.into_iter().enumerate() {
-            let mut mix = tables
-                .checked_mix(of)
-                .with_context(|| format!("mix {}", place + 1))?;
-            if mix.settings.is_empty() {
-                mix.settings.clone_from(&common);
+    pub(crate) fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
+        let mut read: Self = reader::read(name, text)?;
+        for mix in &mut read.mixes {
+            if mix.name.is_empty() {
+                mix.name_by_programs();
             }
-            ensure!(
-                mixes
-                    .iter()
-                    .all(|other| other.name != mix.name || other.group != mix.group),
-                "mix {}: name: there are two mixes {:?}",
-                place + 1,
-                mix.name
-            );
-            mixes.push(mix);
+            if mix.settings.is_empty() {
+                mix.settings.clone_from(&read.settings);
+            }
         }
-        ensure!(!mixes.is_empty(), "mix: there is nothing to run");
-        let mut experiment = Self {
-            title: written.title,
-            about: written.about,
-            settings: Vec::new(),
-            optional_settings: written.optional_settings,
-            baselines: written.baselines,
-            promised_against: written.promised_against,
-            headline: written.headline,
-            missed: written.missed,
-            method: written.method,
-            mixes,
-            expectations: Vec::new(),
-        };
-        experiment.settings = experiment.settings_of_mixes();
-        experiment.check_method().context("method")?;
-        experiment.check_keys()?;
-        for (place, of) in written.expect.into_iter().enumerate() {
-            let expected = experiment
-                .checked_expectation(&of)
-                .with_context(|| format!("expect {}", place + 1))?;
-            experiment.expectations.extend(expected);
-        }
-        Ok(experiment)
+        read.settings = read.settings_of_mixes();
+        read.check().with_context(|| name.to_owned())?;
+        Ok(read)
     }
 
     /// Every setting of the mixes once, in the order in which they stand there.
@@ -416,97 +350,87 @@ impl Experiment {
         settings
     }
 
-    fn check_method(&self) -> anyhow::Result<()> {
-        let method = &self.method;
-        ensure!(method.repetitions > 0, "repetitions: 0 measure nothing");
-        ensure!(method.rounds > 0, "rounds: 0 measure nothing");
-        ensure!(method.interval_ms > 0, "interval_ms: give 1 or more");
-        for (key, seconds) in [
-            ("work_s", Some(method.work_s)),
-            ("quick_work_s", method.quick_work_s),
-        ] {
-            if let Some(seconds) = seconds {
-                ensure!(
-                    (0.05..=60.0).contains(&seconds),
-                    "{key} = {seconds}: give seconds from 0.05 to 60"
-                );
-            }
-        }
-        ensure!(
-            method.patience >= 1.0,
-            "patience = {}: a run takes as long as on a fair share at least",
-            method.patience
-        );
-        if let Some(promise) = method.promise {
+    fn check(&self) -> anyhow::Result<()> {
+        self.method.check().context("method")?;
+        ensure!(!self.mixes.is_empty(), "mix: there is nothing to run");
+        for (place, mix) in self.mixes.iter().enumerate() {
+            let is_same = |other: &Mix| other.name == mix.name && other.group == mix.group;
             ensure!(
-                promise > 0.0 && promise <= 1.0,
-                "promise = {promise}: give a share above 0 and at most 1"
+                !self.mixes[..place].iter().any(is_same),
+                "mix[{place}].name: there are two mixes {:?}",
+                mix.name
+            );
+            ensure!(
+                (1..=MOST_PROGRAMS).contains(&mix.members.len()),
+                "mix[{place}].programs: {} of 1 to {MOST_PROGRAMS} programs",
+                mix.members.len()
             );
         }
-        Ok(())
-    }
-
-    fn check_keys(&self) -> anyhow::Result<()> {
-        let has = |key: &str| self.settings.iter().any(|setting| setting.key == *key);
+        let headline = self.headline.as_ref().map(|of| &of.setting);
         for (name, keys) in [
             ("optional_settings", self.optional_settings.iter().collect()),
             ("baselines", self.baselines.iter().collect()),
             ("promised_against", self.promised_against.iter().collect()),
-            (
-                "headline",
-                self.headline
-                    .iter()
-                    .map(|of| &of.setting)
-                    .collect::<Vec<_>>(),
-            ),
+            ("headline", headline.into_iter().collect::<Vec<_>>()),
         ] {
-            for key in keys {
-                ensure!(has(key), "{name}: no mix runs under the setting {key:?}");
+            let missing = keys.into_iter().find(|key| !self.has_setting(key));
+            if let Some(key) = missing {
+                bail!("{name}: no mix runs under the setting {key:?}");
             }
+        }
+        for (place, of) in self.expectations.iter().enumerate() {
+            self.check_expectation(of)
+                .with_context(|| format!("expect[{place}]"))?;
         }
         Ok(())
     }
 
-    fn checked_expectation(
-        &self,
-        written: &WrittenExpectation,
-    ) -> anyhow::Result<Vec<Expectation>> {
-        let bound = WrittenBound {
-            at_least: written.at_least,
-            below: written.below,
-        };
-        let bound = bound.checked()?.context("at_least: give a bound")?;
-        let in_group: Vec<&Mix> = self
-            .mixes
-            .iter()
-            .filter(|mix| written.group.is_none() || mix.group == written.group)
-            .collect();
-        ensure!(
-            !in_group.is_empty(),
-            "group: no mix belongs to {:?}",
-            written.group
-        );
-        for key in written.settings.iter().chain([&written.over]) {
-            let runs = |mix: &&Mix| mix.settings.iter().any(|setting| setting.key == *key);
+    fn check_expectation(&self, of: &Expectation) -> anyhow::Result<()> {
+        let group = &of.group;
+        ensure!(self.has_group(group), "group: no mix belongs to {group:?}");
+        for key in of.settings.iter().chain([&of.over]) {
+            let mut others = self
+                .mixes
+                .iter()
+                .filter(|mix| mix.group.as_ref() == Some(group));
             ensure!(
-                in_group.iter().all(runs),
+                others.all(|mix| mix.runs_under(key)),
                 "settings: not every mix of the group runs under {key:?}"
             );
         }
         ensure!(
-            !written.settings.contains(&written.over),
+            !of.settings.contains(&of.over),
             "over: {:?} is compared with itself",
-            written.over
+            of.over
         );
-        let expect = |setting: &String| Expectation {
-            name: written.name.clone(),
-            group: written.group.clone(),
-            setting: setting.clone(),
-            figure: written.figure,
-            over: written.over.clone(),
-            bound,
-        };
-        Ok(written.settings.iter().map(expect).collect())
+        Ok(())
+    }
+
+    fn has_setting(&self, key: &str) -> bool {
+        self.settings.iter().any(|setting| setting.key == *key)
+    }
+
+    fn has_group(&self, name: &str) -> bool {
+        self.mixes
+            .iter()
+            .any(|mix| mix.group.as_deref() == Some(name))
+    }
+
+    /// Keys of all settings that others are compared with, each once.
+    pub(crate) fn compared_with(&self) -> Vec<&String> {
+        let expected = self.expectations.iter().map(|of| &of.over);
+        let mut keys: Vec<&String> = Vec::new();
+        for key in self
+            .baselines
+            .iter()
+            .chain(&self.promised_against)
+            .chain(expected)
+        {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
     }
 
     /// Keeps the mixes of these names; all for no names.
@@ -533,14 +457,8 @@ impl Experiment {
     ) -> anyhow::Result<()> {
         let mut valid: Vec<&String> = self.mixes.iter().filter_map(&of).collect();
         valid.dedup();
-        for name in names {
-            if !valid.contains(&name) {
-                let valid: Vec<&str> = valid.iter().map(|name| name.as_str()).collect();
-                bail!(
-                    "there is no {what} {name:?}; choose from {}",
-                    valid.join(", ")
-                );
-            }
+        if let Some(name) = names.iter().find(|name| !valid.contains(name)) {
+            bail!(unknown(what, name, valid));
         }
         if !names.is_empty() {
             self.mixes
@@ -552,18 +470,17 @@ impl Experiment {
 
     /// Runs these mixes instead of its own, under the settings that all its own have.
     pub(crate) fn replace_mixes(&mut self, mixes: Vec<Mix>) {
-        let settings = self.settings.clone();
         self.mixes.clear();
-        for mix in mixes {
+        for mut mix in mixes {
             if !self.mixes.iter().any(|other| other.name == mix.name) {
-                let settings = settings.clone();
-                self.mixes.push(Mix { settings, ..mix });
+                mix.settings.clone_from(&self.settings);
+                self.mixes.push(mix);
             }
         }
         self.forget_what_is_gone();
     }
 
-    /// Runs every mix under these settings.
+    /// Runs every mix under these settings, each once.
     pub(crate) fn replace_settings(&mut self, settings: &[Setting]) {
         for mix in &mut self.mixes {
             mix.settings.clear();
@@ -576,36 +493,36 @@ impl Experiment {
         self.forget_what_is_gone();
     }
 
-    /// Leaves out the mixes in which a program is for Python.
-    pub(crate) fn without_python(&mut self) -> Vec<Mix> {
-        let is_python = |mix: &Mix| {
-            let mut programs = mix.members.iter().map(|of| &of.program);
-            programs.any(|program| program.threads == Threads::Python)
-        };
-        let (gone, kept) = self.mixes.drain(..).partition(is_python);
+    /// Leaves out the mixes in which a program is for Python; gives their names.
+    pub(crate) fn without_python(&mut self) -> Vec<String> {
+        let (gone, kept): (Vec<Mix>, Vec<Mix>) = self
+            .mixes
+            .drain(..)
+            .partition(|mix| mix.has_threads(Threads::Python));
         self.mixes = kept;
         self.forget_what_is_gone();
-        gone
+        gone.into_iter().map(|mix| mix.name).collect()
     }
 
     /// Whether any mix has a program with such threads.
     pub(crate) fn has_threads(&self, threads: Threads) -> bool {
-        let mut members = self.mixes.iter().flat_map(|mix| &mix.members);
-        members.any(|of| of.program.threads == threads)
+        self.mixes.iter().any(|mix| mix.has_threads(threads))
     }
 
     fn forget_what_is_gone(&mut self) {
         self.settings = self.settings_of_mixes();
         let (settings, mixes) = (&self.settings, &self.mixes);
         let has = |key: &String| settings.iter().any(|setting| setting.key == *key);
+        let has_group = |name: &String| mixes.iter().any(|mix| mix.group.as_ref() == Some(name));
         self.baselines.retain(has);
         self.optional_settings.retain(has);
         self.promised_against = self.promised_against.take().filter(has);
         self.headline = self.headline.take().filter(|of| has(&of.setting));
-        self.expectations.retain(|of| {
-            let in_group = |mix: &Mix| of.group.is_none() || mix.group == of.group;
-            has(&of.setting) && has(&of.over) && mixes.iter().any(in_group)
-        });
+        for of in &mut self.expectations {
+            of.settings.retain(has);
+        }
+        self.expectations
+            .retain(|of| !of.settings.is_empty() && has(&of.over) && has_group(&of.group));
     }
 }
 
@@ -622,7 +539,15 @@ pub(crate) mod tests {
     /// An experiment of this package.
     pub(crate) fn experiment(name: &str) -> Experiment {
         let (name, text) = FILES.into_iter().find(|(file, _)| *file == name).unwrap();
-        Experiment::parse(name, text, &Tables::read().unwrap()).unwrap()
+        Experiment::parse(name, text).unwrap()
+    }
+
+    /// The experiment of `eval --live` with these mixes and settings.
+    pub(crate) fn live(mixes: &[&str], settings: &[&str]) -> Experiment {
+        let mut live = experiment("live.toml");
+        live.replace_mixes(mixes.iter().map(|text| Mix::parse(text).unwrap()).collect());
+        live.replace_settings(&Setting::find_all(settings).unwrap());
+        live
     }
 
     #[test]
@@ -637,27 +562,27 @@ pub(crate) mod tests {
         let (_, good) = FILES[0];
         for (from, to, named) in [
             ("title =", "titel =", "titel"),
-            ("repetitions = 3", "repetitions = 0", "method: repetitions"),
+            ("repetitions = 3", "repetitions = 0", "method.repetitions"),
             ("work_s = 1.5", "work_s = 0", "method: work_s"),
             ("promise = 0.85", "promise = 2", "method: promise"),
             ("patience = 6", "patient = 6", "method"),
             (
                 "[\"md\", \"cg\"]",
                 "[\"md\", \"nobody\"]",
-                "mix 2: programs: there is no program \"nobody\"",
+                "mix[1].programs[1]: there is no program \"nobody\"",
             ),
-            ("work = 1.2", "work = 0", "mix 5: programs: work = 0"),
+            ("work = 1.2", "work = 0", "mix[4].programs[0]: work = 0"),
             (
                 "\"virtual\"]",
                 "\"elastic\"]",
                 "settings: there is no setting \"elastic\"",
             ),
-            ("over = \"plain\"", "over = \"hand\"", "expect 1: settings"),
-            ("at_least = 1.5", "", "expect 1: at_least"),
+            ("over = \"plain\"", "over = \"hand\"", "expect[0]: settings"),
+            ("at_least = 1.5", "", "expect[0].wanted"),
             (
                 "at_least = 1.5",
-                "at_least = 1.5\nbelow = 2",
-                "expect 1: give at_least or below",
+                "at_least = 1.5, below = 2",
+                "expect[0].wanted",
             ),
             (
                 "promised_against = \"static\"",
@@ -667,8 +592,7 @@ pub(crate) mod tests {
         ] {
             assert!(good.contains(from), "{from}");
             let bad = good.replacen(from, to, 1);
-            let error = Experiment::parse("my.toml", &bad, &Tables::read().unwrap());
-            let error = format!("{:#}", error.unwrap_err());
+            let error = format!("{:#}", Experiment::parse("my.toml", &bad).unwrap_err());
             assert!(
                 error.starts_with("my.toml") && error.contains(named),
                 "{named}: {error}"
@@ -689,11 +613,9 @@ pub(crate) mod tests {
         let mut teams = experiment("teams.toml");
         teams.choose_groups(&["alone".to_owned()]).unwrap();
         assert!(teams.mixes.iter().all(|mix| mix.members.len() == 1));
-        let expected = teams.expectations.iter().map(|of| of.setting.as_str());
-        assert_eq!(
-            expected.collect::<Vec<_>>(),
-            ["fixed", "follow", "virtual-n"]
-        );
+        let expected = teams.expectations.iter().flat_map(|of| &of.settings);
+        let expected: Vec<&String> = expected.collect();
+        assert_eq!(expected, ["fixed", "follow", "virtual-n"]);
         assert!(teams.expectations.iter().all(|of| of.over == "plain-n"));
     }
 
@@ -704,32 +626,27 @@ pub(crate) mod tests {
             let of = live.mixes.iter().filter(|mix| mix.members.len() == count);
             assert!(of.count() >= 2, "{count}");
         }
-        assert_eq!(live.method.repetitions, 10);
+        assert_eq!(live.method.repetitions.get(), 10);
         assert_eq!(live.method.promise, Some(0.85));
     }
 
     #[test]
     fn an_unknown_mix_is_refused_with_the_valid_names_and_a_mix_named_twice_runs_once() {
         let mut demo = experiment("demo.toml");
-        let error = demo
-            .choose_mixes(&["md+nothing".into()])
-            .unwrap_err()
-            .to_string();
+        let error = demo.choose_mixes(&["md+nothing".into()]).unwrap_err();
+        let error = error.to_string();
         assert!(
             error.contains("md+nothing") && error.contains("triad+mandelbrot"),
             "{error}"
         );
-        demo.choose_mixes(&["md+cg".into(), "md+cg".into()])
-            .unwrap();
+        let twice = ["md+cg".to_owned(), "md+cg".to_owned()];
+        demo.choose_mixes(&twice).unwrap();
         assert_eq!(demo.mixes.len(), 1);
     }
 
     #[test]
     fn a_mix_on_the_command_line_may_have_a_plus_or_a_comma_between_programs() {
-        let tables = Tables::read().unwrap();
-        let mixes = ["md+cg", "md, cg"].map(|text| tables.mix(text).unwrap());
-        let mut live = experiment("live.toml");
-        live.replace_mixes(mixes.to_vec());
+        let live = live(&["md+cg", "md, cg"], &["plain"]);
         assert_eq!(live.mixes.len(), 1);
         assert_eq!(live.mixes[0].name, "md+cg");
         for (text, named) in [
@@ -738,7 +655,7 @@ pub(crate) mod tests {
             ("md", "1 of 2 to 8 programs"),
             ("md+", "there is no program \"\""),
         ] {
-            let error = format!("{:#}", tables.mix(text).unwrap_err());
+            let error = format!("{:#}", Mix::parse(text).unwrap_err());
             assert!(error.contains(named), "{text}: {error}");
         }
     }
@@ -746,15 +663,14 @@ pub(crate) mod tests {
     #[test]
     fn what_is_not_run_is_not_expected() {
         let mut demo = experiment("demo.toml");
-        let settings: Vec<Setting> = demo
-            .settings
-            .iter()
-            .filter(|of| of.key != "follow")
-            .cloned()
-            .collect();
+        let mut settings = demo.settings.clone();
+        settings.retain(|of| of.key != "follow");
         demo.replace_settings(&settings);
         assert!(demo.headline.is_none());
-        assert!(demo.expectations.iter().all(|of| of.setting != "follow"));
-        assert!(demo.expectations.iter().any(|of| of.setting == "virtual"));
+        let expects = |key: &str| {
+            let mut settings = demo.expectations.iter().flat_map(|of| &of.settings);
+            settings.any(|of| of == key)
+        };
+        assert!(!expects("follow") && expects("virtual"));
     }
 }

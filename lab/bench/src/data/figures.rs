@@ -1,47 +1,60 @@
 //! Experiments whose outcome is a list of figures, each with a bound: costs of the daemon, and benchmarks.
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use serde::Deserialize;
 
-use super::bound::{Bound, WrittenBound};
+use super::bound::Bound;
 use super::reader;
 
 /// A figure that is expected.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct ExpectedFigure {
     /// Its name; with `*` at the end, of every figure that begins so.
+    #[serde(rename = "figure")]
     pub(crate) name: String,
-    pub(crate) bound: Bound,
+    pub(crate) wanted: Bound,
     /// In which the bound is given.
     pub(crate) unit: String,
     /// What the papers report for the same.
     pub(crate) published: Option<String>,
 }
 
+/// How a program of the load comes to its end.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Ending {
+    /// Its launcher gets SIGTERM.
+    Terminated,
+    /// Its launcher is killed; it runs on and ends by itself.
+    #[serde(rename = "launcher killed")]
+    LauncherKilled,
+    /// It ends by itself, or could not be started.
+    #[serde(rename = "by itself")]
+    ByItself,
+}
+
+/// A program that keeps a daemon busy.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LoadProgram {
+    /// Of mapper-launch.
+    pub(crate) options: Vec<String>,
+    pub(crate) words: Vec<String>,
+    pub(crate) ending: Ending,
+}
+
 /// Figures to measure, and what is expected of them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct FigureExperiment {
     pub(crate) title: String,
     pub(crate) about: String,
+    #[serde(rename = "expect")]
     pub(crate) expected: Vec<ExpectedFigure>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    title: String,
-    about: String,
-    expect: Vec<WrittenFigure>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenFigure {
-    figure: String,
-    unit: String,
-    at_least: Option<f64>,
-    below: Option<f64>,
-    published: Option<String>,
+    /// What runs meanwhile.
+    #[serde(default)]
+    pub(crate) load: Vec<LoadProgram>,
 }
 
 impl ExpectedFigure {
@@ -60,33 +73,18 @@ impl FigureExperiment {
     /// # Errors
     /// Names the file, the entry and the key.
     pub(crate) fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
-        let written: Written = reader::read(name, text)?;
-        let mut expected: Vec<ExpectedFigure> = Vec::new();
-        for (place, of) in written.expect.into_iter().enumerate() {
-            let entry = || format!("{name}: expect {}", place + 1);
-            let bound = WrittenBound {
-                at_least: of.at_least,
-                below: of.below,
-            };
-            let bound = bound.checked().with_context(entry)?;
+        let experiment: Self = reader::read(name, text)?;
+        for (place, of) in experiment.expected.iter().enumerate() {
+            let is_new = experiment.expected[..place]
+                .iter()
+                .all(|other| other.name != of.name);
+            let figure = &of.name;
             ensure!(
-                expected.iter().all(|other| other.name != of.figure),
-                "{}: figure: {:?} is there twice",
-                entry(),
-                of.figure
+                is_new,
+                "{name}: expect[{place}].figure: {figure:?} is there twice"
             );
-            expected.push(ExpectedFigure {
-                bound: bound.context("below: give a bound").with_context(entry)?,
-                name: of.figure,
-                unit: of.unit,
-                published: of.published,
-            });
         }
-        Ok(Self {
-            title: written.title,
-            about: written.about,
-            expected,
-        })
+        Ok(experiment)
     }
 }
 
@@ -96,17 +94,20 @@ mod tests {
 
     #[test]
     fn a_bad_entry_is_refused_with_its_file_and_key() {
-        let good =
-            "title = \"\"\nabout = \"\"\n[[expect]]\nfigure = \"a\"\nunit = \"ms\"\nbelow = 1\n";
+        let good = "title = \"\"\nabout = \"\"\n[[expect]]\nfigure = \"a*\"\nunit = \"ms\"\n\
+                    wanted = { below = 1 }\n";
         let read = FigureExperiment::parse("f.toml", good).unwrap();
-        assert_eq!(read.expected[0].bound, Bound::Below(1.0));
+        let [of] = &read.expected[..] else {
+            panic!("{read:?}")
+        };
+        assert_eq!(of.wanted, Bound::Below(1.0));
+        assert!(of.covers("a/b") && of.covers("a") && !of.covers("b/a"));
+        let entry = good.split_once("[[").unwrap().1;
         for (bad, named) in [
-            (good.replace("below = 1", ""), "expect 1: below"),
-            (good.replace("below", "above"), "expect[0]"),
-            (
-                format!("{good}[[expect]]\nfigure = \"a\"\nunit = \"\"\nbelow = 2\n"),
-                "expect 2: figure",
-            ),
+            (good.replace("wanted = { below = 1 }", ""), "expect[0]"),
+            (good.replace("below", "above"), "expect[0].wanted"),
+            (good.replace("= 1", "= 1, at_least = 0"), "expect[0].wanted"),
+            (format!("{good}[[{entry}"), "expect[1].figure"),
         ] {
             let error = format!("{:#}", FigureExperiment::parse("f.toml", &bad).unwrap_err());
             assert!(
@@ -114,13 +115,5 @@ mod tests {
                 "{named}: {error}"
             );
         }
-    }
-
-    #[test]
-    fn a_star_covers_every_figure_that_begins_so() {
-        let text = "title = \"\"\nabout = \"\"\n[[expect]]\nfigure = \"nucore/*\"\nunit = \"us\"\nbelow = 1000\n";
-        let read = FigureExperiment::parse("f.toml", text).unwrap();
-        let nucore = &read.expected[0];
-        assert!(nucore.covers("nucore/dgemm") && !nucore.covers("nucor"));
     }
 }

@@ -1,8 +1,8 @@
 //! The programs that experiments run, from `programs.toml`.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 
-use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
 use super::reader;
@@ -80,7 +80,7 @@ pub(crate) struct Program {
     source: Option<String>,
     pub(crate) threads: Threads,
     pub(crate) size: Option<Size>,
-    pub(crate) first_steps: u64,
+    pub(crate) first_steps: NonZero<u64>,
     #[serde(default)]
     pub(crate) result: SameResult,
     #[serde(default)]
@@ -89,6 +89,11 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// The program of a name.
+    pub(crate) fn find(name: &str) -> anyhow::Result<Self> {
+        reader::entry(table(FILE, TEXT)?, "program", name)
+    }
+
     /// Name of its source without the ending.
     pub(crate) fn source(&self) -> &str {
         self.source.as_deref().unwrap_or(&self.name)
@@ -112,41 +117,12 @@ impl Program {
 }
 
 /// All programs by name.
-#[derive(Clone, Debug)]
-pub(crate) struct Programs(BTreeMap<String, Program>);
-
-impl Programs {
-    /// The table of this package.
-    pub(crate) fn read() -> anyhow::Result<Self> {
-        Self::parse(FILE, TEXT)
+fn table(file: &str, text: &str) -> anyhow::Result<BTreeMap<String, Program>> {
+    let mut programs: BTreeMap<String, Program> = reader::read(file, text)?;
+    for (name, program) in &mut programs {
+        program.name.clone_from(name);
     }
-
-    fn parse(file: &str, text: &str) -> anyhow::Result<Self> {
-        let mut programs: BTreeMap<String, Program> = reader::read(file, text)?;
-        for (name, program) in &mut programs {
-            program.name.clone_from(name);
-            if program.first_steps == 0 {
-                bail!("{file}: {name}.first_steps: 0 steps take no time");
-            }
-        }
-        Ok(Self(programs))
-    }
-
-    /// The program of a name.
-    pub(crate) fn find(&self, name: &str) -> anyhow::Result<&Program> {
-        self.0.get(name).with_context(|| {
-            let valid: Vec<&str> = self.0.keys().map(String::as_str).collect();
-            format!(
-                "there is no program {name:?} in benches/workloads; choose from {}",
-                valid.join(", ")
-            )
-        })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Program> {
-        self.0.values()
-    }
+    Ok(programs)
 }
 
 #[cfg(test)]
@@ -156,7 +132,7 @@ mod tests {
 
     #[test]
     fn every_program_has_a_source() {
-        for program in Programs::read().unwrap().all() {
+        for program in table(FILE, TEXT).unwrap().values() {
             let ending = match program.threads {
                 Threads::Python => "py",
                 _ => "c",
@@ -169,14 +145,14 @@ mod tests {
     #[test]
     fn a_bad_entry_is_refused_with_its_file_name_and_key() {
         let good = "[md]\nthreads = \"openmp\"\nfirst_steps = 1\nsummary = \"\"\n";
-        Programs::parse("p.toml", good).unwrap();
+        table("p.toml", good).unwrap();
         for (bad, named) in [
             (good.replace("openmp", "fibres"), "md.threads"),
             (good.replace("= 1", "= 0"), "md.first_steps"),
             (good.to_owned() + "colour = 3\n", "md.colour"),
             (good.to_owned() + "size = \"huge\"\n", "md.size"),
         ] {
-            let error = format!("{:#}", Programs::parse("p.toml", &bad).unwrap_err());
+            let error = format!("{:#}", table("p.toml", &bad).unwrap_err());
             assert!(
                 error.starts_with("p.toml") && error.contains(named),
                 "{named}: {error}"
@@ -186,11 +162,7 @@ mod tests {
 
     #[test]
     fn an_unknown_program_is_refused_with_the_valid_names() {
-        let error = Programs::read()
-            .unwrap()
-            .find("nobody")
-            .unwrap_err()
-            .to_string();
+        let error = Program::find("nobody").unwrap_err().to_string();
         assert!(
             error.contains("nobody") && error.contains("kmeans"),
             "{error}"
@@ -199,11 +171,9 @@ mod tests {
 
     #[test]
     fn checksums_may_differ_by_rounding_only_and_exact_ones_by_nothing() {
-        let programs = Programs::read().unwrap();
-        let md = programs.find("md").unwrap();
+        let [md, fit] = ["md", "fit"].map(|name| Program::find(name).unwrap());
         assert!(md.is_same_result(1e9, 1e9 + 1.0) && md.is_same_result(0.0, 0.0));
         assert!(!md.is_same_result(1e9, 1.001e9) && !md.is_same_result(1.0, f64::NAN));
-        let fit = programs.find("fit").unwrap();
         assert!(fit.is_same_result(0.5, 0.5) && !fit.is_same_result(1e9, 1e9 + 1e-6));
     }
 }

@@ -1,6 +1,8 @@
 //! Reads a TOML file into a type; an error names the file and the key.
 
-use anyhow::anyhow;
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, anyhow};
 use serde::de::DeserializeOwned;
 
 /// The contents of the file called `name`.
@@ -11,4 +13,27 @@ pub(crate) fn read<T: DeserializeOwned>(name: &str, text: &str) -> anyhow::Resul
         let (path, reason) = (error.path().to_string(), error.inner().message().to_owned());
         anyhow!("{name}: {path}: {reason}")
     })
+}
+
+/// The entry of a name in a table of things that are called `what`.
+pub(crate) fn entry<T>(
+    mut table: BTreeMap<String, T>,
+    what: &str,
+    name: &str,
+) -> anyhow::Result<T> {
+    let found = table.remove(name);
+    found.with_context(|| unknown(what, name, table.keys()))
+}
+
+/// That there is no such name, with those that there are.
+pub(crate) fn unknown<'a>(
+    what: &str,
+    name: &str,
+    valid: impl IntoIterator<Item = &'a String>,
+) -> String {
+    let valid: Vec<&str> = valid.into_iter().map(String::as_str).collect();
+    format!(
+        "there is no {what} {name:?}; choose from {}",
+        valid.join(", ")
+    )
 }

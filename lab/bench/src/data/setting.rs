@@ -1,9 +1,10 @@
 //! The ways in which programs are made to share the machine, from `settings.toml`.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 
-use anyhow::{Context as _, bail};
-use serde::{Deserialize, Serialize, Serializer};
+use anyhow::ensure;
+use serde::Deserialize;
 
 use super::reader;
 
@@ -30,7 +31,7 @@ pub(crate) enum ThreadCount {
     #[serde(skip)]
     Unset,
     /// So many times the CPUs of the machine.
-    TimesCpus(usize),
+    TimesCpus(NonZero<usize>),
     /// By name.
     Named(NamedThreadCount),
 }
@@ -115,17 +116,23 @@ const fn yes() -> bool {
     true
 }
 
-impl Serialize for Setting {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.key)
-    }
-}
-
 impl Setting {
+    /// The setting of a key.
+    pub(crate) fn find(key: &str) -> anyhow::Result<Self> {
+        reader::entry(table(FILE, TEXT)?, "setting", key)
+    }
+
+    /// The settings of these keys.
+    pub(crate) fn find_all(keys: &[impl AsRef<str>]) -> anyhow::Result<Vec<Self>> {
+        keys.iter().map(|key| Self::find(key.as_ref())).collect()
+    }
+
     /// Name for people, on a machine with so many CPUs.
     pub(crate) fn title(&self, cpus: usize) -> String {
         match (self.threads, &self.policy) {
-            (ThreadCount::TimesCpus(times), _) => format!("{}, n = {}", self.title, times * cpus),
+            (ThreadCount::TimesCpus(times), _) => {
+                format!("{}, n = {}", self.title, times.get() * cpus)
+            }
             (_, Some(policy)) => format!("{}, {policy}", self.title),
             _ => self.title.clone(),
         }
@@ -149,43 +156,21 @@ impl Setting {
 }
 
 /// All settings by key.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings(BTreeMap<String, Setting>);
-
-impl Settings {
-    /// The table of this package.
-    pub(crate) fn read() -> anyhow::Result<Self> {
-        Self::parse(FILE, TEXT)
+fn table(file: &str, text: &str) -> anyhow::Result<BTreeMap<String, Setting>> {
+    let mut settings: BTreeMap<String, Setting> = reader::read(file, text)?;
+    for (key, setting) in &mut settings {
+        setting.key.clone_from(key);
+        let only_mapper = setting.teams.is_some() || !setting.runtime_interface;
+        ensure!(
+            !only_mapper || setting.manager == Manager::Mapper,
+            "{file}: {key}: teams and runtime_interface need manager = \"mapper\""
+        );
+        ensure!(
+            setting.manager != Manager::Dlb || setting.cpus == Cpus::Share,
+            "{file}: {key}.cpus: DLB lends CPUs of a share, so give \"share\""
+        );
     }
-
-    fn parse(file: &str, text: &str) -> anyhow::Result<Self> {
-        let mut settings: BTreeMap<String, Setting> = reader::read(file, text)?;
-        for (key, setting) in &mut settings {
-            setting.key.clone_from(key);
-            let only_mapper = setting.teams.is_some() || !setting.runtime_interface;
-            if only_mapper && setting.manager != Manager::Mapper {
-                bail!("{file}: {key}: teams and runtime_interface need manager = \"mapper\"");
-            }
-            if setting.manager == Manager::Dlb && setting.cpus != Cpus::Share {
-                bail!("{file}: {key}.cpus: DLB lends CPUs of a share, so give \"share\"");
-            }
-            if setting.threads == ThreadCount::TimesCpus(0) {
-                bail!("{file}: {key}.threads: no program runs with 0 threads");
-            }
-        }
-        Ok(Self(settings))
-    }
-
-    /// The setting of a key.
-    pub(crate) fn find(&self, key: &str) -> anyhow::Result<&Setting> {
-        self.0.get(key).with_context(|| {
-            let valid: Vec<&str> = self.0.keys().map(String::as_str).collect();
-            format!(
-                "there is no setting {key:?}; choose from {}",
-                valid.join(", ")
-            )
-        })
-    }
+    Ok(settings)
 }
 
 #[cfg(test)]
@@ -195,7 +180,7 @@ mod tests {
     #[test]
     fn a_bad_entry_is_refused_with_its_file_name_and_key() {
         let good = "[a]\ntitle = \"A\"\nmeaning = \"\"\ncolour = 1\n";
-        Settings::parse("s.toml", good).unwrap();
+        table("s.toml", good).unwrap();
         for (bad, named) in [
             ("teams = \"virtual\"", "a: teams"),
             ("manager = \"dlb\"", "a.cpus"),
@@ -204,7 +189,7 @@ mod tests {
             ("threads = \"many\"", "a.threads"),
             ("speed = 3", "a.speed"),
         ] {
-            let error = Settings::parse("s.toml", &format!("{good}{bad}\n")).unwrap_err();
+            let error = table("s.toml", &format!("{good}{bad}\n")).unwrap_err();
             let error = format!("{error:#}");
             assert!(
                 error.starts_with("s.toml") && error.contains(named),
@@ -215,11 +200,10 @@ mod tests {
 
     #[test]
     fn a_number_of_threads_is_shown_in_the_title() {
-        let settings = Settings::read().unwrap();
-        let title = |key: &str| settings.find(key).unwrap().title(2);
+        let title = |key: &str| Setting::find(key).unwrap().title(2);
         assert_eq!(title("plain-4n"), "plain Linux, n = 8");
         assert_eq!(title("plain"), "plain Linux");
-        let by_policy = settings.find("mapper").unwrap().with_policy("equal");
+        let by_policy = Setting::find("mapper").unwrap().with_policy("equal");
         assert_eq!(
             (by_policy.key.as_str(), by_policy.title(2).as_str()),
             ("mapper:equal", "mapper, equal")

@@ -1,83 +1,55 @@
 //! Whether figures are as expected.
 
-use super::mix::{programs, runs_of};
-use super::speed::Compared;
-use super::summary::{Evaluated, mean, slowest, slowest_program};
-use crate::data::experiment::{Expectation, Experiment, Over};
+use crate::data::experiment::{Expectation, Over};
 use crate::data::figures::{ExpectedFigure, FigureExperiment};
-use crate::data::program::Unit;
-use crate::result::report::{Figure, Judged};
+use crate::result::report::{Figure, Judged, Results};
 use crate::result::speed::Speed;
 use mapper_report::statistics::Estimate;
 
-/// Judges the speeds of an experiment on a machine with so many CPUs. What was not measured is not met.
-pub(crate) fn speeds(
-    experiment: &Experiment,
-    evaluated: &[Evaluated<'_>],
-    cpus: usize,
-) -> Vec<Judged> {
-    let expectations = experiment.expectations.iter();
-    expectations
-        .flat_map(|of| {
-            let mixes: Vec<Evaluated<'_>> = evaluated
-                .iter()
-                .filter(|mix| of.group.is_none() || mix.result.group == of.group)
-                .copied()
-                .collect();
-            judged(of, &mixes, experiment, cpus)
-        })
-        .collect()
+/// Judges the speeds that are expected. What was not measured is not met.
+pub(crate) fn speeds(expectations: &[Expectation], results: &Results) -> Vec<Judged> {
+    let judged = |of: &Expectation| -> Vec<Judged> {
+        let settings = of.settings.iter();
+        settings
+            .flat_map(|setting| under(setting, of, results))
+            .collect()
+    };
+    expectations.iter().flat_map(judged).collect()
 }
 
-fn judged(
-    of: &Expectation,
-    mixes: &[Evaluated<'_>],
-    experiment: &Experiment,
-    cpus: usize,
-) -> Vec<Judged> {
-    let settings = &experiment.settings;
-    let title = |key: &str| {
-        let found = settings.iter().find(|setting| setting.key == *key);
-        found.map_or_else(|| key.to_owned(), |setting| setting.title(cpus))
-    };
+fn under(setting: &str, of: &Expectation, results: &Results) -> Vec<Judged> {
     let judged = |of_what: String, found: Option<Speed>| {
         let found = found.map(|speed| speed.estimate);
         Judged {
-            name: format!("{of_what}{}: {}", title(&of.setting), of.name),
-            wanted: of.bound,
+            name: format!("{of_what}{}: {}", results.title_of(setting), of.name),
+            wanted: of.wanted,
             unit: "×".to_owned(),
             found,
             published: None,
-            is_met: found.is_some_and(|found| of.bound.is_met(found.value)),
+            is_met: found.is_some_and(|found| of.wanted.is_met(found.value)),
         }
     };
-    let of_mix = |mix: &Evaluated<'_>| {
-        let compared = Compared {
-            base: runs_of(mix.measured, &of.over)?,
-            own: runs_of(mix.measured, &of.setting)?,
-            which: programs(mix.measured, Some(Unit::Seconds)),
-        };
-        compared.speed(experiment.method.speed)
-    };
-    match of.figure {
-        Over::EachMix if mixes.is_empty() => vec![judged(String::new(), None)],
-        Over::EachMix => mixes
-            .iter()
-            .map(|mix| judged(format!("{}, ", mix.result.name), of_mix(mix)))
-            .collect(),
-        Over::Mean => {
-            let found = mean(&of.setting, &of.over, mixes, Unit::Seconds, experiment);
-            vec![judged(String::new(), found)]
-        }
-        Over::SlowestMix => vec![judged(
-            String::new(),
-            slowest(mixes.iter().filter_map(of_mix)),
-        )],
-        Over::SlowestProgram => {
-            let found = slowest_program(&of.setting, &of.over, mixes);
-            vec![judged(String::new(), found)]
-        }
+    let is_in_group = |group: &Option<String>| group.as_ref() == Some(&of.group);
+    let mixes = results.mixes.iter().filter(|mix| is_in_group(&mix.group));
+    let each: Vec<Judged> = mixes
+        .map(|mix| {
+            let own = mix.under(setting);
+            let speed = own.and_then(|own| own.over.get(&of.over));
+            judged(format!("{}, ", mix.name), speed.copied())
+        })
+        .collect();
+    if of.figure == Over::EachMix && !each.is_empty() {
+        return each;
     }
+    let group = results.group(&of.group);
+    let over = group.and_then(|group| group.under(setting)?.over.get(&of.over));
+    let found = over.and_then(|over| match of.figure {
+        Over::EachMix => None,
+        Over::Mean => over.mean,
+        Over::SlowestMix => over.slowest_mix,
+        Over::SlowestProgram => over.slowest_program,
+    });
+    vec![judged(String::new(), found)]
 }
 
 /// Judges figures; those that are expected and were asked for by `is_wanted` have to be there.
@@ -88,11 +60,11 @@ pub(crate) fn figures(
 ) -> Vec<Judged> {
     let judged = |expected: &ExpectedFigure, name: &str, found: Option<Estimate>| Judged {
         name: name.to_owned(),
-        wanted: expected.bound,
+        wanted: expected.wanted,
         unit: format!(" {}", expected.unit),
         found,
         published: expected.published.clone(),
-        is_met: found.is_some_and(|found| expected.bound.is_met(found.value)),
+        is_met: found.is_some_and(|found| expected.wanted.is_met(found.value)),
     };
     let mut lines = Vec::new();
     for expected in experiment.expected.iter().filter(|of| is_wanted(of)) {
@@ -110,30 +82,27 @@ pub(crate) fn figures(
 
 #[cfg(test)]
 mod tests {
-    use super::super::mix::mix_result;
     use super::super::mix::tests::{example, live};
+    use super::super::results::tests::of_mixes;
     use super::*;
     use crate::data::bound::Bound;
-    use crate::result::report::MixResult;
 
-    fn judge(setting: &str, figure: Over, over: &str, at_least: f64) -> Vec<(String, bool)> {
+    fn judge(setting: &str, figure: Over, at_least: f64) -> Vec<(String, bool)> {
         let mut live = live();
         live.expectations = vec![Expectation {
             name: "as fast as wanted".to_owned(),
-            group: None,
-            setting: setting.to_owned(),
+            group: "pairs".to_owned(),
+            settings: vec![setting.to_owned()],
             figure,
-            over: over.to_owned(),
-            bound: Bound::AtLeast(at_least),
+            over: "static".to_owned(),
+            wanted: Bound::AtLeast(at_least),
         }];
-        let measured = example();
-        let results: Vec<MixResult> = measured.iter().map(|mix| mix_result(mix, &live)).collect();
-        let evaluated = measured
-            .iter()
-            .zip(&results)
-            .map(|(measured, result)| Evaluated { measured, result });
-        let judged = speeds(&live, &evaluated.collect::<Vec<_>>(), 2);
-        judged.into_iter().map(|of| (of.name, of.is_met)).collect()
+        let mut measured = example();
+        for of in &mut measured {
+            of.mix.group = Some("pairs".to_owned());
+        }
+        let judged = of_mixes(&live, measured, 0).expectations.into_iter();
+        judged.map(|of| (of.name, of.is_met)).collect()
     }
 
     #[test]
@@ -144,13 +113,10 @@ mod tests {
             (Over::SlowestMix, 1.264),
             (Over::SlowestProgram, 0.799),
         ] {
-            assert!(judge("mapper", figure, "static", value)[0].1, "{figure:?}");
-            assert!(
-                !judge("mapper", figure, "static", value + 0.01)[0].1,
-                "{figure:?}"
-            );
+            assert!(judge("mapper", figure, value)[0].1, "{figure:?}");
+            assert!(!judge("mapper", figure, value + 0.01)[0].1, "{figure:?}");
         }
-        let each = judge("mapper", Over::EachMix, "static", 1.5);
+        let each = judge("mapper", Over::EachMix, 1.5);
         let met: Vec<bool> = each.iter().map(|(_, met)| *met).collect();
         assert_eq!(met, [false, true]);
         assert_eq!(each[0].0, "md+cg, mapper: as fast as wanted");
@@ -164,35 +130,23 @@ mod tests {
             Over::SlowestProgram,
             Over::EachMix,
         ] {
-            assert!(
-                judge("virtual", figure, "static", 0.1)
-                    .iter()
-                    .all(|(_, met)| !met)
-            );
+            let judged = judge("virtual", figure, 0.1);
+            assert!(!judged.is_empty() && judged.iter().all(|(_, met)| !met));
         }
     }
 
     #[test]
     fn a_figure_that_is_wanted_and_was_not_measured_is_not_met() {
-        let text = "title = \"\"\nabout = \"\"\n[[expect]]\nfigure = \"a\"\nunit = \"ms\"\nbelow = 2\n\
-                    [[expect]]\nfigure = \"b\"\nunit = \"ms\"\nbelow = 2\n";
-        let experiment = FigureExperiment::parse("f.toml", text).unwrap();
-        let found = [Figure {
-            name: "a".to_owned(),
-            unit: "ms".to_owned(),
-            estimate: Estimate {
-                value: 1.0,
-                low: 1.0,
-                high: 3.0,
-            },
-            samples: 3,
-        }];
+        let expect = |name: &str| {
+            format!("[[expect]]\nfigure = \"{name}\"\nunit = \"ms\"\nwanted = {{ below = 2 }}\n")
+        };
+        let text = format!("title = \"\"\nabout = \"\"\n{}{}", expect("a"), expect("b"));
+        let experiment = FigureExperiment::parse("f.toml", &text).unwrap();
+        let found = [Figure::of("a", "ms", &[1.0, 1.0, 3.0]).unwrap()];
         let met = |is_wanted: fn(&ExpectedFigure) -> bool| {
-            let judged = figures(&experiment, &found, is_wanted);
-            judged
-                .into_iter()
-                .map(|of| (of.name, of.is_met))
-                .collect::<Vec<_>>()
+            let judged = figures(&experiment, &found, is_wanted).into_iter();
+            let met = judged.map(|of| (of.name, of.is_met));
+            met.collect::<Vec<_>>()
         };
         let (a, b) = (("a".to_owned(), true), ("b".to_owned(), false));
         assert_eq!(met(|_| true), [a.clone(), b]);

@@ -2,127 +2,109 @@
 
 use std::collections::BTreeMap;
 
-use super::cost::{MedianCost, Of, median_cost};
-use super::speed::Compared;
-use crate::data::experiment::Experiment;
+use super::speed::{Compared, certainty, costs, median_cost};
+use crate::data::experiment::{Experiment, Member};
 use crate::data::program::Unit;
 use crate::result::report::{MemberEntry, MixResult, ProgramResult, SettingResult};
-use crate::result::run::Run;
-use crate::result::speed::{Certainty, Speed};
+use crate::result::run::{Run, RunCost};
+use crate::result::speed::Speed;
 use crate::run::schedule::{MeasuredMix, SettingRuns};
 use mapper_report::statistics::estimate;
-
-/// The programs of a mix, those of one unit or all.
-pub(crate) fn programs(measured: &MeasuredMix, unit: Option<Unit>) -> Vec<Of> {
-    let members = measured.mix.members.iter().enumerate();
-    members
-        .map(|(at, member)| Of {
-            at,
-            unit: member.program.cost,
-        })
-        .filter(|of| unit.is_none_or(|unit| of.unit == unit))
-        .collect()
-}
-
-/// The runs of a mix under a setting, if there are any.
-pub(crate) fn runs_of<'a>(measured: &'a MeasuredMix, setting: &str) -> Option<&'a [Run]> {
-    let found = measured.runs.iter().find(|of| of.setting.key == *setting)?;
-    (!found.runs.is_empty()).then_some(&*found.runs)
-}
 
 /// Computes every figure of a mix; settings that have not run are left out.
 pub(crate) fn mix_result(measured: &MeasuredMix, experiment: &Experiment) -> MixResult {
     let mix = &measured.mix;
-    MixResult {
+    let member = |member: &Member| MemberEntry {
+        name: member.program.name.clone(),
+        unit: member.program.cost,
+        starts_after_s: member.starts_after * experiment.method.work_s,
+    };
+    let mut result = MixResult {
         name: mix.name.clone(),
         group: mix.group.clone(),
         story: mix.story.clone(),
-        programs: mix
-            .members
-            .iter()
-            .map(|member| MemberEntry {
-                name: member.program.name.clone(),
-                unit: member.program.cost,
-                starts_after_s: member.starts_after * experiment.method.work_s,
-            })
-            .collect(),
-        settings: measured
-            .runs
-            .iter()
-            .filter(|of| !of.runs.is_empty())
-            .map(|own| setting_result(measured, own, experiment))
-            .collect(),
-    }
+        programs: mix.members.iter().map(member).collect(),
+        settings: Vec::new(),
+    };
+    let timed = result.places(Unit::Seconds);
+    let own = measured.runs.iter().filter(|of| !of.runs.is_empty());
+    result.settings = own
+        .map(|own| setting_result(measured, own, timed.clone(), experiment))
+        .collect();
+    result
 }
 
 fn setting_result(
     measured: &MeasuredMix,
     own: &SettingRuns,
+    timed: Vec<usize>,
     experiment: &Experiment,
 ) -> SettingResult {
     let mut notes: Vec<String> = own.runs.iter().flat_map(|run| run.notes.clone()).collect();
     notes.sort();
     notes.dedup();
+    let programs = 0..measured.mix.members.len();
     SettingResult {
         setting: own.setting.key.clone(),
-        programs: programs(measured, None)
-            .into_iter()
-            .map(|of| program_result(measured, own, of, experiment))
+        programs: programs
+            .map(|at| program_result(measured, &own.runs, at, experiment))
             .collect(),
-        over: over_baselines(
-            measured,
-            own,
-            &programs(measured, Some(Unit::Seconds)),
-            experiment,
-        ),
+        over: over_others(measured, &own.runs, timed, experiment),
         wrong: own.runs.iter().flat_map(|run| run.wrong.clone()).collect(),
         notes,
         runs: own.runs.clone(),
     }
 }
 
-/// The speed of these programs over each baseline.
-fn over_baselines(
+/// The runs of a mix under a setting, if there are any.
+fn runs_of<'a>(measured: &'a MeasuredMix, setting: &str) -> Option<&'a [Run]> {
+    let found = measured.runs.iter().find(|of| of.setting.key == *setting)?;
+    (!found.runs.is_empty()).then_some(&*found.runs)
+}
+
+/// The speed of these programs over each setting that others are compared with.
+fn over_others(
     measured: &MeasuredMix,
-    own: &SettingRuns,
-    which: &[Of],
+    own: &[Run],
+    which: Vec<usize>,
     experiment: &Experiment,
 ) -> BTreeMap<String, Speed> {
-    let over = |baseline: &String| {
-        let compared = Compared {
-            base: runs_of(measured, baseline)?,
-            own: &own.runs,
-            which: which.to_vec(),
-        };
-        Some((baseline.clone(), compared.speed(experiment.method.speed)?))
+    let mut compared = Compared {
+        base: own,
+        own,
+        which,
     };
-    experiment.baselines.iter().filter_map(over).collect()
+    let mut over = BTreeMap::new();
+    for key in experiment.compared_with() {
+        if let Some(base) = runs_of(measured, key) {
+            compared.base = base;
+            let speed = compared.speed(experiment.method.speed);
+            over.extend(speed.map(|speed| (key.clone(), speed)));
+        }
+    }
+    over
 }
 
 fn program_result(
     measured: &MeasuredMix,
-    own: &SettingRuns,
-    of: Of,
+    runs: &[Run],
+    at: usize,
     experiment: &Experiment,
 ) -> ProgramResult {
-    let over = over_baselines(measured, own, &[of], experiment);
+    let over = over_others(measured, runs, vec![at], experiment);
     let against = experiment.promised_against.as_ref();
     let promised = experiment.method.promise.zip(against);
     let most = promised.and_then(|(promise, against)| {
-        Some(median_of(runs_of(measured, against)?, of)?.value / promise)
+        let base = runs_of(measured, against)?;
+        let all: Vec<usize> = (0..base.len()).collect();
+        Some(median_cost(base, at, &all)? / promise)
     });
-    let seen: Vec<_> = own.runs.iter().filter_map(|run| of.cost(run)).collect();
-    let valid: Vec<f64> = seen
-        .iter()
-        .filter_map(|cost| cost.in_unit(of.unit))
-        .collect();
+    let valid: Vec<f64> = costs(runs, at).filter_map(RunCost::value).collect();
     ProgramResult {
-        cost: estimate(own.runs.len(), |places| {
-            Some(median_cost(&of.costs(&own.runs, places), of.unit)?.value)
-        }),
-        certainty: median_of(&own.runs, of).map_or(Certainty::Unknown, |of| of.certainty),
+        cost: estimate(runs.len(), |places| median_cost(runs, at, places)),
+        certainty: certainty(runs, at),
         valid: valid.len(),
-        over_limit: seen.iter().filter(|cost| cost.is_limit()).count(),
+        over_limit: costs(runs, at).filter(|cost| cost.is_limit()).count(),
         keeps_promise: promised
             .and_then(|(promise, against)| Some(over.get(against)?.estimate.value >= promise)),
         runs_below: most.map(|most| valid.iter().filter(|&&cost| cost > most).count()),
@@ -130,60 +112,36 @@ fn program_result(
     }
 }
 
-/// The median cost of a program over all runs.
-fn median_of(runs: &[Run], of: Of) -> Option<MedianCost> {
-    let places: Vec<usize> = (0..runs.len()).collect();
-    median_cost(&of.costs(runs, &places), of.unit)
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::data::experiment::Tables;
-    use crate::data::experiment::tests::experiment;
-    use crate::result::run::RunCost;
+    use crate::data::experiment::tests::live as live_of;
+    use crate::result::speed::Certainty;
     use crate::run::schedule::tests::run;
 
     /// The experiment of [`example`].
     pub(crate) fn live() -> Experiment {
-        let tables = Tables::read().unwrap();
-        let mut live = experiment("live.toml");
-        live.replace_mixes(
-            ["md+cg", "server+matmul"]
-                .map(|text| tables.mix(text).unwrap())
-                .to_vec(),
-        );
-        let keys = ["plain", "static", "mapper"].map(String::from);
-        live.replace_settings(&tables.settings(&keys).unwrap());
-        live
+        let settings = ["plain", "static", "mapper"];
+        live_of(&["md+cg", "server+matmul"], &settings)
     }
 
     /// A mix with the costs of each run under plain Linux, the static share, and mapper; those of `server` are
     /// milliseconds.
-    fn measured(place: usize, costs: [&[&[f64]]; 3]) -> MeasuredMix {
+    fn measured(place: usize, costs: [&[[f64; 2]]; 3]) -> MeasuredMix {
         let mix = live().mixes.remove(place);
-        let runs = mix
-            .settings
-            .iter()
-            .zip(costs)
-            .map(|(setting, costs)| SettingRuns {
-                setting: setting.clone(),
-                runs: costs
-                    .iter()
-                    .enumerate()
-                    .map(|(moment, costs)| {
-                        let mut run = run(moment, costs);
-                        for (program, (member, &cost)) in
-                            run.programs.iter_mut().zip(mix.members.iter().zip(*costs))
-                        {
-                            if member.program.cost == Unit::P99 {
-                                program.cost = RunCost::P99Ms(cost);
-                            }
-                        }
-                        run
-                    })
-                    .collect(),
-            });
+        let runs = mix.settings.iter().zip(costs).map(|(setting, costs)| {
+            let mut runs: Vec<Run> = costs.iter().map(|costs| run(0, costs)).collect();
+            for (moment, run) in runs.iter_mut().enumerate() {
+                run.moment = moment;
+                for (at, member) in mix.members.iter().enumerate() {
+                    if member.program.cost == Unit::P99 {
+                        run.programs[at].cost = RunCost::Exact(costs[moment][at]);
+                    }
+                }
+            }
+            let setting = setting.clone();
+            SettingRuns { setting, runs }
+        });
         MeasuredMix {
             runs: runs.collect(),
             mix,
@@ -192,26 +150,19 @@ pub(crate) mod tests {
 
     /// Two mixes whose ratios are easy.
     pub(crate) fn example() -> Vec<MeasuredMix> {
-        vec![
-            // Medians: plain 8 and 2, static 2 and 2, mapper 1 and 2.5.
-            measured(
-                0,
-                [
-                    &[&[8.0, 2.0], &[8.0, 1.0], &[4.0, 3.0]],
-                    &[&[2.0, 2.0], &[2.0, 2.0], &[2.0, 2.0]],
-                    &[&[1.0, 2.5], &[1.0, 2.5], &[1.0, 2.0]],
-                ],
-            ),
-            // Medians: plain 20 ms and 2 s, static 2 ms and 1 s, mapper 4 ms and 0.5 s.
-            measured(
-                1,
-                [
-                    &[&[20.0, 2.0], &[30.0, 2.0], &[10.0, 2.0]],
-                    &[&[2.0, 1.0], &[2.0, 1.0], &[2.0, 1.0]],
-                    &[&[4.0, 0.5], &[4.0, 0.5], &[4.0, 0.5]],
-                ],
-            ),
-        ]
+        // Medians: plain 8 and 2, static 2 and 2, mapper 1 and 2.5.
+        let first: [&[[f64; 2]]; 3] = [
+            &[[8.0, 2.0], [8.0, 1.0], [4.0, 3.0]],
+            &[[2.0, 2.0]; 3],
+            &[[1.0, 2.5], [1.0, 2.5], [1.0, 2.0]],
+        ];
+        // Medians: plain 20 ms and 2 s, static 2 ms and 1 s, mapper 4 ms and 0.5 s.
+        let second: [&[[f64; 2]]; 3] = [
+            &[[20.0, 2.0], [30.0, 2.0], [10.0, 2.0]],
+            &[[2.0, 1.0]; 3],
+            &[[4.0, 0.5]; 3],
+        ];
+        vec![measured(0, first), measured(1, second)]
     }
 
     pub(crate) fn close(found: Option<&Speed>, wanted: f64) {
@@ -264,39 +215,31 @@ pub(crate) mod tests {
             // Quick runs that crashed, and the same runs without any cost.
             let (mut without, mut with) = (mix.clone(), mix);
             for (of, other) in with.runs.iter_mut().zip(&mut without.runs) {
-                for (program, other) in of.runs[2]
-                    .programs
-                    .iter_mut()
-                    .zip(&mut other.runs[2].programs)
-                {
-                    program.cost = RunCost::Seconds(0.01);
-                    other.cost = RunCost::Invalid;
+                for program in &mut of.runs[2].programs {
+                    program.cost = RunCost::Exact(0.01);
                 }
                 of.runs[2].reject("crashed".to_owned());
+                for program in &mut other.runs[2].programs {
+                    program.cost = RunCost::Invalid;
+                }
             }
             let figures = |mix: &MeasuredMix| {
-                let settings = mix_result(mix, &live()).settings;
-                let of = settings.into_iter().map(|of| {
-                    let programs = of.programs.into_iter();
-                    (
-                        of.over,
-                        programs
-                            .map(|of| (of.cost, of.over, of.valid))
-                            .collect::<Vec<_>>(),
-                    )
-                });
-                of.collect::<Vec<_>>()
+                let mut result = mix_result(mix, &live());
+                for of in &mut result.settings {
+                    of.runs.clear();
+                    of.wrong.clear();
+                }
+                format!("{result:?}")
             };
             assert_eq!(figures(&with), figures(&without));
             for of in &mut without.runs {
                 of.runs.truncate(2);
             }
-            let values = |mix: &MeasuredMix| {
-                let settings = mix_result(mix, &live()).settings;
+            let values = |mix: &MeasuredMix| -> Vec<f64> {
+                let settings = mix_result(mix, &live()).settings.into_iter();
                 settings
-                    .iter()
                     .map(|of| of.over["static"].estimate.value)
-                    .collect::<Vec<_>>()
+                    .collect()
             };
             assert_eq!(values(&with), values(&without));
         }

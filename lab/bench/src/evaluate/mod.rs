@@ -1,6 +1,5 @@
 //! From the runs to the figures of the report: pure functions.
 
-pub(crate) mod cost;
 pub(crate) mod judge;
 pub(crate) mod mix;
 pub(crate) mod results;

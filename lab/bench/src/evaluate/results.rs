@@ -1,129 +1,97 @@
 //! Puts the whole result together.
 
+use std::time::Duration;
+
 use super::judge;
 use super::mix::mix_result;
-use super::summary::{Evaluated, groups};
-use crate::data::experiment::Experiment;
+use super::summary::groups;
+use crate::data::experiment::{Experiment, Headline};
+use crate::data::figures::{ExpectedFigure, FigureExperiment};
+use crate::data::setting::Setting;
 use crate::machine::Machine;
-use crate::result::report::{
-    DaemonFacts, HeadlineEntry, Load, MethodEntry, MixResult, NotMeasured, ProgramEntry, Results,
-    SCHEMA, SettingEntry,
-};
+use crate::result::report::{Figure, Load, MethodEntry, Results, SettingEntry};
 use crate::result::run::Run;
-use crate::run::schedule::{Measured, MeasuredMix};
+use crate::run::schedule::Measured;
 
-/// What is known besides the runs.
-#[derive(Debug)]
-pub(crate) struct Circumstances {
-    pub(crate) command: String,
-    pub(crate) machine: Machine,
-    pub(crate) daemon: Option<DaemonFacts>,
-    pub(crate) programs: Vec<ProgramEntry>,
-    pub(crate) not_measured: Vec<NotMeasured>,
-    pub(crate) elapsed_s: f64,
-}
-
-/// Computes every figure. A mix that has not run under all of its settings is left out.
-pub(crate) fn results(
-    experiment: &Experiment,
-    measured: &Measured,
-    known: Circumstances,
+/// The results of an experiment that consists of single figures, measured by the task `task`. Those that are
+/// expected and were asked for by `is_wanted` have to be there.
+pub(crate) fn of_figures(
+    experiment: &FigureExperiment,
+    task: &str,
+    figures: Vec<Figure>,
+    is_wanted: impl Fn(&ExpectedFigure) -> bool,
+    elapsed: Duration,
 ) -> Results {
-    let complete: Vec<&MeasuredMix> = measured
-        .mixes
-        .iter()
-        .filter(|mix| mix.runs.iter().all(|of| !of.runs.is_empty()))
-        .collect();
-    let mixes: Vec<MixResult> = complete
-        .iter()
-        .map(|mix| mix_result(mix, experiment))
-        .collect();
-    let evaluated: Vec<Evaluated<'_>> = complete
-        .iter()
-        .zip(&mixes)
-        .map(|(measured, result)| Evaluated { measured, result })
-        .collect();
-    let groups = groups(&evaluated, experiment);
-    let cpus = known.machine.cpus;
-    let expectations = judge::speeds(experiment, &evaluated, cpus);
-    let headline = experiment.headline.as_ref().and_then(|of| {
-        let group = of
-            .group
-            .as_ref()
-            .or(groups.first().map(|group| &group.title))?;
-        Some(HeadlineEntry {
-            setting: of.setting.clone(),
-            group: group.clone(),
-        })
-    });
-    // Also those of mixes that are left out.
-    let runs = || {
-        measured
-            .mixes
-            .iter()
-            .flat_map(|mix| &mix.runs)
-            .flat_map(|of| &of.runs)
-    };
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     Results {
-        schema: SCHEMA,
-        kind: "measured",
         title: experiment.title.clone(),
         about: experiment.about.clone(),
-        command: known.command,
+        command: format!("cargo xtask {task}"),
+        expectations: judge::figures(experiment, &figures, is_wanted),
+        figures,
+        elapsed_s: elapsed.as_secs_f64(),
+        ..Results::on(Machine::describe(cpus, &["gcc"]))
+    }
+}
+
+/// Computes every figure; what else is known stands in `known`. A mix that has not run under all of its settings
+/// is left out.
+pub(crate) fn of_runs(experiment: &Experiment, measured: &Measured, known: Results) -> Results {
+    let complete = measured
+        .mixes
+        .iter()
+        .filter(|mix| mix.runs.iter().all(|of| !of.runs.is_empty()));
+    let mixes: Vec<_> = complete.map(|mix| mix_result(mix, experiment)).collect();
+    let groups = groups(&mixes, experiment);
+    let headline = experiment.headline.clone().map(|of| Headline {
+        group: of.group.or(groups.first().map(|group| group.title.clone())),
+        ..of
+    });
+    // Also those of mixes that are left out.
+    let runs = measured.mixes.iter().flat_map(|mix| &mix.runs);
+    let runs: Vec<&Run> = runs.flat_map(|of| &of.runs).collect();
+    let programs = runs.iter().flat_map(|run| &run.programs);
+    let cpus = known.machine.cpus;
+    let setting = |setting: &Setting| SettingEntry {
+        key: setting.key.clone(),
+        title: setting.title(cpus),
+        meaning: setting.meaning.clone(),
+        is_managed: setting.is_managed(),
+        colour: setting.colour,
+    };
+    let mut results = Results {
+        title: experiment.title.clone(),
+        about: experiment.about.clone(),
         method: Some(MethodEntry {
             method: experiment.method.clone(),
             repetitions_done: measured.repetitions,
             baselines: experiment.baselines.clone(),
             promised_against: experiment.promised_against.clone(),
         }),
-        load: Some(load(
-            &runs().collect::<Vec<_>>(),
-            known.machine.load_average_before,
-        )),
-        machine: known.machine,
-        daemon: known.daemon,
-        settings: experiment
-            .settings
-            .iter()
-            .map(|setting| SettingEntry {
-                key: setting.key.clone(),
-                title: setting.title(cpus),
-                meaning: setting.meaning.clone(),
-                is_managed: setting.is_managed(),
-                colour: setting.colour,
-            })
-            .collect(),
-        programs: known.programs,
+        load: Some(load(&runs, known.machine.load_average_before)),
+        settings: experiment.settings.iter().map(setting).collect(),
         headline,
         groups,
         mixes,
-        figures: Vec::new(),
-        expectations,
-        not_measured: known.not_measured,
-        wrong_results: runs().map(|run| run.wrong.len()).sum(),
-        timed_out: runs()
-            .flat_map(|run| &run.programs)
-            .filter(|of| of.cost.is_limit())
-            .count(),
+        wrong_results: runs.iter().map(|run| run.wrong.len()).sum(),
+        timed_out: programs.filter(|of| of.cost.is_limit()).count(),
         left_out: measured.left_out,
-        elapsed_s: known.elapsed_s,
-    }
+        ..known
+    };
+    results.expectations = judge::speeds(&experiment.expectations, &results);
+    results
 }
 
-#[expect(clippy::cast_precision_loss, reason = "some hundred runs")]
 fn load(runs: &[&Run], average_before: f64) -> Load {
     let mean = |of: &dyn Fn(&Run) -> f64| {
         runs.iter().map(|run| of(run)).sum::<f64>() / runs.len().max(1) as f64
     };
+    let runnable = runs.iter().map(|run| run.before.runnable);
     let others = |run: &Run| run.during.other_processes_cpus;
     Load {
         average_before,
         runnable_mean: mean(&|run| f64::from(run.before.runnable)),
-        runnable_most: runs
-            .iter()
-            .map(|run| run.before.runnable)
-            .max()
-            .unwrap_or(0),
+        runnable_most: runnable.max().unwrap_or(0),
         others_mean: mean(&others),
         others_most: runs.iter().map(|run| others(run)).fold(0.0, f64::max),
         stolen_mean: mean(&|run| run.during.stolen_cpus),
@@ -134,13 +102,15 @@ fn load(runs: &[&Run], average_before: f64) -> Load {
 pub(crate) mod tests {
     use super::super::mix::tests::{example as measured, live};
     use super::*;
-    use crate::result::run::{Timeline, TimelineSample};
-    use crate::run::schedule::Ended;
+    use crate::data::bound::Bound;
+    use crate::result::report::{DaemonFacts, Judged, ProgramEntry, SCHEMA};
+    use crate::result::run::TimelineSample;
+    use crate::run::schedule::{Ended, MeasuredMix};
 
-    fn known() -> Circumstances {
-        Circumstances {
+    /// What is known besides the runs.
+    pub(crate) fn known() -> Results {
+        Results {
             command: "cargo xtask eval --live".to_owned(),
-            machine: Machine::example(),
             daemon: Some(DaemonFacts {
                 version: "0.1.0".to_owned(),
                 allocation: "mapper".to_owned(),
@@ -154,24 +124,24 @@ pub(crate) mod tests {
                 summary: "molecular dynamics".to_owned(),
                 steps: 7,
             }],
-            not_measured: Vec::new(),
             elapsed_s: 30.0,
+            ..Results::on(Machine::example())
         }
     }
 
-    /// The results of an experiment whose runs were made up.
-    pub(crate) fn of_runs(experiment: &Experiment, measured: &Measured) -> Results {
-        results(experiment, measured, known())
-    }
-
-    fn of_mixes(mixes: Vec<MeasuredMix>, left_out: usize) -> Results {
+    /// The results of mixes whose runs were made up.
+    pub(crate) fn of_mixes(
+        experiment: &Experiment,
+        mixes: Vec<MeasuredMix>,
+        left_out: usize,
+    ) -> Results {
         let measured = Measured {
             mixes,
             repetitions: 3,
             left_out,
             ended: Ended::Done,
         };
-        of_runs(&live(), &measured)
+        of_runs(experiment, &measured, known())
     }
 
     /// Results with everything in them that a report can show.
@@ -180,19 +150,16 @@ pub(crate) mod tests {
         let mapper = &mut mixes[0].runs[2].runs;
         mapper[1].reject("md <is> wrong".to_owned());
         mapper[0].notes.push("threads wait".to_owned());
-        mapper[0].timeline = Some(Timeline {
-            samples: (0_u32..40)
-                .map(|n| TimelineSample {
-                    at_s: f64::from(n) * 0.05,
-                    cpus: vec![Some(if n < 20 { 2 } else { 1 }), (n >= 20).then_some(1)],
-                })
-                .collect(),
-        });
-        let mut results = of_mixes(mixes, 0);
+        let sample = |n: u32| TimelineSample {
+            at_s: f64::from(n) * 0.05,
+            cpus: vec![Some(if n < 20 { 2 } else { 1 }), (n >= 20).then_some(1)],
+        };
+        mapper[0].timeline = (0..40).map(sample).collect();
+        let mut results = of_mixes(&live(), mixes, 0);
         results.expectations = [("kept", true), ("broken", false)]
-            .map(|(name, is_met)| crate::result::report::Judged {
+            .map(|(name, is_met)| Judged {
                 name: name.to_owned(),
-                wanted: crate::data::bound::Bound::AtLeast(1.5),
+                wanted: Bound::AtLeast(1.5),
                 unit: "×".to_owned(),
                 found: None,
                 published: None,
@@ -205,11 +172,8 @@ pub(crate) mod tests {
     #[test]
     fn mixes_of_one_size_are_one_group_and_of_several_are_also_taken_together() {
         let titles = |results: &Results| -> Vec<String> {
-            results
-                .groups
-                .iter()
-                .map(|group| group.title.clone())
-                .collect()
+            let groups = results.groups.iter();
+            groups.map(|group| group.title.clone()).collect()
         };
         assert_eq!(titles(&example()), ["mixes of 2 programs"]);
         let mut mixed = measured();
@@ -220,7 +184,7 @@ pub(crate) mod tests {
             run.programs.push(again);
         }
         assert_eq!(
-            titles(&of_mixes(mixed, 0)),
+            titles(&of_mixes(&live(), mixed, 0)),
             ["all mixes", "mixes of 2 programs", "mixes of 3 programs"]
         );
     }
@@ -230,7 +194,7 @@ pub(crate) mod tests {
         let mut stopped = measured();
         stopped[0].runs[1].runs.truncate(2);
         stopped[1].runs[2].runs.clear();
-        let results = of_mixes(stopped, 4);
+        let results = of_mixes(&live(), stopped, 4);
         let names: Vec<&str> = results.mixes.iter().map(|mix| &*mix.name).collect();
         assert_eq!(names, ["md+cg"]);
         assert_eq!(results.settings.len(), 3);
@@ -241,27 +205,19 @@ pub(crate) mod tests {
     fn wrong_results_and_runs_at_the_limit_are_counted() {
         let results = example();
         assert_eq!((results.wrong_results, results.timed_out), (1, 2));
-        assert_eq!(of_mixes(measured(), 0).wrong_results, 0);
+        assert_eq!(of_mixes(&live(), measured(), 0).wrong_results, 0);
     }
 
     #[test]
     fn a_disturbed_measurement_says_so_and_a_quiet_one_does_not() {
-        let mut results = of_mixes(measured(), 0);
+        let mut results = of_mixes(&live(), measured(), 0);
         assert_eq!(results.caution(), None);
         results.load.as_mut().unwrap().others_mean = 0.4;
-        assert!(
-            results
-                .caution()
-                .unwrap()
-                .contains("other work used 0.40 CPUs")
-        );
         results.method.as_mut().unwrap().repetitions_done = 1;
-        assert!(
-            results
-                .caution()
-                .unwrap()
-                .contains("fewer than 3 repetitions")
-        );
+        let caution = results.caution().unwrap();
+        for part in ["other work used 0.40 CPUs", "fewer than 3 repetitions"] {
+            assert!(caution.contains(part), "{caution}");
+        }
     }
 
     #[test]
@@ -269,7 +225,8 @@ pub(crate) mod tests {
         let results = example();
         let own = results.headline_summary().unwrap();
         assert_eq!(own.setting, "mapper");
-        assert_eq!(results.headline.unwrap().group, "mixes of 2 programs");
+        let group = results.headline.unwrap().group.unwrap();
+        assert_eq!(group, "mixes of 2 programs");
     }
 
     #[test]
@@ -279,15 +236,8 @@ pub(crate) mod tests {
             (&json["schema"], &json["kind"]),
             (&SCHEMA.into(), &"measured".into())
         );
-        for key in [
-            "machine",
-            "method",
-            "load",
-            "mixes",
-            "groups",
-            "expectations",
-            "headline",
-        ] {
+        let keys = "machine method load mixes groups expectations headline";
+        for key in keys.split(' ') {
             assert!(!json[key].is_null(), "{key}");
         }
         let own = &json["mixes"][0]["settings"][2];
@@ -297,10 +247,7 @@ pub(crate) mod tests {
         );
         let run = &own["runs"][0];
         assert!(run["before"]["load_average"].is_f64());
-        assert_eq!(
-            run["timeline"]["samples"][0]["cpus"],
-            serde_json::json!([2, null])
-        );
+        assert_eq!(run["timeline"][0]["cpus"], serde_json::json!([2, null]));
         let summary = &json["groups"][0]["settings"][2];
         assert!(summary["over"]["static"]["mean"]["value"].is_f64());
         assert!(summary["promises"]["broken"].is_array());

@@ -1,21 +1,52 @@
-//! The speed of one setting over another, from the runs of both.
+//! What programs cost, and the speed of one setting over another, from the runs of both.
 //!
 //! The speed of a program is its cost there by its cost here; several programs have the geometric mean of
-//! theirs. [`SpeedBy`] says how the runs are combined.
+//! theirs. [`SpeedBy`] says how the runs are combined. A program that was ended at the time limit costs at least
+//! the limit, so a median among such runs is only a bound (it is *censored*). Runs with a wrong result are left
+//! out.
 
-use super::cost::{Of, median_cost};
 use crate::data::experiment::SpeedBy;
-use crate::result::run::Run;
+use crate::result::run::{Run, RunCost};
 use crate::result::speed::{Certainty, Speed};
-use mapper_report::statistics::{Estimate, estimate, geometric_mean, median_and_range};
+use mapper_report::statistics::{Estimate, estimate, geometric_mean, median, median_and_range};
+
+/// What the program at a place of its mix cost in these runs.
+pub(crate) fn costs<'a>(
+    runs: impl IntoIterator<Item = &'a Run>,
+    at: usize,
+) -> impl Iterator<Item = RunCost> {
+    let runs = runs.into_iter();
+    runs.filter_map(move |run| Some(run.programs.get(at)?.cost))
+}
+
+/// The median of those costs that are valid, over the repetitions at these places.
+pub(crate) fn median_cost(runs: &[Run], at: usize, places: &[usize]) -> Option<f64> {
+    let drawn = places.iter().filter_map(|&place| runs.get(place));
+    let valid: Vec<f64> = costs(drawn, at).filter_map(RunCost::value).collect();
+    median(&valid)
+}
+
+/// How the median of all runs stands to the true one.
+pub(crate) fn certainty(runs: &[Run], at: usize) -> Certainty {
+    let valid = costs(runs, at)
+        .filter(|cost| cost.value().is_some())
+        .count();
+    let at_limit = costs(runs, at).filter(|cost| cost.is_limit()).count();
+    match (valid, at_limit) {
+        (0, _) => Certainty::Unknown,
+        // No run costs more than the limit, so those at it are the last of the row.
+        (_, 1..) if 2 * at_limit >= valid => Certainty::AtLeast,
+        _ => Certainty::Exact,
+    }
+}
 
 /// Runs of a mix under a setting and under the one that it is compared with.
 #[derive(Clone, Debug)]
 pub(crate) struct Compared<'a> {
     pub(crate) base: &'a [Run],
     pub(crate) own: &'a [Run],
-    /// The programs that count.
-    pub(crate) which: Vec<Of>,
+    /// The places of the programs that count.
+    pub(crate) which: Vec<usize>,
 }
 
 impl Compared<'_> {
@@ -37,16 +68,16 @@ impl Compared<'_> {
         self.base.len().max(self.own.len())
     }
 
+    /// The geometric mean of the programs' costs there by those here.
+    fn mean(&self, ratio: impl Fn(usize) -> Option<f64>) -> Option<f64> {
+        let ratios: Option<Vec<f64>> = self.which.iter().map(|&at| ratio(at)).collect();
+        geometric_mean(ratios?)
+    }
+
     /// In the repetitions at these places.
     fn ratio_of_medians(&self, places: &[usize]) -> Option<f64> {
-        let median =
-            |runs: &[Run], of: Of| Some(median_cost(&of.costs(runs, places), of.unit)?.value);
-        let ratios: Option<Vec<f64>> = self
-            .which
-            .iter()
-            .map(|&of| Some(median(self.base, of)? / median(self.own, of)?))
-            .collect();
-        geometric_mean(ratios?)
+        let median = |runs: &[Run], at| median_cost(runs, at, places);
+        self.mean(|at| Some(median(self.base, at)? / median(self.own, at)?))
     }
 
     /// At each moment that has a run of both. Two runs that were both ended at the limit say nothing of each
@@ -57,13 +88,8 @@ impl Compared<'_> {
             if base.is_over_limit() && own.is_over_limit() {
                 return None;
             }
-            let cost = |run: &Run, of: Of| of.cost(run)?.in_unit(of.unit);
-            let ratios: Option<Vec<f64>> = self
-                .which
-                .iter()
-                .map(|&of| Some(cost(base, of)? / cost(own, of)?))
-                .collect();
-            geometric_mean(ratios?)
+            let cost = |run: &Run, at: usize| run.programs.get(at)?.cost.value();
+            self.mean(|at| Some(cost(base, at)? / cost(own, at)?))
         };
         self.own.iter().filter_map(at_moment).collect()
     }
@@ -73,18 +99,14 @@ impl Compared<'_> {
             // Beside itself a setting has exactly its own speed.
             return Certainty::Exact;
         }
-        let of_runs = |runs: &[Run], of: Of| {
-            let places: Vec<usize> = (0..runs.len()).collect();
-            median_cost(&of.costs(runs, &places), of.unit)
-                .map_or(Certainty::Unknown, |of| of.certainty)
-        };
-        self.which.iter().fold(Certainty::Exact, |certainty, &of| {
-            certainty.and(Certainty::of_ratio(
-                of_runs(self.base, of),
-                of_runs(self.own, of),
-            ))
-        })
+        let of =
+            |&at: &usize| Certainty::of_ratio(certainty(self.base, at), certainty(self.own, at));
+        all(self.which.iter().map(of))
     }
+}
+
+fn all(certainties: impl Iterator<Item = Certainty>) -> Certainty {
+    certainties.fold(Certainty::Exact, Certainty::and)
 }
 
 /// Geometric mean of the speeds of several mixes. A draw of repetitions is the same for all of them, since a
@@ -93,13 +115,11 @@ pub(crate) fn overall(compared: &[Compared<'_>], by: SpeedBy) -> Option<Speed> {
     let estimate = match by {
         SpeedBy::RatioOfMedians => {
             let count = compared.iter().map(Compared::repetitions).max()?;
-            estimate(count, |places| {
-                let means: Option<Vec<f64>> = compared
-                    .iter()
-                    .map(|of| of.ratio_of_medians(places))
-                    .collect();
-                geometric_mean(means?)
-            })?
+            let mean = |places: &[usize]| {
+                let means = compared.iter().map(|of| of.ratio_of_medians(places));
+                geometric_mean(means.collect::<Option<Vec<f64>>>()?)
+            };
+            estimate(count, mean)?
         }
         SpeedBy::MedianOfRatios => {
             let speeds: Option<Vec<Speed>> = compared.iter().map(|of| of.speed(by)).collect();
@@ -114,43 +134,47 @@ pub(crate) fn overall(compared: &[Compared<'_>], by: SpeedBy) -> Option<Speed> {
             }
         }
     };
-    let certainty = compared.iter().fold(Certainty::Exact, |certainty, of| {
-        certainty.and(of.certainty())
-    });
     Some(Speed {
         estimate,
-        certainty,
+        certainty: all(compared.iter().map(Compared::certainty)),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::program::Unit;
     use crate::run::schedule::tests::run;
 
-    fn speed(base: &[Run], own: &[Run], by: SpeedBy) -> Option<Speed> {
-        let which = [0, 1].map(|at| Of {
-            at,
-            unit: Unit::Seconds,
-        });
-        Compared {
-            base,
-            own,
-            which: which.to_vec(),
-        }
-        .speed(by)
+    const BOTH: [SpeedBy; 2] = [SpeedBy::MedianOfRatios, SpeedBy::RatioOfMedians];
+
+    fn speed(base: &[Run], own: &[Run], by: SpeedBy) -> Option<Estimate> {
+        let which = vec![0, 1];
+        let speed = Compared { base, own, which }.speed(by);
+        speed.map(|speed| speed.estimate)
     }
 
-    fn value(base: &[Run], own: &[Run], by: SpeedBy) -> f64 {
-        speed(base, own, by).unwrap().estimate.value
+    fn is_close(found: f64, wanted: f64) -> bool {
+        (found - wanted).abs() < 1e-9
+    }
+
+    #[test]
+    fn a_median_with_half_of_the_runs_at_the_limit_is_a_bound() {
+        // 8 is the limit.
+        let runs = |costs: &[f64]| -> Vec<Run> { costs.iter().map(|&c| run(0, &[c])).collect() };
+        assert_eq!(certainty(&runs(&[1.0, 1.0, 8.0]), 0), Certainty::Exact);
+        assert_eq!(certainty(&runs(&[1.0, 8.0]), 0), Certainty::AtLeast);
+        let mut wrong = runs(&[1.0, 2.0, 8.0]);
+        wrong[1].reject("wrong".to_owned());
+        assert_eq!(median_cost(&wrong, 0, &[0, 1, 2]), Some(4.5));
+        assert_eq!(median_cost(&wrong, 0, &[1]), None);
+        assert_eq!(certainty(&wrong[1..2], 0), Certainty::Unknown);
     }
 
     #[test]
     fn a_speed_is_the_other_time_by_the_own_over_the_programs() {
-        for by in [SpeedBy::MedianOfRatios, SpeedBy::RatioOfMedians] {
-            let found = value(&[run(0, &[4.0, 2.0])], &[run(0, &[1.0, 2.0])], by);
-            assert!((found - 2.0).abs() < 1e-9, "{by:?}: {found}");
+        for by in BOTH {
+            let found = speed(&[run(0, &[4.0, 2.0])], &[run(0, &[1.0, 2.0])], by);
+            assert!(is_close(found.unwrap().value, 2.0), "{by:?}: {found:?}");
         }
     }
 
@@ -158,8 +182,8 @@ mod tests {
     fn ratios_are_formed_of_runs_of_the_same_moment_only() {
         let own = [run(0, &[1.0; 2]), run(1, &[3.0; 2])];
         let by = SpeedBy::MedianOfRatios;
-        let found = value(&[run(1, &[6.0; 2])], &own, by);
-        assert!((found - 2.0).abs() < 1e-9, "{found}");
+        let found = speed(&[run(1, &[6.0; 2])], &own, by);
+        assert!(is_close(found.unwrap().value, 2.0), "{found:?}");
         assert_eq!(speed(&[run(7, &[6.0; 2])], &own, by), None);
     }
 
@@ -176,16 +200,11 @@ mod tests {
             let of = |(moment, s): (usize, f64)| run(moment, &[s; 2]);
             seconds.into_iter().enumerate().map(of).collect()
         };
-        for by in [SpeedBy::MedianOfRatios, SpeedBy::RatioOfMedians] {
-            let found = value(&runs([3.0, 3.0, 3.0]), &runs([1.0, 7.0, 1.0]), by);
-            assert!((found - 3.0).abs() < 1e-9, "{by:?}: {found}");
+        for by in BOTH {
+            let found = speed(&runs([3.0, 3.0, 3.0]), &runs([1.0, 6.0, 1.0]), by).unwrap();
+            assert!(is_close(found.value, 3.0), "{by:?}: {found:?}");
+            let is_range = is_close(found.low, 0.5) && is_close(found.high, 3.0);
+            assert!(is_range || by == SpeedBy::RatioOfMedians, "{found:?}");
         }
-        let found = speed(
-            &runs([3.0, 3.0, 3.0]),
-            &runs([1.0, 6.0, 1.0]),
-            SpeedBy::MedianOfRatios,
-        );
-        let found = found.unwrap().estimate;
-        assert!((found.low - 0.5).abs() < 1e-9 && (found.high - 3.0).abs() < 1e-9);
     }
 }

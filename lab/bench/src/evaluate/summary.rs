@@ -5,101 +5,92 @@
 //! that are counted, too, for every setting, so that the static fair share itself shows how many of them are
 //! noise.
 
-use super::mix::{programs, runs_of};
 use super::speed::{Compared, overall};
 use crate::data::experiment::Experiment;
 use crate::data::program::Unit;
-use crate::result::report::{Group, MixResult, OverBaseline, Promises, SettingResult, Summary};
+use crate::result::report::{Group, MixResult, OverSetting, Promises, SettingResult, Summary};
 use crate::result::speed::Speed;
-use crate::run::schedule::MeasuredMix;
-
-/// A mix with its figures.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Evaluated<'a> {
-    pub(crate) measured: &'a MeasuredMix,
-    pub(crate) result: &'a MixResult,
-}
 
 /// The groups of an experiment: those that its mixes name, or else all mixes and those of each size.
-pub(crate) fn groups(evaluated: &[Evaluated<'_>], experiment: &Experiment) -> Vec<Group> {
-    let group = |title: String, chosen: Vec<Evaluated<'_>>| Group {
-        title,
-        mixes: chosen.len(),
-        settings: experiment
-            .settings
-            .iter()
-            .filter(|setting| chosen.iter().any(|of| own(*of, &setting.key).is_some()))
-            .map(|setting| summary(&setting.key, &chosen, experiment))
-            .collect(),
-    };
-    let mut names: Vec<&String> = Vec::new();
-    for name in evaluated.iter().filter_map(|of| of.result.group.as_ref()) {
-        if !names.contains(&name) {
-            names.push(name);
+pub(crate) fn groups(mixes: &[MixResult], experiment: &Experiment) -> Vec<Group> {
+    let mut groups: Vec<(String, Vec<&MixResult>)> = Vec::new();
+    for mix in mixes {
+        let of_size = format!("mixes of {} programs", mix.programs.len());
+        let title = mix.group.clone().unwrap_or(of_size);
+        match groups.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, members)) => members.push(mix),
+            None => groups.push((title, vec![mix])),
         }
     }
-    if !names.is_empty() {
-        let of = |name: &String| {
-            evaluated
-                .iter()
-                .filter(|of| of.result.group.as_ref() == Some(name))
-                .copied()
-                .collect()
-        };
-        return names
-            .into_iter()
-            .map(|name| group(name.clone(), of(name)))
-            .collect();
+    if groups.len() > 1 && mixes.iter().all(|mix| mix.group.is_none()) {
+        groups.sort_by(|(one, _), (other, _)| one.cmp(other));
+        groups.insert(0, ("all mixes".to_owned(), mixes.iter().collect()));
     }
-    let mut sizes: Vec<usize> = evaluated
-        .iter()
-        .map(|of| of.result.programs.len())
-        .collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let mut groups = Vec::new();
-    if sizes.len() > 1 {
-        groups.push(group("all mixes".to_owned(), evaluated.to_vec()));
-    }
-    for size in sizes {
-        let of = evaluated
-            .iter()
-            .filter(|of| of.result.programs.len() == size);
-        groups.push(group(
-            format!("mixes of {size} programs"),
-            of.copied().collect(),
-        ));
-    }
+    let groups = groups.into_iter();
     groups
+        .map(|(title, mixes)| group(&mixes, title, experiment))
+        .collect()
 }
 
-fn own<'a>(of: Evaluated<'a>, setting: &str) -> Option<&'a SettingResult> {
-    of.result
-        .settings
+fn group(mixes: &[&MixResult], title: String, experiment: &Experiment) -> Group {
+    let settings = experiment.settings.iter();
+    Group {
+        title,
+        mixes: mixes.len(),
+        settings: settings
+            .filter(|setting| mixes.iter().any(|mix| mix.under(&setting.key).is_some()))
+            .map(|setting| summary(&setting.key, mixes, experiment))
+            .collect(),
+    }
+}
+
+fn summary(setting: &str, mixes: &[&MixResult], experiment: &Experiment) -> Summary {
+    let own: Vec<(&MixResult, &SettingResult)> = mixes
         .iter()
-        .find(|own| own.setting == *setting)
+        .filter_map(|mix| Some((*mix, mix.under(setting)?)))
+        .collect();
+    let over = experiment.compared_with().into_iter().map(|key| {
+        let programs = own.iter().flat_map(|(mix, own)| {
+            let timed = mix.places(Unit::Seconds).into_iter();
+            timed.filter_map(|at| own.programs[at].over.get(key))
+        });
+        let mean = |unit| mean(setting, key, mixes, unit, experiment);
+        let of = OverSetting {
+            mean: mean(Unit::Seconds),
+            slowest_mix: slowest(own.iter().filter_map(|(_, own)| own.over.get(key))),
+            slowest_program: slowest(programs),
+            latency: mean(Unit::P99),
+        };
+        (key.clone(), of)
+    });
+    Summary {
+        setting: setting.to_owned(),
+        over: over.collect(),
+        promises: promises(&own, experiment),
+    }
 }
 
-/// The lower of speeds.
-pub(crate) fn slowest(speeds: impl Iterator<Item = Speed>) -> Option<Speed> {
-    speeds.min_by(|one, other| one.estimate.value.total_cmp(&other.estimate.value))
+fn slowest<'a>(speeds: impl Iterator<Item = &'a Speed>) -> Option<Speed> {
+    speeds
+        .min_by(|one, other| one.estimate.value.total_cmp(&other.estimate.value))
+        .copied()
 }
 
 /// The mean speed of a setting over another in these mixes, by the programs of one unit.
-pub(crate) fn mean(
+fn mean(
     setting: &str,
     over: &str,
-    mixes: &[Evaluated<'_>],
+    mixes: &[&MixResult],
     unit: Unit,
     experiment: &Experiment,
 ) -> Option<Speed> {
     let mut compared = Vec::new();
     for mix in mixes {
-        let which = programs(mix.measured, Some(unit));
+        let which = mix.places(unit);
         if !which.is_empty() {
             compared.push(Compared {
-                base: runs_of(mix.measured, over)?,
-                own: runs_of(mix.measured, setting)?,
+                base: &mix.under(over)?.runs,
+                own: &mix.under(setting)?.runs,
                 which,
             });
         }
@@ -107,52 +98,11 @@ pub(crate) fn mean(
     overall(&compared, experiment.method.speed)
 }
 
-fn summary(setting: &str, mixes: &[Evaluated<'_>], experiment: &Experiment) -> Summary {
-    let own = || mixes.iter().filter_map(|of| own(*of, setting));
-    let over = experiment.baselines.iter().map(|baseline| {
-        let mean = |unit| mean(setting, baseline, mixes, unit, experiment);
-        let of = OverBaseline {
-            mean: mean(Unit::Seconds),
-            slowest_mix: slowest(own().filter_map(|of| of.over.get(baseline).copied())),
-            latency: mean(Unit::P99),
-        };
-        (baseline.clone(), of)
-    });
-    let against = experiment.promised_against.as_ref();
-    Summary {
-        setting: setting.to_owned(),
-        over: over.collect(),
-        slowest_program: against.and_then(|against| slowest_program(setting, against, mixes)),
-        promises: promises(setting, mixes, experiment),
-    }
-}
-
-/// The slowest program whose time counts, over a baseline.
-pub(crate) fn slowest_program(setting: &str, over: &str, mixes: &[Evaluated<'_>]) -> Option<Speed> {
-    let speeds = mixes
-        .iter()
-        .filter_map(|mix| Some((mix, own(*mix, setting)?)));
-    slowest(speeds.flat_map(|(mix, own)| {
-        let programs = mix.result.programs.iter().zip(&own.programs);
-        programs
-            .filter(|(member, _)| member.unit == Unit::Seconds)
-            .filter_map(|(_, result)| result.over.get(over).copied())
-    }))
-}
-
-fn promises(setting: &str, mixes: &[Evaluated<'_>], experiment: &Experiment) -> Option<Promises> {
+fn promises(own: &[(&MixResult, &SettingResult)], experiment: &Experiment) -> Option<Promises> {
     let against = experiment.promised_against.as_ref()?;
-    let mut promises = Promises {
-        made: 0,
-        broken: Vec::new(),
-        runs: 0,
-        runs_below: 0,
-    };
-    for mix in mixes {
-        let Some(own) = own(*mix, setting) else {
-            continue;
-        };
-        for (member, result) in mix.result.programs.iter().zip(&own.programs) {
+    let mut promises = Promises::default();
+    for (mix, own) in own {
+        for (member, result) in mix.programs.iter().zip(&own.programs) {
             let (Some(speed), Some(below), Some(is_kept)) = (
                 result.over.get(against),
                 result.runs_below,
@@ -164,13 +114,10 @@ fn promises(setting: &str, mixes: &[Evaluated<'_>], experiment: &Experiment) -> 
             promises.runs += result.valid;
             promises.runs_below += below;
             if !is_kept {
-                promises.broken.push(format!(
-                    "{} in {} at {}{:.2}",
-                    member.name,
-                    mix.result.name,
-                    speed.certainty.mark(),
-                    speed.estimate.value
-                ));
+                let (name, mark) = (&member.name, speed.certainty.mark());
+                let value = speed.estimate.value;
+                let broken = format!("{name} in {} at {mark}{value:.2}", mix.name);
+                promises.broken.push(broken);
             }
         }
     }
@@ -182,17 +129,12 @@ mod tests {
     use super::super::mix::mix_result;
     use super::super::mix::tests::{close, example, live};
     use super::*;
+    use crate::run::schedule::MeasuredMix;
 
     fn of_group(measured: &[MeasuredMix], setting: &str) -> Summary {
-        let results: Vec<MixResult> = measured
-            .iter()
-            .map(|mix| mix_result(mix, &live()))
-            .collect();
-        let evaluated = measured
-            .iter()
-            .zip(&results)
-            .map(|(measured, result)| Evaluated { measured, result });
-        summary(setting, &evaluated.collect::<Vec<_>>(), &live())
+        let mixes = measured.iter().map(|mix| mix_result(mix, &live()));
+        let mixes: Vec<MixResult> = mixes.collect();
+        summary(setting, &mixes.iter().collect::<Vec<_>>(), &live())
     }
 
     #[test]
@@ -210,7 +152,7 @@ mod tests {
         close(all.over["plain"].latency.as_ref(), 5.0);
         close(all.over["static"].latency.as_ref(), 0.5);
         close(all.over["static"].slowest_mix.as_ref(), 1.6_f64.sqrt());
-        close(all.slowest_program.as_ref(), 0.8);
+        close(all.over["static"].slowest_program.as_ref(), 0.8);
     }
 
     #[test]

@@ -7,8 +7,8 @@
 use super::process;
 use crate::result::report::Figure;
 use crate::run::daemon::PrivateDaemon;
+use crate::run::processes::terminate;
 use anyhow::{Context, Result, bail};
-use mapper_control::schema::DaemonStatus;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -82,11 +82,8 @@ fn measure_size(
     let share = (threads / PROGRAMS).to_string();
     let mut programs = Vec::new();
     for _ in 0..PROGRAMS {
-        programs.push(Program::start(
-            &daemon,
-            crowd,
-            ["sleep", &share, &period_us],
-        )?);
+        let arguments = ["sleep", &share, &period_us];
+        programs.push(Program::start(&daemon, crowd, arguments)?);
     }
     // Arrivals and first looks are no intervals like the others.
     std::thread::sleep(INTERVAL * 5);
@@ -109,7 +106,8 @@ fn measure_size(
         }
         let used_ns = process::cpu_time_ns(daemon.pid())? - before.1;
         cost_ms.push(used_ns as f64 / taken as f64 / 1e6);
-        resident_mb.push(process::memory_kib(daemon.pid(), "VmRSS")? as f64 * 1024.0 / 1e6);
+        let resident_kib = process::status(daemon.pid())?.vmrss.context("no VmRSS")?;
+        resident_mb.push(resident_kib as f64 * 1024.0 / 1e6);
     }
     eprintln!("{name}: {}", circumstances(&daemon)?);
     let [cost, resident] = names(name, counting);
@@ -119,18 +117,13 @@ fn measure_size(
     ])
 }
 
-fn status(daemon: &PrivateDaemon) -> Result<DaemonStatus> {
-    let mut client = mapper_control::Client::connect(&daemon.socket(), Duration::from_secs(10))?;
-    Ok(client.status()?.daemon)
-}
-
 fn decisions(daemon: &PrivateDaemon) -> Result<u64> {
-    Ok(status(daemon)?.decisions)
+    Ok(daemon.status(PATIENCE)?.daemon.decisions)
 }
 
 /// What the daemon counts, and how long its intervals are: where one costs much, they become longer.
 fn circumstances(daemon: &PrivateDaemon) -> Result<String> {
-    let status = status(daemon)?;
+    let status = daemon.status(PATIENCE)?.daemon;
     let ms = |ns: u64| ns as f64 / 1e6;
     let interval = match status.stretched {
         None => format!("an interval of {:.0} ms", ms(status.interval_ns)),
@@ -169,9 +162,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The launcher passes the signal on. The child is ours and not waited for: the number is its own.
-        let pid = nix::unistd::Pid::from_raw(self.0.id().cast_signed());
-        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        terminate(&self.0);
         let _ = self.0.wait();
     }
 }

@@ -1,45 +1,33 @@
 //! What the kernel keeps of one process.
 
 use anyhow::{Context, Result};
+use procfs::process::{Process, Status};
 
-/// Run time of all threads, to the nanosecond, from `/proc/PID/task/*/schedstat`.
+fn process(pid: u32) -> Result<Process> {
+    Process::new(pid.cast_signed()).with_context(|| format!("read /proc/{pid}"))
+}
+
+/// Run time of all threads, to the nanosecond.
 pub(crate) fn cpu_time_ns(pid: u32) -> Result<u64> {
-    let folder = format!("/proc/{pid}/task");
     let mut sum = 0;
-    for task in std::fs::read_dir(&folder).with_context(|| format!("read {folder}"))? {
-        let file = task?.path().join("schedstat");
-        let text =
-            std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-        let first = text.split_whitespace().next().unwrap_or_default();
-        sum += first
-            .parse::<u64>()
-            .with_context(|| format!("{}: {first:?}", file.display()))?;
+    for task in process(pid)?.tasks()? {
+        let task = task?;
+        let times = task.schedstat();
+        sum += times
+            .with_context(|| format!("read /proc/{pid}/task/{}/schedstat", task.tid))?
+            .sum_exec_runtime;
     }
     Ok(sum)
 }
 
-/// Memory in kibibytes, by the name that `/proc/PID/status` has for it, such as `VmRSS`.
-pub(crate) fn memory_kib(pid: u32, name: &str) -> Result<u64> {
-    let file = format!("/proc/{pid}/status");
-    let text = std::fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
-    text.lines()
-        .find_map(|line| {
-            let value = line.strip_prefix(name)?.strip_prefix(':')?;
-            value.trim().strip_suffix("kB")?.trim().parse().ok()
-        })
-        .with_context(|| format!("{file} has no {name}"))
+/// What `/proc/PID/status` says, of memory in kibibytes.
+pub(crate) fn status(pid: u32) -> Result<Status> {
+    let status = process(pid)?.status();
+    status.with_context(|| format!("read /proc/{pid}/status"))
 }
 
 /// How many descriptors are open.
-pub(crate) fn open_descriptors(pid: u32) -> Result<u64> {
-    let folder = format!("/proc/{pid}/fd");
-    let entries = std::fs::read_dir(&folder).with_context(|| format!("read {folder}"))?;
-    Ok(entries.count() as u64)
-}
-
-/// How many threads there are.
-pub(crate) fn threads(pid: u32) -> Result<u64> {
-    let folder = format!("/proc/{pid}/task");
-    let entries = std::fs::read_dir(&folder).with_context(|| format!("read {folder}"))?;
-    Ok(entries.count() as u64)
+pub(crate) fn open_descriptors(pid: u32) -> Result<usize> {
+    let count = process(pid)?.fd_count();
+    count.with_context(|| format!("read /proc/{pid}/fd"))
 }

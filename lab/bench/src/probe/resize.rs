@@ -8,6 +8,7 @@ use crate::result::report::Figure;
 use crate::run::daemon::PrivateDaemon;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
@@ -31,42 +32,14 @@ const SETTLE_NS: u64 = 300_000_000;
 struct Beat {
     now_ns: u64,
     regions: u64,
-    threads: u32,
-}
-
-/// The part of a recorded decision that is needed here.
-#[derive(Deserialize)]
-struct Line {
-    observation: Option<Observed>,
-    plan: Option<Planned>,
-}
-
-#[derive(Deserialize)]
-struct Observed {
-    now_ns: u64,
-}
-
-#[derive(Deserialize)]
-struct Planned {
-    apps: Vec<PlannedApp>,
-}
-
-#[derive(Deserialize)]
-struct PlannedApp {
-    name: String,
-    share: Share,
-}
-
-#[derive(Deserialize)]
-struct Share {
-    cpus: u32,
+    threads: u64,
 }
 
 /// A decision that changed how many CPUs pulse has.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     at_ns: u64,
-    cpus: u32,
+    cpus: u64,
 }
 
 /// One run: what pulse reported, and when its allocation changed.
@@ -90,7 +63,7 @@ pub(crate) fn shrink(bin: &Path, pulse: &Path) -> Result<Vec<Figure>> {
         let alone = rate(&run.beats, first.at_ns, down.at_ns)?;
         let beside = rate(&run.beats, down.at_ns, up.at_ns)?;
         let again = rate(&run.beats, up.at_ns, end)?;
-        shrunk.push(beside / (alone * f64::from(down.cpus) / f64::from(first.cpus)));
+        shrunk.push(beside / (alone * down.cpus as f64 / first.cpus as f64));
         regrown.push(again / alone);
     }
     Ok(vec![
@@ -131,12 +104,10 @@ fn rate(beats: &[Beat], from_ns: u64, to_ns: u64) -> Result<f64> {
 
 fn run(bin: &Path, pulse: &Path, teams: &str) -> Result<Run> {
     let record = tempfile::NamedTempFile::new().context("make a temporary file")?;
-    let record_path = record
-        .path()
-        .to_str()
-        .context("temporary path is not text")?;
+    let record_path = record.path().to_str();
+    let record_path = record_path.context("temporary path is not text")?;
     let daemon = PrivateDaemon::start(bin, &["--interval", INTERVAL, "--record", record_path])?;
-    let seconds = format!("{}", (STAGE * 3).as_secs_f64());
+    let seconds = (STAGE * 3).as_secs_f64().to_string();
     let region_us = REGION_US.to_string();
     let mut beating = daemon
         .launch(&["--name", "pulse", "--teams", teams, "--"])
@@ -153,16 +124,9 @@ fn run(bin: &Path, pulse: &Path, teams: &str) -> Result<Run> {
             .collect()
     });
     std::thread::sleep(STAGE);
-    let guest = daemon
-        .launch(&[
-            "--name",
-            "guest",
-            "--",
-            "sleep",
-            &STAGE.as_secs_f64().to_string(),
-        ])
-        .status()
-        .context("launch sleep")?;
+    let mut guest = daemon.launch(&["--name", "guest", "--", "sleep"]);
+    guest.arg(STAGE.as_secs_f64().to_string());
+    let guest = guest.status().context("launch sleep")?;
     let pulsed = beating.wait().context("wait for pulse")?;
     if !guest.success() || !pulsed.success() {
         bail!(
@@ -186,18 +150,16 @@ fn changes(record: &Path) -> Result<Vec<Change>> {
         std::fs::read_to_string(record).with_context(|| format!("read {}", record.display()))?;
     let mut changes: Vec<Change> = Vec::new();
     for line in text.lines() {
-        let line: Line = serde_json::from_str(line).with_context(|| format!("read {line}"))?;
-        let (Some(observed), Some(plan)) = (line.observation, line.plan) else {
+        let line: Value = serde_json::from_str(line).with_context(|| format!("read {line}"))?;
+        let apps = line["plan"]["apps"].as_array().into_iter().flatten();
+        let Some(app) = apps.into_iter().find(|app| app["name"] == "pulse") else {
             continue;
         };
-        let Some(app) = plan.apps.iter().find(|a| a.name == "pulse") else {
-            continue;
-        };
-        if changes.last().is_none_or(|c| c.cpus != app.share.cpus) {
-            changes.push(Change {
-                at_ns: observed.now_ns,
-                cpus: app.share.cpus,
-            });
+        let at_ns = line["observation"]["now_ns"].as_u64();
+        let cpus = app["share"]["cpus"].as_u64();
+        let (at_ns, cpus) = at_ns.zip(cpus).context("a decision without time or CPUs")?;
+        if changes.last().is_none_or(|change| change.cpus != cpus) {
+            changes.push(Change { at_ns, cpus });
         }
     }
     Ok(changes)

@@ -4,24 +4,20 @@
 //! the model never share a file or a table with these.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use mapper_report::statistics::median_and_range;
-
+use mapper_report::statistics::{Estimate, median_and_range};
 use serde::Serialize;
 
 use super::run::Run;
 use super::speed::{Certainty, Speed};
 use crate::data::bound::Bound;
-use crate::data::experiment::Method;
-use crate::data::figures::FigureExperiment;
+use crate::data::experiment::{Headline, Method};
 use crate::data::program::Unit;
 use crate::machine::Machine;
-use mapper_report::statistics::Estimate;
 
 /// Version of this shape.
-pub(crate) const SCHEMA: u32 = 3;
+pub(crate) const SCHEMA: u32 = 4;
 
 /// More foreign CPU time than this, in CPUs, moves the figures more than noise does.
 const DISTURBED_CPUS: f64 = 0.05;
@@ -94,7 +90,7 @@ pub(crate) struct ProgramResult {
     pub(crate) valid: usize,
     /// Runs that were ended at the limit.
     pub(crate) over_limit: usize,
-    /// Its speed over each baseline that was measured.
+    /// Its speed over each setting that it is compared with.
     pub(crate) over: BTreeMap<String, Speed>,
     /// Whether its median speed is what mapper promised.
     pub(crate) keeps_promise: Option<bool>,
@@ -107,7 +103,7 @@ pub(crate) struct ProgramResult {
 pub(crate) struct SettingResult {
     pub(crate) setting: String,
     pub(crate) programs: Vec<ProgramResult>,
-    /// Geometric mean over the programs whose time counts, over each baseline that was measured.
+    /// Geometric mean over the programs whose time counts, over each setting that it is compared with.
     pub(crate) over: BTreeMap<String, Speed>,
     pub(crate) wrong: Vec<String>,
     /// What the daemon noted of the programs' teams.
@@ -126,18 +122,34 @@ pub(crate) struct MixResult {
     pub(crate) settings: Vec<SettingResult>,
 }
 
-/// A setting over several mixes, compared with a baseline.
+impl MixResult {
+    /// What came of it under a setting, if it ran.
+    pub(crate) fn under(&self, setting: &str) -> Option<&SettingResult> {
+        self.settings.iter().find(|of| of.setting == *setting)
+    }
+
+    /// The places of the programs whose cost is in this unit.
+    pub(crate) fn places(&self, unit: Unit) -> Vec<usize> {
+        let places = 0..self.programs.len();
+        places
+            .filter(|&at| self.programs[at].unit == unit)
+            .collect()
+    }
+}
+
+/// A setting over several mixes, compared with another one.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct OverBaseline {
+pub(crate) struct OverSetting {
     /// Of programs whose time counts.
     pub(crate) mean: Option<Speed>,
     pub(crate) slowest_mix: Option<Speed>,
+    pub(crate) slowest_program: Option<Speed>,
     /// Of programs whose latency counts.
     pub(crate) latency: Option<Speed>,
 }
 
 /// How promises were kept.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Promises {
     /// Programs of mixes.
     pub(crate) made: usize,
@@ -151,9 +163,7 @@ pub(crate) struct Promises {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Summary {
     pub(crate) setting: String,
-    pub(crate) over: BTreeMap<String, OverBaseline>,
-    /// The slowest program relative to what promises are measured against.
-    pub(crate) slowest_program: Option<Speed>,
+    pub(crate) over: BTreeMap<String, OverSetting>,
     pub(crate) promises: Option<Promises>,
 }
 
@@ -163,6 +173,13 @@ pub(crate) struct Group {
     pub(crate) title: String,
     pub(crate) mixes: usize,
     pub(crate) settings: Vec<Summary>,
+}
+
+impl Group {
+    /// The summary of a setting.
+    pub(crate) fn under(&self, setting: &str) -> Option<&Summary> {
+        self.settings.iter().find(|of| of.setting == *setting)
+    }
 }
 
 /// A figure that is no speed of programs: a cost, a time, an amount.
@@ -212,13 +229,6 @@ pub(crate) struct NotMeasured {
     pub(crate) why: String,
 }
 
-/// The setting whose figures stand for mapper.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct HeadlineEntry {
-    pub(crate) setting: String,
-    pub(crate) group: String,
-}
-
 /// How programs were run side by side.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct MethodEntry {
@@ -230,7 +240,7 @@ pub(crate) struct MethodEntry {
 }
 
 /// Everything.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Results {
     pub(crate) schema: u32,
     /// On a real machine, as opposed to results of the model.
@@ -247,7 +257,7 @@ pub(crate) struct Results {
     pub(crate) daemon: Option<DaemonFacts>,
     pub(crate) settings: Vec<SettingEntry>,
     pub(crate) programs: Vec<ProgramEntry>,
-    pub(crate) headline: Option<HeadlineEntry>,
+    pub(crate) headline: Option<Headline>,
     pub(crate) groups: Vec<Group>,
     pub(crate) mixes: Vec<MixResult>,
     pub(crate) figures: Vec<Figure>,
@@ -261,38 +271,24 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Those of an experiment that the task `task` measures, and that consists of single figures.
-    pub(crate) fn of_figures(
-        experiment: &FigureExperiment,
-        task: &str,
-        figures: Vec<Figure>,
-        expectations: Vec<Judged>,
-        elapsed: Duration,
-    ) -> Self {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    /// Results of this machine, and nothing measured yet.
+    pub(crate) fn on(machine: Machine) -> Self {
         Self {
             schema: SCHEMA,
             kind: "measured",
-            title: experiment.title.clone(),
-            about: experiment.about.clone(),
-            command: format!("cargo xtask {task}"),
-            machine: Machine::describe(cpus, &["gcc"]),
-            method: None,
-            load: None,
-            daemon: None,
-            settings: Vec::new(),
-            programs: Vec::new(),
-            headline: None,
-            groups: Vec::new(),
-            mixes: Vec::new(),
-            figures,
-            expectations,
-            not_measured: Vec::new(),
-            wrong_results: 0,
-            timed_out: 0,
-            left_out: 0,
-            elapsed_s: elapsed.as_secs_f64(),
+            machine,
+            ..Self::default()
         }
+    }
+
+    /// Keys of the settings that others are compared with.
+    pub(crate) fn baselines(&self) -> &[String] {
+        self.method.as_ref().map_or(&[], |of| &of.baselines)
+    }
+
+    /// Key of the setting that promises are measured against.
+    pub(crate) fn promised_against(&self) -> Option<&String> {
+        self.method.as_ref()?.promised_against.as_ref()
     }
 
     /// The entry of a setting.
@@ -308,11 +304,13 @@ impl Results {
     /// The summary of the setting that stands for mapper.
     pub(crate) fn headline_summary(&self) -> Option<&Summary> {
         let headline = self.headline.as_ref()?;
-        let group = self.groups.iter().find(|of| of.title == headline.group)?;
-        group
-            .settings
-            .iter()
-            .find(|of| of.setting == headline.setting)
+        self.group(headline.group.as_deref()?)?
+            .under(&headline.setting)
+    }
+
+    /// The group of a title.
+    pub(crate) fn group(&self, title: &str) -> Option<&Group> {
+        self.groups.iter().find(|of| of.title == *title)
     }
 
     /// Expectations that are not met.
@@ -329,11 +327,8 @@ impl Results {
                 reasons.push(format!("other work used {foreign:.2} CPUs meanwhile"));
             }
         }
-        if self
-            .method
-            .as_ref()
-            .is_some_and(|of| of.repetitions_done < FEW_REPETITIONS)
-        {
+        let method = self.method.as_ref();
+        if method.is_some_and(|of| of.repetitions_done < FEW_REPETITIONS) {
             reasons.push(format!(
                 "there were fewer than {FEW_REPETITIONS} repetitions"
             ));

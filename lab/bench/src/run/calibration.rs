@@ -69,11 +69,7 @@ mod tests {
     #[test]
     fn the_steps_take_the_time_aimed_at_whatever_the_first_guess() {
         for first_guess in [1, 50, 5000] {
-            let run = |steps: u64| {
-                Ok(alone(
-                    0.05 + 0.001 * f64::from(u32::try_from(steps).unwrap()),
-                ))
-            };
+            let run = |steps: u64| Ok(alone(0.05 + 0.001 * steps as f64));
             let found = calibrate("md", first_guess, 2.0, run).unwrap();
             assert!(
                 (1650..=2350).contains(&found.steps),
@@ -89,9 +85,7 @@ mod tests {
         let found = calibrate("md", 1000, 1.0, |steps| {
             runs += 1;
             let slowed = if runs == 1 { 4.0 } else { 1.0 };
-            Ok(alone(
-                slowed * 0.001 * f64::from(u32::try_from(steps).unwrap()),
-            ))
+            Ok(alone(slowed * 0.001 * steps as f64))
         });
         assert_eq!(found.unwrap().steps, 1000);
     }

@@ -1,6 +1,9 @@
 //! A daemon of our own: `mapperd --user` with its socket in a temporary folder, ended with us.
 
+use super::processes::terminate;
 use anyhow::{Context, Result, bail};
+use mapper_control::Client;
+use mapper_control::schema::Status;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -44,19 +47,23 @@ impl PrivateDaemon {
         };
         let deadline = Instant::now() + START;
         loop {
-            let answer = mapper_control::Client::connect(&socket, START)
-                .and_then(|mut client| client.status());
-            if answer.is_ok() {
+            if daemon.status(START).is_ok() {
                 return Ok(daemon);
             }
             if let Some(status) = daemon.child.try_wait()? {
-                bail!("mapperd ended at once ({status}):\n{}", daemon.log());
+                bail!("mapperd ended immediately ({status}):\n{}", daemon.log());
             }
             if Instant::now() > deadline {
                 bail!("mapperd did not answer within {START:?}:\n{}", daemon.log());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// What it reports, over a connection of its own.
+    pub(crate) fn status(&self, patience: Duration) -> Result<Status> {
+        let mut client = Client::connect(&self.socket(), patience)?;
+        Ok(client.status()?)
     }
 
     /// The daemon's process.
@@ -76,14 +83,8 @@ impl PrivateDaemon {
 
     /// `mapper-launch` with these arguments, for this daemon.
     pub(crate) fn launch(&self, arguments: &[&str]) -> Command {
-        let mut command = self.tool("mapper-launch");
-        command.args(arguments);
-        command
-    }
-
-    fn tool(&self, name: &str) -> Command {
-        let mut command = Command::new(self.bin.join(name));
-        command.env("MAPPER_SOCKET", self.socket());
+        let mut command = Command::new(self.bin.join("mapper-launch"));
+        command.env("MAPPER_SOCKET", self.socket()).args(arguments);
         command
     }
 }
@@ -99,14 +100,10 @@ fn runtime_folder() -> std::io::Result<tempfile::TempDir> {
 impl Drop for PrivateDaemon {
     fn drop(&mut self) {
         // An orderly stop gives every program its CPUs back; only a daemon that does not stop is
-        // killed. The child is ours and not yet waited for, so its pid cannot be another's.
-        let pid = self.child.id().to_string();
-        let asked = Command::new("kill")
-            .args(["-TERM", &pid])
-            .status()
-            .is_ok_and(|s| s.success());
+        // killed.
+        terminate(&self.child);
         let deadline = Instant::now() + Duration::from_secs(5);
-        while asked && Instant::now() < deadline {
+        while Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }

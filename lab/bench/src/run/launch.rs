@@ -65,7 +65,7 @@ impl Invocation<'_> {
                 set_threads(&mut command, self.program, share.threads);
             }
             ThreadCount::TimesCpus(times) => {
-                set_threads(&mut command, self.program, times * means.cpus);
+                set_threads(&mut command, self.program, times.get() * means.cpus);
             }
             // OpenMP's runtimes count the CPUs that they may use, these programs all that are online.
             ThreadCount::Unset if !self.program.threads.heed_openmp() => {
@@ -146,14 +146,12 @@ fn set_threads(command: &mut Command, program: &Program, threads: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::program::Programs;
-    use crate::data::setting::Settings;
 
     /// The arguments and the variables of a program under a setting of four CPUs, two of them its share.
-    fn words(program: &str, setting: &str) -> String {
-        let (programs, settings) = (Programs::read().unwrap(), Settings::read().unwrap());
+    fn words(program: &str, setting: &str) -> anyhow::Result<String> {
+        let (program, setting) = (Program::find(program)?, Setting::find(setting)?);
         let invocation = Invocation {
-            program: programs.find(program).unwrap(),
+            program: &program,
             words: &["prog".into()],
             size: Some(7),
             steps: 3,
@@ -168,44 +166,54 @@ mod tests {
             daemon: None,
             dlb: None,
         };
-        let setting = settings.find(setting).unwrap();
-        let command = invocation.under(setting, &share, means).unwrap();
-        let variables = command.get_envs().map(|(name, value)| {
-            let value = value.unwrap_or_default();
-            format!("{}={} ", name.display(), value.display())
-        });
-        let arguments = command.get_args().map(|word| word.display().to_string());
-        let confined =
-            confinement(setting, &share).map_or(String::new(), |cpus| format!(" on {cpus:?}"));
-        variables.collect::<String>() + &arguments.collect::<Vec<_>>().join(" ") + &confined
+        let command = invocation.under(&setting, &share, means)?;
+        let mut words = String::new();
+        for (name, value) in command.get_envs() {
+            words += &format!(
+                "{}={} ",
+                name.display(),
+                value.unwrap_or_default().display()
+            );
+        }
+        let arguments: Vec<_> = command
+            .get_args()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        words += &arguments.join(" ");
+        if let Some(cpus) = confinement(&setting, &share) {
+            words += &format!(" on {cpus:?}");
+        }
+        Ok(words)
     }
 
     #[test]
-    fn an_openmp_program_hears_its_threads_by_the_environment_and_others_by_an_argument() {
-        let plain = "--size 7 --steps 3";
-        assert_eq!(words("md", "plain"), plain);
-        assert_eq!(
-            words("md", "passive"),
-            format!("OMP_WAIT_POLICY=passive {plain}")
-        );
-        assert_eq!(
-            words("md", "plain-4n"),
-            format!("OMP_NUM_THREADS=16 {plain}")
-        );
-        assert_eq!(
-            words("md", "static"),
-            format!("OMP_NUM_THREADS=2 {plain} on [2, 3]")
-        );
-        assert_eq!(
-            words("queens", "static"),
-            format!("{plain} --threads 2 on [2, 3]")
-        );
-        assert_eq!(words("queens", "plain"), format!("{plain} --threads 4"));
+    fn an_openmp_program_gets_its_threads_by_the_environment_and_others_by_an_argument() {
+        for (program, setting, wanted) in [
+            ("md", "plain", "--size 7 --steps 3"),
+            (
+                "md",
+                "passive",
+                "OMP_WAIT_POLICY=passive --size 7 --steps 3",
+            ),
+            ("md", "plain-4n", "OMP_NUM_THREADS=16 --size 7 --steps 3"),
+            (
+                "md",
+                "static",
+                "OMP_NUM_THREADS=2 --size 7 --steps 3 on [2, 3]",
+            ),
+            (
+                "queens",
+                "static",
+                "--size 7 --steps 3 --threads 2 on [2, 3]",
+            ),
+            ("queens", "plain", "--size 7 --steps 3 --threads 4"),
+        ] {
+            assert_eq!(words(program, setting).unwrap(), wanted);
+        }
     }
 
     #[test]
     fn a_managed_setting_without_a_daemon_is_an_error() {
-        let caught = std::panic::catch_unwind(|| words("md", "virtual"));
-        assert!(caught.is_err());
+        assert!(words("md", "virtual").is_err());
     }
 }

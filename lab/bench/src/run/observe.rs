@@ -12,7 +12,7 @@ use mapper_control::Client;
 use mapper_control::schema::{Selection, Status};
 
 use crate::result::report::DaemonFacts;
-use crate::result::run::{Timeline, TimelineSample};
+use crate::result::run::TimelineSample;
 
 /// How often the daemon is asked.
 const SAMPLING: Duration = Duration::from_millis(50);
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What was reported during a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
-    pub(crate) timeline: Timeline,
+    pub(crate) timeline: Vec<TimelineSample>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn observed<T>(
     std::thread::scope(|scope| {
         let sampler = scope.spawn(|| {
             let begun = Instant::now();
-            let mut timeline = Timeline::default();
+            let mut timeline = Vec::new();
             // The last notes on each application contain all the earlier ones.
             let mut notes = BTreeMap::new();
             loop {
@@ -74,7 +74,7 @@ pub(crate) fn observed<T>(
                     .status()
                     .context("ask the daemon which application holds which CPUs")?;
                 let cpus = names.iter().map(|name| held(&status, name)).collect();
-                timeline.samples.push(TimelineSample { at_s, cpus });
+                timeline.push(TimelineSample { at_s, cpus });
                 let apps = status.apps.into_iter();
                 notes.extend(apps.map(|app| (app.id, app.runtime.notes)));
                 if done.load(Ordering::Relaxed) {
@@ -104,6 +104,7 @@ fn held(status: &Status, name: &str) -> Option<u32> {
 mod tests {
     use mapper_control::fake::{Answer, FakeDaemon};
     use mapper_control::{Reply, Request};
+    use tempfile::TempDir;
 
     use super::*;
 
@@ -131,44 +132,44 @@ mod tests {
         .unwrap()
     }
 
-    fn daemon(folder: &Path, answer: impl Fn() -> Answer + Send + Sync + 'static) -> FakeDaemon {
-        FakeDaemon::start(&folder.join("socket"), move |request| match request {
+    /// A daemon that answers so when it is asked for its status, in a folder.
+    fn daemon(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (FakeDaemon, TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let answer = move |request: &Request| match request {
             Request::Status => answer(),
             _ => Answer::HangUp,
-        })
-        .unwrap()
+        };
+        let daemon = FakeDaemon::start(&folder.path().join("socket"), answer).unwrap();
+        (daemon, folder)
+    }
+
+    fn reporting() -> Answer {
+        Answer::Reply(Reply::Status(Box::new(status())))
     }
 
     #[test]
     fn samples_contain_the_cpus_of_known_programs_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let _daemon = daemon(folder.path(), || {
-            Answer::Reply(Reply::Status(Box::new(status())))
-        });
+        let (_daemon, folder) = daemon(reporting);
         let nap = || std::thread::sleep(3 * SAMPLING);
         let ((), Observed { timeline, notes }) =
             observed(&folder.path().join("socket"), &["md", "cg"], nap).unwrap();
         assert_eq!(notes, ["threads wait"]);
-        assert!(timeline.samples.len() >= 2, "{timeline:?}");
-        for sample in &timeline.samples {
+        assert!(timeline.len() >= 2, "{timeline:?}");
+        for sample in &timeline {
             assert_eq!(sample.cpus, vec![None, Some(2)]);
         }
     }
 
     #[test]
     fn a_daemon_that_goes_away_is_an_error_and_the_run_still_ends() {
-        let folder = tempfile::tempdir().unwrap();
-        let _daemon = daemon(folder.path(), || Answer::HangUp);
+        let (_daemon, folder) = daemon(|| Answer::HangUp);
         let error = observed(&folder.path().join("socket"), &["md", "cg"], || ()).unwrap_err();
         assert!(error.to_string().contains("ask the daemon"), "{error}");
     }
 
     #[test]
     fn the_choice_of_a_lesser_enforcer_is_reported_with_its_reason() {
-        let folder = tempfile::tempdir().unwrap();
-        let _daemon = daemon(folder.path(), || {
-            Answer::Reply(Reply::Status(Box::new(status())))
-        });
+        let (_daemon, folder) = daemon(reporting);
         let facts = facts(&folder.path().join("socket")).unwrap();
         assert_eq!(facts.enforcer, "affinity (cgroup: not delegated)");
         assert_eq!(facts.counters, "runtime progress");

@@ -5,7 +5,6 @@
 //! waits on its pidfd. A program that is still there at the deadline is ended through its process
 //! group; because it is reaped only afterwards, the group cannot have come to mean another one.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -13,10 +12,13 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 use mapper_report::interrupt::Interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open,
+    waitid,
+};
 use rustix::thread::CpuSet;
 
 /// How long a program gets to end after it was asked to.
@@ -93,20 +95,12 @@ fn run_one(
     std::thread::sleep((start + delay).saturating_duration_since(Instant::now()));
     interrupt.check()?;
 
-    let mut stdout = tempfile::tempfile().context("make a file for a program's output")?;
-    let mut stderr = tempfile::tempfile().context("make a file for a program's errors")?;
+    let file = || tempfile::tempfile().context("make a file for a program's output");
+    let (stdout, stderr) = (file()?, file()?);
     command
         .stdin(Stdio::null())
-        .stdout(
-            stdout
-                .try_clone()
-                .context("share the file for a program's output")?,
-        )
-        .stderr(
-            stderr
-                .try_clone()
-                .context("share the file for a program's errors")?,
-        )
+        .stdout(stdout.try_clone()?)
+        .stderr(stderr.try_clone()?)
         .process_group(0);
     forget_inherited_settings(&mut command);
 
@@ -117,16 +111,20 @@ fn run_one(
     let waited = wait_for(&child, begun + limit, interrupt);
     let elapsed = begun.elapsed();
     let status = end_group(&mut child)?;
-    let ending = match waited? {
-        Waited::Ended => ending_of(status),
-        Waited::DeadlinePassed => Ending::TimedOut,
-        Waited::Interrupted => bail!("interrupted"),
+    let ending = if waited? {
+        match status.code() {
+            Some(code) => Ending::Exited(code),
+            None => Ending::Signalled(status.signal().unwrap_or(0)),
+        }
+    } else {
+        interrupt.check()?;
+        Ending::TimedOut
     };
     Ok(Outcome {
         elapsed: elapsed.min(limit),
         ending,
-        stdout: contents(&mut stdout)?,
-        stderr: contents(&mut stderr)?,
+        stdout: contents(stdout)?,
+        stderr: contents(stderr)?,
     })
 }
 
@@ -135,15 +133,10 @@ fn run_one(
 /// program on purpose stays.
 fn forget_inherited_settings(command: &mut Command) {
     let prefixes = ["OMP_", "GOMP_", "KMP_", "LIBOMP_", "MAPPER_"];
-    let chosen: Vec<OsString> = command
-        .get_envs()
-        .map(|(name, _)| name.to_owned())
-        .collect();
-    for (name, _) in std::env::vars_os() {
-        let matters = name
-            .to_str()
-            .is_some_and(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)));
-        if matters && !chosen.contains(&name) {
+    for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
+        let matters = prefixes.iter().any(|prefix| name.starts_with(prefix));
+        let is_chosen = command.get_envs().any(|(chosen, _)| chosen == &*name);
+        if matters && !is_chosen {
             command.env_remove(name);
         }
     }
@@ -153,12 +146,11 @@ fn forget_inherited_settings(command: &mut Command) {
 fn confine_this_thread(cpus: &[usize]) -> anyhow::Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
-        if cpu >= CpuSet::MAX_CPU {
-            bail!(
-                "CPU {cpu} is beyond the {} that can be chosen from",
-                CpuSet::MAX_CPU
-            );
-        }
+        let most = CpuSet::MAX_CPU;
+        ensure!(
+            cpu < most,
+            "CPU {cpu} is beyond the {most} that can be chosen from"
+        );
         set.set(cpu);
     }
     rustix::thread::sched_setaffinity(None, &set)
@@ -168,45 +160,34 @@ fn confine_this_thread(cpus: &[usize]) -> anyhow::Result<()> {
 /// The CPUs this task may use, in ascending order.
 pub(crate) fn allowed_cpus() -> anyhow::Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None).context("ask for the allowed CPUs")?;
-    Ok((0..CpuSet::MAX_CPU)
-        .filter(|&cpu| set.is_set(cpu))
-        .collect())
+    let all = 0..CpuSet::MAX_CPU;
+    Ok(all.filter(|&cpu| set.is_set(cpu)).collect())
 }
 
-enum Waited {
-    Ended,
-    DeadlinePassed,
-    Interrupted,
-}
-
-fn wait_for(child: &Child, deadline: Instant, interrupt: &Interrupt) -> anyhow::Result<Waited> {
+/// Waits for a program to end; no once the deadline has passed or the user wants to stop.
+fn wait_for(child: &Child, deadline: Instant, interrupt: &Interrupt) -> anyhow::Result<bool> {
     let pidfd = pidfd_open(pid_of(child)?, PidfdFlags::empty()).context("open a pidfd")?;
-    loop {
-        let mut ready = [PollFd::new(&pidfd, PollFlags::IN)];
-        match poll(&mut ready, Some(&GLANCE)) {
-            Ok(0) => {}
-            Ok(_) => return Ok(Waited::Ended),
-            Err(rustix::io::Errno::INTR) => continue,
+    while !interrupt.is_raised() && Instant::now() < deadline {
+        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&GLANCE)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(true),
             Err(error) => return Err(error).context("wait for a program"),
         }
-        if interrupt.is_raised() {
-            return Ok(Waited::Interrupted);
-        }
-        if Instant::now() >= deadline {
-            return Ok(Waited::DeadlinePassed);
-        }
     }
+    Ok(false)
 }
 
 /// Ends whatever is left of a program's process group and reaps its leader.
-pub(crate) fn end_group(child: &mut Child) -> anyhow::Result<ExitStatus> {
+fn end_group(child: &mut Child) -> anyhow::Result<ExitStatus> {
     let group = pid_of(child)?;
     // The leader has not been reaped, so its id still names this group and no other. The group
     // may be empty already, which is an error here and no matter.
     let _ = kill_process_group(group, Signal::TERM);
-    let asked = Instant::now();
-    while asked.elapsed() < GRACE {
-        if has_ended(group)? {
+    let begun = Instant::now();
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    while begun.elapsed() < GRACE {
+        let left = waitid(WaitId::Pid(group), ended);
+        if left.context("ask whether a program has ended")?.is_some() {
             break;
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -215,32 +196,18 @@ pub(crate) fn end_group(child: &mut Child) -> anyhow::Result<ExitStatus> {
     child.wait().context("reap a program")
 }
 
-/// Whether the child has ended, without reaping it.
-pub(crate) fn has_ended(pid: Pid) -> anyhow::Result<bool> {
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    Ok(waitid(WaitId::Pid(pid), options)
-        .context("ask whether a program has ended")?
-        .is_some())
+/// Sends SIGTERM to a child that has not been reaped, so its id is its own; a launcher passes it on.
+pub(crate) fn terminate(child: &Child) {
+    let _ = pid_of(child).map(|pid| kill_process(pid, Signal::TERM));
 }
 
 /// The process id of a child that has not been reaped.
-pub(crate) fn pid_of(child: &Child) -> anyhow::Result<Pid> {
-    i32::try_from(child.id())
-        .ok()
-        .and_then(Pid::from_raw)
-        .with_context(|| format!("{} is no process id", child.id()))
+fn pid_of(child: &Child) -> anyhow::Result<Pid> {
+    let pid = Pid::from_raw(child.id().cast_signed());
+    pid.with_context(|| format!("{} is no process id", child.id()))
 }
 
-fn ending_of(status: ExitStatus) -> Ending {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Ending::Exited(code),
-        (None, Some(signal)) => Ending::Signalled(signal),
-        (None, None) => Ending::Signalled(0),
-    }
-}
-
-fn contents(file: &mut File) -> anyhow::Result<String> {
+fn contents(mut file: File) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     file.rewind().context("rewind a program's output")?;
     file.read_to_end(&mut bytes)
@@ -279,10 +246,8 @@ mod tests {
 
     #[test]
     fn a_signal_is_not_taken_for_an_exit() {
-        assert_eq!(
-            run(vec![shell("kill -SEGV $$")], LONG)[0].ending,
-            Ending::Signalled(11)
-        );
+        let outcomes = run(vec![shell("kill -SEGV $$")], LONG);
+        assert_eq!(outcomes[0].ending, Ending::Signalled(11));
     }
 
     #[test]
@@ -301,11 +266,8 @@ mod tests {
         let patience = Instant::now() + Duration::from_secs(20);
         loop {
             let stat = std::fs::read_to_string(format!("/proc/{left}/stat")).unwrap_or_default();
-            let state = stat
-                .rsplit(") ")
-                .next()
-                .and_then(|rest| rest.chars().next());
-            if matches!(state, None | Some('Z' | 'X')) {
+            let state = stat.rsplit(") ").next().unwrap_or_default();
+            if state.is_empty() || state.starts_with(['Z', 'X']) {
                 break;
             }
             assert!(Instant::now() < patience, "still there: {stat}");
@@ -320,10 +282,9 @@ mod tests {
             cpus: Some(vec![cpu]),
             ..shell("grep Cpus_allowed_list /proc/self/status")
         };
-        assert_eq!(
-            run(vec![launch], LONG)[0].stdout.split_whitespace().last(),
-            Some(&*cpu.to_string())
-        );
+        let outcomes = run(vec![launch], LONG);
+        let listed = outcomes[0].stdout.split_whitespace().last();
+        assert_eq!(listed, Some(&*cpu.to_string()));
     }
 
     #[test]
@@ -363,9 +324,7 @@ mod tests {
             ..shell("")
         };
         let error = run_side_by_side(vec![launch], LONG, &Interrupt::default()).unwrap_err();
-        assert!(
-            error.to_string().contains("/nonexistent/program"),
-            "{error}"
-        );
+        let error = error.to_string();
+        assert!(error.contains("/nonexistent/program"), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::order::order;
 use crate::data::experiment::{Experiment, Mix};
 use crate::data::setting::Setting;
-use crate::result::run::Run;
+use crate::result::run::{ProgramRun, Run};
 use mapper_report::interrupt::Interrupt;
 use mapper_report::progress::Progress;
 
@@ -51,16 +51,14 @@ fn is_due(setting: &Setting, mix: &Mix, rounds: usize, moment: usize) -> bool {
 
 /// Runs that one repetition makes.
 pub(crate) fn runs_of_a_repetition(experiment: &Experiment) -> usize {
-    let rounds = experiment.method.rounds;
+    let rounds = experiment.method.rounds.get();
     let of_mix = |mix: &Mix| -> usize {
-        let settings = mix.settings.iter();
-        settings
-            .map(|setting| {
-                (0..rounds)
-                    .filter(|&moment| is_due(setting, mix, rounds, moment))
-                    .count()
-            })
-            .sum()
+        let due = |setting| {
+            (0..rounds)
+                .filter(|&at| is_due(setting, mix, rounds, at))
+                .count()
+        };
+        mix.settings.iter().map(due).sum()
     };
     experiment.mixes.iter().map(of_mix).sum()
 }
@@ -74,7 +72,9 @@ pub(crate) fn measure(
     mut run: impl FnMut(&Mix, &Setting, usize) -> anyhow::Result<Run>,
 ) -> anyhow::Result<Measured> {
     let method = &experiment.method;
-    let wanted = method.repetitions * runs_of_a_repetition(experiment);
+    let (repetitions, rounds) = (method.repetitions.get(), method.rounds.get());
+    let budget = method.budget_s.map(Duration::from_secs_f64);
+    let wanted = repetitions * runs_of_a_repetition(experiment);
     let mut measured = Measured {
         mixes: experiment.mixes.iter().map(without_runs).collect(),
         repetitions: 0,
@@ -82,56 +82,51 @@ pub(crate) fn measure(
         ended: Ended::Done,
     };
     let progress = Progress::start("measuring", wanted)?;
-    for repetition in 0..method.repetitions {
+    for repetition in 1..=repetitions {
         let repetition_begun = Instant::now();
-        let moments = repetition * method.rounds..(repetition + 1) * method.rounds;
-        for (place, of) in measured.mixes.iter_mut().enumerate() {
-            for moment in moments.clone() {
-                for setting in order(of.runs.len(), place, moment) {
-                    let own = &mut of.runs[setting];
-                    if !is_due(&own.setting, &of.mix, method.rounds, moment) {
-                        continue;
+        let mut due = Vec::new();
+        for (place, of) in measured.mixes.iter().enumerate() {
+            for moment in (repetition - 1) * rounds..repetition * rounds {
+                let settings = order(of.runs.len(), place, moment);
+                due.extend(settings.map(|setting| (place, setting, moment)));
+            }
+        }
+        for (place, setting, moment) in due {
+            let of = &mut measured.mixes[place];
+            let own = &mut of.runs[setting];
+            if !is_due(&own.setting, &of.mix, rounds, moment) {
+                continue;
+            }
+            let name = format!("{}, {}", of.mix.name, own.setting.key);
+            progress.doing(name.clone());
+            match run(&of.mix, &own.setting, moment) {
+                Ok(run) => {
+                    let times = times(&run);
+                    progress.done(&format!("repetition {repetition}, {name}: {times}"));
+                    for wrong in &run.wrong {
+                        progress.note(&format!("wrong result in {name}: {wrong}"));
                     }
-                    let name = format!("{}, {}", of.mix.name, own.setting.key);
-                    progress.doing(name.clone());
-                    match run(&of.mix, &own.setting, moment) {
-                        Ok(run) => {
-                            progress.done(&format!(
-                                "repetition {}, {name}: {}",
-                                repetition + 1,
-                                times(&run)
-                            ));
-                            for wrong in &run.wrong {
-                                progress.note(&format!("wrong result in {name}: {wrong}"));
-                            }
-                            own.runs.push(run);
-                            measured.left_out -= 1;
-                        }
-                        Err(error) => {
-                            measured.ended = if interrupt.is_raised() {
-                                progress.note("stopped; these are the runs that were finished");
-                                Ended::Stopped
-                            } else {
-                                progress
-                                    .note(&format!("{name} failed; these are the runs before it"));
-                                Ended::Failed(error.context(name))
-                            };
-                            progress.finish();
-                            return Ok(measured);
-                        }
-                    }
+                    own.runs.push(run);
+                    measured.left_out -= 1;
+                }
+                Err(error) => {
+                    measured.ended = if interrupt.is_raised() {
+                        progress.note("stopped; these are the runs that were finished");
+                        Ended::Stopped
+                    } else {
+                        progress.note(&format!("{name} failed; these are the runs before it"));
+                        Ended::Failed(error.context(name))
+                    };
+                    progress.finish();
+                    return Ok(measured);
                 }
             }
         }
-        measured.repetitions = repetition + 1;
+        measured.repetitions = repetition;
         let next_ends = begun.elapsed() + repetition_begun.elapsed();
-        let budget = method.budget_s.map(Duration::from_secs_f64);
-        if budget.is_some_and(|budget| next_ends > budget)
-            && measured.repetitions < method.repetitions
-        {
+        if repetition < repetitions && budget.is_some_and(|budget| next_ends > budget) {
             progress.note(&format!(
-                "stopping after {} of {} repetitions, to end in time",
-                measured.repetitions, method.repetitions
+                "stopping after {repetition} of {repetitions} repetitions, to end in time"
             ));
             measured.left_out = 0;
             break;
@@ -154,24 +149,21 @@ fn without_runs(mix: &Mix) -> MeasuredMix {
 
 /// The times of a run, for the progress lines.
 fn times(run: &Run) -> String {
-    let times: Vec<String> = run
-        .programs
-        .iter()
-        .map(|program| {
-            let over = if program.cost.is_limit() { "over " } else { "" };
-            format!("{over}{:.2} s", program.seconds)
-        })
-        .collect();
+    let time = |program: &ProgramRun| {
+        let over = if program.cost.is_limit() { "over " } else { "" };
+        format!("{over}{:.2} s", program.seconds)
+    };
+    let times: Vec<String> = run.programs.iter().map(time).collect();
     times.join(", ")
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::data::experiment::Tables;
-    use crate::data::experiment::tests::experiment;
+    use crate::data::experiment::tests::{experiment, live};
     use crate::machine::{Disturbance, LoadBefore};
-    use crate::result::run::{ProgramRun, RunCost};
+    use crate::result::run::RunCost;
+    use std::num::NonZero;
 
     /// A run with these costs: seconds, and 8 or more are the limit.
     pub(crate) fn run(moment: usize, costs: &[f64]) -> Run {
@@ -179,7 +171,7 @@ pub(crate) mod tests {
             seconds: cost,
             cost: match cost {
                 8.0.. => RunCost::Limit(cost),
-                _ => RunCost::Seconds(cost),
+                _ => RunCost::Exact(cost),
             },
         };
         Run {
@@ -194,19 +186,15 @@ pub(crate) mod tests {
             },
             programs: costs.iter().map(program).collect(),
             wrong: Vec::new(),
-            timeline: None,
+            timeline: Vec::new(),
             notes: Vec::new(),
         }
     }
 
     /// One pair under two settings, three times.
     pub(crate) fn small() -> Experiment {
-        let tables = Tables::read().unwrap();
-        let mut small = experiment("live.toml");
-        small.replace_mixes(vec![tables.mix("md+cg").unwrap()]);
-        let keys = ["plain", "static"].map(String::from);
-        small.replace_settings(&tables.settings(&keys).unwrap());
-        small.method.repetitions = 3;
+        let mut small = live(&["md+cg"], &["plain", "static"]);
+        small.method.repetitions = NonZero::new(3).unwrap();
         small
     }
 
@@ -270,22 +258,20 @@ pub(crate) mod tests {
     #[test]
     fn a_slow_setting_runs_once_in_a_repetition_beside_others_and_as_often_as_others_alone() {
         let mut teams = experiment("teams.toml");
-        teams.method.repetitions = 1;
-        let found = |measured: &Measured, mix: &str, setting: &str| {
-            let mut mixes = measured.mixes.iter().filter(|of| of.mix.name == mix);
-            let runs = &mixes.next().unwrap().runs;
-            runs.iter()
-                .find(|of| of.setting.key == setting)
-                .unwrap()
-                .runs
-                .len()
-        };
+        teams.method.repetitions = NonZero::<usize>::MIN;
         let measured = made_up(&teams, &Interrupt::default(), usize::MAX, || {
             anyhow::bail!("never")
         });
-        assert_eq!(found(&measured, "sweep+mg", "plain-n"), 1);
-        assert_eq!(found(&measured, "sweep+mg", "hand"), 2);
-        assert_eq!(found(&measured, "montecarlo", "plain-n"), 2);
+        for (mix, setting, runs) in [
+            ("sweep+mg", "plain-n", 1),
+            ("sweep+mg", "hand", 2),
+            ("montecarlo", "plain-n", 2),
+        ] {
+            let mut mixes = measured.mixes.iter();
+            let mut of = mixes.find(|of| of.mix.name == mix).unwrap().runs.iter();
+            let found = of.find(|of| of.setting.key == setting).unwrap();
+            assert_eq!(found.runs.len(), runs, "{mix}, {setting}");
+        }
         assert_eq!(count(&measured), runs_of_a_repetition(&teams));
         assert_eq!(measured.left_out, 0);
     }

@@ -15,26 +15,22 @@ pub(crate) struct Share {
 /// those that its part of the row of CPUs touches, and one thread: of two CPUs, the first of three
 /// programs has the first, the second either, the third the second.
 pub(crate) fn fair_division(cpus: &[usize], programs: usize) -> Vec<Share> {
-    (0..programs)
-        .map(|place| {
-            let (begin, end) = if cpus.len() < programs {
-                let begin = place * cpus.len() / programs;
-                (begin, ((place + 1) * cpus.len()).div_ceil(programs))
-            } else {
-                let (each, more) = (cpus.len() / programs, cpus.len() % programs);
-                let begin = place * each + place.min(more);
-                (begin, begin + each + usize::from(place < more))
-            };
-            Share {
-                cpus: cpus.get(begin..end).unwrap_or(cpus).to_vec(),
-                threads: if cpus.len() < programs {
-                    1
-                } else {
-                    end - begin
-                },
-            }
-        })
-        .collect()
+    let is_crowded = cpus.len() < programs;
+    let (each, more) = (cpus.len() / programs.max(1), cpus.len() % programs.max(1));
+    let share = |place: usize| {
+        let (begin, end) = if is_crowded {
+            let begin = place * cpus.len() / programs;
+            (begin, ((place + 1) * cpus.len()).div_ceil(programs))
+        } else {
+            let begin = place * each + place.min(more);
+            (begin, begin + each + usize::from(place < more))
+        };
+        Share {
+            cpus: cpus.get(begin..end).unwrap_or(cpus).to_vec(),
+            threads: if is_crowded { 1 } else { end - begin },
+        }
+    };
+    (0..programs).map(share).collect()
 }
 
 /// Where a CPU is: nearness in this order.
@@ -74,12 +70,6 @@ pub(crate) fn place_of(cpu: usize) -> Option<Place> {
 }
 
 /// `steps` times `factor`, at least one.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "steps are far below 2^53, and the cast of a float saturates"
-)]
 pub(crate) fn scaled(steps: u64, factor: f64) -> u64 {
     ((steps as f64 * factor).round() as u64).max(1)
 }
@@ -107,22 +97,16 @@ mod tests {
     fn every_program_has_cpus_of_its_own_where_there_are_enough() {
         assert_eq!(divided(4, 3), [vec![0, 1], vec![2], vec![3]]);
         assert_eq!(divided(8, 4)[3], [6, 7]);
-        let threads = fair_division(&[0, 1, 2, 3], 3)
-            .iter()
-            .map(|s| s.threads)
-            .sum::<usize>();
-        assert_eq!(threads, 4);
+        let shares = fair_division(&[0, 1, 2, 3], 3);
+        assert_eq!(shares.iter().map(|of| of.threads).sum::<usize>(), 4);
     }
 
     #[test]
     fn more_programs_than_cpus_share_them_evenly() {
         assert_eq!(divided(2, 3), [vec![0], vec![0, 1], vec![1]]);
         assert_eq!(divided(2, 4), [vec![0], vec![0], vec![1], vec![1]]);
-        assert!(
-            fair_division(&[0, 1], 3)
-                .iter()
-                .all(|share| share.threads == 1)
-        );
+        let shares = fair_division(&[0, 1], 3);
+        assert!(shares.iter().all(|share| share.threads == 1));
     }
 
     #[test]

@@ -35,12 +35,6 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 /// A program on a runtime.
 type Built = (String, Runtime);
 
-/// A daemon with an allocation policy; nothing names the default one.
-pub(crate) struct PolicyDaemon {
-    pub(crate) policy: Option<String>,
-    pub(crate) daemon: PrivateDaemon,
-}
-
 /// Everything needed to run a mix.
 pub(crate) struct Stage {
     workloads: Workloads,
@@ -48,8 +42,9 @@ pub(crate) struct Stage {
     cpus: Vec<usize>,
     /// MiB of an array that is larger than the caches.
     beyond_caches_mib: u64,
-    daemons: Vec<PolicyDaemon>,
-    dlb: Option<Loaded>,
+    /// For managed settings, by their allocation policy; nothing names the default one.
+    pub(crate) daemons: BTreeMap<Option<String>, PrivateDaemon>,
+    pub(crate) dlb: Option<Loaded>,
     interrupt: Interrupt,
     work: BTreeMap<Built, Calibrated>,
     /// The checksum that each piece of work came to first.
@@ -70,22 +65,12 @@ impl Stage {
             method,
             cpus,
             beyond_caches_mib,
-            daemons: Vec::new(),
+            daemons: BTreeMap::new(),
             dlb: None,
             interrupt,
             work: BTreeMap::new(),
             checksums: BTreeMap::new(),
         }
-    }
-
-    /// Has managed settings run under this daemon.
-    pub(crate) fn add_daemon(&mut self, daemon: PolicyDaemon) {
-        self.daemons.push(daemon);
-    }
-
-    /// Has settings run with this library.
-    pub(crate) fn set_dlb(&mut self, dlb: Loaded) {
-        self.dlb = Some(dlb);
     }
 
     /// Runs the mix once under a setting.
@@ -99,7 +84,8 @@ impl Stage {
         moment: usize,
     ) -> anyhow::Result<Run> {
         let shares = fair_division(&self.cpus, mix.members.len());
-        let daemon = self.daemon(setting);
+        let daemon = self.daemons.get(&setting.policy);
+        let daemon = daemon.filter(|_| setting.is_managed());
         let mut launches = Vec::new();
         let mut limit = self.limit(mix.members.len());
         for (member, share) in mix.members.iter().zip(&shares) {
@@ -112,13 +98,10 @@ impl Stage {
         let meter = DisturbanceMeter::start()?;
         let run = || run_side_by_side(launches, limit, &self.interrupt);
         let is_asked = moment == 0 && (self.method.timelines || self.method.notes);
-        let (outcomes, seen) = match daemon.filter(|_| is_asked) {
+        let (outcomes, mut seen) = match daemon.filter(|_| is_asked) {
             Some(daemon) => {
-                let names: Vec<&str> = mix
-                    .members
-                    .iter()
-                    .map(|of| of.program.printed_name())
-                    .collect();
+                let members = mix.members.iter();
+                let names: Vec<&str> = members.map(|of| of.program.printed_name()).collect();
                 let (outcomes, seen) = observed(&daemon.socket(), &names, run)
                     .with_context(|| format!("the daemon's log:\n{}", daemon.log()))?;
                 (outcomes?, seen)
@@ -129,19 +112,20 @@ impl Stage {
         for outcome in &outcomes {
             check_launcher(outcome, daemon)?;
         }
+        if !self.method.timelines {
+            seen.timeline.clear();
+        }
+        if !self.method.notes {
+            seen.notes.clear();
+        }
         let mut run = Run {
             moment,
             before,
             during,
             programs: Vec::new(),
             wrong: Vec::new(),
-            timeline: (self.method.timelines && !seen.timeline.samples.is_empty())
-                .then_some(seen.timeline),
-            notes: if self.method.notes {
-                seen.notes
-            } else {
-                Vec::new()
-            },
+            timeline: seen.timeline,
+            notes: seen.notes,
         };
         let mut wrong = Vec::new();
         for (member, outcome) in mix.members.iter().zip(&outcomes) {
@@ -156,11 +140,6 @@ impl Stage {
             run.reject(reason);
         }
         Ok(run)
-    }
-
-    fn daemon(&self, setting: &Setting) -> Option<&PrivateDaemon> {
-        let of = |of: &&PolicyDaemon| setting.is_managed() && of.policy == setting.policy;
-        self.daemons.iter().find(of).map(|of| &of.daemon)
     }
 
     fn launch(
@@ -232,7 +211,11 @@ impl Stage {
         let program = &member.program;
         let line = match judge(program.printed_name(), outcome) {
             Verdict::TimedOut => {
-                return Ok(RunCost::Limit(self.limit(mix.members.len()).as_secs_f64()));
+                let limit_s = self.limit(mix.members.len()).as_secs_f64();
+                return Ok(RunCost::Limit(match program.cost {
+                    Unit::Seconds => limit_s,
+                    Unit::P99 => 1e3 * limit_s,
+                }));
             }
             Verdict::Wrong(reason) => return Err(reason),
             Verdict::Right(line) => line,
@@ -248,16 +231,14 @@ impl Stage {
                 program.name, line.checksum
             ));
         }
-        match (program.cost, self.method.time) {
-            (Unit::Seconds, Time::WholeRun) => Ok(RunCost::Seconds(outcome.elapsed.as_secs_f64())),
-            (Unit::Seconds, Time::OwnWork) => Ok(RunCost::Seconds(line.seconds)),
+        let p99_ms = line.p99_ms.filter(|p99_ms| p99_ms.is_finite());
+        Ok(RunCost::Exact(match (program.cost, self.method.time) {
+            (Unit::Seconds, Time::WholeRun) => outcome.elapsed.as_secs_f64(),
+            (Unit::Seconds, Time::OwnWork) => line.seconds,
             (Unit::P99, _) => {
-                let p99_ms = line.p99_ms.filter(|p99_ms| p99_ms.is_finite());
-                let p99_ms =
-                    p99_ms.ok_or_else(|| format!("{} reported no latency", program.name))?;
-                Ok(RunCost::P99Ms(p99_ms))
+                p99_ms.ok_or_else(|| format!("{} reported no latency", program.name))?
             }
-        }
+        }))
     }
 
     /// Chooses the steps of a program so that it takes the calibrated time alone on the fair share of one of two
@@ -269,7 +250,7 @@ impl Stage {
         self.workloads.compile(program, runtime)?;
         let found = calibrate(
             &program.name,
-            program.first_steps,
+            program.first_steps.get(),
             self.method.work_s,
             |steps| self.alone(program, runtime, steps),
         )?;
@@ -332,10 +313,6 @@ fn check_launcher(outcome: &Outcome, daemon: Option<&PrivateDaemon>) -> anyhow::
 /// the half that is.
 fn limit(method: &Method, cpus: usize, programs: usize) -> Duration {
     let half = cpus.div_ceil(2);
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "some CPUs and a handful of programs"
-    )]
     let crowding = ((half * programs) as f64 / cpus.max(1) as f64).max(1.0);
     Duration::from_secs_f64(method.patience * method.work_s * crowding)
 }
@@ -343,14 +320,13 @@ fn limit(method: &Method, cpus: usize, programs: usize) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::experiment::Tables;
     use crate::data::experiment::tests::experiment;
 
     const LINE: &str = "{\"program\":\"server\",\"seconds\":0.1,\"checksum\":7.0,\"ok\":true,\
                         \"p99_ms\":2.5}";
 
     fn server(ending: Ending, stdout: &str) -> Result<RunCost, String> {
-        let mix = Tables::read().unwrap().mix("server+md").unwrap();
+        let mix = Mix::parse("server+md").unwrap();
         let method = experiment("live.toml").method;
         let workloads = Workloads::new(None, None).unwrap();
         let mut stage = Stage::new(workloads, method, vec![0, 1], 64, Interrupt::default());
@@ -376,8 +352,9 @@ mod tests {
     #[test]
     fn only_a_right_result_has_a_cost() {
         let ended = Ending::Exited(0);
-        assert_eq!(server(ended, LINE), Ok(RunCost::P99Ms(2.5)));
-        assert_eq!(server(Ending::TimedOut, ""), Ok(RunCost::Limit(0.7 * 4.0)));
+        assert_eq!(server(ended, LINE), Ok(RunCost::Exact(2.5)));
+        let at_limit = server(Ending::TimedOut, "").unwrap();
+        assert!(at_limit.is_limit() && (at_limit.value().unwrap() - 2800.0).abs() < 1e-6);
         for (ending, stdout) in [
             (Ending::Signalled(11), ""),
             (ended, &*LINE.replace("7.0", "8.0")),

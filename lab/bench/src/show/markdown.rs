@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use anyhow::ensure;
+
 use super::tables;
 use crate::result::report::Results;
 
@@ -9,41 +11,35 @@ use crate::result::report::Results;
 const BEGIN: &str = "<!-- measured: begin -->\n";
 const END: &str = "<!-- measured: end -->";
 
-/// What stands around the measured part of a document.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Frame<'a> {
-    /// There is nothing yet.
-    Empty,
-    Around {
-        head: &'a str,
-        tail: &'a str,
-    },
+/// What stands before and after the measured part of a document; nothing of a document without text.
+struct Frame<'a> {
+    head: &'a str,
+    tail: &'a str,
 }
 
-/// Finds the measured part.
-fn frame(document: &str) -> anyhow::Result<Frame<'_>> {
+fn frame(document: &str) -> anyhow::Result<Option<Frame<'_>>> {
     if document.trim().is_empty() {
-        return Ok(Frame::Empty);
+        return Ok(None);
     }
-    let marks = [BEGIN, END].map(|mark| document.matches(mark).count());
-    let around = document
-        .split_once(BEGIN)
-        .and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
-    match (marks, around) {
-        ([1, 1], Some((head, tail))) => Ok(Frame::Around { head, tail }),
-        ([begin, end], _) => anyhow::bail!(
-            "the document has text, and {begin} lines \"{}\" and {end} \"{END}\": the tables go \
-             between one of each, so write both where they belong, or give a new file",
-            BEGIN.trim_end()
-        ),
-    }
+    let [begin, end] = [BEGIN, END].map(|mark| document.matches(mark).count());
+    let around = document.split_once(BEGIN).and_then(|(head, rest)| {
+        let (_, tail) = rest.split_once(END)?;
+        Some(Frame { head, tail })
+    });
+    ensure!(
+        (begin, end) == (1, 1) && around.is_some(),
+        "the document has text, and {begin} lines \"{}\" and {end} \"{END}\": the tables go \
+         between one of each, so write both where they belong, or give a new file",
+        BEGIN.trim_end()
+    );
+    Ok(around)
 }
 
 /// Whether the tables can go into a document.
 ///
 /// # Errors
 /// A document with text and without exactly one measured part that is marked: its text would be lost.
-pub(crate) fn check_document(before: &str) -> anyhow::Result<()> {
+pub(super) fn check_document(before: &str) -> anyhow::Result<()> {
     frame(before).map(drop)
 }
 
@@ -51,11 +47,11 @@ pub(crate) fn check_document(before: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// See [`check_document`].
-pub(crate) fn document(before: &str, results: &Results) -> anyhow::Result<String> {
+pub(super) fn document(before: &str, results: &Results) -> anyhow::Result<String> {
     let new = markdown(results);
     Ok(match frame(before)? {
-        Frame::Around { head, tail } => format!("{head}{BEGIN}{new}{END}{tail}"),
-        Frame::Empty => new,
+        Some(Frame { head, tail }) => format!("{head}{BEGIN}{new}{END}{tail}"),
+        None => new,
     })
 }
 
@@ -77,17 +73,14 @@ mod tests {
     use crate::evaluate::results::tests::example;
 
     #[test]
-    fn the_document_has_the_tables_and_the_command_that_repeats_them() {
-        let text = markdown(&example());
-        assert!(text.starts_with("    cargo xtask eval --live\n"), "{text}");
-        assert!(text.contains("\n### md+cg\n\n| setting "), "{text}");
-    }
-
-    #[test]
-    fn a_document_keeps_what_stands_around_its_measured_part() {
+    fn a_document_gets_the_tables_and_keeps_what_stands_around_its_measured_part() {
         let results = example();
         let whole = document("\n", &results).unwrap();
-        assert_eq!(whole, markdown(&results));
+        assert!(
+            whole.starts_with("    cargo xtask eval --live\n"),
+            "{whole}"
+        );
+        assert!(whole.contains("\n### md+cg\n\n| setting "), "{whole}");
         let marked = format!("# Title\n{BEGIN}old tables\n{END}\nMore.\n");
         let found = document(&marked, &results).unwrap();
         assert_eq!(found, format!("# Title\n{BEGIN}{whole}{END}\nMore.\n"));

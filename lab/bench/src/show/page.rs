@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::plot;
 use super::tables;
 use crate::data::experiment::SpeedBy;
-use crate::result::report::{MixResult, Results};
+use crate::result::report::{MemberEntry, MixResult, Results};
 
 /// What the page adds to the look of all reports.
 const STYLE: &str = "\
@@ -28,11 +28,8 @@ pub(crate) fn page(results: &Results) -> anyhow::Result<String> {
 
 fn content(results: &Results) -> anyhow::Result<Markup> {
     let speeds = plot::speeds(results)?;
-    let mixes = results
-        .mixes
-        .iter()
-        .map(|mix| mix_section(mix, results))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mixes = results.mixes.iter().map(|mix| mix_section(mix, results));
+    let mixes = mixes.collect::<anyhow::Result<Vec<_>>>()?;
     Ok(html! {
         (head(results))
         (wrong(results))
@@ -68,15 +65,13 @@ fn interval(results: &Results) -> &'static str {
 }
 
 fn head(results: &Results) -> Markup {
-    let cpus = results.machine.cpus;
     let own = results.headline_summary();
-    let method = results.method.as_ref();
-    let baselines: Vec<&String> = method.iter().flat_map(|of| &of.baselines).collect();
-    let first = baselines.first().and_then(|first| {
-        let speed = own?.over.get(*first)?.mean?;
+    let mean = |key: &String| own?.over.get(key)?.mean;
+    let first = results.baselines().first().and_then(|first| {
         Some(format!(
-            "Programs side by side on {cpus} CPUs ran at {} times the speed of {}",
-            tables::value(Some(speed)),
+            "Programs side by side on {} CPUs ran at {} times the speed of {}",
+            results.machine.cpus,
+            tables::value(Some(mean(first)?)),
             results.title_of(first)
         ))
     });
@@ -86,35 +81,33 @@ fn head(results: &Results) -> Markup {
             h1 { (first.unwrap_or_else(|| results.about.clone())) }
             p class="soft" {
                 @if let Some(headline) = &results.headline {
-                    (results.title_of(&headline.setting)) ", " (headline.group) "; "
+                    (results.title_of(&headline.setting)) ", " (headline.group.as_deref().unwrap_or_default()) "; "
                 }
                 (results.machine.cpu)
-                @if let Some(method) = method {
+                @if let Some(method) = &results.method {
                     "; " (method.repetitions_done) " interleaved repetitions"
                 }
             }
         }
         @if let Some(caution) = results.caution() { p class="caution" { (caution) } }
         div class="cards" {
-            @if let Some(own) = own {
-                @for baseline in &baselines {
-                    @if let Some(mean) = own.over.get(*baseline).and_then(|of| of.mean) {
-                        (card(
-                            &format!("{}×", tables::value(Some(mean))),
-                            &format!("over {}", results.title_of(baseline)),
-                            &format!("{:.2} to {:.2}", mean.estimate.low, mean.estimate.high),
-                        ))
-                    }
-                }
-                @if let Some(promises) = &own.promises {
+            @for baseline in results.baselines() {
+                @if let Some(mean) = mean(baseline) {
                     (card(
-                        &format!("{} of {}", promises.made - promises.broken.len(), promises.made),
-                        "programs had what was promised",
-                        &promised(results),
+                        &format!("{}×", tables::value(Some(mean))),
+                        &format!("over {}", results.title_of(baseline)),
+                        &format!("{:.2} to {:.2}", mean.estimate.low, mean.estimate.high),
                     ))
                 }
             }
-            @if method.is_some() {
+            @if let Some(promises) = own.and_then(|own| own.promises.as_ref()) {
+                (card(
+                    &format!("{} of {}", promises.made - promises.broken.len(), promises.made),
+                    "programs had what was promised",
+                    &promised(results),
+                ))
+            }
+            @if results.method.is_some() {
                 (card(&results.wrong_results.to_string(), "wrong results", "every program checks its own, in every run"))
             }
             @if !results.expectations.is_empty() {
@@ -129,15 +122,12 @@ fn head(results: &Results) -> Markup {
 }
 
 fn promised(results: &Results) -> String {
-    let method = results.method.as_ref();
-    let against = method
-        .and_then(|of| of.promised_against.as_deref())
-        .unwrap_or_default();
-    let promise = method.and_then(|of| of.method.promise).unwrap_or(1.0);
-    format!(
-        "at least {promise} of the speed under: {}",
-        results.title_of(against)
-    )
+    let promise = results.method.as_ref().and_then(|of| of.method.promise);
+    let promise = promise.unwrap_or(1.0);
+    let against = results
+        .promised_against()
+        .map_or("", |key| results.title_of(key));
+    format!("at least {promise} of the speed under: {against}")
 }
 
 fn card(figure: &str, what: &str, more: &str) -> Markup {
@@ -173,14 +163,11 @@ fn mix_section(mix: &MixResult, results: &Results) -> anyhow::Result<Markup> {
     let table = tables::of_mix(mix, results);
     let times = plot::times(mix, results)?;
     let timelines = plot::timelines(mix, results)?;
-    let names: Vec<String> = mix
-        .programs
-        .iter()
-        .map(|program| match program.starts_after_s {
-            0.0 => program.name.clone(),
-            after_s => format!("{}, started {after_s:.1} s later", program.name),
-        })
-        .collect();
+    let name = |program: &MemberEntry| match program.starts_after_s {
+        0.0 => program.name.clone(),
+        after_s => format!("{}, started {after_s:.1} s later", program.name),
+    };
+    let names: Vec<String> = mix.programs.iter().map(name).collect();
     Ok(html! {
         section class="pair" {
             h3 { (table.title) }
@@ -250,22 +237,16 @@ mod tests {
         let results = example();
         let html = format!("<main>{}</main>", content(&results).unwrap().0);
         let document = roxmltree::Document::parse(&html).unwrap();
-        let count = |name: &str| {
-            document
-                .descendants()
-                .filter(|node| node.has_tag_name(name))
-                .count()
+        let nodes = |name| {
+            let nodes = document.descendants();
+            nodes.filter(move |node| node.has_tag_name(name))
         };
-        let headings: Vec<&str> = document
-            .descendants()
-            .filter(|node| node.has_tag_name("h3"))
-            .filter_map(|node| node.text())
-            .collect();
+        let headings: Vec<&str> = nodes("h3").filter_map(|node| node.text()).collect();
         for mix in &results.mixes {
             assert!(headings.contains(&&*mix.name), "{headings:?}");
         }
         // Speeds, times of both mixes, and one timeline.
-        assert_eq!(count("svg"), 4);
+        assert_eq!(nodes("svg").count(), 4);
         for text in ["md &lt;is&gt; wrong", ">MISSED<", "threads wait"] {
             assert!(html.contains(text), "{text}");
         }

@@ -3,15 +3,14 @@
 //! What took minutes to measure is not lost to a file that cannot be written, a run that failed later or a reader
 //! that went away: every output that can be made is made, and what was wrong is reported at the end.
 
-use std::fmt::Write as _;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
 use mapper_report::output::{OutputFile, check_writable, tell};
 use mapper_report::stopped::Stopped;
 
-use super::{markdown, page, terminal};
+use super::{markdown, page, tables};
 use crate::data::experiment::Missed;
 use crate::result::report::Results;
 use crate::run::schedule::Ended;
@@ -27,14 +26,41 @@ pub(crate) struct Paths<'a> {
     pub(crate) folder: Option<&'a Path>,
 }
 
+/// What is in a file.
+#[derive(Clone, Copy)]
+enum Content {
+    Json,
+    Page,
+    Markdown,
+}
+
+impl Content {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Json => "JSON",
+            Self::Page => "report",
+            Self::Markdown => "Markdown",
+        }
+    }
+
+    fn of(self, results: &Results, path: &Path) -> anyhow::Result<String> {
+        match self {
+            Self::Json => Ok(serde_json::to_string_pretty(results)? + "\n"),
+            Self::Page => page::page(results),
+            Self::Markdown => markdown::document(&read_document(path)?, results)
+                .with_context(|| format!("write {}", path.display())),
+        }
+    }
+}
+
+struct Output {
+    content: Content,
+    file: OutputFile,
+}
+
 /// The files that results go to, claimed before anything takes time.
 #[derive(Default)]
-pub(crate) struct Outputs {
-    json: Option<OutputFile>,
-    page: Option<OutputFile>,
-    markdown: Option<OutputFile>,
-    folder: Option<PathBuf>,
-}
+pub(crate) struct Outputs(Vec<Output>);
 
 impl Outputs {
     /// Opens every file.
@@ -49,65 +75,56 @@ impl Outputs {
         if let Some(folder) = paths.folder {
             check_writable(folder)?;
         }
-        let claim = |path: Option<&Path>| path.map(OutputFile::claim).transpose();
-        Ok(Self {
-            json: claim(paths.json)?,
-            page: claim(paths.page)?,
-            markdown: claim(paths.markdown)?,
-            folder: paths.folder.map(Path::to_owned),
-        })
-    }
-
-    /// Writes every output; gives a line for each and the first failure.
-    fn write(self, results: &Results) -> anyhow::Result<Written> {
-        let json =
-            serde_json::to_string_pretty(results).context("write the results as JSON")? + "\n";
-        let mut written = Vec::new();
-        if let Some(file) = self.json {
-            written.push(("JSON", file.write(&json)));
-        }
-        if let Some(file) = self.page {
-            written.push((
-                "report",
-                page::page(results).and_then(|text| file.write(&text)),
-            ));
-        }
-        if let Some(file) = self.markdown {
-            let document = read_document(file.path())
-                .and_then(|before| markdown::document(&before, results))
-                .with_context(|| format!("write {}", file.path().display()));
-            written.push(("Markdown", document.and_then(|text| file.write(&text))));
-        }
-        if let Some(folder) = self.folder {
-            let write = |name: &str, text: &str| OutputFile::claim(&folder.join(name))?.write(text);
-            written.push(("data", write("live.json", &json)));
-            written.push((
-                "report",
-                page::page(results).and_then(|text| write("live.html", &text)),
-            ));
-        }
-        let mut of = Written {
-            lines: String::new(),
-            failed: None,
-        };
-        for (what, path) in written {
-            match path {
-                Ok(path) => drop(writeln!(of.lines, "{what}: {}", path.display())),
-                Err(error) => of.failed = of.failed.or(Some(error)),
+        let in_folder = |name| paths.folder.map(|folder| folder.join(name));
+        let mut outputs = Self::default();
+        for (content, path) in [
+            (Content::Json, paths.json.map(Path::to_owned)),
+            (Content::Page, paths.page.map(Path::to_owned)),
+            (Content::Markdown, paths.markdown.map(Path::to_owned)),
+            (Content::Json, in_folder("live.json")),
+            (Content::Page, in_folder("live.html")),
+        ] {
+            if let Some(path) = path {
+                let file = OutputFile::claim(&path)?;
+                outputs.0.push(Output { content, file });
             }
         }
-        Ok(of)
+        Ok(outputs)
     }
-}
 
-struct Written {
-    lines: String,
-    failed: Option<anyhow::Error>,
+    /// Writes every output, with a line in `lines` for each.
+    ///
+    /// # Errors
+    /// The first failure; the other files are written all the same.
+    fn write(self, results: &Results, lines: &mut String) -> anyhow::Result<()> {
+        let mut failed = None;
+        for Output { content, file } in self.0 {
+            let text = content.of(results, file.path());
+            match text.and_then(|text| file.write(&text)) {
+                Ok(path) => *lines += &format!("{}: {}\n", content.name(), path.display()),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
 }
 
 /// A document as it was before.
 fn read_document(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+}
+
+/// All tables as text for a terminal, and the notes below them.
+fn text(results: &Results) -> String {
+    let mut text = format!("{}, measured on this machine\n", results.title);
+    for table in tables::all(results) {
+        text += &format!("\n{}", table.terminal());
+    }
+    text.push('\n');
+    for line in tables::notes(results) {
+        text += &format!("{line}\n");
+    }
+    text
 }
 
 /// Writes and then prints the results, every one that can be; fails when nothing was finished, something could not
@@ -128,12 +145,10 @@ pub(crate) fn publish(
         let what = "ended before any mix had run under all settings: nothing to report";
         return Err(failed.map_or_else(|| anyhow!(what), |error| error.context(what)));
     }
-    let written = outputs.write(results)?;
-    tell(
-        out,
-        &format!("{}{}", terminal::text(results), written.lines),
-    )?;
-    if let Some(error) = failed.or(written.failed) {
+    let mut text = text(results);
+    let written = outputs.write(results, &mut text);
+    tell(out, &text)?;
+    if let Some(error) = failed.or(written.err()) {
         return Err(error);
     }
     if results.wrong_results > 0 {
@@ -165,13 +180,18 @@ fn stopped(results: &Results) -> Stopped {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use mapper_report::interrupt::Interrupt;
+    use tempfile::TempDir;
 
     use super::*;
-    use crate::evaluate::results::tests::{example, of_runs};
+    use crate::evaluate::results::of_runs;
+    use crate::evaluate::results::tests::{example, known};
+    use crate::result::run::Run;
     use crate::run::schedule::tests::{made_up, small};
 
-    fn json_in(folder: &tempfile::TempDir) -> (Outputs, PathBuf) {
+    fn json_in(folder: &TempDir) -> (Outputs, PathBuf) {
         let json = folder.path().join("live.json");
         let paths = Paths {
             json: Some(&json),
@@ -181,39 +201,54 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_reported_after_what_was_measured_before_it_is_written() {
+    fn the_terminal_shows_every_group_mix_setting_and_missed_expectation() {
+        let results = example();
+        let text = text(&results);
+        let mut names: Vec<&String> = results.settings.iter().map(|of| &of.title).collect();
+        names.extend(results.groups.iter().map(|of| &of.title));
+        names.extend(results.mixes.iter().map(|of| &of.name));
+        for name in names {
+            assert!(text.contains(name.as_str()), "{name} is not in\n{text}");
+        }
+        assert_eq!(text.matches("MISSED").count(), 1, "{text}");
+    }
+
+    /// Publishes the runs that are made until `then`; everything is written before the failure.
+    fn failure(
+        interrupt: &Interrupt,
+        runs: usize,
+        then: impl Fn() -> anyhow::Result<Run>,
+    ) -> anyhow::Error {
         let folder = tempfile::tempdir().unwrap();
         let (outputs, json) = json_in(&folder);
-        let measured = made_up(&small(), &Interrupt::default(), 5, || bail!("no daemon"));
-        let results = of_runs(&small(), &measured);
+        let measured = made_up(&small(), interrupt, runs, then);
+        let results = of_runs(&small(), &measured, known());
         let mut out = Vec::new();
-        let error =
-            publish(outputs, &results, measured.ended, Missed::Shown, &mut out).unwrap_err();
-        assert!(format!("{error:#}").contains("no daemon"), "{error:#}");
+        let done = publish(outputs, &results, measured.ended, Missed::Shown, &mut out);
         assert!(std::fs::read_to_string(&json).unwrap().contains("md+cg"));
         assert!(String::from_utf8(out).unwrap().contains("plain Linux"));
+        done.unwrap_err()
+    }
+
+    #[test]
+    fn a_failure_is_reported_after_what_was_measured_before_it_is_written() {
+        let error = failure(&Interrupt::default(), 5, || bail!("no daemon"));
+        assert!(format!("{error:#}").contains("no daemon"), "{error:#}");
     }
 
     #[test]
     fn a_stop_is_a_failure_that_says_how_much_is_done_after_everything_is_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let (outputs, json) = json_in(&folder);
         let interrupt = Interrupt::default();
-        let measured = made_up(&small(), &interrupt, 4, || {
+        let error = failure(&interrupt, 4, || {
             interrupt.raise();
             bail!("interrupted")
         });
-        let results = of_runs(&small(), &measured);
-        let mut out = Vec::new();
-        let error =
-            publish(outputs, &results, measured.ended, Missed::Shown, &mut out).unwrap_err();
         assert!(error.downcast_ref::<Stopped>().is_some(), "{error:?}");
         let text = error.to_string();
         assert!(
             text.contains("4 of 6 runs done") && text.contains("begins anew"),
             "{text}"
         );
-        assert!(json.exists() && String::from_utf8(out).unwrap().contains("plain Linux"));
     }
 
     #[test]
@@ -234,19 +269,6 @@ mod tests {
         assert_eq!(error.to_string(), "1 of 2 expectations missed");
     }
 
-    /// A pipe that nothing reads from any more.
-    struct Closed;
-
-    impl Write for Closed {
-        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-            Err(std::io::ErrorKind::BrokenPipe.into())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn the_files_are_written_though_nothing_reads_what_is_printed() {
         let folder = tempfile::tempdir().unwrap();
@@ -257,44 +279,38 @@ mod tests {
             ..Paths::default()
         };
         let outputs = Outputs::claim(paths).unwrap();
-        publish(outputs, &results, Ended::Done, Missed::Shown, &mut Closed).unwrap();
-        assert!(
-            folder.path().join("live.html").exists() && folder.path().join("live.json").exists()
-        );
+        let (reader, mut closed) = std::io::pipe().unwrap();
+        drop(reader);
+        publish(outputs, &results, Ended::Done, Missed::Shown, &mut closed).unwrap();
+        for name in ["live.html", "live.json"] {
+            assert!(folder.path().join(name).metadata().unwrap().len() > 0);
+        }
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_or_would_lose_its_text_is_refused_at_once() {
-        let refusal = |paths: Paths<'_>| match Outputs::claim(paths) {
-            Ok(_) => panic!("{paths:?} was accepted"),
-            Err(error) => format!("{error:#}"),
+    fn a_file_that_cannot_be_written_or_would_lose_its_text_is_refused_before_anything_runs() {
+        let refusal = |json, page, markdown| {
+            let paths = Paths {
+                json,
+                page,
+                markdown,
+                folder: None,
+            };
+            let claimed = Outputs::claim(paths);
+            format!("{:#}", claimed.err().expect("a refusal"))
         };
         let nowhere = Some(Path::new("/nonexistent/folder/file"));
-        let none = Paths::default();
-        for paths in [
-            Paths {
-                json: nowhere,
-                ..none
-            },
-            Paths {
-                page: nowhere,
-                ..none
-            },
-            Paths {
-                markdown: nowhere,
-                ..none
-            },
+        for error in [
+            refusal(nowhere, None, None),
+            refusal(None, nowhere, None),
+            refusal(None, None, nowhere),
         ] {
-            let error = refusal(paths);
             assert!(error.contains("/nonexistent/folder/file"), "{error}");
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notes.md");
         std::fs::write(&path, "my notes\n").unwrap();
-        let error = refusal(Paths {
-            markdown: Some(&path),
-            ..none
-        });
+        let error = refusal(None, None, Some(&path));
         assert!(
             error.contains("notes.md") && error.contains("measured: begin"),
             "{error}"

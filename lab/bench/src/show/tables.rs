@@ -1,18 +1,50 @@
 //! The tables of a report as text in cells, and what needs saying below them.
 
-use std::collections::BTreeMap;
-
 use mapper_report::statistics::Estimate;
 use mapper_report::table::{Mark, Row, Table};
 
 use crate::data::program::Unit;
 use crate::result::report::{
-    Group, Judged, MixResult, ProgramResult, Promises, Results, SettingResult,
+    Figure, Group, Judged, MemberEntry, MixResult, ProgramResult, Results, SettingResult, Summary,
 };
 use crate::result::speed::{Certainty, Speed};
 
 /// What stands where nothing was measured.
 const NOTHING: &str = "–";
+
+/// A column of a table: its name, and its cell in the row of a `T`.
+struct Column<'a, T> {
+    name: String,
+    cell: Box<dyn Fn(&T) -> String + 'a>,
+}
+
+/// The columns of a table, from left to right.
+struct Columns<'a, T>(Vec<Column<'a, T>>);
+
+impl<'a, T> Columns<'a, T> {
+    fn new(name: &str, cell: impl Fn(&T) -> String + 'a) -> Self {
+        let mut columns = Self(Vec::new());
+        columns.add(name.to_owned(), cell);
+        columns
+    }
+
+    fn add(&mut self, name: String, cell: impl Fn(&T) -> String + 'a) {
+        let cell = Box::new(cell);
+        self.0.push(Column { name, cell });
+    }
+
+    fn table(self, title: String, rows: &[T], mark: impl Fn(&T) -> Mark) -> Table {
+        let row = |of: &T| Row {
+            cells: self.0.iter().map(|column| (column.cell)(of)).collect(),
+            mark: mark(of),
+        };
+        Table {
+            title,
+            rows: rows.iter().map(row).collect(),
+            header: self.0.into_iter().map(|column| column.name).collect(),
+        }
+    }
+}
 
 /// The tables of an experiment: the summaries, every mix, single figures, and what was expected.
 pub(crate) fn all(results: &Results) -> Vec<Table> {
@@ -26,144 +58,86 @@ pub(crate) fn all(results: &Results) -> Vec<Table> {
 
 /// The settings over a group of mixes.
 pub(crate) fn of_group(group: &Group, results: &Results) -> Table {
-    let method = results.method.as_ref();
-    let baselines: Vec<&String> = method.iter().flat_map(|of| &of.baselines).collect();
-    let against = method.and_then(|of| of.promised_against.as_ref());
-    let title = |key: &String| results.title_of(key).to_owned();
-    let mut header = vec!["setting".to_owned()];
-    header.extend(baselines.iter().map(|key| format!("over {}", title(key))));
-    let rivals: Vec<&String> = baselines
-        .iter()
-        .copied()
-        .filter(|&key| Some(key) != against)
-        .collect();
-    header.extend(
-        rivals
-            .iter()
-            .map(|key| format!("slowest mix over {}", title(key))),
-    );
-    let has_latency = group
-        .settings
-        .iter()
-        .any(|of| of.over.values().any(|of| of.latency.is_some()));
-    if has_latency {
-        header.extend(
-            baselines
-                .iter()
-                .map(|key| format!("p99 over {}", title(key))),
-        );
+    let title = |key: &str| results.title_of(key).to_owned();
+    let (baselines, against) = (results.baselines(), results.promised_against());
+    let mut columns = Columns::new("setting", |of: &Summary| title(&of.setting));
+    for key in baselines {
+        columns.add(format!("over {}", title(key)), |of| {
+            over(&of.setting, key, of.over.get(key).and_then(|of| of.mean))
+        });
+    }
+    for key in baselines.iter().filter(|key| Some(*key) != against) {
+        columns.add(format!("slowest mix over {}", title(key)), |of| {
+            value(of.over.get(key).and_then(|of| of.slowest_mix))
+        });
+    }
+    let mut compared = group.settings.iter().flat_map(|of| of.over.values());
+    if compared.any(|of| of.latency.is_some()) {
+        for key in baselines {
+            columns.add(format!("p99 over {}", title(key)), |of| {
+                over(&of.setting, key, of.over.get(key).and_then(|of| of.latency))
+            });
+        }
     }
     if let Some(against) = against {
-        header.push(format!("slowest program over {}", title(against)));
-        header.push("promises broken".to_owned());
-        header.push("single runs below".to_owned());
+        columns.add(format!("slowest program over {}", title(against)), |of| {
+            value(of.over.get(against).and_then(|of| of.slowest_program))
+        });
+        let of_all = |part: usize, all: usize| format!("{part} of {all}");
+        let nothing = || NOTHING.to_owned();
+        columns.add("promises broken".to_owned(), move |of| {
+            let promises = of.promises.as_ref();
+            promises.map_or_else(nothing, |of| of_all(of.broken.len(), of.made))
+        });
+        columns.add("single runs below".to_owned(), move |of| {
+            let promises = of.promises.as_ref();
+            promises.map_or_else(nothing, |of| of_all(of.runs_below, of.runs))
+        });
     }
-    let rows = group.settings.iter().map(|of| {
-        let mut cells = vec![title(&of.setting)];
-        let own = |key: &str| of.over.get(key);
-        let over = |key: &&String, speed: Option<Speed>| over(&of.setting, key, speed);
-        cells.extend(
-            baselines
-                .iter()
-                .map(|key| over(key, own(key).and_then(|of| of.mean))),
-        );
-        cells.extend(
-            rivals
-                .iter()
-                .map(|key| value(own(key).and_then(|of| of.slowest_mix))),
-        );
-        if has_latency {
-            cells.extend(
-                baselines
-                    .iter()
-                    .map(|key| over(key, own(key).and_then(|of| of.latency))),
-            );
-        }
-        if against.is_some() {
-            cells.push(value(of.slowest_program));
-            cells.extend(promises(of.promises.as_ref()));
-        }
-        row(cells, &of.setting, results)
-    });
     let plural = if group.mixes == 1 { "mix" } else { "mixes" };
-    Table {
-        title: format!("{} ({} {plural})", group.title, group.mixes),
-        header,
-        rows: rows.collect(),
-    }
+    let heading = format!("{} ({} {plural})", group.title, group.mixes);
+    columns.table(heading, &group.settings, |of| mark(&of.setting, results))
 }
 
-fn row(cells: Vec<String>, setting: &str, results: &Results) -> Row {
+fn mark(setting: &str, results: &Results) -> Mark {
     let is_managed = results.setting(setting).is_some_and(|of| of.is_managed);
-    Row {
-        cells,
-        mark: if is_managed { Mark::Own } else { Mark::None },
-    }
-}
-
-fn promises(promises: Option<&Promises>) -> [String; 2] {
-    promises.map_or_else(
-        || [NOTHING.to_owned(), NOTHING.to_owned()],
-        |of| {
-            [
-                format!("{} of {}", of.broken.len(), of.made),
-                format!("{} of {}", of.runs_below, of.runs),
-            ]
-        },
-    )
+    if is_managed { Mark::Own } else { Mark::None }
 }
 
 /// A mix under each of its settings.
 pub(crate) fn of_mix(mix: &MixResult, results: &Results) -> Table {
-    let method = results.method.as_ref();
-    let measured = |key: &&String| mix.settings.iter().any(|of| of.setting == **key);
-    let baselines: Vec<&String> = method
-        .iter()
-        .flat_map(|of| &of.baselines)
-        .filter(measured)
-        .collect();
-    let against = method
-        .and_then(|of| of.promised_against.as_ref())
-        .filter(measured);
-    let mut header = vec!["setting".to_owned()];
-    header.extend(mix.programs.iter().map(|program| match program.unit {
-        Unit::Seconds => format!("{}, s", program.name),
-        Unit::P99 => format!("{}, p99 ms", program.name),
-    }));
-    header.extend(
-        baselines
-            .iter()
-            .map(|key| format!("over {}", results.title_of(key))),
-    );
-    if let Some(against) = against {
-        header.push(format!("each over {}", results.title_of(against)));
+    let title = |key: &str| results.title_of(key).to_owned();
+    let mut columns = Columns::new("setting", |of: &SettingResult| title(&of.setting));
+    for (at, MemberEntry { name, unit, .. }) in mix.programs.iter().enumerate() {
+        let unit = match unit {
+            Unit::Seconds => "s",
+            Unit::P99 => "p99 ms",
+        };
+        columns.add(format!("{name}, {unit}"), move |of| cost(&of.programs[at]));
     }
-    let cells = |of: &SettingResult| {
-        let mut cells = vec![results.title_of(&of.setting).to_owned()];
-        cells.extend(of.programs.iter().map(cost));
-        let speed = |key: &String, of: &BTreeMap<String, Speed>| of.get(key).copied();
-        cells.extend(
-            baselines
+    let baselines = results.baselines().iter();
+    for key in baselines.filter(|key| mix.under(key).is_some()) {
+        columns.add(format!("over {}", title(key)), |of| {
+            over(&of.setting, key, of.over.get(key).copied())
+        });
+    }
+    let against = results.promised_against();
+    if let Some(against) = against.filter(|key| mix.under(key).is_some()) {
+        columns.add(format!("each over {}", title(against)), |of| {
+            let each = of
+                .programs
                 .iter()
-                .map(|key| over(&of.setting, key, speed(key, &of.over))),
-        );
-        if let Some(against) = against {
-            let programs = of.programs.iter();
-            let each: Vec<String> = programs.map(|of| value(speed(against, &of.over))).collect();
-            cells.push(each.join(" "));
-        }
-        row(cells, &of.setting, results)
-    };
-    let side_by_side = if mix.programs.len() == 1 {
+                .map(|of| value(of.over.get(against).copied()));
+            each.collect::<Vec<_>>().join(" ")
+        });
+    }
+    let alone = if mix.programs.len() == 1 {
         " alone"
     } else {
         ""
     };
-    Table {
-        title: format!("{}{side_by_side}", mix.name),
-        header,
-        rows: mix.settings.iter().map(cells).collect(),
-    }
+    let heading = format!("{}{alone}", mix.name);
+    columns.table(heading, &mix.settings, |of| mark(&of.setting, results))
 }
 
 /// A cost with its interval, and a mark where the median is only a lower limit.
@@ -171,12 +145,9 @@ fn cost(of: &ProgramResult) -> String {
     let Some(cost) = of.cost else {
         return NOTHING.to_owned();
     };
-    let over = if of.certainty == Certainty::Exact {
-        ""
-    } else {
-        ">"
-    };
-    format!("{over}{}{}", digits(cost.value), interval(&cost, digits))
+    let is_exact = of.certainty == Certainty::Exact;
+    let mark = if is_exact { "" } else { ">" };
+    format!("{mark}{}{}", digits(cost.value), interval(&cost, digits))
 }
 
 /// An interval in brackets; nothing where it has no width, as that of one run.
@@ -200,13 +171,10 @@ pub(crate) fn digits(value: f64) -> String {
 
 /// The speed of a setting over `base`, with its interval; a setting beside itself has none.
 fn over(own: &str, base: &str, speed: Option<Speed>) -> String {
-    match speed {
-        _ if own == base => "1".to_owned(),
-        None => NOTHING.to_owned(),
-        Some(of) => {
-            let range = interval(&of.estimate, |value| format!("{value:.2}"));
-            format!("{}{:.2}{range}", of.certainty.mark(), of.estimate.value)
-        }
+    let range = speed.map(|of| interval(&of.estimate, |value| format!("{value:.2}")));
+    match own == base {
+        true => "1".to_owned(),
+        false => value(speed) + &range.unwrap_or_default(),
     }
 }
 
@@ -220,65 +188,37 @@ pub(crate) fn value(speed: Option<Speed>) -> String {
 
 /// Single figures, if there are any.
 pub(crate) fn figures(results: &Results) -> Option<Table> {
-    let rows = results.figures.iter().map(|of| Row {
-        cells: vec![
-            of.name.clone(),
-            format!("{} {}", digits(of.estimate.value), of.unit),
-            format!("{} – {}", digits(of.estimate.low), digits(of.estimate.high)),
-            of.samples.to_string(),
-        ],
-        mark: Mark::None,
+    let mut columns = Columns::new("figure", |of: &Figure| of.name.clone());
+    columns.add("median".to_owned(), |of| {
+        format!("{} {}", digits(of.estimate.value), of.unit)
     });
-    (!results.figures.is_empty()).then(|| Table {
-        title: "Figures".to_owned(),
-        header: ["figure", "median", "range", "samples"]
-            .map(String::from)
-            .to_vec(),
-        rows: rows.collect(),
-    })
+    columns.add("range".to_owned(), |of| {
+        format!("{} – {}", digits(of.estimate.low), digits(of.estimate.high))
+    });
+    columns.add("samples".to_owned(), |of| of.samples.to_string());
+    let table = columns.table("Figures".to_owned(), &results.figures, |_| Mark::None);
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// What was expected and what was found, if anything was expected.
 pub(crate) fn expectations(results: &Results) -> Option<Table> {
-    let has_published = results.expectations.iter().any(|of| of.published.is_some());
-    let mut header = ["expected", "wanted", "found", "verdict"]
-        .map(String::from)
-        .to_vec();
-    if has_published {
-        header.push("published".to_owned());
+    let mut columns = Columns::new("expected", |of: &Judged| of.name.clone());
+    columns.add("wanted".to_owned(), |of| of.wanted.text(&of.unit));
+    columns.add("found".to_owned(), |of| match &of.found {
+        Some(found) => digits(found.value) + &of.unit + &interval(found, digits),
+        None => "not measured".to_owned(),
+    });
+    columns.add("verdict".to_owned(), |of| {
+        if of.is_met { "met" } else { "MISSED" }.to_owned()
+    });
+    if results.expectations.iter().any(|of| of.published.is_some()) {
+        columns.add("published".to_owned(), |of| {
+            of.published.clone().unwrap_or_default()
+        });
     }
-    let row = |of: &Judged| {
-        let found = of.found.map_or_else(
-            || "not measured".to_owned(),
-            |found| {
-                format!(
-                    "{}{}{}",
-                    digits(found.value),
-                    of.unit,
-                    interval(&found, digits)
-                )
-            },
-        );
-        let verdict = if of.is_met { "met" } else { "MISSED" };
-        let mut cells = vec![
-            of.name.clone(),
-            of.wanted.text(&of.unit),
-            found,
-            verdict.to_owned(),
-        ];
-        if has_published {
-            cells.push(of.published.clone().unwrap_or_default());
-        }
-        Row {
-            cells,
-            mark: if of.is_met { Mark::Met } else { Mark::Missed },
-        }
-    };
-    (!results.expectations.is_empty()).then(|| Table {
-        title: "Expectations".to_owned(),
-        header,
-        rows: results.expectations.iter().map(row).collect(),
-    })
+    let mark = |of: &Judged| if of.is_met { Mark::Met } else { Mark::Missed };
+    let table = columns.table("Expectations".to_owned(), &results.expectations, mark);
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// What needs saying below the tables, a line each.
@@ -287,14 +227,11 @@ pub(crate) fn notes(results: &Results) -> Vec<String> {
     for group in &results.groups {
         for of in &group.settings {
             let broken = of.promises.as_ref().map(|promises| &promises.broken);
-            let is_managed = results.setting(&of.setting).is_some_and(|of| of.is_managed);
-            if let Some(broken) = broken.filter(|broken| !broken.is_empty() && is_managed) {
-                lines.push(format!(
-                    "Promises broken under {}, {}: {}.",
-                    results.title_of(&of.setting),
-                    group.title,
-                    broken.join("; ")
-                ));
+            let is_own = mark(&of.setting, results) == Mark::Own;
+            if let Some(broken) = broken.filter(|broken| is_own && !broken.is_empty()) {
+                let (title, broken) = (results.title_of(&of.setting), broken.join("; "));
+                let group = &group.title;
+                lines.push(format!("Promises broken under {title}, {group}: {broken}."));
             }
         }
     }
@@ -306,16 +243,10 @@ pub(crate) fn notes(results: &Results) -> Vec<String> {
     }
     for mix in &results.mixes {
         for of in &mix.settings {
-            let title = results.title_of(&of.setting);
-            let wrong = of
-                .wrong
-                .iter()
-                .map(|wrong| format!("WRONG RESULT in {} under {title}: {wrong}", mix.name));
-            let notes = of
-                .notes
-                .iter()
-                .map(|note| format!("{} under {title}: {note}", mix.name));
-            lines.extend(wrong.chain(notes));
+            let place = format!("{} under {}", mix.name, results.title_of(&of.setting));
+            let wrong = of.wrong.iter();
+            lines.extend(wrong.map(|wrong| format!("WRONG RESULT in {place}: {wrong}")));
+            lines.extend(of.notes.iter().map(|note| format!("{place}: {note}")));
         }
     }
     for of in &results.not_measured {
@@ -349,16 +280,12 @@ fn circumstances(results: &Results) -> Vec<String> {
         ));
     }
     if let (Some(method), Some(load)) = (&results.method, &results.load) {
-        let plural = if method.repetitions_done == 1 {
-            "repetition"
-        } else {
-            "repetitions"
-        };
+        let done = method.repetitions_done;
+        let plural = if done == 1 { "" } else { "s" };
         lines.push(format!(
-            "{} of {} {plural} in {:.0} s. Load average before {:.2}; just before a run {:.1} other \
-             threads were runnable on average ({} at most); during runs other processes used {:.2} \
-             CPUs on average ({:.2} at most), the hypervisor {:.2}.",
-            method.repetitions_done,
+            "{done} of {} repetition{plural} in {:.0} s. Load average before {:.2}; just before a run {:.1} \
+             other threads were runnable on average ({} at most); during runs other processes used {:.2} CPUs \
+             on average ({:.2} at most), the hypervisor {:.2}.",
             method.method.repetitions,
             results.elapsed_s,
             load.average_before,
@@ -379,26 +306,22 @@ mod tests {
 
     #[test]
     fn a_setting_is_1_beside_itself_and_only_there() {
-        let same = Speed {
+        let speed = |high| Speed {
             estimate: Estimate {
                 value: 1.0,
                 low: 1.0,
-                high: 1.0,
+                high,
             },
             certainty: Certainty::AtMost,
         };
-        assert_eq!(over("plain", "plain", Some(same)), "1");
-        assert_eq!(over("static", "plain", Some(same)), "≤1.00");
-        let wide = Estimate {
-            high: 1.5,
-            ..same.estimate
-        };
-        let wide = Speed {
-            estimate: wide,
-            ..same
-        };
-        assert_eq!(over("static", "plain", Some(wide)), "≤1.00 (1.00–1.50)");
-        assert_eq!(over("static", "plain", None), NOTHING);
+        for (own, speed, wanted) in [
+            ("plain", Some(speed(1.0)), "1"),
+            ("static", Some(speed(1.0)), "≤1.00"),
+            ("static", Some(speed(1.5)), "≤1.00 (1.00–1.50)"),
+            ("static", None, NOTHING),
+        ] {
+            assert_eq!(over(own, "plain", speed), wanted);
+        }
     }
 
     #[test]
@@ -412,16 +335,11 @@ mod tests {
         let tables = all(&example());
         assert!(tables.len() >= 4, "{tables:?}");
         for table in &tables {
-            for row in &table.rows {
-                assert_eq!(row.cells.len(), table.header.len(), "{table:?}");
-            }
+            let columns = table.header.len();
+            assert!(table.rows.iter().all(|row| row.cells.len() == columns));
         }
-        assert!(
-            tables[0]
-                .header
-                .contains(&"p99 over plain Linux".to_owned()),
-            "{tables:?}"
-        );
+        let header = &tables[0].header;
+        assert!(header.contains(&"p99 over plain Linux".to_owned()));
     }
 
     #[test]

@@ -1,0 +1,337 @@
+//! `cargo xtask demo`, `eval --live` and `teams`: an experiment each, and what the user may change about it.
+//!
+//! Everything is checked before anything takes time.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use clap::ValueEnum;
+use mapper_report::workspace;
+
+use super::corun::{Prepared, WithoutPython};
+use crate::build::dlb::Dlb;
+use crate::data::experiment::{Experiment, Mix, WORK_S};
+use crate::data::setting::{Manager, Setting};
+use crate::show::publish::{Outputs, Paths};
+
+/// Runs pairs of OpenMP programs under plain Linux and under mapper, and compares
+#[derive(clap::Args)]
+pub(crate) struct Demo {
+    /// Also write the results as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report to this file [default: mapper-demo.html in the target folder]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Repetitions of every run [default: 3, or as many as fit into five minutes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    reps: Option<u16>,
+    /// The pairs to run, separated by commas [default: all]
+    #[arg(long, value_name = "PAIR", value_delimiter = ',')]
+    pairs: Vec<String>,
+    /// The settings to compare, separated by commas [default: plain, passive, static, fixed, follow, virtual]
+    #[arg(long, value_name = "SETTING", value_delimiter = ',')]
+    settings: Vec<String>,
+    /// One repetition of short runs: shows that everything works, but measures badly
+    #[arg(long)]
+    quick: bool,
+}
+
+impl Demo {
+    /// The experiment as it is asked for.
+    pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
+        let text = include_str!("../../experiments/demo.toml");
+        let mut experiment = Experiment::parse("demo.toml", text)?;
+        experiment.choose_mixes(&self.pairs)?;
+        if !self.settings.is_empty() {
+            experiment.replace_settings(&Setting::find_all(&self.settings)?);
+        }
+        let method = &mut experiment.method;
+        if self.quick {
+            method.repetitions = NonZero::<usize>::MIN;
+            method.work_s = method.quick_work_s.unwrap_or(method.work_s);
+        }
+        if let Some(reps) = self.reps {
+            method.repetitions = NonZero::new(usize::from(reps)).context("--reps")?;
+            method.budget_s = None;
+        }
+        let usual = workspace::target_dir().join("mapper-demo.html");
+        if self.html.is_none() {
+            let folder = workspace::target_dir();
+            std::fs::create_dir_all(&folder)
+                .with_context(|| format!("make the folder {}", folder.display()))?;
+        }
+        let outputs = Outputs::claim(Paths {
+            json: self.json.as_deref(),
+            page: Some(self.html.as_deref().unwrap_or(&usual)),
+            ..Paths::default()
+        })?;
+        Ok(Prepared {
+            experiment,
+            outputs,
+            without_python: WithoutPython::Fails,
+        })
+    }
+}
+
+/// Runs real programs on this machine
+///
+/// Runs mixes of the programs of benches/workloads under plain Linux, on a static fair share, with
+/// mapper moving CPUs only and with mapper, interleaved. About ten minutes on an otherwise idle
+/// machine: 10 repetitions of 8 mixes under 5 settings, each some 1 to 2 seconds; --seconds,
+/// --reps, --mix and --setting make it shorter. Ctrl-C keeps what is finished.
+#[derive(clap::Args)]
+#[command(
+    bin_name = "cargo xtask eval --live",
+    display_name = "cargo xtask eval --live"
+)]
+pub(crate) struct Live {
+    /// Programs that run together, such as md+cg; repeatable
+    #[arg(long, value_name = "PROGRAMS")]
+    mix: Vec<String>,
+    /// Policies to compare beside mapper's own; repeatable or separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    policy: Vec<String>,
+    /// The promise: the share of its speed on a static fair share that every program is to have
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    qos: Option<f64>,
+    /// Time between decisions in seconds
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    interval: Option<f64>,
+    /// Also write everything to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Folder for the report
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Repetitions of every run [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    reps: Option<u16>,
+    /// Settings to compare, separated by commas [default: plain, static, cpus, mapper,
+    /// virtual, and dlb where it is installed]
+    #[arg(long, value_name = "SETTING", value_delimiter = ',')]
+    setting: Vec<String>,
+    /// How long each program works alone on half of the machine [default: 0.7]
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<f64>,
+    /// Also write the tables to this file, as Markdown, in place of what stands between
+    /// its comments "measured: begin" and "measured: end"; a file with text and without them is refused
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+}
+
+impl Live {
+    /// The experiment as it is asked for.
+    pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
+        let text = include_str!("../../experiments/live.toml");
+        let mut experiment = Experiment::parse("live.toml", text)?;
+        if !self.mix.is_empty() {
+            let mixes = self.mix.iter().map(|text| Mix::parse(text));
+            let mixes = mixes.collect::<anyhow::Result<_>>().context("--mix")?;
+            experiment.replace_mixes(mixes);
+        }
+        self.choose_settings(&mut experiment, Dlb::find().is_some())?;
+        let method = &mut experiment.method;
+        if let Some(reps) = self.reps {
+            method.repetitions = NonZero::new(usize::from(reps)).context("--reps")?;
+        }
+        if let Some(seconds) = self.seconds {
+            ensure!(
+                WORK_S.contains(&seconds),
+                "--seconds {seconds}: give seconds from 0.05 to 60"
+            );
+            method.work_s = seconds;
+        }
+        if let Some(promise) = self.qos {
+            ensure!(
+                promise > 0.0 && promise <= 1.0,
+                "--qos {promise}: give a share above 0 and at most 1"
+            );
+            method.promise = Some(promise);
+        }
+        if let Some(interval_s) = self.interval {
+            ensure!(
+                (0.02..=10.0).contains(&interval_s),
+                "--interval {interval_s}: with --live give seconds from 0.02 to 10"
+            );
+            let interval_ms = NonZero::new((interval_s * 1e3).round() as u64);
+            method.interval_ms = interval_ms.context("--interval")?;
+        }
+        let outputs = Outputs::claim(Paths {
+            json: self.json.as_deref(),
+            markdown: self.markdown.as_deref(),
+            folder: self.out.as_deref(),
+            page: None,
+        })?;
+        Ok(Prepared {
+            experiment,
+            outputs,
+            without_python: WithoutPython::Fails,
+        })
+    }
+
+    /// The settings that are asked for, or else those of the experiment that can be had, and mapper by each policy.
+    fn choose_settings(&self, experiment: &mut Experiment, has_dlb: bool) -> anyhow::Result<()> {
+        let is_dlb = |of: &Setting| of.manager == Manager::Dlb;
+        let mut settings = Setting::find_all(&self.setting).context("--setting")?;
+        if settings.is_empty() {
+            settings.clone_from(&experiment.settings);
+            let optional = &experiment.optional_settings;
+            settings.retain(|of| has_dlb || !is_dlb(of) || !optional.contains(&of.key));
+        }
+        ensure!(
+            has_dlb || !settings.iter().any(is_dlb),
+            "--setting dlb: neither pkg-config nor the dynamic loader knows the DLB library; \
+             install it from https://pm.bsc.es/dlb, or leave the setting out"
+        );
+        for policy in &self.policy {
+            mapper_allocate::find(policy).context("--policy with --live")?;
+            settings.push(Setting::find("mapper")?.with_policy(policy));
+        }
+        experiment.replace_settings(&settings);
+        Ok(())
+    }
+}
+
+/// Measures what team modes bring beside the best tuning by hand, and what they cost
+#[derive(clap::Args)]
+pub(crate) struct Teams {
+    /// What to measure: fine, fit, dynamic, coarse, alone; everything when nothing is named
+    groups: Vec<String>,
+    /// Repetitions of every run
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    reps: u16,
+    /// Also write the results as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also write a report to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Fail when this cannot be had, instead of leaving out what needs it
+    #[arg(long, value_enum, value_name = "WHAT")]
+    require: Vec<Requirement>,
+}
+
+/// What a measurement may need from outside.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Requirement {
+    /// scikit-learn, from PyPI
+    Python,
+}
+
+impl Teams {
+    /// The experiment as it is asked for.
+    pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
+        let text = include_str!("../../experiments/teams.toml");
+        let mut experiment = Experiment::parse("teams.toml", text)?;
+        experiment.choose_groups(&self.groups)?;
+        experiment.method.repetitions = NonZero::new(usize::from(self.reps)).context("--reps")?;
+        let outputs = Outputs::claim(Paths {
+            json: self.json.as_deref(),
+            page: self.html.as_deref(),
+            ..Paths::default()
+        })?;
+        let without_python = match self.require.contains(&Requirement::Python) {
+            true => WithoutPython::Fails,
+            false => WithoutPython::LeftOut,
+        };
+        Ok(Prepared {
+            experiment,
+            outputs,
+            without_python,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    enum Preset {
+        Demo(Demo),
+        Live(Live),
+    }
+
+    fn prepared(arguments: &[&str]) -> anyhow::Result<Prepared> {
+        match Preset::try_parse_from(["xtask"].iter().chain(arguments))? {
+            Preset::Demo(demo) => demo.prepare(),
+            Preset::Live(live) => live.prepare(),
+        }
+    }
+
+    #[test]
+    fn bad_arguments_are_refused_by_name_before_anything_runs() {
+        let nowhere = "/nonexistent/folder/file";
+        for (arguments, named) in [
+            (["demo", "--reps", "0"], "--reps"),
+            (["demo", "--reps", "101"], "101"),
+            (["demo", "--reps", "many"], "many"),
+            (["demo", "--pairs", "md+cg,nobody"], "triad+mandelbrot"),
+            (["demo", "--settings", "elastic"], "passive"),
+            (["demo", "--json", nowhere], nowhere),
+            (["demo", "--html", nowhere], nowhere),
+            (["live", "--mix", "md+nobody"], "nobody"),
+            (["live", "--reps", "0"], "--reps"),
+            (["live", "--setting", "elastic"], "elastic"),
+            (["live", "--policy", "genius"], "hill_climb"),
+            (["live", "--seconds", "0"], "--seconds 0"),
+            (["live", "--seconds", "many"], "many"),
+            (["live", "--interval", "11"], "--interval 11"),
+            (["live", "--qos", "1.5"], "--qos"),
+            (["live", "--json", nowhere], nowhere),
+            (["live", "--markdown", nowhere], nowhere),
+            (["live", "--out", "/proc/nonexistent"], "/proc/nonexistent"),
+        ] {
+            let Err(error) = prepared(&arguments) else {
+                panic!("{arguments:?} was accepted")
+            };
+            let error = format!("{error:#}");
+            assert!(error.contains(named), "{arguments:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn repetitions_that_are_asked_for_have_no_budget_and_quick_runs_are_short() {
+        let folder = tempfile::tempdir().unwrap();
+        let html = format!("--html={}", folder.path().join("report.html").display());
+        let method = |arguments: &[&str]| {
+            let all = [&["demo", &html], arguments].concat();
+            prepared(&all).unwrap().experiment.method
+        };
+        let usual = method(&[]);
+        assert_eq!((usual.repetitions.get(), usual.work_s), (3, 1.5));
+        assert!(usual.budget_s.is_some() && method(&["--reps=2"]).budget_s.is_none());
+        let quick = method(&["--quick"]);
+        assert_eq!((quick.repetitions.get(), quick.work_s), (1, 0.7));
+    }
+
+    fn keys(arguments: &[&str], has_dlb: bool) -> anyhow::Result<Vec<String>> {
+        let arguments = ["xtask", "live"].iter().chain(arguments);
+        let Preset::Live(args) = Preset::try_parse_from(arguments)? else {
+            panic!("another preset")
+        };
+        let mut live = crate::data::experiment::tests::experiment("live.toml");
+        args.choose_settings(&mut live, has_dlb)?;
+        Ok(live.settings.into_iter().map(|of| of.key).collect())
+    }
+
+    #[test]
+    fn dlb_is_compared_where_it_is_installed() {
+        let usual = ["plain", "static", "cpus", "mapper", "virtual"];
+        assert_eq!(keys(&[], false).unwrap(), usual);
+        assert_eq!(keys(&[], true).unwrap().last().unwrap(), "dlb");
+        let error = keys(&["--setting=dlb"], false).unwrap_err();
+        assert!(error.to_string().contains("--setting dlb"), "{error}");
+    }
+
+    #[test]
+    fn policies_are_compared_beside_the_settings_and_each_thing_once() {
+        let policies = "--policy=hill_climb,hill_climb";
+        let found = keys(&["--setting=plain,mapper,plain", policies], false);
+        assert_eq!(found.unwrap(), ["plain", "mapper", "mapper:hill_climb"]);
+    }
+}
