@@ -11,10 +11,10 @@ use crate::result::report::Figure;
 use crate::run::schedule::Ended;
 use crate::show::publish::{Outputs, Paths, publish};
 use anyhow::{Context as _, bail};
+use fs_err as fs;
 use mapper_report::statistics::Estimate;
 use mapper_report::workspace;
 use serde_json::Value;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -29,12 +29,8 @@ pub(crate) struct Args {
     /// Also write the figures to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also copy the plots of growth with size into this folder, one for each group
-    #[arg(long, value_name = "DIR")]
-    plots: Option<PathBuf>,
 }
 
-/// Runs `cargo xtask bench`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let outputs = Outputs::claim(Paths {
         json: args.json.as_deref(),
@@ -62,9 +58,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let elapsed = begun.elapsed().unwrap_or_default();
     let results = of_figures(&experiment, "bench", figures, is_wanted, elapsed);
-    if let Some(folder) = &args.plots {
-        copy_plots(&criterion, folder, begun)?;
-    }
     publish(
         outputs,
         &results,
@@ -108,7 +101,7 @@ fn figure(benchmark: &Value, estimates: &Value) -> Option<Figure> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Value> {
-    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    let text = fs::read_to_string(path)?;
     serde_json::from_str(&text).with_context(|| format!("understand {}", path.display()))
 }
 
@@ -127,21 +120,6 @@ fn written_since(path: &Path, begun: SystemTime) -> bool {
     fs::metadata(path)
         .and_then(|m| m.modified())
         .is_ok_and(|time| time >= begun)
-}
-
-/// Copies criterion's plots of time by size.
-fn copy_plots(criterion: &Path, folder: &Path, begun: SystemTime) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-    for group in folders(criterion)? {
-        let plot = group.join("report/lines.svg");
-        if let (true, Some(name)) = (written_since(&plot, begun), group.file_name()) {
-            let copy = folder.join(name).with_extension("svg");
-            fs::copy(&plot, &copy)
-                .with_context(|| format!("copy {} to {}", plot.display(), copy.display()))?;
-            println!("plot {}", copy.display());
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

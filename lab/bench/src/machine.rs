@@ -24,7 +24,6 @@ pub(crate) struct Machine {
     /// Under a hypervisor, as far as the CPU tells.
     pub(crate) virtual_machine: bool,
     pub(crate) compilers: Vec<String>,
-    /// Commit of the checkout.
     pub(crate) revision: String,
     pub(crate) date: String,
     /// Load average of the minute before the measuring began.
@@ -92,7 +91,6 @@ pub(crate) struct LoadBefore {
 }
 
 impl LoadBefore {
-    /// The load now.
     pub(crate) fn now() -> anyhow::Result<Self> {
         let load = LoadAverage::current().context("read /proc/loadavg")?;
         Ok(Self::of(&load))

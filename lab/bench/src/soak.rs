@@ -40,13 +40,11 @@ pub(crate) struct Args {
     counters: String,
 }
 
-/// Rounds that the time is divided into.
 const ROUNDS: u32 = 20;
 
 /// The first ones, in which the daemon takes what it will need.
 const WARMING_UP: usize = 3;
 
-/// Programs at a time.
 const AT_A_TIME: usize = 6;
 
 /// The exit status of a launcher that could not start its program under the daemon.
@@ -83,7 +81,6 @@ fn experiment() -> anyhow::Result<FigureExperiment> {
     FigureExperiment::parse("soak.toml", include_str!("../experiments/soak.toml"))
 }
 
-/// Runs `cargo xtask soak`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let experiment = experiment()?;
     let bin = build_mapper(Profile::Release)?;
@@ -129,7 +126,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// By how much the rounds differ.
 fn figures(holdings: &[Holding]) -> anyhow::Result<Vec<Figure>> {
     let (Some(first), Some(last)) = (holdings.first(), holdings.last()) else {
         bail!("no round was measured");
@@ -149,7 +145,6 @@ fn figures(holdings: &[Holding]) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// What the daemon is kept busy with.
 struct Load<'a> {
     daemon: &'a PrivateDaemon,
     crowd: &'a Path,

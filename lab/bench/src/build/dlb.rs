@@ -14,14 +14,12 @@ use anyhow::{Context as _, bail};
 
 use crate::data::program::Threads;
 
-/// The name of the library that is loaded into programs.
 const LIBRARY: &str = "libdlb.so";
 
 /// DLB's options: lend CPUs when idle, and watch the runtime by OMPT. The key keeps it apart from
 /// other uses of DLB on the machine.
 const ARGUMENTS: &str = "--lewi --ompt --shm-key=mapper-eval";
 
-/// The library as installed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Dlb {
     library: PathBuf,

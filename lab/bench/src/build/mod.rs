@@ -10,10 +10,8 @@ use anyhow::{Context as _, bail};
 
 use mapper_report::workspace;
 
-/// How cargo builds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Profile {
-    /// For measuring.
     Release,
     /// For tests, which need no speed.
     #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) fn with_scikit_learn() -> anyhow::Result<PathBuf> {
     let python = folder.join("bin/python");
     let installed = folder.join("installed.txt");
     let wanted = PACKAGES.join("\n");
-    let is_installed = std::fs::read_to_string(&installed).is_ok_and(|is| is == wanted)
+    let is_installed = fs_err::read_to_string(&installed).is_ok_and(|is| is == wanted)
         && has_scikit_learn(&python);
     if is_installed {
         return Ok(python);
@@ -46,11 +46,10 @@ pub(crate) fn with_scikit_learn() -> anyhow::Result<PathBuf> {
     if !has_scikit_learn(&python) {
         bail!("{} cannot import sklearn", python.display());
     }
-    std::fs::write(&installed, wanted).with_context(|| format!("write {}", installed.display()))?;
+    fs_err::write(&installed, wanted)?;
     Ok(python)
 }
 
-/// The version that will be measured.
 pub(crate) fn version(python: &Path) -> Option<String> {
     let output = Command::new(python)
         .args(["-c", "import sklearn; print(sklearn.__version__)"])

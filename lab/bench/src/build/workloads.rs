@@ -26,11 +26,9 @@ pub(crate) struct Workloads {
 }
 
 impl Workloads {
-    /// None is compiled yet.
     pub(crate) fn new(python: Option<PathBuf>, libmapper: Option<PathBuf>) -> anyhow::Result<Self> {
         let folder = workspace::target_dir().join("workloads");
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("make the folder {}", folder.display()))?;
+        fs_err::create_dir_all(&folder)?;
         Ok(Self {
             folder,
             python,
@@ -85,8 +83,7 @@ impl Workloads {
 /// Compiles a program that measures the daemon and not itself.
 pub(crate) fn compile_probe(name: &str) -> anyhow::Result<PathBuf> {
     let folder = workspace::target_dir().join("workloads");
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("make the folder {}", folder.display()))?;
+    fs_err::create_dir_all(&folder)?;
     let to = folder.join(format!("{name}-probe"));
     let mut command = Command::new("gcc");
     command.args(["-fopenmp", "-pthread"]);
@@ -95,7 +92,6 @@ pub(crate) fn compile_probe(name: &str) -> anyhow::Result<PathBuf> {
     Ok(to)
 }
 
-/// Compiles one C program against this runtime.
 pub(crate) fn compile(source: &Path, runtime: Runtime, to: &Path) -> anyhow::Result<()> {
     let mut command = Command::new(runtime.compiler());
     command.arg("-fopenmp");
@@ -150,7 +146,7 @@ mod tests {
     fn a_source_that_does_not_compile_is_named_with_the_compilers_words() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("broken.c");
-        std::fs::write(&source, "int main(void) { return nothing; }").unwrap();
+        fs_err::write(&source, "int main(void) { return nothing; }").unwrap();
         let error = compile(&source, Runtime::Libgomp, &folder.path().join("broken")).unwrap_err();
         let error = error.to_string();
         assert!(

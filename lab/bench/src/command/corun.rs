@@ -28,40 +28,25 @@ use crate::show::publish::{Outputs, publish};
 /// A load average above this is worth a word, since it falsifies the times.
 const BUSY: f64 = 0.5;
 
-/// What becomes of programs for Python where scikit-learn cannot be had.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum WithoutPython {
-    /// They are left out.
-    LeftOut,
-    /// The task fails.
-    Fails,
-}
-
-/// An experiment that is about to be measured.
 pub(crate) struct Prepared {
     pub(crate) experiment: Experiment,
     pub(crate) outputs: Outputs,
-    pub(crate) without_python: WithoutPython,
 }
 
-/// Results, and why the measuring ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) results: Results,
     pub(crate) ended: Ended,
 }
 
-/// Measures and publishes.
 pub(crate) fn run(prepared: anyhow::Result<Prepared>) -> anyhow::Result<()> {
     let Prepared {
         experiment,
         outputs,
-        without_python,
     } = prepared?;
     let interrupt = Interrupt::on_signals()?;
     let missed = experiment.missed;
-    let Outcome { results, ended } =
-        measured(experiment, without_python, Profile::Release, &interrupt)?;
+    let Outcome { results, ended } = measured(experiment, Profile::Release, &interrupt)?;
     publish(
         outputs,
         &results,
@@ -74,7 +59,6 @@ pub(crate) fn run(prepared: anyhow::Result<Prepared>) -> anyhow::Result<()> {
 /// Builds, calibrates and runs everything.
 fn measured(
     mut experiment: Experiment,
-    without_python: WithoutPython,
     profile: Profile,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
@@ -85,7 +69,7 @@ fn measured(
     let mut not_measured = Vec::new();
     let needs_python = experiment.has_threads(Threads::Python);
     let python = match needs_python.then(python::with_scikit_learn).transpose() {
-        Err(error) if without_python == WithoutPython::LeftOut => {
+        Err(error) => {
             let why = format!("{error:#}");
             for what in experiment.without_python() {
                 let why = why.clone();
@@ -93,7 +77,7 @@ fn measured(
             }
             None
         }
-        python => python?,
+        Ok(python) => python,
     };
     let needs_libmapper = experiment.has_threads(Threads::Client);
     let libmapper = needs_libmapper.then(|| build_libmapper(profile));
@@ -265,7 +249,7 @@ mod tests {
         live.method.work_s = 0.3;
         live.method.timelines = true;
         let interrupt = Interrupt::default();
-        let outcome = measured(live, WithoutPython::Fails, Profile::Debug, &interrupt);
+        let outcome = measured(live, Profile::Debug, &interrupt);
         let Outcome { results, ended } = outcome.unwrap();
         assert!(matches!(ended, Ended::Done), "{ended:?}");
         let bad = (results.wrong_results, results.left_out);

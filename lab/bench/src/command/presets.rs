@@ -6,10 +6,9 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
-use clap::ValueEnum;
 use mapper_report::workspace;
 
-use super::corun::{Prepared, WithoutPython};
+use super::corun::Prepared;
 use crate::build::dlb::Dlb;
 use crate::data::experiment::{Experiment, Mix, WORK_S};
 use crate::data::setting::{Manager, Setting};
@@ -59,8 +58,7 @@ impl Demo {
         let usual = workspace::target_dir().join("mapper-demo.html");
         if self.html.is_none() {
             let folder = workspace::target_dir();
-            std::fs::create_dir_all(&folder)
-                .with_context(|| format!("make the folder {}", folder.display()))?;
+            fs_err::create_dir_all(&folder)?;
         }
         let outputs = Outputs::claim(Paths {
             json: self.json.as_deref(),
@@ -70,7 +68,6 @@ impl Demo {
         Ok(Prepared {
             experiment,
             outputs,
-            without_python: WithoutPython::Fails,
         })
     }
 }
@@ -115,8 +112,7 @@ pub(crate) struct Live {
     /// How long each program works alone on half of the machine [default: 0.7]
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
-    /// Also write the tables to this file, as Markdown, in place of what stands between
-    /// its comments "measured: begin" and "measured: end"; a file with text and without them is refused
+    /// Also write the tables to this file, as Markdown; a file with other text is refused
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
@@ -167,7 +163,6 @@ impl Live {
         Ok(Prepared {
             experiment,
             outputs,
-            without_python: WithoutPython::Fails,
         })
     }
 
@@ -208,16 +203,6 @@ pub(crate) struct Teams {
     /// Also write a report to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Fail when this cannot be had, instead of leaving out what needs it
-    #[arg(long, value_enum, value_name = "WHAT")]
-    require: Vec<Requirement>,
-}
-
-/// What a measurement may need from outside.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum Requirement {
-    /// scikit-learn, from PyPI
-    Python,
 }
 
 impl Teams {
@@ -232,14 +217,9 @@ impl Teams {
             page: self.html.as_deref(),
             ..Paths::default()
         })?;
-        let without_python = match self.require.contains(&Requirement::Python) {
-            true => WithoutPython::Fails,
-            false => WithoutPython::LeftOut,
-        };
         Ok(Prepared {
             experiment,
             outputs,
-            without_python,
         })
     }
 }

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A comparison with a bound.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Bound {
@@ -13,7 +12,6 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    /// Whether a value is as wanted.
     pub(crate) fn is_met(self, value: f64) -> bool {
         match self {
             Self::AtLeast(bound) => value >= bound,

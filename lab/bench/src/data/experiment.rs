@@ -24,10 +24,8 @@ pub(crate) const WORK_S: RangeInclusive<f64> = 0.05..=60.0;
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Runtime {
-    /// gcc's.
     #[default]
     Libgomp,
-    /// clang's.
     Libomp,
 }
 
@@ -69,7 +67,6 @@ pub(crate) enum SpeedBy {
     MedianOfRatios,
 }
 
-/// How an experiment is measured.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Method {
@@ -102,7 +99,6 @@ const fn one() -> NonZero<usize> {
     NonZero::<usize>::MIN
 }
 
-/// A program of a mix.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "WrittenMember")]
 pub(crate) struct Member {
@@ -133,13 +129,11 @@ pub(crate) struct Mix {
     pub(crate) settings: Vec<Setting>,
 }
 
-/// A figure over mixes that can be expected.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 pub(crate) enum Over {
     /// The mean speed of each mix by itself.
     #[serde(rename = "each mix")]
     EachMix,
-    /// The geometric mean of the mixes.
     #[serde(rename = "mean")]
     Mean,
     #[serde(rename = "slowest mix")]
@@ -148,7 +142,6 @@ pub(crate) enum Over {
     SlowestProgram,
 }
 
-/// What is expected of the speed of settings in a group of mixes.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expectation {
@@ -165,9 +158,7 @@ pub(crate) struct Expectation {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Missed {
-    /// It is shown.
     Shown,
-    /// The task fails.
     Fails,
 }
 
@@ -180,7 +171,6 @@ pub(crate) struct Headline {
     pub(crate) group: Option<String>,
 }
 
-/// An experiment.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Experiment {
@@ -321,9 +311,6 @@ impl Mix {
 
 impl Experiment {
     /// Reads an experiment from the file called `name`.
-    ///
-    /// # Errors
-    /// Names the file, the entry and the key.
     pub(crate) fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
         let mut read: Self = reader::read(name, text)?;
         for mix in &mut read.mixes {
@@ -434,17 +421,11 @@ impl Experiment {
     }
 
     /// Keeps the mixes of these names; all for no names.
-    ///
-    /// # Errors
-    /// A name that no mix has.
     pub(crate) fn choose_mixes(&mut self, names: &[String]) -> anyhow::Result<()> {
         self.choose(names, "pair", |mix| Some(&mix.name))
     }
 
     /// Keeps the mixes of these groups; all for no names.
-    ///
-    /// # Errors
-    /// A name that no group has.
     pub(crate) fn choose_groups(&mut self, names: &[String]) -> anyhow::Result<()> {
         self.choose(names, "group", |mix| mix.group.as_ref())
     }
@@ -536,7 +517,6 @@ pub(crate) mod tests {
         ("live.toml", include_str!("../../experiments/live.toml")),
     ];
 
-    /// An experiment of this package.
     pub(crate) fn experiment(name: &str) -> Experiment {
         let (name, text) = FILES.into_iter().find(|(file, _)| *file == name).unwrap();
         Experiment::parse(name, text).unwrap()

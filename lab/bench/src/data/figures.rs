@@ -6,7 +6,6 @@ use serde::Deserialize;
 use super::bound::Bound;
 use super::reader;
 
-/// A figure that is expected.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExpectedFigure {
@@ -34,11 +33,9 @@ pub(crate) enum Ending {
     ByItself,
 }
 
-/// A program that keeps a daemon busy.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LoadProgram {
-    /// Of mapper-launch.
     pub(crate) options: Vec<String>,
     pub(crate) words: Vec<String>,
     pub(crate) ending: Ending,
@@ -52,7 +49,6 @@ pub(crate) struct FigureExperiment {
     pub(crate) about: String,
     #[serde(rename = "expect")]
     pub(crate) expected: Vec<ExpectedFigure>,
-    /// What runs meanwhile.
     #[serde(default)]
     pub(crate) load: Vec<LoadProgram>,
 }
@@ -69,9 +65,6 @@ impl ExpectedFigure {
 
 impl FigureExperiment {
     /// Reads one from the file called `name`.
-    ///
-    /// # Errors
-    /// Names the file, the entry and the key.
     pub(crate) fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
         let experiment: Self = reader::read(name, text)?;
         for (place, of) in experiment.expected.iter().enumerate() {

@@ -10,11 +10,9 @@ use super::reader;
 const FILE: &str = "programs.toml";
 const TEXT: &str = include_str!("../../programs.toml");
 
-/// What a program's threads are.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Threads {
-    /// Teams of an OpenMP runtime.
     OpenMp,
     /// POSIX threads, as many as the machine has CPUs, whatever the program is given.
     Own,
@@ -35,9 +33,7 @@ impl Threads {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(untagged)]
 pub(crate) enum Size {
-    /// `--size`.
     Given(u64),
-    /// Depends on the machine.
     Named(NamedSize),
 }
 
@@ -64,7 +60,6 @@ pub(crate) enum SameResult {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Unit {
-    /// Its time.
     #[default]
     Seconds,
     /// The 99th percentile of its latencies, in milliseconds.
@@ -89,7 +84,6 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The program of a name.
     pub(crate) fn find(name: &str) -> anyhow::Result<Self> {
         reader::entry(table(FILE, TEXT)?, "program", name)
     }
@@ -116,7 +110,6 @@ impl Program {
     }
 }
 
-/// All programs by name.
 fn table(file: &str, text: &str) -> anyhow::Result<BTreeMap<String, Program>> {
     let mut programs: BTreeMap<String, Program> = reader::read(file, text)?;
     for (name, program) in &mut programs {

@@ -32,7 +32,6 @@ pub(crate) enum ThreadCount {
     Unset,
     /// So many times the CPUs of the machine.
     TimesCpus(NonZero<usize>),
-    /// By name.
     Named(NamedThreadCount),
 }
 
@@ -44,20 +43,15 @@ pub(crate) enum NamedThreadCount {
     Share,
 }
 
-/// What divides the CPUs.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Manager {
-    /// The kernel alone.
     #[default]
     Linux,
-    /// mapperd.
     Mapper,
-    /// The DLB library.
     Dlb,
 }
 
-/// What waiting threads do.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Wait {
@@ -65,7 +59,6 @@ pub(crate) enum Wait {
     Passive,
 }
 
-/// A team mode of mapper-launch.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Teams {
@@ -75,7 +68,6 @@ pub(crate) enum Teams {
 }
 
 impl Teams {
-    /// The value of `--teams`.
     pub(crate) fn option(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
@@ -85,7 +77,6 @@ impl Teams {
     }
 }
 
-/// One way for programs to run.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Setting {
@@ -117,12 +108,10 @@ const fn yes() -> bool {
 }
 
 impl Setting {
-    /// The setting of a key.
     pub(crate) fn find(key: &str) -> anyhow::Result<Self> {
         reader::entry(table(FILE, TEXT)?, "setting", key)
     }
 
-    /// The settings of these keys.
     pub(crate) fn find_all(keys: &[impl AsRef<str>]) -> anyhow::Result<Vec<Self>> {
         keys.iter().map(|key| Self::find(key.as_ref())).collect()
     }
@@ -138,7 +127,6 @@ impl Setting {
         }
     }
 
-    /// Whether mapper manages the programs.
     pub(crate) fn is_managed(&self) -> bool {
         self.manager == Manager::Mapper
     }
@@ -155,7 +143,6 @@ impl Setting {
     }
 }
 
-/// All settings by key.
 fn table(file: &str, text: &str) -> anyhow::Result<BTreeMap<String, Setting>> {
     let mut settings: BTreeMap<String, Setting> = reader::read(file, text)?;
     for (key, setting) in &mut settings {

@@ -99,7 +99,7 @@ mod tests {
         }];
         let mut measured = example();
         for of in &mut measured {
-            of.mix.group = Some("pairs".to_owned());
+            of.group = Some("pairs".to_owned());
         }
         let judged = of_mixes(&live, measured, 0).expectations.into_iter();
         judged.map(|of| (of.name, of.is_met)).collect()

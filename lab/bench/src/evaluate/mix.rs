@@ -3,68 +3,48 @@
 use std::collections::BTreeMap;
 
 use super::speed::{Compared, certainty, costs, median_cost};
-use crate::data::experiment::{Experiment, Member};
+use crate::data::experiment::Experiment;
 use crate::data::program::Unit;
-use crate::result::report::{MemberEntry, MixResult, ProgramResult, SettingResult};
+use crate::result::report::{MixResult, ProgramResult, SettingResult};
 use crate::result::run::{Run, RunCost};
 use crate::result::speed::Speed;
-use crate::run::schedule::{MeasuredMix, SettingRuns};
 use mapper_report::statistics::estimate;
 
-/// Computes every figure of a mix; settings that have not run are left out.
-pub(crate) fn mix_result(measured: &MeasuredMix, experiment: &Experiment) -> MixResult {
-    let mix = &measured.mix;
-    let member = |member: &Member| MemberEntry {
-        name: member.program.name.clone(),
-        unit: member.program.cost,
-        starts_after_s: member.starts_after * experiment.method.work_s,
-    };
-    let mut result = MixResult {
-        name: mix.name.clone(),
-        group: mix.group.clone(),
-        story: mix.story.clone(),
-        programs: mix.members.iter().map(member).collect(),
-        settings: Vec::new(),
-    };
-    let timed = result.places(Unit::Seconds);
-    let own = measured.runs.iter().filter(|of| !of.runs.is_empty());
-    result.settings = own
-        .map(|own| setting_result(measured, own, timed.clone(), experiment))
-        .collect();
-    result
+/// A mix with every figure of its runs; settings that have not run are left out.
+pub(crate) fn evaluated(mix: &MixResult, experiment: &Experiment) -> MixResult {
+    let own = mix.settings.iter().filter(|of| !of.runs.is_empty());
+    MixResult {
+        settings: own.map(|own| figures(mix, own, experiment)).collect(),
+        ..mix.clone()
+    }
 }
 
-fn setting_result(
-    measured: &MeasuredMix,
-    own: &SettingRuns,
-    timed: Vec<usize>,
-    experiment: &Experiment,
-) -> SettingResult {
-    let mut notes: Vec<String> = own.runs.iter().flat_map(|run| run.notes.clone()).collect();
+fn figures(mix: &MixResult, own: &SettingResult, experiment: &Experiment) -> SettingResult {
+    let runs = &own.runs;
+    let mut notes: Vec<String> = runs.iter().flat_map(|run| run.notes.clone()).collect();
     notes.sort();
     notes.dedup();
-    let programs = 0..measured.mix.members.len();
+    let programs = 0..mix.programs.len();
     SettingResult {
-        setting: own.setting.key.clone(),
         programs: programs
-            .map(|at| program_result(measured, &own.runs, at, experiment))
+            .map(|at| program_result(mix, runs, at, experiment))
             .collect(),
-        over: over_others(measured, &own.runs, timed, experiment),
-        wrong: own.runs.iter().flat_map(|run| run.wrong.clone()).collect(),
+        over: over_others(mix, runs, mix.places(Unit::Seconds), experiment),
+        wrong: runs.iter().flat_map(|run| run.wrong.clone()).collect(),
         notes,
-        runs: own.runs.clone(),
+        ..own.clone()
     }
 }
 
 /// The runs of a mix under a setting, if there are any.
-fn runs_of<'a>(measured: &'a MeasuredMix, setting: &str) -> Option<&'a [Run]> {
-    let found = measured.runs.iter().find(|of| of.setting.key == *setting)?;
-    (!found.runs.is_empty()).then_some(&*found.runs)
+fn runs_of<'a>(mix: &'a MixResult, setting: &str) -> Option<&'a [Run]> {
+    let runs = &mix.under(setting)?.runs;
+    (!runs.is_empty()).then_some(runs)
 }
 
 /// The speed of these programs over each setting that others are compared with.
 fn over_others(
-    measured: &MeasuredMix,
+    mix: &MixResult,
     own: &[Run],
     which: Vec<usize>,
     experiment: &Experiment,
@@ -76,7 +56,7 @@ fn over_others(
     };
     let mut over = BTreeMap::new();
     for key in experiment.compared_with() {
-        if let Some(base) = runs_of(measured, key) {
+        if let Some(base) = runs_of(mix, key) {
             compared.base = base;
             let speed = compared.speed(experiment.method.speed);
             over.extend(speed.map(|speed| (key.clone(), speed)));
@@ -86,16 +66,16 @@ fn over_others(
 }
 
 fn program_result(
-    measured: &MeasuredMix,
+    mix: &MixResult,
     runs: &[Run],
     at: usize,
     experiment: &Experiment,
 ) -> ProgramResult {
-    let over = over_others(measured, runs, vec![at], experiment);
+    let over = over_others(mix, runs, vec![at], experiment);
     let against = experiment.promised_against.as_ref();
     let promised = experiment.method.promise.zip(against);
     let most = promised.and_then(|(promise, against)| {
-        let base = runs_of(measured, against)?;
+        let base = runs_of(mix, against)?;
         let all: Vec<usize> = (0..base.len()).collect();
         Some(median_cost(base, at, &all)? / promise)
     });
@@ -118,6 +98,7 @@ pub(crate) mod tests {
     use crate::data::experiment::tests::live as live_of;
     use crate::result::speed::Certainty;
     use crate::run::schedule::tests::run;
+    use crate::run::schedule::without_runs;
 
     /// The experiment of [`example`].
     pub(crate) fn live() -> Experiment {
@@ -127,29 +108,22 @@ pub(crate) mod tests {
 
     /// A mix with the costs of each run under plain Linux, the static share, and mapper; those of `server` are
     /// milliseconds.
-    fn measured(place: usize, costs: [&[[f64; 2]]; 3]) -> MeasuredMix {
-        let mix = live().mixes.remove(place);
-        let runs = mix.settings.iter().zip(costs).map(|(setting, costs)| {
-            let mut runs: Vec<Run> = costs.iter().map(|costs| run(0, costs)).collect();
-            for (moment, run) in runs.iter_mut().enumerate() {
-                run.moment = moment;
-                for (at, member) in mix.members.iter().enumerate() {
-                    if member.program.cost == Unit::P99 {
-                        run.programs[at].cost = RunCost::Exact(costs[moment][at]);
-                    }
+    fn measured(place: usize, costs: [&[[f64; 2]]; 3]) -> MixResult {
+        let mut mix = without_runs(&live()).remove(place);
+        for (setting, costs) in mix.settings.iter_mut().zip(costs) {
+            let runs = costs.iter().enumerate();
+            setting.runs = runs.map(|(moment, costs)| run(moment, costs)).collect();
+            for (run, costs) in setting.runs.iter_mut().zip(costs) {
+                if mix.programs[0].unit == Unit::P99 {
+                    run.programs[0].cost = RunCost::Exact(costs[0]);
                 }
             }
-            let setting = setting.clone();
-            SettingRuns { setting, runs }
-        });
-        MeasuredMix {
-            runs: runs.collect(),
-            mix,
         }
+        mix
     }
 
     /// Two mixes whose ratios are easy.
-    pub(crate) fn example() -> Vec<MeasuredMix> {
+    pub(crate) fn example() -> Vec<MixResult> {
         // Medians: plain 8 and 2, static 2 and 2, mapper 1 and 2.5.
         let first: [&[[f64; 2]]; 3] = [
             &[[8.0, 2.0], [8.0, 1.0], [4.0, 3.0]],
@@ -172,7 +146,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_mix_has_the_mean_speed_of_its_programs_by_medians() {
-        let result = mix_result(&example()[0], &live());
+        let result = evaluated(&example()[0], &live());
         let [plain, fair, own] = &result.settings[..] else {
             panic!("{result:?}")
         };
@@ -188,7 +162,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_promise_is_broken_below_its_share_of_the_static_speed() {
-        let result = mix_result(&example()[0], &live());
+        let result = evaluated(&example()[0], &live());
         let kept: Vec<_> = result.settings[2]
             .programs
             .iter()
@@ -201,7 +175,7 @@ pub(crate) mod tests {
 
     #[test]
     fn latencies_stand_by_themselves() {
-        let result = mix_result(&example()[1], &live());
+        let result = evaluated(&example()[1], &live());
         let own = &result.settings[2];
         assert_eq!(result.programs[0].unit, Unit::P99);
         assert_eq!(own.programs[0].cost.unwrap().value, 4.0);
@@ -214,7 +188,7 @@ pub(crate) mod tests {
         for mix in example() {
             // Quick runs that crashed, and the same runs without any cost.
             let (mut without, mut with) = (mix.clone(), mix);
-            for (of, other) in with.runs.iter_mut().zip(&mut without.runs) {
+            for (of, other) in with.settings.iter_mut().zip(&mut without.settings) {
                 for program in &mut of.runs[2].programs {
                     program.cost = RunCost::Exact(0.01);
                 }
@@ -223,8 +197,8 @@ pub(crate) mod tests {
                     program.cost = RunCost::Invalid;
                 }
             }
-            let figures = |mix: &MeasuredMix| {
-                let mut result = mix_result(mix, &live());
+            let figures = |mix: &MixResult| {
+                let mut result = evaluated(mix, &live());
                 for of in &mut result.settings {
                     of.runs.clear();
                     of.wrong.clear();
@@ -232,11 +206,11 @@ pub(crate) mod tests {
                 format!("{result:?}")
             };
             assert_eq!(figures(&with), figures(&without));
-            for of in &mut without.runs {
+            for of in &mut without.settings {
                 of.runs.truncate(2);
             }
-            let values = |mix: &MeasuredMix| -> Vec<f64> {
-                let settings = mix_result(mix, &live()).settings.into_iter();
+            let values = |mix: &MixResult| -> Vec<f64> {
+                let settings = evaluated(mix, &live()).settings.into_iter();
                 settings
                     .map(|of| of.over["static"].estimate.value)
                     .collect()
@@ -248,10 +222,10 @@ pub(crate) mod tests {
     #[test]
     fn a_setting_under_which_every_run_is_wrong_has_no_figure_and_is_still_reported() {
         let mut measured = example().remove(0);
-        for run in &mut measured.runs[2].runs {
+        for run in &mut measured.settings[2].runs {
             run.reject("crashed".to_owned());
         }
-        let result = mix_result(&measured, &live());
+        let result = evaluated(&measured, &live());
         let own = &result.settings[2];
         assert!(own.over.is_empty() && own.programs[0].cost.is_none());
         assert_eq!((own.programs[0].valid, own.wrong.len()), (0, 3));
@@ -259,7 +233,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_speed_over_runs_that_were_ended_is_a_bound() {
-        let result = mix_result(&example()[0], &live());
+        let result = evaluated(&example()[0], &live());
         let [plain, fair, own] = &result.settings[..] else {
             panic!("{result:?}")
         };
@@ -275,8 +249,8 @@ pub(crate) mod tests {
     #[test]
     fn after_a_stop_each_setting_counts_with_what_it_has() {
         let mut stopped = example().remove(0);
-        stopped.runs[2].runs.truncate(1);
-        let result = mix_result(&stopped, &live());
+        stopped.settings[2].runs.truncate(1);
+        let result = evaluated(&stopped, &live());
         // The plain medians are those of all three repetitions: 8 and 2.
         close(result.settings[2].programs[1].over.get("plain"), 0.8);
         close(result.settings[2].over.get("plain"), 6.4_f64.sqrt());
@@ -285,8 +259,8 @@ pub(crate) mod tests {
     #[test]
     fn what_was_not_measured_has_no_figure() {
         let mut measured = example().remove(0);
-        measured.runs.retain(|of| of.setting.key == "mapper");
-        let result = mix_result(&measured, &live());
+        measured.settings.retain(|of| of.setting == "mapper");
+        let result = evaluated(&measured, &live());
         let own = &result.settings[0];
         assert!(own.over.is_empty() && own.programs[0].keeps_promise.is_none());
         assert!(own.programs[0].runs_below.is_none());

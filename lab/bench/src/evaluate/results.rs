@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::judge;
-use super::mix::mix_result;
+use super::mix::evaluated;
 use super::summary::groups;
 use crate::data::experiment::{Experiment, Headline};
 use crate::data::figures::{ExpectedFigure, FigureExperiment};
 use crate::data::setting::Setting;
 use crate::machine::Machine;
-use crate::result::report::{Figure, Load, MethodEntry, Results, SettingEntry};
+use crate::result::report::{Figure, Load, MethodEntry, MixResult, Results, SettingEntry};
 use crate::result::run::Run;
 use crate::run::schedule::Measured;
 
@@ -37,18 +37,16 @@ pub(crate) fn of_figures(
 /// Computes every figure; what else is known stands in `known`. A mix that has not run under all of its settings
 /// is left out.
 pub(crate) fn of_runs(experiment: &Experiment, measured: &Measured, known: Results) -> Results {
-    let complete = measured
-        .mixes
-        .iter()
-        .filter(|mix| mix.runs.iter().all(|of| !of.runs.is_empty()));
-    let mixes: Vec<_> = complete.map(|mix| mix_result(mix, experiment)).collect();
+    let is_complete = |mix: &&MixResult| mix.settings.iter().all(|of| !of.runs.is_empty());
+    let complete = measured.mixes.iter().filter(is_complete);
+    let mixes: Vec<_> = complete.map(|mix| evaluated(mix, experiment)).collect();
     let groups = groups(&mixes, experiment);
     let headline = experiment.headline.clone().map(|of| Headline {
         group: of.group.or(groups.first().map(|group| group.title.clone())),
         ..of
     });
     // Also those of mixes that are left out.
-    let runs = measured.mixes.iter().flat_map(|mix| &mix.runs);
+    let runs = measured.mixes.iter().flat_map(|mix| &mix.settings);
     let runs: Vec<&Run> = runs.flat_map(|of| &of.runs).collect();
     let programs = runs.iter().flat_map(|run| &run.programs);
     let cpus = known.machine.cpus;
@@ -105,7 +103,7 @@ pub(crate) mod tests {
     use crate::data::bound::Bound;
     use crate::result::report::{DaemonFacts, Judged, ProgramEntry, SCHEMA};
     use crate::result::run::TimelineSample;
-    use crate::run::schedule::{Ended, MeasuredMix};
+    use crate::run::schedule::Ended;
 
     /// What is known besides the runs.
     pub(crate) fn known() -> Results {
@@ -132,7 +130,7 @@ pub(crate) mod tests {
     /// The results of mixes whose runs were made up.
     pub(crate) fn of_mixes(
         experiment: &Experiment,
-        mixes: Vec<MeasuredMix>,
+        mixes: Vec<MixResult>,
         left_out: usize,
     ) -> Results {
         let measured = Measured {
@@ -147,7 +145,7 @@ pub(crate) mod tests {
     /// Results with everything in them that a report can show.
     pub(crate) fn example() -> Results {
         let mut mixes = measured();
-        let mapper = &mut mixes[0].runs[2].runs;
+        let mapper = &mut mixes[0].settings[2].runs;
         mapper[1].reject("md <is> wrong".to_owned());
         mapper[0].notes.push("threads wait".to_owned());
         let sample = |n: u32| TimelineSample {
@@ -177,9 +175,9 @@ pub(crate) mod tests {
         };
         assert_eq!(titles(&example()), ["mixes of 2 programs"]);
         let mut mixed = measured();
-        let third = mixed[0].mix.members[0].clone();
-        mixed[0].mix.members.push(third);
-        for run in mixed[0].runs.iter_mut().flat_map(|of| &mut of.runs) {
+        let third = mixed[0].programs[0].clone();
+        mixed[0].programs.push(third);
+        for run in mixed[0].settings.iter_mut().flat_map(|of| &mut of.runs) {
             let again = run.programs[0];
             run.programs.push(again);
         }
@@ -192,8 +190,8 @@ pub(crate) mod tests {
     #[test]
     fn what_was_finished_before_a_stop_is_kept_and_a_mix_without_a_setting_left_out() {
         let mut stopped = measured();
-        stopped[0].runs[1].runs.truncate(2);
-        stopped[1].runs[2].runs.clear();
+        stopped[0].settings[1].runs.truncate(2);
+        stopped[1].settings[2].runs.clear();
         let results = of_mixes(&live(), stopped, 4);
         let names: Vec<&str> = results.mixes.iter().map(|mix| &*mix.name).collect();
         assert_eq!(names, ["md+cg"]);

@@ -50,7 +50,6 @@ pub(crate) struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// The mean speed of the programs.
     pub(crate) fn speed(&self, by: SpeedBy) -> Option<Speed> {
         let estimate = match by {
             SpeedBy::RatioOfMedians => {

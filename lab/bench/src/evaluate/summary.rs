@@ -126,13 +126,12 @@ fn promises(own: &[(&MixResult, &SettingResult)], experiment: &Experiment) -> Op
 
 #[cfg(test)]
 mod tests {
-    use super::super::mix::mix_result;
+    use super::super::mix::evaluated;
     use super::super::mix::tests::{close, example, live};
     use super::*;
-    use crate::run::schedule::MeasuredMix;
 
-    fn of_group(measured: &[MeasuredMix], setting: &str) -> Summary {
-        let mixes = measured.iter().map(|mix| mix_result(mix, &live()));
+    fn of_group(measured: &[MixResult], setting: &str) -> Summary {
+        let mixes = measured.iter().map(|mix| evaluated(mix, &live()));
         let mixes: Vec<MixResult> = mixes.collect();
         summary(setting, &mixes.iter().collect::<Vec<_>>(), &live())
     }
@@ -172,7 +171,7 @@ mod tests {
     #[test]
     fn without_the_static_share_no_promise_can_be_judged() {
         let mut measured = example().remove(0);
-        measured.runs.retain(|of| of.setting.key == "mapper");
+        measured.settings.retain(|of| of.setting == "mapper");
         assert!(of_group(&[measured], "mapper").promises.is_none());
     }
 }

@@ -7,7 +7,6 @@ use anyhow::Result;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The name of the figure.
 pub(crate) const NAME: &str = "idle daemon";
 
 const WINDOWS: usize = 5;

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// The name of the figure.
 pub(crate) const NAME: &str = "mapper-launch true over true";
 
 const PAIRS: usize = 41;

@@ -26,7 +26,6 @@ pub(crate) fn status(pid: u32) -> Result<Status> {
     status.with_context(|| format!("read /proc/{pid}/status"))
 }
 
-/// How many descriptors are open.
 pub(crate) fn open_descriptors(pid: u32) -> Result<usize> {
     let count = process(pid)?.fd_count();
     count.with_context(|| format!("read /proc/{pid}/fd"))

@@ -14,7 +14,6 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// The names of the figures.
 pub(crate) const SHRUNK: &str = "shrunk from 2 CPUs to 1: speed per CPU kept";
 pub(crate) const REGROWN: &str = "grown back to 2 CPUs: speed regained";
 pub(crate) const FOLLOWED: &str = "changed allocation to changed team (100 ms interval)";
@@ -146,8 +145,7 @@ fn run(bin: &Path, pulse: &Path, teams: &str) -> Result<Run> {
 
 /// The decisions that changed pulse's count, out of the daemon's recording.
 fn changes(record: &Path) -> Result<Vec<Change>> {
-    let text =
-        std::fs::read_to_string(record).with_context(|| format!("read {}", record.display()))?;
+    let text = fs_err::read_to_string(record)?;
     let mut changes: Vec<Change> = Vec::new();
     for line in text.lines() {
         let line: Value = serde_json::from_str(line).with_context(|| format!("read {line}"))?;

@@ -12,7 +12,6 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// The name of the figure.
 pub(crate) const NAME: &str = "managed over unmanaged, CPU time";
 
 const PAIRS: usize = 21;

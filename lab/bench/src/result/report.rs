@@ -16,7 +16,6 @@ use crate::data::experiment::{Headline, Method};
 use crate::data::program::Unit;
 use crate::machine::Machine;
 
-/// Version of this shape.
 pub(crate) const SCHEMA: u32 = 4;
 
 /// More foreign CPU time than this, in CPUs, moves the figures more than noise does.
@@ -52,7 +51,6 @@ pub(crate) struct Load {
     pub(crate) stolen_mean: f64,
 }
 
-/// A setting, with its name for people.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SettingEntry {
     pub(crate) key: String,
@@ -63,7 +61,6 @@ pub(crate) struct SettingEntry {
     pub(crate) colour: usize,
 }
 
-/// A program and the work that it was given.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ProgramEntry {
     pub(crate) name: String,
@@ -72,7 +69,6 @@ pub(crate) struct ProgramEntry {
     pub(crate) steps: u64,
 }
 
-/// A program of a mix.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct MemberEntry {
     pub(crate) name: String,
@@ -80,7 +76,6 @@ pub(crate) struct MemberEntry {
     pub(crate) starts_after_s: f64,
 }
 
-/// What came of one program under one setting.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ProgramResult {
     /// Nothing if no run was valid.
@@ -98,8 +93,7 @@ pub(crate) struct ProgramResult {
     pub(crate) runs_below: Option<usize>,
 }
 
-/// What came of a mix under one setting.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct SettingResult {
     pub(crate) setting: String,
     pub(crate) programs: Vec<ProgramResult>,
@@ -108,11 +102,9 @@ pub(crate) struct SettingResult {
     pub(crate) wrong: Vec<String>,
     /// What the daemon noted of the programs' teams.
     pub(crate) notes: Vec<String>,
-    /// Everything that was seen.
     pub(crate) runs: Vec<Run>,
 }
 
-/// What came of a mix.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct MixResult {
     pub(crate) name: String,
@@ -123,7 +115,6 @@ pub(crate) struct MixResult {
 }
 
 impl MixResult {
-    /// What came of it under a setting, if it ran.
     pub(crate) fn under(&self, setting: &str) -> Option<&SettingResult> {
         self.settings.iter().find(|of| of.setting == *setting)
     }
@@ -148,7 +139,6 @@ pub(crate) struct OverSetting {
     pub(crate) latency: Option<Speed>,
 }
 
-/// How promises were kept.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Promises {
     /// Programs of mixes.
@@ -159,7 +149,6 @@ pub(crate) struct Promises {
     pub(crate) runs_below: usize,
 }
 
-/// A setting over several mixes.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Summary {
     pub(crate) setting: String,
@@ -167,7 +156,6 @@ pub(crate) struct Summary {
     pub(crate) promises: Option<Promises>,
 }
 
-/// Mixes that are summed up together.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Group {
     pub(crate) title: String,
@@ -176,7 +164,6 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The summary of a setting.
     pub(crate) fn under(&self, setting: &str) -> Option<&Summary> {
         self.settings.iter().find(|of| of.setting == *setting)
     }
@@ -194,9 +181,6 @@ pub(crate) struct Figure {
 
 impl Figure {
     /// The median of the samples with their range.
-    ///
-    /// # Errors
-    /// There are none.
     pub(crate) fn of(name: &str, unit: &str, samples: &[f64]) -> anyhow::Result<Self> {
         let estimate = median_and_range(samples);
         Ok(Self {
@@ -208,7 +192,6 @@ impl Figure {
     }
 }
 
-/// An expectation, and what was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Judged {
     pub(crate) name: String,
@@ -222,14 +205,12 @@ pub(crate) struct Judged {
     pub(crate) is_met: bool,
 }
 
-/// What was not measured, and why.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct NotMeasured {
     pub(crate) what: String,
     pub(crate) why: String,
 }
 
-/// How programs were run side by side.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct MethodEntry {
     #[serde(flatten)]
@@ -239,7 +220,6 @@ pub(crate) struct MethodEntry {
     pub(crate) promised_against: Option<String>,
 }
 
-/// Everything.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Results {
     pub(crate) schema: u32,
@@ -247,7 +227,6 @@ pub(crate) struct Results {
     pub(crate) kind: &'static str,
     pub(crate) title: String,
     pub(crate) about: String,
-    /// What repeats it.
     pub(crate) command: String,
     pub(crate) machine: Machine,
     /// Where programs ran side by side.
@@ -291,12 +270,10 @@ impl Results {
         self.method.as_ref()?.promised_against.as_ref()
     }
 
-    /// The entry of a setting.
     pub(crate) fn setting(&self, key: &str) -> Option<&SettingEntry> {
         self.settings.iter().find(|of| of.key == *key)
     }
 
-    /// The name of a setting for people.
     pub(crate) fn title_of<'a>(&'a self, key: &'a str) -> &'a str {
         self.setting(key).map_or(key, |of| &of.title)
     }
@@ -308,12 +285,10 @@ impl Results {
             .under(&headline.setting)
     }
 
-    /// The group of a title.
     pub(crate) fn group(&self, title: &str) -> Option<&Group> {
         self.groups.iter().find(|of| of.title == *title)
     }
 
-    /// Expectations that are not met.
     pub(crate) fn missed(&self) -> usize {
         self.expectations.iter().filter(|of| !of.is_met).count()
     }

@@ -12,14 +12,12 @@ use crate::machine::{Disturbance, LoadBefore};
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RunCost {
     Exact(f64),
-    /// It was ended.
     Limit(f64),
     /// The run came to a wrong result or none.
     Invalid,
 }
 
 impl RunCost {
-    /// The figure, the limit standing for itself.
     pub(crate) fn value(self) -> Option<f64> {
         match self {
             Self::Exact(value) | Self::Limit(value) => Some(value),
@@ -27,7 +25,6 @@ impl RunCost {
         }
     }
 
-    /// Whether the program was ended at the limit.
     pub(crate) fn is_limit(self) -> bool {
         matches!(self, Self::Limit(_))
     }
@@ -38,7 +35,6 @@ impl RunCost {
 pub(crate) struct ProgramRun {
     /// From its start to its end, whatever came of it.
     pub(crate) seconds: f64,
-    /// What counts.
     pub(crate) cost: RunCost,
 }
 
@@ -58,7 +54,6 @@ pub(crate) struct Run {
     pub(crate) during: Disturbance,
     /// In the order of the mix.
     pub(crate) programs: Vec<ProgramRun>,
-    /// What was wrong with the results.
     pub(crate) wrong: Vec<String>,
     /// CPUs over time, where they were recorded.
     pub(crate) timeline: Vec<TimelineSample>,
@@ -76,7 +71,6 @@ impl Run {
         }
     }
 
-    /// Whether a program was ended at the limit.
     pub(crate) fn is_over_limit(&self) -> bool {
         self.programs.iter().any(|of| of.cost.is_limit())
     }

@@ -9,17 +9,14 @@ use super::shares::scaled;
 /// Runs in which the work of a program is chosen.
 const MOST_RUNS: usize = 7;
 
-/// What a run alone came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Alone {
-    /// What the program reports of its own work.
     pub(crate) seconds: f64,
     /// How long it ran before and after that.
     pub(crate) around: Duration,
     pub(crate) checksum: f64,
 }
 
-/// The work of a program, and what it came to alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Calibrated {
     pub(crate) steps: u64,
@@ -30,9 +27,6 @@ pub(crate) struct Calibrated {
 ///
 /// A short run says little, since start-up counts for too much, and so does one that other work slowed down:
 /// only a run that took about what it should is believed at once.
-///
-/// # Errors
-/// Those of `run`, and a time that does not grow with the steps, which names `program`.
 pub(crate) fn calibrate(
     program: &str,
     first_steps: u64,

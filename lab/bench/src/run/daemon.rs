@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the daemon may take to open its socket.
 const START: Duration = Duration::from_secs(10);
 
 /// A running daemon that nobody else uses. Stopped in order when dropped.
@@ -66,17 +65,14 @@ impl PrivateDaemon {
         Ok(client.status()?)
     }
 
-    /// The daemon's process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where it listens.
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("mapper.sock")
     }
 
-    /// What it logged so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("mapperd.log")).unwrap_or_default()
     }

@@ -30,7 +30,6 @@ pub(crate) struct Means<'a> {
     pub(crate) dlb: Option<&'a Loaded>,
 }
 
-/// A program with its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Invocation<'a> {
     pub(crate) program: &'a Program,
@@ -41,9 +40,6 @@ pub(crate) struct Invocation<'a> {
 
 impl Invocation<'_> {
     /// The command under a setting, of a program with this fair share.
-    ///
-    /// # Errors
-    /// The setting needs a daemon or DLB, and there is none.
     pub(crate) fn under(
         &self,
         setting: &Setting,
@@ -80,14 +76,6 @@ impl Invocation<'_> {
             let dlb = means.dlb.context("the DLB library was not found")?;
             dlb.preload(&mut command, self.program.threads);
         }
-        Ok(command)
-    }
-
-    /// The command of a program alone on its share.
-    pub(crate) fn alone(&self, share: &Share) -> anyhow::Result<Command> {
-        let mut command = Command::new(self.first_word()?);
-        self.add_arguments(&mut command);
-        set_threads(&mut command, self.program, share.threads);
         Ok(command)
     }
 
@@ -134,7 +122,6 @@ fn launcher(
     command
 }
 
-/// Gives a program so many threads.
 fn set_threads(command: &mut Command, program: &Program, threads: usize) {
     let threads = threads.to_string();
     match program.threads {

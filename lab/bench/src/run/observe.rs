@@ -14,13 +14,10 @@ use mapper_control::schema::{Selection, Status};
 use crate::result::report::DaemonFacts;
 use crate::result::run::TimelineSample;
 
-/// How often the daemon is asked.
 const SAMPLING: Duration = Duration::from_millis(50);
 
-/// How long the daemon may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was reported during a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) timeline: Vec<TimelineSample>,

@@ -21,7 +21,6 @@ pub(crate) enum Verdict {
     Right(WorkloadLine),
     /// It did not end in time, so there is no result to judge.
     TimedOut,
-    /// A wrong result or a failure, with the reason.
     Wrong(String),
 }
 

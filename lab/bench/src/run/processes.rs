@@ -30,7 +30,6 @@ const GLANCE: Timespec = Timespec {
     tv_nsec: 50_000_000,
 };
 
-/// A program to start.
 pub(crate) struct Launch {
     pub(crate) command: Command,
     /// The CPUs it is confined to; those of this task when none are given.
@@ -38,7 +37,6 @@ pub(crate) struct Launch {
     pub(crate) delay: Duration,
 }
 
-/// How a program ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Ending {
     Exited(i32),
@@ -46,7 +44,6 @@ pub(crate) enum Ending {
     TimedOut,
 }
 
-/// What became of a program.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     /// From its start to its end, or the time limit.

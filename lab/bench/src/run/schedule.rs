@@ -3,40 +3,24 @@
 use std::time::{Duration, Instant};
 
 use super::order::order;
-use crate::data::experiment::{Experiment, Mix};
+use crate::data::experiment::{Experiment, Member, Mix};
 use crate::data::setting::Setting;
+use crate::result::report::{MemberEntry, MixResult, SettingResult};
 use crate::result::run::{ProgramRun, Run};
 use mapper_report::interrupt::Interrupt;
 use mapper_report::progress::Progress;
 
-/// The runs of a mix under one setting, in the order in which they were made.
-#[derive(Clone, Debug)]
-pub(crate) struct SettingRuns {
-    pub(crate) setting: Setting,
-    pub(crate) runs: Vec<Run>,
-}
-
-/// All runs of a mix, in the order of its settings.
-#[derive(Clone, Debug)]
-pub(crate) struct MeasuredMix {
-    pub(crate) mix: Mix,
-    pub(crate) runs: Vec<SettingRuns>,
-}
-
-/// Why the measuring ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
     Done,
-    /// The user wanted it.
     Stopped,
     /// A run could not be made; what was measured before still holds.
     Failed(anyhow::Error),
 }
 
-/// The runs that were made.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    pub(crate) mixes: Vec<MeasuredMix>,
+    pub(crate) mixes: Vec<MixResult>,
     /// Repetitions that are complete.
     pub(crate) repetitions: usize,
     /// Runs that were wanted and not made.
@@ -76,7 +60,7 @@ pub(crate) fn measure(
     let budget = method.budget_s.map(Duration::from_secs_f64);
     let wanted = repetitions * runs_of_a_repetition(experiment);
     let mut measured = Measured {
-        mixes: experiment.mixes.iter().map(without_runs).collect(),
+        mixes: without_runs(experiment),
         repetitions: 0,
         left_out: wanted,
         ended: Ended::Done,
@@ -85,28 +69,28 @@ pub(crate) fn measure(
     for repetition in 1..=repetitions {
         let repetition_begun = Instant::now();
         let mut due = Vec::new();
-        for (place, of) in measured.mixes.iter().enumerate() {
+        for (place, mix) in experiment.mixes.iter().enumerate() {
             for moment in (repetition - 1) * rounds..repetition * rounds {
-                let settings = order(of.runs.len(), place, moment);
+                let settings = order(mix.settings.len(), place, moment);
                 due.extend(settings.map(|setting| (place, setting, moment)));
             }
         }
-        for (place, setting, moment) in due {
-            let of = &mut measured.mixes[place];
-            let own = &mut of.runs[setting];
-            if !is_due(&own.setting, &of.mix, rounds, moment) {
+        for (place, at, moment) in due {
+            let mix = &experiment.mixes[place];
+            let setting = &mix.settings[at];
+            if !is_due(setting, mix, rounds, moment) {
                 continue;
             }
-            let name = format!("{}, {}", of.mix.name, own.setting.key);
+            let name = format!("{}, {}", mix.name, setting.key);
             progress.doing(name.clone());
-            match run(&of.mix, &own.setting, moment) {
+            match run(mix, setting, moment) {
                 Ok(run) => {
                     let times = times(&run);
                     progress.done(&format!("repetition {repetition}, {name}: {times}"));
                     for wrong in &run.wrong {
                         progress.note(&format!("wrong result in {name}: {wrong}"));
                     }
-                    own.runs.push(run);
+                    measured.mixes[place].settings[at].runs.push(run);
                     measured.left_out -= 1;
                 }
                 Err(error) => {
@@ -136,15 +120,24 @@ pub(crate) fn measure(
     Ok(measured)
 }
 
-fn without_runs(mix: &Mix) -> MeasuredMix {
-    let runs = mix.settings.iter().map(|setting| SettingRuns {
-        setting: setting.clone(),
-        runs: Vec::new(),
-    });
-    MeasuredMix {
-        mix: mix.clone(),
-        runs: runs.collect(),
-    }
+pub(crate) fn without_runs(experiment: &Experiment) -> Vec<MixResult> {
+    let member = |of: &Member| MemberEntry {
+        name: of.program.name.clone(),
+        unit: of.program.cost,
+        starts_after_s: of.starts_after * experiment.method.work_s,
+    };
+    let setting = |of: &Setting| SettingResult {
+        setting: of.key.clone(),
+        ..SettingResult::default()
+    };
+    let mix = |of: &Mix| MixResult {
+        name: of.name.clone(),
+        group: of.group.clone(),
+        story: of.story.clone(),
+        programs: of.members.iter().map(member).collect(),
+        settings: of.settings.iter().map(setting).collect(),
+    };
+    experiment.mixes.iter().map(mix).collect()
 }
 
 /// The times of a run, for the progress lines.
@@ -217,7 +210,7 @@ pub(crate) mod tests {
     }
 
     fn count(measured: &Measured) -> usize {
-        let runs = measured.mixes.iter().flat_map(|mix| &mix.runs);
+        let runs = measured.mixes.iter().flat_map(|mix| &mix.settings);
         runs.map(|of| of.runs.len()).sum()
     }
 
@@ -268,9 +261,8 @@ pub(crate) mod tests {
             ("montecarlo", "plain-n", 2),
         ] {
             let mut mixes = measured.mixes.iter();
-            let mut of = mixes.find(|of| of.mix.name == mix).unwrap().runs.iter();
-            let found = of.find(|of| of.setting.key == setting).unwrap();
-            assert_eq!(found.runs.len(), runs, "{mix}, {setting}");
+            let found = mixes.find(|of| of.name == mix).unwrap().under(setting);
+            assert_eq!(found.unwrap().runs.len(), runs, "{mix}, {setting}");
         }
         assert_eq!(count(&measured), runs_of_a_repetition(&teams));
         assert_eq!(measured.left_out, 0);

@@ -32,10 +32,8 @@ const LAUNCHER_FAILED: i32 = 125;
 /// one CPU from it for many seconds.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program on a runtime.
 type Built = (String, Runtime);
 
-/// Everything needed to run a mix.
 pub(crate) struct Stage {
     workloads: Workloads,
     method: Method,
@@ -52,7 +50,6 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A stage without daemons and without any program's work.
     pub(crate) fn new(
         workloads: Workloads,
         method: Method,
@@ -74,9 +71,6 @@ impl Stage {
     }
 
     /// Runs the mix once under a setting.
-    ///
-    /// # Errors
-    /// A program cannot be started, mapper itself failed, or the user wants to stop.
     pub(crate) fn run(
         &mut self,
         mix: &Mix,
@@ -89,7 +83,12 @@ impl Stage {
         let mut launches = Vec::new();
         let mut limit = self.limit(mix.members.len());
         for (member, share) in mix.members.iter().zip(&shares) {
-            launches.push(self.launch(mix, member, setting, share, daemon)?);
+            let steps = self.steps_of(mix, member)?;
+            let built = (&member.program, mix.runtime);
+            launches.push(Launch {
+                delay: Duration::from_secs_f64(self.method.work_s * member.starts_after),
+                ..self.launch(built, steps, setting, share, daemon)?
+            });
         }
         if self.method.time == Time::OwnWork {
             limit += self.allowance(mix)?;
@@ -142,37 +141,37 @@ impl Stage {
         Ok(run)
     }
 
+    /// So much work of a program under a setting.
     fn launch(
         &self,
-        mix: &Mix,
-        member: &Member,
+        built: (&Program, Runtime),
+        steps: u64,
         setting: &Setting,
         share: &Share,
         daemon: Option<&PrivateDaemon>,
     ) -> anyhow::Result<Launch> {
+        let (program, runtime) = built;
+        let size = program.size.map(|size| match size {
+            Size::Given(size) => size,
+            Size::Named(NamedSize::BeyondCaches) => self.beyond_caches_mib,
+        });
         let means = Means {
             cpus: self.cpus.len(),
             promise: self.method.promise,
             daemon,
             dlb: self.dlb.as_ref(),
         };
+        let words = &self.workloads.words(program, runtime)?;
         let invocation = Invocation {
-            program: &member.program,
-            words: &self.workloads.words(&member.program, mix.runtime)?,
-            size: self.size(&member.program),
-            steps: self.steps_of(mix, member)?,
+            program,
+            words,
+            size,
+            steps,
         };
         Ok(Launch {
             command: invocation.under(setting, share, means)?,
             cpus: confinement(setting, share),
-            delay: Duration::from_secs_f64(self.method.work_s * member.starts_after),
-        })
-    }
-
-    fn size(&self, program: &Program) -> Option<u64> {
-        program.size.map(|size| match size {
-            Size::Given(size) => size,
-            Size::Named(NamedSize::BeyondCaches) => self.beyond_caches_mib,
+            delay: Duration::ZERO,
         })
     }
 
@@ -184,13 +183,7 @@ impl Stage {
 
     fn steps_of(&self, mix: &Mix, member: &Member) -> anyhow::Result<u64> {
         let steps = self.calibrated(&member.program, mix.runtime)?.steps;
-        #[expect(clippy::float_cmp, reason = "the whole work is written as 1")]
-        let is_whole = member.work == 1.0;
-        Ok(if is_whole {
-            steps
-        } else {
-            scaled(steps, member.work)
-        })
+        Ok(scaled(steps, member.work))
     }
 
     /// What a run may take beyond the programs' own work. Starting takes longer beside others that start.
@@ -243,9 +236,6 @@ impl Stage {
 
     /// Chooses the steps of a program so that it takes the calibrated time alone on the fair share of one of two
     /// programs, and keeps the result that it comes to.
-    ///
-    /// # Errors
-    /// The program fails alone, or takes too long.
     pub(crate) fn calibrate(&mut self, program: &Program, runtime: Runtime) -> anyhow::Result<u64> {
         self.workloads.compile(program, runtime)?;
         let found = calibrate(
@@ -264,17 +254,8 @@ impl Stage {
     fn alone(&self, program: &Program, runtime: Runtime, steps: u64) -> anyhow::Result<Alone> {
         let shares = fair_division(&self.cpus, 2);
         let share = shares.first().context("no share for a program")?;
-        let invocation = Invocation {
-            program,
-            words: &self.workloads.words(program, runtime)?,
-            size: self.size(program),
-            steps,
-        };
-        let launch = Launch {
-            command: invocation.alone(share)?,
-            cpus: Some(share.cpus.clone()),
-            delay: Duration::ZERO,
-        };
+        let fair = Setting::find("static")?;
+        let launch = self.launch((program, runtime), steps, &fair, share, None)?;
         let limit = (self.limit(1) * 10).max(LEAST_PATIENCE);
         let outcomes = run_side_by_side(vec![launch], limit, &self.interrupt)?;
         let outcome = outcomes.first().context("a run without an outcome")?;

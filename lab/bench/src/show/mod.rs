@@ -1,6 +1,5 @@
 //! Shows results: tables for the terminal and for Markdown, a page with plots, files.
 
-mod markdown;
 pub(crate) mod page;
 mod plot;
 pub(crate) mod publish;

@@ -18,9 +18,6 @@ tr.met td:nth-child(4) { color: var(--good); font-weight: 600; }\n\
 tr.missed td:nth-child(4) { color: var(--bad); font-weight: 600; }\n";
 
 /// The page.
-///
-/// # Errors
-/// A plot cannot be drawn.
 pub(crate) fn page(results: &Results) -> anyhow::Result<String> {
     let title = format!("{}, {}", results.title, results.machine.date);
     Ok(html_report::page(&title, STYLE, &content(results)?))

@@ -66,7 +66,6 @@ pub(super) fn times(mix: &MixResult, results: &Results) -> anyhow::Result<Markup
     bars(&groups, "seconds, lower is better", None)
 }
 
-/// A plot with what stands above it.
 pub(super) struct NamedPlot {
     pub(super) name: String,
     pub(super) plot: Markup,

@@ -6,27 +6,24 @@
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail, ensure};
 use mapper_report::output::{OutputFile, check_writable, tell};
 use mapper_report::stopped::Stopped;
 
-use super::{markdown, page, tables};
+use super::{page, tables};
 use crate::data::experiment::Missed;
 use crate::result::report::Results;
 use crate::run::schedule::Ended;
 
-/// Where results are to go.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Paths<'a> {
     pub(crate) json: Option<&'a Path>,
     pub(crate) page: Option<&'a Path>,
-    /// A document whose measured part is replaced.
     pub(crate) markdown: Option<&'a Path>,
     /// Gets `live.json` and `live.html`.
     pub(crate) folder: Option<&'a Path>,
 }
 
-/// What is in a file.
 #[derive(Clone, Copy)]
 enum Content {
     Json,
@@ -43,12 +40,11 @@ impl Content {
         }
     }
 
-    fn of(self, results: &Results, path: &Path) -> anyhow::Result<String> {
+    fn of(self, results: &Results) -> anyhow::Result<String> {
         match self {
             Self::Json => Ok(serde_json::to_string_pretty(results)? + "\n"),
             Self::Page => page::page(results),
-            Self::Markdown => markdown::document(&read_document(path)?, results)
-                .with_context(|| format!("write {}", path.display())),
+            Self::Markdown => Ok(markdown(results)),
         }
     }
 }
@@ -64,13 +60,14 @@ pub(crate) struct Outputs(Vec<Output>);
 
 impl Outputs {
     /// Opens every file.
-    ///
-    /// # Errors
-    /// One cannot be written, or would lose its text.
     pub(crate) fn claim(paths: Paths<'_>) -> anyhow::Result<Self> {
         if let Some(file) = paths.markdown.filter(|file| file.exists()) {
-            markdown::check_document(&read_document(file)?)
-                .with_context(|| format!("--markdown {}", file.display()))?;
+            let text = fs_err::read_to_string(file)?;
+            ensure!(
+                text.trim().is_empty() || text.starts_with(MEASURED),
+                "--markdown {}: the file has text of its own, which would be lost; give a new file",
+                file.display()
+            );
         }
         if let Some(folder) = paths.folder {
             check_writable(folder)?;
@@ -93,13 +90,10 @@ impl Outputs {
     }
 
     /// Writes every output, with a line in `lines` for each.
-    ///
-    /// # Errors
-    /// The first failure; the other files are written all the same.
     fn write(self, results: &Results, lines: &mut String) -> anyhow::Result<()> {
         let mut failed = None;
         for Output { content, file } in self.0 {
-            let text = content.of(results, file.path());
+            let text = content.of(results);
             match text.and_then(|text| file.write(&text)) {
                 Ok(path) => *lines += &format!("{}: {}\n", content.name(), path.display()),
                 Err(error) => failed = failed.or(Some(error)),
@@ -109,9 +103,19 @@ impl Outputs {
     }
 }
 
-/// A document as it was before.
-fn read_document(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+/// How a document begins that has nothing but results.
+const MEASURED: &str = "<!-- measured -->\n";
+
+/// All tables as a document, and the notes below them.
+fn markdown(results: &Results) -> String {
+    let mut text = format!("{MEASURED}\n    {}\n", results.command);
+    for table in tables::all(results) {
+        text += &format!("\n### {}\n\n{}", table.title, table.markdown());
+    }
+    for line in tables::notes(results) {
+        text += &format!("\n- {line}");
+    }
+    text + "\n"
 }
 
 /// All tables as text for a terminal, and the notes below them.
@@ -213,6 +217,23 @@ mod tests {
         assert_eq!(text.matches("MISSED").count(), 1, "{text}");
     }
 
+    #[test]
+    fn a_document_has_the_tables_and_the_command_that_repeats_them_and_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("live.md");
+        std::fs::write(&path, markdown(&example()) + "old").unwrap();
+        let paths = Paths {
+            markdown: Some(&path),
+            ..Paths::default()
+        };
+        let outputs = Outputs::claim(paths).unwrap();
+        outputs.write(&example(), &mut String::new()).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("\n    cargo xtask eval --live\n"), "{text}");
+        assert!(text.contains("\n### md+cg\n\n| setting "), "{text}");
+        assert!(!text.contains("old"), "{text}");
+    }
+
     /// Publishes the runs that are made until `then`; everything is written before the failure.
     fn failure(
         interrupt: &Interrupt,
@@ -225,7 +246,7 @@ mod tests {
         let results = of_runs(&small(), &measured, known());
         let mut out = Vec::new();
         let done = publish(outputs, &results, measured.ended, Missed::Shown, &mut out);
-        assert!(std::fs::read_to_string(&json).unwrap().contains("md+cg"));
+        assert!(fs_err::read_to_string(&json).unwrap().contains("md+cg"));
         assert!(String::from_utf8(out).unwrap().contains("plain Linux"));
         done.unwrap_err()
     }
@@ -309,12 +330,12 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notes.md");
-        std::fs::write(&path, "my notes\n").unwrap();
+        fs_err::write(&path, "my notes\n").unwrap();
         let error = refusal(None, None, Some(&path));
         assert!(
-            error.contains("notes.md") && error.contains("measured: begin"),
+            error.contains("notes.md") && error.contains("a new file"),
             "{error}"
         );
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "my notes\n");
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), "my notes\n");
     }
 }

@@ -18,7 +18,6 @@ struct Column<'a, T> {
     cell: Box<dyn Fn(&T) -> String + 'a>,
 }
 
-/// The columns of a table, from left to right.
 struct Columns<'a, T>(Vec<Column<'a, T>>);
 
 impl<'a, T> Columns<'a, T> {
@@ -56,7 +55,6 @@ pub(crate) fn all(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// The settings over a group of mixes.
 pub(crate) fn of_group(group: &Group, results: &Results) -> Table {
     let title = |key: &str| results.title_of(key).to_owned();
     let (baselines, against) = (results.baselines(), results.promised_against());
@@ -104,7 +102,6 @@ fn mark(setting: &str, results: &Results) -> Mark {
     if is_managed { Mark::Own } else { Mark::None }
 }
 
-/// A mix under each of its settings.
 pub(crate) fn of_mix(mix: &MixResult, results: &Results) -> Table {
     let title = |key: &str| results.title_of(key).to_owned();
     let mut columns = Columns::new("setting", |of: &SettingResult| title(&of.setting));
@@ -178,7 +175,6 @@ fn over(own: &str, base: &str, speed: Option<Speed>) -> String {
     }
 }
 
-/// A speed without its interval.
 pub(crate) fn value(speed: Option<Speed>) -> String {
     speed.map_or_else(
         || NOTHING.to_owned(),
@@ -186,7 +182,6 @@ pub(crate) fn value(speed: Option<Speed>) -> String {
     )
 }
 
-/// Single figures, if there are any.
 pub(crate) fn figures(results: &Results) -> Option<Table> {
     let mut columns = Columns::new("figure", |of: &Figure| of.name.clone());
     columns.add("median".to_owned(), |of| {
