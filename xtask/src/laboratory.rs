@@ -26,9 +26,8 @@ pub(crate) struct Words {
 impl Words {
     /// Whether only pairs are named that gcc compiles.
     fn only_gcc(&self) -> bool {
-        let clang = |word: &OsString| word.to_string_lossy().contains("libomp");
-        let named = |word: &OsString| word.to_string_lossy().starts_with("--pairs");
-        self.words.iter().any(named) && !self.words.iter().any(clang)
+        let any = |is: fn(&str) -> bool| self.words.iter().any(|word| is(&word.to_string_lossy()));
+        any(|word| word.starts_with("--pairs")) && !any(|word| word.contains("libomp"))
     }
 
     fn has(&self, word: &str) -> bool {
@@ -65,18 +64,12 @@ impl Program {
         }
     }
 
-    /// What it needs installed.
     fn purposes(self, words: &Words) -> &'static [Purpose] {
         match self {
             Self::Corun("demo") if words.only_gcc() => &[Purpose::Build],
             Self::Corun("demo" | "live") => &[Purpose::Build, Purpose::Clang],
             Self::Corun("teams") => &[Purpose::Build],
-            Self::Vm => &[
-                Purpose::Build,
-                Purpose::Clang,
-                Purpose::Package,
-                Purpose::Vm,
-            ],
+            Self::Vm => Purpose::GUEST,
             _ => &[],
         }
     }
@@ -94,9 +87,6 @@ impl Program {
 }
 
 /// Becomes the program.
-///
-/// # Errors
-/// When something is missing, or cargo cannot be started.
 pub(crate) fn start(program: Program, words: &Words, consent: Consent) -> anyhow::Result<()> {
     let asks = words.has("--help") || words.has("-h");
     if !asks {

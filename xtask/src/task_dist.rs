@@ -7,20 +7,19 @@
 
 mod documents;
 
-use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use fs_err as fs;
 use sha2::{Digest as _, Sha256};
 
 use crate::task_install::{self, Folders, SONAME};
 use crate::task_setup::{self, Consent, Purpose};
 use crate::tools::{CARGO_ABOUT, CARGO_DEB};
-use crate::workspace::{self, output};
+use crate::workspace::{self, output, run as run_shown};
 
-/// The version of the source.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What of `deploy/debian` lies beside the tree when it is packed.
@@ -46,7 +45,6 @@ pub(crate) struct Args {
     lint: bool,
 }
 
-/// Runs `cargo xtask dist`.
 pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     let mut purposes = vec![Purpose::Build, Purpose::Package];
     purposes.extend(args.lint.then_some(Purpose::Lint));
@@ -62,18 +60,14 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     if args.lint {
         eprintln!("checking with lintian");
         let mut lintian = Command::new("lintian");
-        lintian.args([
-            "--fail-on",
-            "error,warning,info",
-            "--display-info",
-            "--allow-root",
-        ]);
-        let status = lintian.arg(&package).status().context("start lintian")?;
-        if !status.success() {
-            bail!("lintian rejects {}; see above", package.display());
-        }
+        lintian.args(["--fail-on", "error,warning,info"]);
+        lintian
+            .args(["--display-info", "--allow-root"])
+            .arg(&package);
+        run_shown(&mut lintian)
+            .with_context(|| format!("lintian rejects {}; see above", package.display()))?;
     }
-    let content = fs::read(&package).with_context(|| format!("read {}", package.display()))?;
+    let content = fs::read(&package)?;
     println!("{}", package.display());
     eprintln!(
         "{:.1} MB, SHA-256 {:x}; install it with: sudo apt install {}",
@@ -95,17 +89,9 @@ fn licences() -> anyhow::Result<PathBuf> {
         // Also the crates of other systems, which cargo has not needed so far.
         output(workspace::cargo().args(["fetch", "--quiet", "--locked"]))?;
         eprintln!("listing licences (a minute, once for each Cargo.lock)");
-        about.args([
-            "generate",
-            "--offline",
-            "--locked",
-            "--workspace",
-            "--output-file",
-        ]);
-        about
-            .arg(&path)
-            .arg("deploy/debian/licences.hbs")
-            .current_dir(root);
+        about.args(["generate", "--offline", "--locked", "--workspace"]);
+        about.arg("--output-file").arg(&path);
+        about.arg("deploy/debian/licences.hbs").current_dir(root);
         output(&mut about)?;
     }
     Ok(path)
@@ -118,27 +104,18 @@ fn pack(
     revision: NonZeroU32,
     out: &Path,
 ) -> anyhow::Result<PathBuf> {
-    let said = |program: &str, arguments: &[&str]| {
-        anyhow::Ok(
-            output(Command::new(program).args(arguments))?
-                .trim()
-                .to_owned(),
-        )
-    };
+    let line = |command: &mut Command| anyhow::Ok(output(command)?.trim().to_owned());
+    let said = |program: &str, arguments: &[&str]| line(Command::new(program).args(arguments));
     let date = match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(date) => date,
-        Err(_) => output(workspace::git().args(["log", "-1", "--format=%ct"]))
-            .context("no commit to take the time from: set SOURCE_DATE_EPOCH")?
-            .trim()
-            .to_owned(),
+        Err(_) => line(workspace::git().args(["log", "-1", "--format=%ct"]))
+            .context("no commit to take the time from: set SOURCE_DATE_EPOCH")?,
     };
-    fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
+    fs::create_dir_all(out)?;
     let work =
         tempfile::tempdir_in(out).with_context(|| format!("make a folder in {}", out.display()))?;
     let (work, shipped) = (work.path(), workspace::root().join("deploy/debian"));
-    let copy = |from: &Path, to: &Path| {
-        fs::copy(from, to).with_context(|| format!("copy {} to {}", from.display(), to.display()))
-    };
+    let copy = |from: &Path, to: &Path| fs::copy(from, to);
     for name in BESIDE {
         copy(&shipped.join(name), &work.join(name))?;
     }
@@ -170,29 +147,18 @@ fn pack(
     texts.extend([changelog, third_party]);
     output(Command::new("gzip").args(["-9", "-n"]).args(texts))?;
     let overrides = shipped.join("lintian-overrides");
-    let overrides = fs::read_to_string(&overrides)
-        .with_context(|| format!("read {}", overrides.display()))?
-        .replace("@MULTIARCH@", &multiarch);
+    let overrides = fs::read_to_string(&overrides)?;
+    let overrides = overrides.replace("@MULTIARCH@", &multiarch);
     write(&share.join("lintian/overrides/mapper"), &overrides)?;
 
-    let package = out.join(format!(
-        "mapper_{version}_{}.deb",
-        said("dpkg", &["--print-architecture"])?
-    ));
+    let architecture = said("dpkg", &["--print-architecture"])?;
+    let package = out.join(format!("mapper_{version}_{architecture}.deb"));
     eprintln!("packing (half a minute)");
     let mut deb = Command::new(CARGO_DEB.path()?);
-    deb.current_dir(work)
-        .env("SOURCE_DATE_EPOCH", &date)
-        .args([
-            "--no-build",
-            "--no-strip",
-            "--no-dbgsym",
-            "--fast",
-            "--deb-version",
-            &version,
-        ])
-        .arg("--output")
-        .arg(work.join("package.deb"));
+    deb.current_dir(work).env("SOURCE_DATE_EPOCH", &date);
+    deb.args(["--no-build", "--no-strip", "--no-dbgsym", "--fast"]);
+    deb.args(["--deb-version", &version]);
+    deb.arg("--output").arg(work.join("package.deb"));
     output(&mut deb)?;
     complete(work, &date, &package)?;
     Ok(package)
@@ -201,24 +167,16 @@ fn pack(
 /// Adds what `cargo deb` does not write: checksums, and the file by which packages of programs that are linked
 /// with the library come to depend on this one.
 fn complete(work: &Path, date: &str, package: &Path) -> anyhow::Result<()> {
-    let unpacked = work.join("unpacked");
-    output(
-        Command::new("dpkg-deb")
-            .arg("-R")
-            .arg(work.join("package.deb"))
-            .arg(&unpacked),
-    )?;
-    let Some((library, version)) = SONAME.split_once(".so.") else {
-        bail!("the library's name {SONAME:?} has no version");
-    };
+    let (unpacked, packed) = (work.join("unpacked"), work.join("package.deb"));
+    let mut deb = Command::new("dpkg-deb");
+    output(deb.arg("-R").arg(packed).arg(&unpacked))?;
+    let name = SONAME.split_once(".so.");
+    let (library, version) = name.context("the library's name has no version")?;
     let line = format!("{library} {version} mapper (>= {VERSION})\n");
     write(&unpacked.join("DEBIAN/shlibs"), &line)?;
     let checksums = "find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums";
-    output(
-        Command::new("sh")
-            .args(["-ec", checksums])
-            .current_dir(&unpacked),
-    )?;
+    let mut shell = Command::new("sh");
+    output(shell.args(["-ec", checksums]).current_dir(&unpacked))?;
     let mut deb = Command::new("dpkg-deb");
     deb.env("SOURCE_DATE_EPOCH", date);
     deb.args(["--root-owner-group", "-Zxz", "--build"])
@@ -230,27 +188,21 @@ fn complete(work: &Path, date: &str, package: &Path) -> anyhow::Result<()> {
 /// Takes away what only a debugger needs; from an archive no more than that.
 fn strip(path: &Path) -> anyhow::Result<()> {
     let is_archive = path.extension().is_some_and(|kind| kind == "a");
-    let content = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    let content = fs::read(path)?;
     if path.is_symlink() || !(is_archive || content.starts_with(b"\x7fELF")) {
         return Ok(());
     }
-    let how = if is_archive {
-        "--strip-debug"
-    } else {
-        "--strip-unneeded"
+    let how = match is_archive {
+        true => "--strip-debug",
+        false => "--strip-unneeded",
     };
     let mut strip = Command::new("strip");
-    strip.args([
-        "--enable-deterministic-archives",
-        "--remove-section=.comment",
-    ]);
-    strip.args(["--remove-section=.note", how]).arg(path);
-    output(&mut strip).map(drop)
+    strip.args(["--enable-deterministic-archives", how]);
+    strip.args(["--remove-section=.comment", "--remove-section=.note"]);
+    output(strip.arg(path)).map(drop)
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-    }
-    fs::write(path, text).with_context(|| format!("write {}", path.display()))
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    Ok(fs::write(path, text)?)
 }

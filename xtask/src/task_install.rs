@@ -4,12 +4,15 @@
 //! installation: the daemon's unit and `mapper.pc`. `--destdir` is put before every path and stands in no
 //! file. An existing configuration stays as it is, and the default one lies in `share/mapper`.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
+use std::fs::Permissions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
+use fs_err as fs;
+use nix::sys::stat::Mode;
+use tempfile::NamedTempFile;
 
 use crate::task_setup::{self, Consent, Purpose};
 use crate::workspace;
@@ -48,36 +51,25 @@ pub(crate) struct Args {
     built: Option<PathBuf>,
 }
 
-/// Runs `cargo xtask install`.
 pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
-    let folders = Folders::new(
-        args.prefix.clone(),
-        args.libdir.clone(),
-        args.sysconfdir.clone(),
-    )?;
-    let built = match &args.built {
-        Some(folder) => folder.clone(),
-        None => {
-            task_setup::require(&[Purpose::Build], consent)?;
-            build()?;
-            workspace::target_dir().join("release")
-        }
-    };
+    let (lib, sysconf) = (args.libdir.clone(), args.sysconfdir.clone());
+    let folders = Folders::new(args.prefix.clone(), lib, sysconf)?;
+    if args.built.is_none() {
+        task_setup::require(&[Purpose::Build], consent)?;
+        build()?;
+    }
+    let usual = workspace::target_dir().join("release");
+    let built = args.built.clone().unwrap_or(usual);
     let root = args.destdir.clone().unwrap_or_default();
-    let installed = folders.install(&built, &root).map_err(|error| {
-        let denied = error
-            .downcast_ref::<io::Error>()
-            .is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
-        if denied {
-            error.context(format!(
-                "no right to write there; run this: {}",
-                privileged_line(args, &built)
-            ))
-        } else {
-            error
-        }
-    })?;
-    for path in &installed {
+    let mut installed = folders.install(&built, &root);
+    if let Err(error) = &installed
+        && let Some(cause) = error.root_cause().downcast_ref::<io::Error>()
+        && cause.kind() == io::ErrorKind::PermissionDenied
+    {
+        let line = privileged_line(args, &built)?;
+        installed = installed.context(format!("no right to write there; run this: {line}"));
+    }
+    for path in installed? {
         println!("{}", path.display());
     }
     if args.destdir.is_none() {
@@ -92,55 +84,13 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
 pub(crate) fn build() -> anyhow::Result<()> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release"]);
-    for package in PACKAGES {
-        cargo.args(["--package", package]);
-    }
-    let status = cargo.status().context("run cargo")?;
-    if !status.success() {
-        bail!("cargo build failed ({status})");
-    }
-    Ok(())
+    cargo.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    workspace::run(&mut cargo).context("build mapper")
 }
 
-/// Everything that is installed, a line each.
+/// Everything that is installed: `built`, `file`, `filled` or `link`, from where, below `prefix` or `lib`, the name
+/// there, and the mode.
 const FILES: &str = include_str!("../../deploy/installed-files.txt");
-
-/// A line of [`FILES`].
-struct Installed {
-    /// `built`, `file`, `filled` or `link`.
-    kind: &'static str,
-    from: String,
-    /// `prefix` or `lib`.
-    folder: &'static str,
-    name: String,
-    mode: u32,
-}
-
-impl Installed {
-    /// All lines.
-    fn all() -> anyhow::Result<Vec<Self>> {
-        let lines = FILES.lines().filter(|line| !line.starts_with('#'));
-        lines
-            .map(|line| Self::read(line).with_context(|| format!("installed-files.txt: {line:?}")))
-            .collect()
-    }
-
-    fn read(line: &'static str) -> Option<Self> {
-        let filled = |text: &str| {
-            let version = env!("CARGO_PKG_VERSION");
-            text.replace("@VERSION@", version)
-                .replace("@SONAME@", SONAME)
-        };
-        let mut words = line.split_whitespace();
-        Some(Self {
-            kind: words.next()?,
-            from: filled(words.next()?),
-            folder: words.next()?,
-            name: filled(words.next()?),
-            mode: u32::from_str_radix(words.next()?, 8).ok()?,
-        })
-    }
-}
 
 /// The configuration, which is the operator's once it is there.
 const CONFIGURATION: (&str, &str) = ("deploy/mapper.toml", "mapper/mapper.toml");
@@ -161,26 +111,25 @@ impl Folders {
         sysconf: Option<PathBuf>,
     ) -> anyhow::Result<Self> {
         let system = ["/usr", "/usr/local"].map(Path::new);
-        let sysconf = sysconf.unwrap_or_else(|| {
-            if system.contains(&prefix.as_path()) {
-                "/etc".into()
-            } else {
-                prefix.join("etc")
-            }
-        });
+        let usual = match system.contains(&&*prefix) {
+            true => "/etc".into(),
+            false => prefix.join("etc"),
+        };
+        let sysconf = sysconf.unwrap_or(usual);
         let lib = lib.unwrap_or_else(|| prefix.join("lib"));
         for (flag, folder) in [
             ("prefix", &prefix),
             ("libdir", &lib),
             ("sysconfdir", &sysconf),
         ] {
-            let Some(text) = folder.to_str() else {
-                bail!("--{flag} {}: give a name in UTF-8", folder.display());
-            };
+            let text = folder.to_str();
+            let text =
+                text.with_context(|| format!("--{flag} {folder:?}: give a name in UTF-8"))?;
             // Units and pkg-config files take apart what has blanks in it.
-            if !folder.is_absolute() || text.contains([' ', '\t', '\n', '%', '"', '\\']) {
-                bail!("--{flag} {text:?}: give an absolute path without blanks, % or quotes");
-            }
+            ensure!(
+                folder.is_absolute() && !text.contains([' ', '\t', '\n', '%', '"', '\\']),
+                "--{flag} {text:?}: give an absolute path without blanks, % or quotes"
+            );
         }
         Ok(Self {
             prefix,
@@ -192,32 +141,34 @@ impl Folders {
     /// Puts everything in its place below `root` (empty for the system itself); returns the paths
     /// that were written.
     pub(crate) fn install(&self, built: &Path, root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        // All users may read what is made, whatever the umask.
+        nix::sys::stat::umask(Mode::S_IWGRP | Mode::S_IWOTH);
         let mut written = Vec::new();
-        for Installed {
-            kind,
-            from,
-            folder,
-            name,
-            mode,
-        } in Installed::all()?
-        {
+        let files = FILES.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+        let files = files.replace("@SONAME@", SONAME);
+        for line in files.lines().filter(|line| !line.starts_with('#')) {
+            let bad = || format!("installed-files.txt: {line:?}");
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [kind, from, folder, name, mode] = words[..] else {
+                bail!(bad());
+            };
             let folder = match folder {
                 "prefix" => &self.prefix,
                 "lib" => &self.lib,
-                other => bail!("installed-files.txt: {other} is no folder"),
+                _ => bail!(bad()),
             };
             let to = below(root, &folder.join(name));
-            let checkout = workspace::root().join(&from);
+            let checkout = workspace::root().join(from);
+            let mode = u32::from_str_radix(mode, 8).with_context(bad)?;
             match kind {
-                "built" => put(&read(&built.join(&from))?, &to, mode)?,
+                "built" => put(&read(&built.join(from))?, &to, mode)?,
                 "file" => put(&read(&checkout)?, &to, mode)?,
                 "filled" => {
-                    let text = String::from_utf8(read(&checkout)?)
-                        .with_context(|| format!("read {}", checkout.display()))?;
+                    let text = String::from_utf8(read(&checkout)?).with_context(bad)?;
                     put(self.fill(&text).as_bytes(), &to, mode)?;
                 }
-                "link" => link(&from, &to)?,
-                other => bail!("installed-files.txt: {other} is no kind of file"),
+                "link" => link(from, &to)?,
+                _ => bail!(bad()),
             }
             written.push(to);
         }
@@ -241,21 +192,19 @@ impl Folders {
             true => String::new(),
             false => format!("--config {} ", config.display()),
         };
-        let mut filled = String::new();
-        for line in text
-            .lines()
-            .filter(|line| !line.starts_with("# `cargo xtask install`"))
-        {
-            filled += &match line.split_once('=') {
-                Some(("prefix", _)) => format!("prefix={}", self.prefix.display()),
-                Some(("libdir", _)) => format!("libdir={}", self.lib.display()),
-                _ => line
-                    .replace("/usr/bin/", &bin)
-                    .replace("/bin/mapperd ", &format!("/bin/mapperd {options}")),
-            };
-            filled.push('\n');
-        }
-        filled
+        let lines = text.lines();
+        let lines = lines.filter(|line| !line.starts_with("# `cargo xtask install`"));
+        let daemon = format!("/bin/mapperd {options}");
+        let filled = lines.map(|line| match line.split_once('=') {
+            Some(("prefix", _)) => format!("prefix={}\n", self.prefix.display()),
+            Some(("libdir", _)) => format!("libdir={}\n", self.lib.display()),
+            _ => {
+                line.replace("/usr/bin/", &bin)
+                    .replace("/bin/mapperd ", &daemon)
+                    + "\n"
+            }
+        });
+        filled.collect()
     }
 }
 
@@ -267,90 +216,53 @@ fn below(root: &Path, path: &Path) -> PathBuf {
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    fs::read(path).with_context(|| {
-        format!(
-            "read {}; without --built everything is built first",
-            path.display()
-        )
-    })
+    let hint = "without --built everything is built first";
+    fs::read(path).with_context(|| format!("read {}; {hint}", path.display()))
 }
 
 /// Puts a file in place by a rename, since a program that runs cannot be written to.
 fn put(content: &[u8], to: &Path, mode: u32) -> anyhow::Result<()> {
-    let aside = aside(to)?;
-    fs::write(&aside, content)
-        .and_then(|()| fs::set_permissions(&aside, fs::Permissions::from_mode(mode)))
-        .and_then(|()| fs::rename(&aside, to))
-        .with_context(|| format!("write {}", to.display()))
+    let mut aside = NamedTempFile::new_in(folder_of(to)?)?;
+    aside
+        .write_all(content)
+        .and_then(|()| fs::set_permissions(aside.path(), Permissions::from_mode(mode)))
+        .and_then(|()| Ok(aside.persist(to)?))
+        .with_context(|| format!("write {}", to.display()))?;
+    Ok(())
 }
 
 fn link(target: &str, to: &Path) -> anyhow::Result<()> {
-    let aside = aside(to)?;
-    symlink(target, &aside)
-        .and_then(|()| fs::rename(&aside, to))
-        .with_context(|| format!("link {}", to.display()))
+    tempfile::Builder::new()
+        .make_in(folder_of(to)?, |aside| symlink(target, aside))
+        .and_then(|aside| Ok(aside.persist(to)?))
+        .with_context(|| format!("link {}", to.display()))?;
+    Ok(())
 }
 
-/// The name under which a file is made before it is put in place. Its folder exists.
-fn aside(to: &Path) -> anyhow::Result<PathBuf> {
-    let (Some(folder), Some(name)) = (to.parent(), to.file_name()) else {
-        bail!("{}: not the path of a file", to.display());
-    };
-    make_folder(folder).with_context(|| format!("make {}", folder.display()))?;
-    let aside = folder.join(format!(".{}.new", name.to_string_lossy()));
-    match fs::remove_file(&aside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove {}", aside.display()))
-        }
-        _ => Ok(aside),
-    }
-}
-
-/// Makes a folder and those above it that are missing. All users may read what is made here, whatever the
-/// umask; a folder that was there stays as it is.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    const MODE: u32 = 0o755;
-    match fs::DirBuilder::new().mode(MODE).create(folder) {
-        Ok(()) => fs::set_permissions(folder, fs::Permissions::from_mode(MODE)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let above = folder.parent().ok_or(error)?;
-            make_folder(above)?;
-            make_folder(folder)
-        }
-        Err(_) if folder.is_dir() => Ok(()),
-        Err(error) => Err(error),
-    }
+/// The folder of a file, which is made if it is missing.
+fn folder_of(to: &Path) -> anyhow::Result<&Path> {
+    let folder = to.parent().context("a file without a folder")?;
+    fs::create_dir_all(folder)?;
+    Ok(folder)
 }
 
 /// The command that does the rest as root, without building anything as root.
-fn privileged_line(args: &Args, built: &Path) -> String {
-    let task = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
-    let mut line = format!(
-        "sudo {} install --prefix {} --built {}",
-        quoted(&task),
-        quoted(&args.prefix),
-        quoted(built)
-    );
+fn privileged_line(args: &Args, built: &Path) -> anyhow::Result<String> {
+    let mut words = vec!["sudo".into(), std::env::current_exe()?, "install".into()];
+    let built = Some(built.to_owned());
     for (flag, value) in [
+        ("--prefix", &Some(args.prefix.clone())),
+        ("--built", &built),
         ("--destdir", &args.destdir),
         ("--libdir", &args.libdir),
         ("--sysconfdir", &args.sysconfdir),
     ] {
         if let Some(value) = value {
-            line += &format!(" {flag} {}", quoted(value));
+            words.extend([flag.into(), value.clone()]);
         }
     }
-    line
-}
-
-/// A path as a shell takes it for one word.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text;
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    Ok(shlex::try_join(words.iter().map(|word| &**word))?)
 }
 
 impl Folders {
@@ -374,16 +286,15 @@ impl Folders {
             .map(Path::new)
             .contains(&&*self.prefix)
         {
+            let mut hint = format!(
+                "systemd does not look into {}; run this as root: systemctl link",
+                units.display()
+            );
             let names = FILES.split_whitespace();
-            let names = names.filter_map(|word| word.strip_prefix("lib/systemd/system/"));
-            let names: Vec<_> = names
-                .map(|name| units.join(name).display().to_string())
-                .collect();
-            hints.push(format!(
-                "systemd does not look into {}; run this as root: systemctl link {}",
-                units.display(),
-                names.join(" ")
-            ));
+            for name in names.filter_map(|word| word.strip_prefix("lib/systemd/system/")) {
+                hint += &format!(" {}", units.join(name).display());
+            }
+            hints.push(hint);
         }
         let hidden = ["/home", "/root", "/run/user"];
         let is_hidden = |folder: &Path| hidden.iter().any(|home| folder.starts_with(home));
@@ -401,28 +312,33 @@ impl Folders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
 
     #[test]
     fn the_line_for_root_keeps_paths_with_blanks_in_one_word() {
-        assert_eq!(quoted(Path::new("/usr/local")), "/usr/local");
         let odd = "/home/a b/it's $HOME";
-        let word = quoted(Path::new(odd));
-        let mut shell = Command::new("sh");
-        let said = shell
-            .args(["-c", &format!("printf %s {word}")])
-            .output()
-            .unwrap();
-        assert_eq!(String::from_utf8(said.stdout).unwrap(), odd);
+        let args = Args {
+            prefix: "/usr/local".into(),
+            destdir: None,
+            libdir: None,
+            sysconfdir: Some(odd.into()),
+            built: None,
+        };
+        let line = privileged_line(&args, Path::new("/built")).unwrap();
+        let mut shell = std::process::Command::new("sh");
+        let printing = line.replacen("sudo", "printf '%s\n'", 1);
+        let output = shell.args(["-c", &printing]).output().unwrap();
+        let words = String::from_utf8(output.stdout).unwrap();
+        let words: Vec<&str> = words.lines().skip(1).collect();
+        let wanted = "install --prefix /usr/local --built /built --sysconfdir";
+        assert_eq!(words.join(" "), format!("{wanted} {odd}"));
+        assert_eq!(words.last(), Some(&odd));
     }
 
     #[test]
     fn next_steps_are_named_for_each_prefix() {
         let hints_for = |prefix: &str| {
-            Folders::new(prefix.into(), None, None)
-                .unwrap()
-                .hints()
-                .join("\n")
+            let folders = Folders::new(prefix.into(), None, None);
+            folders.unwrap().hints().join("\n")
         };
         assert_eq!(hints_for("/usr"), "");
         let local = hints_for("/usr/local");

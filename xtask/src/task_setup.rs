@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum;
 
 /// What packages are needed for.
@@ -34,29 +34,20 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// The Debian packages of this purpose.
-    fn packages(self) -> &'static [&'static str] {
-        match self {
-            Self::Build => &[
-                "gcc",
-                "libc6-dev",
-                "libhwloc-dev",
-                "libudev-dev",
-                "pkg-config",
-            ],
-            Self::Clang => &["clang", "libomp-dev"],
-            Self::Lint => &["lintian"],
-            Self::Package => &["binutils", "dpkg-dev"],
-            Self::Python => &["python3-venv"],
-            Self::Tests => &["g++", "gfortran", "procps"],
-            Self::Vm => &[
-                "e2fsprogs",
-                "fakeroot",
-                "mmdebstrap",
-                "qemu-system-x86",
-                "uidmap",
-            ],
-        }
+    /// What building and starting the guest needs.
+    pub(crate) const GUEST: &[Self] = &[Self::Build, Self::Clang, Self::Package, Self::Vm];
+
+    fn packages(self) -> impl Iterator<Item = &'static str> {
+        let names = match self {
+            Self::Build => "gcc libc6-dev libhwloc-dev libudev-dev pkg-config",
+            Self::Clang => "clang libomp-dev",
+            Self::Lint => "lintian",
+            Self::Package => "binutils dpkg-dev",
+            Self::Python => "python3-venv",
+            Self::Tests => "g++ gfortran procps",
+            Self::Vm => "e2fsprogs fakeroot mmdebstrap qemu-system-x86 uidmap",
+        };
+        names.split(' ')
     }
 }
 
@@ -86,7 +77,6 @@ impl Consent {
         }
     }
 
-    /// Asks where that is needed.
     fn obtain(self, line: &str) -> anyhow::Result<()> {
         match self {
             Self::Given => Ok(()),
@@ -96,10 +86,9 @@ impl Consent {
                 let mut answer = String::new();
                 let read = std::io::stdin().read_line(&mut answer);
                 read.context("read from the terminal")?;
-                match answer.trim() {
-                    "y" | "Y" | "yes" => Ok(()),
-                    _ => bail!("nothing was installed"),
-                }
+                let is_yes = ["y", "Y", "yes"].contains(&answer.trim());
+                ensure!(is_yes, "nothing was installed");
+                Ok(())
             }
             Self::Missing => bail!(
                 "packages are missing; run this, or repeat with --yes (or CI=true) to install \
@@ -109,7 +98,6 @@ impl Consent {
     }
 }
 
-/// Arguments of `cargo xtask setup`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// What to install packages for; everything when left out
@@ -120,136 +108,104 @@ pub(crate) struct Args {
     check: bool,
 }
 
-/// Runs `cargo xtask setup`.
 pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
-    let purposes: &[Purpose] = if args.purposes.is_empty() {
-        Purpose::value_variants()
-    } else {
-        &args.purposes
+    let purposes: &[Purpose] = match args.purposes.is_empty() {
+        true => Purpose::value_variants(),
+        false => &args.purposes,
     };
-    if args.check {
-        return match missing(purposes) {
-            Found::NoDpkg => bail!("{}", without_dpkg(purposes)),
-            Found::Missing(names) if names.is_empty() => {
-                let libomp = newer_libomp::folder();
-                if purposes.contains(&Purpose::Tests) && !libomp.exists() {
-                    bail!(
-                        "missing: {}; `cargo xtask setup tests` fetches it",
-                        libomp.display()
-                    );
-                }
-                println!("nothing is missing");
-                Ok(())
-            }
-            Found::Missing(names) => bail!("missing; install with: {}", install_line(&names)),
-        };
+    if !args.check {
+        require(purposes, consent)?;
+        println!("everything needed is installed");
+        return Ok(());
     }
-    require(purposes, consent)?;
-    println!("everything needed is installed");
+    let missing = missing(purposes).with_context(|| without_dpkg(purposes))?;
+    ensure!(
+        missing.is_empty(),
+        "missing; install with: {}",
+        install_line(&missing)
+    );
+    let libomp = newer_libomp::folder();
+    ensure!(
+        !purposes.contains(&Purpose::Tests) || libomp.exists(),
+        "missing: {}; `cargo xtask setup tests` fetches it",
+        libomp.display()
+    );
+    println!("nothing is missing");
     Ok(())
 }
 
 /// Makes sure that the packages of `purposes` are installed, and installs what is missing with the
 /// user's consent.
 pub(crate) fn require(purposes: &[Purpose], consent: Consent) -> anyhow::Result<()> {
-    require_packages(purposes, consent)?;
+    match missing(purposes) {
+        None => eprintln!("note: {}", without_dpkg(purposes)),
+        Some(names) if names.is_empty() => {}
+        Some(names) => install(&names, consent)?,
+    }
     if purposes.contains(&Purpose::Tests) {
         newer_libomp::fetch();
     }
     Ok(())
 }
 
-fn require_packages(purposes: &[Purpose], consent: Consent) -> anyhow::Result<()> {
-    let names = match missing(purposes) {
-        Found::NoDpkg => {
-            eprintln!("note: {}", without_dpkg(purposes));
-            return Ok(());
-        }
-        Found::Missing(names) if names.is_empty() => return Ok(()),
-        Found::Missing(names) => names,
-    };
-    consent.obtain(&install_line(&names))?;
-    let Some(privilege) = Privilege::of_this_process(consent) else {
+fn install(names: &Names, consent: Consent) -> anyhow::Result<()> {
+    let line = install_line(names);
+    consent.obtain(&line)?;
+    let Some(sudo) = sudo(consent) else {
         bail!(
-            "packages are missing and installing them needs a password; run this and try again:\n    {}",
-            install_line(&names)
+            "packages are missing and installing them needs a password; run this and try again:\n    {line}"
         );
     };
-    eprintln!(
-        "installing {}",
-        names.iter().copied().collect::<Vec<_>>().join(" ")
-    );
-    if privilege.apt_get(&install_arguments(&names))? {
-        return Ok(());
-    }
+    let names: Vec<&str> = names.iter().copied().collect();
+    eprintln!("installing {}", names.join(" "));
     // The package lists of a fresh machine are often absent or stale.
-    privilege.apt_get(&["update"])?;
-    if privilege.apt_get(&install_arguments(&names))? {
-        return Ok(());
-    }
-    bail!(
-        "apt-get failed; run this and try again:\n    {}",
-        install_line(&names)
-    )
+    let is_installed = apt_get(sudo, &[&INSTALL, &names[..]].concat())?
+        || (apt_get(sudo, &["update"])? && apt_get(sudo, &[&INSTALL, &names[..]].concat())?);
+    ensure!(
+        is_installed,
+        "apt-get failed; run this and try again:\n    {line}"
+    );
+    Ok(())
 }
 
-enum Found {
-    NoDpkg,
-    Missing(BTreeSet<&'static str>),
-}
+type Names = BTreeSet<&'static str>;
 
-fn missing(purposes: &[Purpose]) -> Found {
+/// What is not installed; nothing on a system without dpkg.
+fn missing(purposes: &[Purpose]) -> Option<Names> {
     let wanted = wanted(purposes);
-    // Names dpkg has never heard of make it fail, yet it still lists the others.
+    // Names that dpkg does not know make it fail, yet it still lists the others.
     let output = Command::new("dpkg-query")
         .args(["-W", "-f", "${db:Status-Status} ${binary:Package}\n"])
         .args(&wanted)
         .stderr(Stdio::null())
         .output();
-    match output {
-        Err(_) => Found::NoDpkg,
-        Ok(output) => Found::Missing(not_installed(
-            &wanted,
-            &String::from_utf8_lossy(&output.stdout),
-        )),
-    }
+    let listing = output.ok()?.stdout;
+    Some(not_installed(&wanted, &String::from_utf8_lossy(&listing)))
 }
 
-fn wanted(purposes: &[Purpose]) -> BTreeSet<&'static str> {
+fn wanted(purposes: &[Purpose]) -> Names {
     purposes
         .iter()
         .flat_map(|purpose| purpose.packages())
-        .copied()
         .collect()
 }
 
 /// Those of `wanted` that `listing` (lines `<status> <package>[:<architecture>]`) does not show
 /// as installed.
-fn not_installed(wanted: &BTreeSet<&'static str>, listing: &str) -> BTreeSet<&'static str> {
-    let installed: BTreeSet<&str> = listing
-        .lines()
-        .filter_map(|line| line.strip_prefix("installed "))
-        .map(|name| {
-            name.split_once(':')
-                .map_or(name, |(name, _architecture)| name)
-        })
+fn not_installed(wanted: &Names, listing: &str) -> Names {
+    let lines = listing.lines();
+    let installed: BTreeSet<&str> = lines
+        .filter_map(|line| line.strip_prefix("installed ")?.split(':').next())
         .collect();
-    wanted
-        .iter()
-        .copied()
-        .filter(|name| !installed.contains(name))
-        .collect()
+    let missing = wanted.iter().filter(|name| !installed.contains(*name));
+    missing.copied().collect()
 }
 
-fn install_arguments(names: &BTreeSet<&'static str>) -> Vec<&'static str> {
-    ["install", "--yes", "--no-install-recommends"]
-        .into_iter()
-        .chain(names.iter().copied())
-        .collect()
-}
+const INSTALL: [&str; 3] = ["install", "--yes", "--no-install-recommends"];
 
-fn install_line(names: &BTreeSet<&'static str>) -> String {
-    format!("sudo apt-get {}", install_arguments(names).join(" "))
+fn install_line(names: &Names) -> String {
+    let names: Vec<&str> = names.iter().copied().collect();
+    format!("sudo apt-get {} {}", INSTALL.join(" "), names.join(" "))
 }
 
 fn without_dpkg(purposes: &[Purpose]) -> String {
@@ -261,54 +217,31 @@ fn without_dpkg(purposes: &[Purpose]) -> String {
     )
 }
 
-/// How apt-get can be run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Privilege {
-    Root,
-    /// `sudo` without a password.
-    Sudo,
-    /// `sudo` that may ask the user at the terminal.
-    AskingSudo,
+/// The words before a command of root's, if there is a way: none for root itself, else `sudo`, which may ask a
+/// user at the terminal for a password.
+fn sudo(consent: Consent) -> Option<&'static [&'static str]> {
+    if nix::unistd::geteuid().is_root() {
+        return Some(&[]);
+    }
+    let mut sudo = Command::new("sudo");
+    sudo.args(["-n", "true"]).stdin(Stdio::null());
+    let status = sudo.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Some(&["sudo", "-n"]),
+        Ok(_) if consent == Consent::Ask => Some(&["sudo"]),
+        _ => None,
+    }
 }
 
-impl Privilege {
-    fn of_this_process(consent: Consent) -> Option<Self> {
-        if nix::unistd::geteuid().is_root() {
-            return Some(Self::Root);
-        }
-        let sudo = Command::new("sudo")
-            .args(["-n", "true"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        match sudo {
-            Ok(status) if status.success() => Some(Self::Sudo),
-            Ok(_) if consent == Consent::Ask => Some(Self::AskingSudo),
-            _ => None,
-        }
+fn apt_get(sudo: &[&str], arguments: &[&str]) -> anyhow::Result<bool> {
+    let env = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
+    let words = [sudo, &env, arguments].concat();
+    let mut command = Command::new(words[0]);
+    if sudo != ["sudo"] {
+        command.stdin(Stdio::null());
     }
-
-    fn apt_get(self, arguments: &[&str]) -> anyhow::Result<bool> {
-        let mut command = match self {
-            Self::Root => Command::new("env"),
-            Self::Sudo | Self::AskingSudo => {
-                let mut sudo = Command::new("sudo");
-                sudo.args((self == Self::Sudo).then_some("-n")).arg("env");
-                sudo
-            }
-        };
-        let status = command
-            .args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
-            .args(arguments)
-            .stdin(match self {
-                Self::AskingSudo => Stdio::inherit(),
-                Self::Root | Self::Sudo => Stdio::null(),
-            })
-            .status()
-            .context("start apt-get")?;
-        Ok(status.success())
-    }
+    let status = command.args(&words[1..]).status();
+    Ok(status.context("start apt-get")?.success())
 }
 
 #[cfg(test)]
@@ -335,13 +268,9 @@ mod tests {
         assert_eq!(parts(false, "false", false), Consent::Missing);
         assert_eq!(parts(false, "true", false), Consent::Given);
         assert_eq!(parts(true, "", true), Consent::Given);
-        let error = Consent::Missing
-            .obtain("sudo apt-get install x")
-            .unwrap_err();
-        assert!(
-            error.to_string().ends_with("sudo apt-get install x"),
-            "{error}"
-        );
+        let line = "sudo apt-get install x";
+        let error = Consent::Missing.obtain(line).unwrap_err().to_string();
+        assert!(error.ends_with(line), "{error}");
     }
 
     #[test]

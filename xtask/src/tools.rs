@@ -3,32 +3,28 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
 use crate::workspace;
 
-/// A program from crates.io.
 pub(crate) struct Tool {
     name: &'static str,
     version: &'static str,
     features: &'static [&'static str],
 }
 
-/// Lists licences.
 pub(crate) const CARGO_ABOUT: Tool = Tool {
     name: "cargo-about",
     version: "0.9.3",
     features: &["--features", "cli"],
 };
 
-/// Makes Debian packages.
 pub(crate) const CARGO_DEB: Tool = Tool {
     name: "cargo-deb",
     version: "3.8.0",
     features: &[],
 };
 
-/// Builds the book.
 pub(crate) const MDBOOK: Tool = Tool {
     name: "mdbook",
     version: "0.5.4",
@@ -61,10 +57,8 @@ impl Tool {
             .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "2")
             .env("CARGO_PROFILE_RELEASE_LTO", "off")
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
-        let status = cargo.status().context("start cargo install")?;
-        if !status.success() {
-            bail!("{name} {version} could not be installed ({status})");
-        }
+        workspace::run(&mut cargo)
+            .with_context(|| format!("{name} {version} could not be installed"))?;
         Ok(path)
     }
 }

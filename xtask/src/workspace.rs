@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
-/// The root of the checkout.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -24,11 +23,18 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Git in the root of the checkout.
 pub(crate) fn git() -> Command {
     let mut command = Command::new("git");
     command.current_dir(root());
     command
+}
+
+/// Runs a command, whose output the user sees.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("start {name}"))?;
+    ensure!(status.success(), "{name} failed ({status})");
+    Ok(())
 }
 
 /// Runs a command; gives what it printed.

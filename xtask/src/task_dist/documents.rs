@@ -1,10 +1,12 @@
 //! Manual pages and completions, written by the programs themselves, put where man and shells look.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
+use fs_err as fs;
+
+use crate::workspace::output;
 
 /// The programs that have a command line.
 const PROGRAMS: [&str; 3] = ["mapperd", "mapper-launch", "mapperctl"];
@@ -17,26 +19,15 @@ pub(super) fn install(built: &Path, share: &Path) -> anyhow::Result<Vec<PathBuf>
     for program in PROGRAMS {
         let folder = aside.path().join(program);
         let path = built.join(program);
-        let output = Command::new(&path)
-            .arg("--write-manual")
-            .arg(&folder)
-            .output()
-            .with_context(|| format!("start {}", path.display()))?;
-        if !output.status.success() {
-            bail!(
-                "{} --write-manual: {}",
-                path.display(),
-                String::from_utf8_lossy(&output.stderr)
-            );
-        }
+        output(Command::new(&path).arg("--write-manual").arg(&folder))?;
         let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
         for entry in entries {
             let from = entry?.path();
             let name = from.file_name().unwrap_or_default().to_string_lossy();
             let to = share.join(place(program, &name)?);
             let above = to.parent().unwrap_or(share);
-            fs::create_dir_all(above).with_context(|| format!("make {}", above.display()))?;
-            fs::copy(&from, &to).with_context(|| format!("write {}", to.display()))?;
+            fs::create_dir_all(above)?;
+            fs::copy(&from, &to)?;
             written.push(to);
         }
     }

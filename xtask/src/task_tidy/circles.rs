@@ -6,28 +6,23 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use super::finding::Finding;
 use super::modules::{Crate, Target, mentions, paths};
 
 /// Which files each file imports.
 type Imports = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
 /// A finding for every file that stands in a circle, with the shortest circle through it.
-pub(super) fn check(tree: &Crate, findings: &mut Vec<Finding>) {
+pub(super) fn check(tree: &Crate) -> Vec<String> {
     let imports = imports(tree);
-    for file in imports.keys() {
-        if let Some(circle) = shortest_circle(&imports, file) {
-            let circle: Vec<String> = circle.iter().map(|file| short(file)).collect();
-            let place = file.display();
-            findings.push(Finding::with_exception(
-                format!(
-                    "{place}: in an import circle: {}; move down what both need",
-                    circle.join(" → ")
-                ),
-                format!("circle {place}"),
-            ));
-        }
-    }
+    let in_circle = |file: &PathBuf| {
+        let circle = shortest_circle(&imports, file)?;
+        let circle: Vec<String> = circle.iter().map(|file| short(file)).collect();
+        let (place, circle) = (file.display(), circle.join(" → "));
+        Some(format!(
+            "{place}: in an import circle: {circle}; move down what both need"
+        ))
+    };
+    imports.keys().filter_map(in_circle).collect()
 }
 
 /// A file's name with its folder.
@@ -50,16 +45,11 @@ fn imports(tree: &Crate) -> Imports {
             let Some(target) = tree.resolve(id, &import.path) else {
                 continue;
             };
-            let counts = match &import.name {
-                // An imported module counts where something is taken out of it.
-                Some(_) if matches!(target, Target::Module(_)) => false,
-                Some(name) if import.is_reexport => {
-                    module.body.iter().any(|body| mentions(body, name))
-                }
-                Some(_) => true,
-                None => !import.is_reexport,
-            };
-            if counts {
+            let is_mentioned = |name: &String| module.body.iter().any(|body| mentions(body, name));
+            let is_used = !import.is_reexport || import.name.as_ref().is_some_and(is_mentioned);
+            // An imported module counts where something is taken out of it.
+            let is_module = import.name.is_some() && matches!(target, Target::Module(_));
+            if is_used && !is_module {
                 add(&target);
             }
         }
@@ -82,15 +72,11 @@ fn shortest_circle(imports: &Imports, start: &Path) -> Option<Vec<PathBuf>> {
     while let Some(file) = queue.pop_front() {
         for next in imports.get(file).into_iter().flatten() {
             if next == start {
-                let mut circle = vec![start.to_owned(), file.to_owned()];
-                let mut at = file;
-                while let Some(before) = came_from.get(at) {
-                    circle.push((*before).to_owned());
-                    at = before;
-                }
-                if file == start {
-                    circle.pop();
-                }
+                let before = |at: &&Path| came_from.get(at).copied();
+                let mut circle: Vec<PathBuf> = std::iter::successors(Some(file), before)
+                    .map(Path::to_owned)
+                    .collect();
+                circle.insert(0, start.to_owned());
                 circle.reverse();
                 return Some(circle);
             }
@@ -109,10 +95,11 @@ mod tests {
     use super::*;
 
     fn circles(files: &[(&str, &str)]) -> Vec<String> {
-        let mut findings = Vec::new();
         let tree = Crate::read(&Sources::of(files), Path::new("src/lib.rs"));
-        check(&tree, &mut findings);
-        findings.into_iter().filter_map(|f| f.exception).collect()
+        let findings = check(&tree).into_iter();
+        let places =
+            findings.filter_map(|f| Some(f.split_once(": in an import circle: ")?.0.to_owned()));
+        places.collect()
     }
 
     #[test]
@@ -123,7 +110,7 @@ mod tests {
             ("src/b.rs", "pub struct B; fn f() { drop(super::a::A) }"),
             ("src/c.rs", "use crate::a::A;"),
         ]);
-        assert_eq!(found, ["circle src/a.rs", "circle src/b.rs"]);
+        assert_eq!(found, ["src/a.rs", "src/b.rs"]);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::path::{Component, Path, PathBuf};
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::finding::Finding;
 use super::sources::Sources;
 
 /// What is looked at of a document.
@@ -20,53 +19,41 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Reads a document.
     pub(super) fn read(text: &str) -> Self {
         let mut document = Self::default();
-        let mut heading: Option<String> = None;
+        let mut heading = String::new();
         let mut in_code = false;
         let mut slugs: BTreeMap<String, usize> = BTreeMap::new();
-        let events = Parser::new_ext(
-            text,
-            Options::ENABLE_TABLES | Options::ENABLE_HEADING_ATTRIBUTES,
-        );
-        for (event, range) in events.into_offset_iter() {
+        let options = Options::ENABLE_TABLES | Options::ENABLE_HEADING_ATTRIBUTES;
+        for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
             let line = || text[..range.start].matches('\n').count() + 1;
             match event {
                 Event::Start(Tag::Heading { id, .. }) => {
-                    heading = Some(String::new());
+                    heading.clear();
                     document.anchors.extend(id.map(|id| id.to_string()));
                 }
                 Event::End(TagEnd::Heading(_)) => {
-                    let slug = slug(&heading.take().unwrap_or_default());
+                    let slug = slug(&heading);
                     let count = slugs.entry(slug.clone()).or_default();
-                    let suffix = if *count == 0 {
-                        String::new()
-                    } else {
-                        format!("-{count}")
-                    };
+                    document.anchors.insert(match *count {
+                        0 => slug,
+                        count => format!("{slug}-{count}"),
+                    });
                     *count += 1;
-                    document.anchors.insert(slug + &suffix);
                 }
                 Event::Start(Tag::CodeBlock(_)) => in_code = true,
                 Event::End(TagEnd::CodeBlock) => in_code = false,
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                     document.links.push((line(), dest_url.to_string()));
                 }
-                Event::Code(code) => heading
-                    .iter_mut()
-                    .for_each(|heading| heading.push_str(&code)),
+                Event::Code(code) => heading.extend(Some(&*code)),
                 Event::Text(words) if !in_code => {
-                    heading
-                        .iter_mut()
-                        .for_each(|heading| heading.push_str(&words));
+                    heading.extend(Some(&*words));
                     document.prose.push((line(), words.to_string()));
                 }
                 Event::Html(html) | Event::InlineHtml(html) => {
-                    let ids = html
-                        .split("id=\"")
-                        .skip(1)
-                        .filter_map(|rest| rest.split('"').next());
+                    let ids = html.split("id=\"").skip(1);
+                    let ids = ids.filter_map(|rest| rest.split('"').next());
                     document.anchors.extend(ids.map(str::to_owned));
                 }
                 _ => {}
@@ -88,7 +75,8 @@ fn slug(heading: &str) -> String {
 }
 
 /// A finding for each link of a document to a file or heading that is not there.
-pub(super) fn check_links(root: &Path, sources: &Sources, findings: &mut Vec<Finding>) {
+pub(super) fn check_links(root: &Path, sources: &Sources) -> Vec<String> {
+    let mut findings = Vec::new();
     let documents: BTreeMap<&Path, Document> = sources
         .documents
         .iter()
@@ -109,19 +97,20 @@ pub(super) fn check_links(root: &Path, sources: &Sources, findings: &mut Vec<Fin
             };
             let place = path.display();
             if !root.join(&target).exists() && !documents.contains_key(&*target) {
-                findings.push(Finding::strict(format!(
+                findings.push(format!(
                     "{place}:{line}: links to {link}, which is not there"
-                )));
+                ));
             } else if let (Some(anchor), Some(document)) = (anchor, documents.get(&*target))
                 && !document.anchors.contains(anchor)
             {
-                findings.push(Finding::strict(format!(
-                    "{place}:{line}: links to {link}, and {} has no such heading",
-                    target.display()
-                )));
+                let target = target.display();
+                findings.push(format!(
+                    "{place}:{line}: links to {link}, and {target} has no such heading"
+                ));
             }
         }
     }
+    findings
 }
 
 /// A path without `.` and `..`.
@@ -143,21 +132,16 @@ fn normal(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let mut findings = Vec::new();
-        check_links(Path::new("/nowhere"), &Sources::of(files), &mut findings);
-        findings.into_iter().map(|finding| finding.text).collect()
-    }
-
     #[test]
     fn a_link_to_a_missing_file_or_heading_is_found() {
-        let found = found(&[
+        let sources = Sources::of(&[
             (
                 "docs/a.md",
                 "# A\n\n[b](../b.md), [b](../b.md#the-b-of-1-s), [](c.md), [](#x), [](../b.md#y)",
             ),
             ("b.md", "## The `b` of 1 s!\n\n[web](https://example.org/x)"),
         ]);
+        let found = check_links(Path::new("/nowhere"), &sources);
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].starts_with("docs/a.md:3: links to c.md"));
         assert!(

@@ -1,36 +1,11 @@
 //! Rules for single files and manifests.
 
-use std::fs;
+use fs_err as fs;
 use std::path::Path;
 
-use anyhow::Context as _;
-
-use super::finding::Finding;
 use super::packages::Package;
+use super::rules::Rules;
 use super::sources::Source;
-
-/// The decision core: no I/O, no clock.
-const PURE: &[&str] = &[
-    "mapper-allocate",
-    "mapper-characterise",
-    "mapper-model",
-    "mapper-pipeline",
-    "mapper-placement",
-    "mapper-predict",
-    "mapper-sim",
-];
-
-/// Names that say nothing about what is inside.
-const EMPTY_NAMES: [&str; 8] = [
-    "common",
-    "helper",
-    "helpers",
-    "manager",
-    "misc",
-    "util",
-    "utils",
-    "utilities",
-];
 
 /// From how many lines on a file is named in a warning.
 const MANY_LINES: usize = 700;
@@ -42,43 +17,48 @@ pub(super) fn length_warning(path: &Path, source: &Source) -> Option<String> {
 }
 
 /// Checks the path of a file and what no parser is needed for.
-pub(super) fn check_source(path: &Path, text: &str, findings: &mut Vec<Finding>) {
+pub(super) fn check_source(rules: &Rules, path: &Path, text: &str) -> Vec<String> {
     let place = path.display();
+    let mut findings = Vec::new();
     for part in path.with_extension("").components() {
         let part = part.as_os_str().to_string_lossy();
-        if EMPTY_NAMES.contains(&part.as_ref()) {
-            let text = format!("{place}: \"{part}\" says nothing; name it after what it does");
-            findings.push(Finding::strict(text));
+        if rules.empty_names.iter().any(|name| *name == part) {
+            findings.push(format!(
+                "{place}: \"{part}\" says nothing; name it after what it does"
+            ));
         }
     }
     for (index, line) in text.lines().enumerate() {
         if line.trim_start().starts_with("#[ignore") {
             let line = index + 1;
-            let text = format!("{place}:{line}: a test that is not run; fix it or remove it");
-            findings.push(Finding::strict(text));
+            findings.push(format!(
+                "{place}:{line}: a test that is not run; fix it or remove it"
+            ));
         }
     }
+    findings
 }
 
 /// Checks the manifest of a package and what stands beside it.
-pub(super) fn check_manifest(package: &Package, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
+pub(super) fn check_manifest(rules: &Rules, package: &Package) -> anyhow::Result<Vec<String>> {
+    let mut findings = Vec::new();
     let path = &package.manifest;
-    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    let text = fs::read_to_string(path)?;
     let name = &package.name;
     if !text.contains("[lints]\nworkspace = true") {
-        findings.push(Finding::strict(format!(
+        findings.push(format!(
             "{name}: does not use the workspace's lints; add `[lints]` with `workspace = true`"
-        )));
+        ));
     }
     let forbids = path.with_file_name("clippy.toml");
-    let is_pure = PURE.contains(&name.as_str());
+    let is_pure = rules.pure.contains(name);
     if is_pure && !fs::read_to_string(forbids).is_ok_and(|t| t.contains("disallowed-methods")) {
-        findings.push(Finding::strict(format!(
+        findings.push(format!(
             "{name}: is pure, but has no clippy.toml with disallowed-methods; copy that of \
              mapper-model"
-        )));
+        ));
     }
-    Ok(())
+    Ok(findings)
 }
 
 #[cfg(test)]
@@ -86,9 +66,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> Vec<String> {
-        let mut findings = Vec::new();
-        check_source(Path::new(path), text, &mut findings);
-        findings.into_iter().map(|finding| finding.text).collect()
+        check_source(&Rules::read().unwrap(), Path::new(path), text)
     }
 
     #[test]

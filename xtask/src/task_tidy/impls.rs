@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::finding::Finding;
 use super::modules::Crate;
 use super::sources::Sources;
 
 /// A finding for every inherent `impl` in another folder than its type.
-pub(super) fn check(sources: &Sources, tree: &Crate, findings: &mut Vec<Finding>) {
+pub(super) fn check(sources: &Sources, tree: &Crate) -> Vec<String> {
+    let mut findings = Vec::new();
     for (id, module) in tree.iter() {
         for implemented in &module.inherent_impls {
             let segments = implemented.path.segments.iter();
@@ -19,22 +19,19 @@ pub(super) fn check(sources: &Sources, tree: &Crate, findings: &mut Vec<Finding>
             };
             let defined = tree.file(&target);
             let own = folders(sources, &module.file);
-            if !folders(sources, defined)
-                .iter()
-                .any(|folder| own.contains(folder))
-            {
-                let (place, name) = (module.file.display(), path.join("::"));
-                findings.push(Finding::with_exception(
-                    format!(
-                        "{place}: implements {name}, which {} defines; put it there, or make it a \
-                         function of what it needs",
-                        defined.display()
-                    ),
-                    format!("impl {place} {name}"),
+            let mut theirs = folders(sources, defined).into_iter();
+            if !theirs.any(|folder| own.contains(&folder)) {
+                findings.push(format!(
+                    "{}: implements {}, which {} defines; put it there, or make it a function of what \
+                     it needs",
+                    module.file.display(),
+                    path.join("::"),
+                    defined.display()
                 ));
             }
         }
     }
+    findings
 }
 
 /// The folders that a file belongs to.
@@ -56,10 +53,10 @@ mod tests {
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
         let sources = Sources::of(files);
-        let mut findings = Vec::new();
         let tree = Crate::read(&sources, Path::new("src/lib.rs"));
-        check(&sources, &tree, &mut findings);
-        findings.into_iter().filter_map(|f| f.exception).collect()
+        let findings = check(&sources, &tree).into_iter();
+        let what = findings.filter_map(|f| Some(f.split_once(", which")?.0.to_owned()));
+        what.collect()
     }
 
     #[test]
@@ -76,7 +73,13 @@ mod tests {
             ),
             ("src/f/x.rs", "pub struct X; impl X {}"),
         ]);
-        assert_eq!(found, ["impl src/a.rs crate::f::X", "impl src/f/mod.rs A"]);
+        assert_eq!(
+            found,
+            [
+                "src/a.rs: implements crate::f::X",
+                "src/f/mod.rs: implements A"
+            ]
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::{Item, UseTree, Visibility};
 
-use super::sources::{Sources, is_for_tests};
+use super::sources::{Sources, attributes, is_for_tests};
 
 /// A place in [`Crate::modules`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,21 +20,17 @@ pub(super) struct ModuleId(usize);
 /// How far re-exports of re-exports are followed.
 const MAX_DEPTH: usize = 16;
 
-/// What a name in a module stands for.
-#[derive(Clone)]
-enum Name {
-    Module(ModuleId),
-    /// Something that this file defines.
-    Item(PathBuf),
-    Import(Vec<String>),
-}
-
-/// What a path names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     Module(ModuleId),
     /// Something that this file defines.
     Item(PathBuf),
+}
+
+/// What a name in a module stands for.
+enum Name {
+    Is(Target),
+    Import(Vec<String>),
 }
 
 /// One name of a `use` declaration.
@@ -59,45 +55,59 @@ pub(super) struct Module {
 
 /// The modules of one library or program.
 pub(super) struct Crate {
-    pub(super) modules: Vec<Module>,
+    modules: Vec<Module>,
+}
+
+/// Where a module is read from.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    sources: &'a Sources,
+    file: &'a Path,
+    /// The folder of its children.
+    children: &'a Path,
+    parent: Option<ModuleId>,
 }
 
 impl Crate {
     /// Reads the module tree that starts at `root`.
     pub(super) fn read(sources: &Sources, root: &Path) -> Self {
-        let mut tree = Self {
-            modules: Vec::new(),
-        };
+        let modules = Vec::new();
+        let mut tree = Self { modules };
         if let Some(source) = sources.rust.get(root) {
-            let children = root.parent().unwrap_or(Path::new("")).to_owned();
-            tree.add(sources, root, &children, None, &source.syntax.items);
+            let place = Place {
+                sources,
+                file: root,
+                children: root.parent().unwrap_or(Path::new("")),
+                parent: None,
+            };
+            tree.add(place, &source.syntax.items);
         }
         tree
     }
 
-    fn add(
-        &mut self,
-        sources: &Sources,
-        file: &Path,
-        children: &Path,
-        parent: Option<ModuleId>,
-        items: &[Item],
-    ) -> ModuleId {
+    fn add(&mut self, place: Place<'_>, items: &[Item]) -> ModuleId {
         let id = ModuleId(self.modules.len());
         self.modules.push(Module {
-            file: file.to_owned(),
+            file: place.file.to_owned(),
             imports: Vec::new(),
             body: Vec::new(),
             inherent_impls: Vec::new(),
-            parent,
+            parent: place.parent,
             names: HashMap::new(),
         });
-        for item in items {
-            if is_for_tests(attributes(item)) {
-                continue;
-            }
+        let place = Place {
+            parent: Some(id),
+            ..place
+        };
+        for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
             match item {
-                Item::Mod(module) => self.add_child(sources, file, children, id, module),
+                Item::Mod(module) => {
+                    if let Some(child) = self.add_child(place, module) {
+                        let names = &mut self.modules[id.0].names;
+                        let name = names.entry(plain(&module.ident));
+                        name.or_insert(Name::Is(Target::Module(child)));
+                    }
+                }
                 Item::Use(declaration) => {
                     let is_reexport = !matches!(declaration.vis, Visibility::Inherited);
                     self.add_imports(id, &declaration.tree, &mut Vec::new(), is_reexport);
@@ -108,34 +118,24 @@ impl Crate {
         id
     }
 
-    fn add_child(
-        &mut self,
-        sources: &Sources,
-        file: &Path,
-        children: &Path,
-        parent: ModuleId,
-        module: &syn::ItemMod,
-    ) {
+    fn add_child(&mut self, parent: Place<'_>, module: &syn::ItemMod) -> Option<ModuleId> {
         let name = plain(&module.ident);
-        let own = children.join(&name);
-        let id = if let Some((_, items)) = &module.content {
-            self.add(sources, file, &own, Some(parent), items)
-        } else {
-            let named = path_attribute(module)
-                .map(|path| file.parent().unwrap_or(Path::new("")).join(path));
-            let candidates = [
-                Some(children.join(format!("{name}.rs"))),
-                Some(own.join("mod.rs")),
-            ];
-            let found = std::iter::once(named)
-                .chain(candidates)
-                .flatten()
-                .find_map(|path| Some((sources.rust.get(&path)?, path)));
-            let Some((source, path)) = found else { return };
-            self.add(sources, &path, &own, Some(parent), &source.syntax.items)
+        let own = parent.children.join(&name);
+        let place = Place {
+            children: &own,
+            ..parent
         };
-        let names = &mut self.modules[parent.0].names;
-        names.entry(name).or_insert(Name::Module(id));
+        if let Some((_, items)) = &module.content {
+            return Some(self.add(place, items));
+        }
+        let mut files = vec![
+            parent.children.join(format!("{name}.rs")),
+            own.join("mod.rs"),
+        ];
+        files.extend(path_attribute(module).map(|path| parent.file.with_file_name(path)));
+        let rust = &parent.sources.rust;
+        let file = files.iter().rev().find(|file| rust.contains_key(*file))?;
+        Some(self.add(Place { file, ..place }, &rust[file].syntax.items))
     }
 
     fn add_imports(
@@ -163,13 +163,12 @@ impl Crate {
             UseTree::Glob(_) => (None, None),
         };
         let mut path = path.clone();
-        let name = if last.as_deref() == Some("self") {
-            name.filter(|name| name != "self")
-                .or_else(|| path.last().cloned())
+        let mut name = name;
+        if last.as_deref() == Some("self") {
+            name = name.filter(|name| name != "self").or(path.last().cloned());
         } else {
             path.extend(last);
-            name
-        };
+        }
         let module = &mut self.modules[id.0];
         if let Some(name) = &name {
             let names = module.names.entry(name.clone());
@@ -183,52 +182,33 @@ impl Crate {
     }
 
     fn add_item(&mut self, id: ModuleId, item: &Item) {
-        let file = self.modules[id.0].file.clone();
-        let mut name = |name: &syn::Ident| {
+        let own = Target::Item(self.modules[id.0].file.clone());
+        let exported = |a: &syn::Attribute| a.path().is_ident("macro_export");
+        if let Some(ident) = name_of(item) {
+            if attributes(item).iter().any(exported) {
+                let root = &mut self.modules[0].names;
+                root.insert(plain(ident), Name::Is(own.clone()));
+            }
             let names = &mut self.modules[id.0].names;
             // A definition wins over an import, and a module over a function of the same name.
-            if !matches!(names.get(&plain(name)), Some(Name::Module(_))) {
-                names.insert(plain(name), Name::Item(file.clone()));
+            if !matches!(names.get(&plain(ident)), Some(Name::Is(Target::Module(_)))) {
+                names.insert(plain(ident), Name::Is(own));
             }
-        };
-        match item {
-            Item::Const(item) => name(&item.ident),
-            Item::Enum(item) => name(&item.ident),
-            Item::Fn(item) => name(&item.sig.ident),
-            Item::Static(item) => name(&item.ident),
-            Item::Struct(item) => name(&item.ident),
-            Item::Trait(item) => name(&item.ident),
-            Item::Type(item) => name(&item.ident),
-            Item::Union(item) => name(&item.ident),
-            Item::Macro(item) => {
-                if let Some(ident) = &item.ident {
-                    name(ident);
-                    let exported = |a: &syn::Attribute| a.path().is_ident("macro_export");
-                    if item.attrs.iter().any(exported) {
-                        let root = &mut self.modules[0].names;
-                        root.insert(plain(ident), Name::Item(file));
-                    }
-                }
-            }
-            Item::Impl(item) if item.trait_.is_none() => {
-                if let syn::Type::Path(path) = &*item.self_ty {
-                    self.modules[id.0].inherent_impls.push(path.clone());
-                }
-            }
-            _ => {}
         }
-        self.modules[id.0].body.push(item.to_token_stream());
+        let module = &mut self.modules[id.0];
+        if let Item::Impl(item) = item
+            && let (None, syn::Type::Path(path)) = (&item.trait_, &*item.self_ty)
+        {
+            module.inherent_impls.push(path.clone());
+        }
+        module.body.push(item.to_token_stream());
     }
 
-    /// All modules with their ids.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ModuleId, &Module)> {
-        self.modules
-            .iter()
-            .enumerate()
-            .map(|(id, module)| (ModuleId(id), module))
+        let modules = self.modules.iter().enumerate();
+        modules.map(|(id, module)| (ModuleId(id), module))
     }
 
-    /// The file of a target.
     pub(super) fn file<'a>(&'a self, target: &'a Target) -> &'a Path {
         match target {
             Target::Module(id) => &self.modules[id.0].file,
@@ -278,8 +258,7 @@ impl Crate {
         depth: usize,
     ) -> Option<Target> {
         match self.modules[module.0].names.get(name) {
-            Some(Name::Module(id)) => Some(Target::Module(*id)),
-            Some(Name::Item(file)) => Some(Target::Item(file.clone())),
+            Some(Name::Is(target)) => Some(target.clone()),
             // `use serde::serde` names no child of its own.
             Some(Name::Import(import)) if import.first().is_some_and(|first| first == name) => None,
             Some(Name::Import(import)) if import == path && depth > 0 => None,
@@ -287,14 +266,14 @@ impl Crate {
             None => {
                 let globs = self.modules[module.0].imports.iter();
                 let mut globs = globs.filter(|import| import.name.is_none());
-                globs.find_map(
-                    |glob| match self.resolve_within(module, &glob.path, depth + 1)? {
-                        Target::Module(id) if id != module && depth < 4 => {
-                            self.lookup(id, name, path, depth + 1)
-                        }
-                        _ => None,
-                    },
-                )
+                globs.find_map(|glob| {
+                    let target = self.resolve_within(module, &glob.path, depth + 1)?;
+                    let Target::Module(id) = target else {
+                        return None;
+                    };
+                    let is_other = id != module && depth < 4;
+                    is_other.then(|| self.lookup(id, name, path, depth + 1))?
+                })
             }
         }
     }
@@ -348,34 +327,30 @@ fn plain(ident: &syn::Ident) -> String {
 }
 
 fn path_attribute(module: &syn::ItemMod) -> Option<String> {
-    module
+    let mut pairs = module
         .attrs
         .iter()
-        .find_map(|attribute| match &attribute.meta {
-            syn::Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
-                syn::Expr::Lit(syn::ExprLit {
-                    lit: syn::Lit::Str(path),
-                    ..
-                }) => Some(path.value()),
-                _ => None,
-            },
-            _ => None,
-        })
+        .filter_map(|a| a.meta.require_name_value().ok());
+    let path = &pairs.find(|pair| pair.path.is_ident("path"))?.value;
+    Some(
+        path.to_token_stream()
+            .to_string()
+            .trim_matches('"')
+            .to_owned(),
+    )
 }
 
-fn attributes(item: &Item) -> &[syn::Attribute] {
-    match item {
-        Item::Const(item) => &item.attrs,
-        Item::Enum(item) => &item.attrs,
-        Item::Fn(item) => &item.attrs,
-        Item::Impl(item) => &item.attrs,
-        Item::Macro(item) => &item.attrs,
-        Item::Mod(item) => &item.attrs,
-        Item::Static(item) => &item.attrs,
-        Item::Struct(item) => &item.attrs,
-        Item::Trait(item) => &item.attrs,
-        Item::Type(item) => &item.attrs,
-        Item::Use(item) => &item.attrs,
-        _ => &[],
-    }
+fn name_of(item: &Item) -> Option<&syn::Ident> {
+    Some(match item {
+        Item::Const(item) => &item.ident,
+        Item::Enum(item) => &item.ident,
+        Item::Fn(item) => &item.sig.ident,
+        Item::Macro(item) => item.ident.as_ref()?,
+        Item::Static(item) => &item.ident,
+        Item::Struct(item) => &item.ident,
+        Item::Trait(item) => &item.ident,
+        Item::Type(item) => &item.ident,
+        Item::Union(item) => &item.ident,
+        _ => return None,
+    })
 }

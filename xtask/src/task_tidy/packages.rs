@@ -3,16 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
-use serde_json::Value;
+use anyhow::Context as _;
+use serde::Deserialize;
 
-use super::finding::Finding;
-use crate::workspace;
+use crate::workspace::{self, output};
 
 /// The heading of the dependency table in ARCHITECTURE.md.
 const HEADING: &str = "| package | depends on |";
 
-/// A member of the workspace.
 pub(super) struct Package {
     pub(super) name: String,
     pub(super) manifest: PathBuf,
@@ -22,45 +20,55 @@ pub(super) struct Package {
     pub(super) roots: Vec<PathBuf>,
 }
 
+/// What `cargo metadata` prints, as far as it is used here.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Member>,
+}
+
+#[derive(Deserialize)]
+struct Member {
+    name: String,
+    manifest_path: PathBuf,
+    dependencies: Vec<Dependency>,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    src_path: PathBuf,
+}
+
 impl Package {
-    /// All members of the workspace.
     pub(super) fn all() -> anyhow::Result<Vec<Self>> {
         let mut cargo = workspace::cargo();
-        let metadata = cargo.args(["metadata", "--no-deps", "--format-version=1"]);
-        let metadata = metadata.output().context("run cargo metadata")?;
-        if !metadata.status.success() {
-            let message = String::from_utf8_lossy(&metadata.stderr);
-            bail!("cargo metadata failed: {}", message.trim());
-        }
-        let metadata: Value =
-            serde_json::from_slice(&metadata.stdout).context("read cargo metadata")?;
-        let packages = metadata["packages"].as_array().into_iter().flatten();
-        let packages: Option<Vec<Self>> = packages.map(Self::of).collect();
-        packages.context("cargo metadata has another form")
+        let metadata = output(cargo.args(["metadata", "--no-deps", "--format-version=1"]))?;
+        let metadata: Metadata = serde_json::from_str(&metadata).context("read cargo metadata")?;
+        Ok(metadata.packages.into_iter().map(Self::of).collect())
     }
 
-    fn of(package: &Value) -> Option<Self> {
-        let dependencies = package["dependencies"].as_array()?.iter();
-        let targets = package["targets"].as_array()?.iter();
-        let is_product = |target: &&Value| {
-            let kinds = target["kind"].as_array().into_iter().flatten();
-            kinds
-                .filter_map(Value::as_str)
+    fn of(member: Member) -> Self {
+        let dependencies = member.dependencies.into_iter();
+        let used = dependencies.filter(|of| of.kind.as_deref() != Some("dev"));
+        let mut targets = member.targets;
+        targets.retain(|of| {
+            of.kind
+                .iter()
                 .any(|kind| kind == "bin" || kind.ends_with("lib"))
-        };
-        Some(Self {
-            name: package["name"].as_str()?.to_owned(),
-            manifest: package["manifest_path"].as_str()?.into(),
-            dependencies: dependencies
-                .filter(|dependency| dependency["kind"] != "dev")
-                .filter_map(|dependency| dependency["name"].as_str().map(str::to_owned))
-                .collect(),
-            roots: targets
-                .filter(is_product)
-                .filter_map(|target| target["src_path"].as_str())
-                .map(|path| below_root(Path::new(path)))
-                .collect(),
-        })
+        });
+        Self {
+            name: member.name,
+            manifest: member.manifest_path,
+            dependencies: used.map(|of| of.name).collect(),
+            roots: targets.iter().map(|of| below_root(&of.src_path)).collect(),
+        }
     }
 
     /// Its folder below the root of the checkout.
@@ -76,36 +84,34 @@ fn below_root(path: &Path) -> PathBuf {
 }
 
 /// Compares the table in the text of ARCHITECTURE.md with the packages.
-pub(super) fn check_table(architecture: &str, packages: &[Package], findings: &mut Vec<Finding>) {
+pub(super) fn check_table(architecture: &str, packages: &[Package]) -> Vec<String> {
     let Some(table) = table(architecture) else {
-        let text = format!("ARCHITECTURE.md: has no table headed \"{HEADING}\"; write it");
-        findings.push(Finding::strict(text));
-        return;
+        return vec![format!(
+            "ARCHITECTURE.md: has no table headed \"{HEADING}\"; write it"
+        )];
     };
+    let mut findings = Vec::new();
     let members: BTreeSet<&str> = packages.iter().map(|package| &*package.name).collect();
     for package in packages {
         let name = &package.name;
         let own: BTreeSet<&str> = package.dependencies.iter().map(String::as_str).collect();
         let own = &own & &members;
-        let Some(written) = table.get(&**name) else {
-            let row = row(name, &own);
-            let text = format!("ARCHITECTURE.md: has no row for {name}; add {row}");
-            findings.push(Finding::strict(text));
-            continue;
-        };
-        if *written != own {
-            let row = row(name, &own);
-            let text = format!(
+        let row = row(name, &own);
+        match table.get(&**name) {
+            None => findings.push(format!("ARCHITECTURE.md: has no row for {name}; add {row}")),
+            Some(written) if *written != own => findings.push(format!(
                 "ARCHITECTURE.md: {name} depends on other packages than its row says; write {row}, \
                  or remove the dependency"
-            );
-            findings.push(Finding::strict(text));
+            )),
+            Some(_) => {}
         }
     }
     for name in table.keys().filter(|name| !members.contains(*name)) {
-        let text = format!("ARCHITECTURE.md: has a row for {name}, which is no package; remove it");
-        findings.push(Finding::strict(text));
+        findings.push(format!(
+            "ARCHITECTURE.md: has a row for {name}, which is no package; remove it"
+        ));
     }
+    findings
 }
 
 /// The rows of the table: a package and what it depends on.
@@ -130,16 +136,16 @@ fn names_in(cell: &str) -> impl Iterator<Item = &str> {
 }
 
 fn row(name: &str, dependencies: &BTreeSet<&str>) -> String {
-    let dependencies: Vec<String> = dependencies
+    let names: Vec<String> = dependencies
         .iter()
         .map(|name| format!("`{name}`"))
         .collect();
-    let dependencies = if dependencies.is_empty() {
-        "–".to_owned()
+    let names = if names.is_empty() {
+        "–"
     } else {
-        dependencies.join(", ")
+        &names.join(", ")
     };
-    format!("| `{name}` | {dependencies} |")
+    format!("| `{name}` | {names} |")
 }
 
 #[cfg(test)]
@@ -158,28 +164,22 @@ mod tests {
         }
     }
 
-    fn found(text: &str, packages: &[Package]) -> Vec<String> {
-        let mut findings = Vec::new();
-        check_table(text, packages, &mut findings);
-        findings.into_iter().map(|finding| finding.text).collect()
-    }
-
     #[test]
     fn a_table_that_says_what_cargo_says_is_right() {
         let packages = [package("a", &["serde"]), package("b", &["a", "serde"])];
-        assert_eq!(found(TABLE, &packages), [""; 0]);
+        assert_eq!(check_table(TABLE, &packages), [""; 0]);
     }
 
     #[test]
     fn a_dependency_too_many_and_one_too_few_are_found() {
-        let found = found(TABLE, &[package("a", &["b"]), package("b", &[])]);
+        let found = check_table(TABLE, &[package("a", &["b"]), package("b", &[])]);
         assert!(found[0].contains("write | `a` | `b` |"), "{found:?}");
         assert!(found[1].contains("write | `b` | – |"), "{found:?}");
     }
 
     #[test]
     fn a_missing_row_and_one_of_no_package_are_found() {
-        let found = found(TABLE, &[package("a", &[]), package("c", &[])]);
+        let found = check_table(TABLE, &[package("a", &[]), package("c", &[])]);
         assert!(found[0].contains("no row for c"), "{found:?}");
         assert!(
             found[1].contains("row for b, which is no package"),

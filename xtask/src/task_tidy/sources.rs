@@ -5,8 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use quote::ToTokens as _;
+use syn::Item;
+use walkdir::{DirEntry, WalkDir};
 
-/// A Rust file.
 pub(super) struct Source {
     pub(super) text: String,
     pub(super) syntax: syn::File,
@@ -23,28 +25,22 @@ impl Sources {
     /// Reads all files below `root`, without what is built and what is hidden.
     pub(super) fn read(root: &Path) -> anyhow::Result<Self> {
         let mut sources = Self::default();
-        sources.collect(root, root)?;
-        Ok(sources)
-    }
-
-    fn collect(&mut self, root: &Path, folder: &Path) -> anyhow::Result<()> {
-        let reading = || format!("read {}", folder.display());
-        for entry in fs::read_dir(folder).with_context(reading)? {
-            let entry = entry.with_context(reading)?;
+        let is_read = |entry: &DirEntry| {
+            let name = entry.file_name().to_string_lossy();
+            let is_left_out = name == "target" || name.starts_with('.');
+            entry.depth() == 0 || !(entry.file_type().is_dir() && is_left_out)
+        };
+        for entry in WalkDir::new(root).into_iter().filter_entry(is_read) {
+            let entry = entry?;
             let path = entry.path();
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if entry.file_type().with_context(reading)?.is_dir() {
-                if name != "target" && !name.starts_with('.') {
-                    self.collect(root, &path)?;
-                }
-            } else if name.ends_with(".rs") || name.ends_with(".md") {
-                let text = fs::read_to_string(&path)
-                    .with_context(|| format!("read {}", path.display()))?;
-                self.add(path.strip_prefix(root).unwrap_or(&path), text)?;
+            let kind = path.extension().unwrap_or_default();
+            if !entry.file_type().is_dir() && (kind == "rs" || kind == "md") {
+                let text = fs::read_to_string(path);
+                let text = text.with_context(|| format!("read {}", path.display()))?;
+                sources.add(path.strip_prefix(root).unwrap_or(path), text)?;
             }
         }
-        Ok(())
+        Ok(sources)
     }
 
     /// Adds a file; Rust is parsed.
@@ -73,10 +69,24 @@ impl Sources {
 /// Whether an attribute is `#[cfg(test)]` or `#[cfg(all(test, …))]`.
 pub(super) fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
-        let syn::Meta::List(list) = &attribute.meta else {
-            return false;
-        };
-        let condition = list.tokens.to_string();
-        list.path.is_ident("cfg") && (condition == "test" || condition.starts_with("all (test"))
+        let condition = attribute.meta.to_token_stream().to_string();
+        condition == "cfg (test)" || condition.starts_with("cfg (all (test")
     })
+}
+
+pub(super) fn attributes(item: &Item) -> &[syn::Attribute] {
+    match item {
+        Item::Const(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Macro(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
 }

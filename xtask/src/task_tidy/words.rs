@@ -1,4 +1,4 @@
-//! The rule that users read plain English: no word of `xtask/tidy-words.toml` in strings, in the help of
+//! The rule that users read plain English: no word of `xtask/tidy.toml` in strings, in the help of
 //! programs, in documents and in the names of tests.
 //!
 //! A string counts if it has a space in it: users read it, now or later. Strings of tests do not count, nor
@@ -7,13 +7,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Context as _;
-use proc_macro2::{TokenStream, TokenTree};
-use syn::visit::{self, Visit};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens as _;
+use syn::Item;
 
 use super::documents::Document;
-use super::finding::Finding;
-use super::sources::{Sources, is_for_tests};
+use super::sources::{Sources, attributes, is_for_tests};
 
 /// Words that may not be used, with what to use instead.
 pub(super) struct Words {
@@ -22,43 +21,24 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Reads the list: `word = "what to use instead"`.
-    pub(super) fn read(text: &str) -> anyhow::Result<Self> {
-        let list: BTreeMap<String, String> =
-            toml::from_str(text).context("read xtask/tidy-words.toml")?;
-        let list = list
-            .into_iter()
-            .map(|(word, instead)| (parts(&word), instead));
-        Ok(Self {
-            instead: list.collect(),
-        })
+    /// From words to what to use instead.
+    pub(super) fn of(list: &BTreeMap<String, String>) -> Self {
+        let list = list.iter();
+        let instead = list.map(|(word, instead)| (parts(word), instead.clone()));
+        Self {
+            instead: instead.collect(),
+        }
     }
 
-    /// The words of a text that may not be used, with what to use instead.
-    fn in_text<'a>(&'a self, text: &str) -> Vec<(String, &'a str)> {
-        let text = parts(text);
+    fn check(&self, text: &str, place: &Path, line: usize, what: &str) -> Vec<String> {
+        let (place, text) = (place.display(), parts(text));
         let occurs = |word: &[String]| text.windows(word.len()).any(|window| window == word);
         let found = self.instead.iter().filter(|(word, _)| occurs(word));
-        found
-            .map(|(word, instead)| (word.join(" "), &**instead))
-            .collect()
-    }
-
-    fn check(
-        &self,
-        text: &str,
-        place: &Path,
-        line: usize,
-        what: &str,
-        findings: &mut Vec<Finding>,
-    ) {
-        for (word, instead) in self.in_text(text) {
-            let place = place.display();
-            findings.push(Finding::with_exception(
-                format!("{place}:{line}: \"{word}\" in {what}; use: {instead}"),
-                format!("word {place} {word}"),
-            ));
-        }
+        let findings = found.map(|(word, instead)| {
+            let word = word.join(" ");
+            format!("{place}:{line}: \"{word}\" in {what}; use: {instead}")
+        });
+        findings.collect()
     }
 }
 
@@ -71,11 +51,11 @@ fn parts(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A finding for every forbidden word.
-pub(super) fn check(words: &Words, sources: &Sources, findings: &mut Vec<Finding>) {
+pub(super) fn check(words: &Words, sources: &Sources) -> Vec<String> {
+    let mut findings = Vec::new();
     for (path, text) in &sources.documents {
         for (line, prose) in Document::read(text).prose {
-            words.check(&prose, path, line, "a document", findings);
+            findings.extend(words.check(&prose, path, line, "a document"));
         }
     }
     for (path, source) in &sources.rust {
@@ -85,168 +65,114 @@ pub(super) fn check(words: &Words, sources: &Sources, findings: &mut Vec<Finding
         let mut reader = Reader {
             words,
             path,
-            is_test,
-            is_help: false,
-            findings,
+            findings: &mut findings,
         };
-        reader.visit_file(&source.syntax);
+        for attribute in &source.syntax.attrs {
+            reader.tokens(attribute.to_token_stream(), is_test, false);
+        }
+        reader.items(&source.syntax.items, is_test);
     }
+    findings
 }
 
-/// Goes through a file.
+/// Goes through a file. Of tests only the names count, and comments where `clap` makes help out of them.
 struct Reader<'a> {
     words: &'a Words,
     path: &'a Path,
-    /// Within tests, where only names count.
-    is_test: bool,
-    /// Within a type out of whose comments `clap` makes help.
-    is_help: bool,
-    findings: &'a mut Vec<Finding>,
+    findings: &'a mut Vec<String>,
 }
 
 impl Reader<'_> {
-    fn string(&mut self, text: &syn::LitStr) {
-        let value = text.value();
-        if !self.is_test && value.contains(' ') {
-            let line = text.span().start().line;
-            self.words
-                .check(&value, self.path, line, "a string", self.findings);
+    fn check(&mut self, text: &str, at: Span, what: &str) {
+        let findings = self.words.check(text, self.path, at.start().line, what);
+        self.findings.extend(findings);
+    }
+
+    fn items(&mut self, items: &[Item], is_test: bool) {
+        for item in items {
+            let attributes = attributes(item);
+            let has_scope = matches!(item, Item::Fn(_) | Item::Mod(_) | Item::Impl(_));
+            let is_test = is_test || (has_scope && is_for_tests(attributes));
+            match item {
+                Item::Mod(module) => {
+                    let content = module.content.as_ref();
+                    self.items(content.map_or(&[], |(_, items)| items), is_test);
+                }
+                Item::Fn(function) if attributes.iter().any(is_test_attribute) => {
+                    self.test_name(&function.sig.ident);
+                }
+                _ => {
+                    let is_help = attributes.iter().any(is_for_help);
+                    self.tokens(item.to_token_stream(), is_test, is_help);
+                }
+            }
         }
     }
 
     fn test_name(&mut self, name: &syn::Ident) {
-        let line = name.span().start().line;
         let text = name.to_string().replace('_', " ");
-        self.words
-            .check(&text, self.path, line, "the name of a test", self.findings);
+        self.check(&text, name.span(), "the name of a test");
     }
 
-    /// Strings and `#[test]` functions in the arguments of a macro.
-    fn tokens(&mut self, tokens: &TokenStream) {
-        let mut is_test = false;
-        let mut after_fn = false;
-        for token in tokens.clone() {
+    /// Strings, and the names of `#[test]` functions.
+    fn tokens(&mut self, tokens: TokenStream, is_test: bool, is_help: bool) {
+        let (mut follows_test, mut follows_fn) = (false, false);
+        for token in tokens {
             match token {
                 TokenTree::Literal(literal) => {
-                    if let syn::Lit::Str(text) = syn::Lit::new(literal) {
-                        self.string(&text);
+                    if let syn::Lit::Str(text) = syn::Lit::new(literal)
+                        && !is_test
+                        && text.value().contains(' ')
+                    {
+                        self.check(&text.value(), text.span(), "a string");
                     }
                 }
                 TokenTree::Ident(ident) => {
-                    if is_test && after_fn {
+                    if follows_test && follows_fn {
                         self.test_name(&ident);
-                        is_test = false;
+                        follows_test = false;
                     }
-                    after_fn = ident == "fn";
+                    follows_fn = ident == "fn";
                 }
                 TokenTree::Group(group) => {
-                    is_test |= group.stream().to_string() == "test";
-                    self.tokens(&group.stream());
+                    let text = group.stream().to_string();
+                    follows_test |= text == "test";
+                    if is_help || !text.starts_with("doc =") {
+                        self.tokens(group.stream(), is_test, is_help);
+                    }
                 }
                 TokenTree::Punct(_) => {}
             }
         }
     }
-
-    fn within_tests(&mut self, is_test: bool, visit: impl FnOnce(&mut Self)) {
-        let before = self.is_test;
-        self.is_test |= is_test;
-        visit(self);
-        self.is_test = before;
-    }
-
-    fn within_help(&mut self, attributes: &[syn::Attribute], visit: impl FnOnce(&mut Self)) {
-        let derives = |attribute: &syn::Attribute| match &attribute.meta {
-            syn::Meta::List(list) if list.path.is_ident("derive") => {
-                let derived = list.tokens.to_string();
-                ["Parser", "Args", "Subcommand", "ValueEnum"]
-                    .iter()
-                    .any(|name| derived.contains(name))
-            }
-            _ => false,
-        };
-        let before = self.is_help;
-        self.is_help = attributes.iter().any(derives);
-        visit(self);
-        self.is_help = before;
-    }
 }
 
-impl<'ast> Visit<'ast> for Reader<'_> {
-    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
-        let is_test = item.attrs.iter().any(|attribute| {
-            attribute
-                .path()
-                .segments
-                .last()
-                .is_some_and(|last| last.ident == "test")
-        });
-        if is_test {
-            self.test_name(&item.sig.ident);
-        }
-        self.within_tests(is_test || is_for_tests(&item.attrs), |reader| {
-            visit::visit_item_fn(reader, item);
-        });
-    }
+fn is_test_attribute(attribute: &syn::Attribute) -> bool {
+    let last = attribute.path().segments.last();
+    last.is_some_and(|last| last.ident == "test")
+}
 
-    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
-        self.within_tests(is_for_tests(&item.attrs), |reader| {
-            visit::visit_item_mod(reader, item);
-        });
-    }
-
-    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
-        self.within_tests(is_for_tests(&item.attrs), |reader| {
-            visit::visit_item_impl(reader, item);
-        });
-    }
-
-    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
-        self.within_help(&item.attrs, |reader| {
-            visit::visit_item_struct(reader, item);
-        });
-    }
-
-    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
-        self.within_help(&item.attrs, |reader| {
-            visit::visit_item_enum(reader, item);
-        });
-    }
-
-    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
-        match &attribute.meta {
-            syn::Meta::NameValue(pair) if !pair.path.is_ident("doc") || self.is_help => {
-                visit::visit_expr(self, &pair.value);
-            }
-            syn::Meta::List(list) => self.tokens(&list.tokens),
-            _ => {}
-        }
-    }
-
-    fn visit_macro(&mut self, called: &'ast syn::Macro) {
-        self.tokens(&called.tokens);
-    }
-
-    fn visit_lit_str(&mut self, text: &'ast syn::LitStr) {
-        self.string(text);
-    }
+/// Whether `clap` makes help out of the comments of what is derived.
+fn is_for_help(attribute: &syn::Attribute) -> bool {
+    let derived = attribute.meta.to_token_stream().to_string();
+    let makers = ["Parser", "Args", "Subcommand", "ValueEnum"];
+    attribute.path().is_ident("derive") && makers.iter().any(|name| derived.contains(name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WORDS: &str = "told = \"reported\"\nmend = \"fix\"\n\"gone on with\" = \"continued\"\nstand-in = \"fake\"\n";
-
     fn found(path: &str, text: &str) -> Vec<String> {
-        let mut findings = Vec::new();
-        let words = Words::read(WORDS).unwrap();
-        check(&words, &Sources::of(&[(path, text)]), &mut findings);
-        let place = format!("word {path} ");
-        let found = findings.into_iter().filter_map(|finding| finding.exception);
-        found
-            .map(|line| line.trim_start_matches(&place).to_owned())
-            .collect()
+        let list = ["told", "mend", "gone on with", "stand-in"];
+        let words = Words::of(
+            &list
+                .map(|word| (word.to_owned(), "another".to_owned()))
+                .into(),
+        );
+        let findings = check(&words, &Sources::of(&[(path, text)])).into_iter();
+        let found = findings.filter_map(|line| Some(line.split('"').nth(1)?.to_owned()));
+        found.collect()
     }
 
     #[test]
