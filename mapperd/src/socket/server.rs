@@ -221,6 +221,10 @@ impl Connection {
             Ok(served) => (served.reply.encode(), served.page),
             Err(error) => (error.encode(), None),
         };
+        let bytes = bytes.or_else(|error| {
+            let message = format!("the reply cannot be sent: {error}");
+            ErrorReply::Internal { message }.encode()
+        });
         let bytes = bytes.map_err(|error| Ended::Broken(error.to_string()))?;
         let mut outgoing = Outgoing::new(bytes);
         if let Some(page) = page {

@@ -9,8 +9,9 @@ use mapper_model::bounds::OutOfRange;
 use mapper_model::{AppId, AppName, CpuRange, CpuSet, Qos, Resizing, TeamMode, Weight};
 use serde::{Deserialize, Serialize};
 
-/// The longest command line that is passed on, for people to read; longer ones are cut.
-const MAX_COMMAND_BYTES: usize = 4096;
+/// The longest command line that is passed on or taken, for people to read; longer ones are cut. The status of
+/// as many applications as a daemon manages fits into one reply.
+const MAX_COMMAND_BYTES: usize = 1024;
 
 /// `Launch`: asks for a place for a process that waits to exec.
 ///
@@ -54,23 +55,29 @@ impl LaunchRequest {
             }
             command.push_str(word);
             if command.len() > MAX_COMMAND_BYTES {
-                let end = (0..=MAX_COMMAND_BYTES)
-                    .rev()
-                    .find(|&end| command.is_char_boundary(end))
-                    .unwrap_or(0);
-                command.truncate(end);
-                command.push('…');
                 break;
             }
         }
         Self {
             pid,
-            command,
+            command: cut(command),
             wishes,
             shim: ShimFile::default(),
             program: None,
         }
     }
+}
+
+fn cut(mut command: String) -> String {
+    if command.len() > MAX_COMMAND_BYTES {
+        let mut end = MAX_COMMAND_BYTES - '…'.len_utf8();
+        while !command.is_char_boundary(end) {
+            end -= 1;
+        }
+        command.truncate(end);
+        command.push('…');
+    }
+    command
 }
 
 /// Who chose the team mode, on the wire.
@@ -149,7 +156,7 @@ impl TryFrom<LaunchWire> for LaunchRequest {
         };
         Ok(Self {
             pid: wire.pid,
-            command: wire.command,
+            command: cut(wire.command),
             wishes: Wishes {
                 name: wire.name,
                 qos: wire.qos,
@@ -333,7 +340,15 @@ mod tests {
     fn a_long_command_line_is_cut_between_characters() {
         let word = "ü".repeat(5000);
         let request = LaunchRequest::new(1, [word.as_str(), "x"], wishes());
-        assert!(request.command.len() <= MAX_COMMAND_BYTES + '…'.len_utf8());
+        assert!(request.command.len() <= MAX_COMMAND_BYTES);
         assert!(request.command.ends_with("ü…"));
+        // Also one of a client that does not cut it.
+        let text = serde_json::to_string(&LaunchRequest {
+            command: word,
+            ..request.clone()
+        })
+        .unwrap();
+        let read: LaunchRequest = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.command, request.command);
     }
 }
