@@ -1,10 +1,15 @@
 //! The daemon on a fake machine: what decisions and requests do together.
 
 use crate::config::access::{Access, AccessRule};
-use crate::fake::{FakeMachine, root, user};
+use crate::daemon::Daemon;
+use crate::fake::{FIRST_PROCESS, FakeMachine, root, user};
 use crate::machine::observe::left_by_operator;
+use crate::machine::process;
+use crate::registry::pending::Launch;
+use crate::requests::{launch, terms};
+use mapper_control::schema::{LaunchRequest, Wishes};
 use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
-use mapper_model::{CpuSet, Trigger};
+use mapper_model::{AppName, CpuSet, Trigger};
 
 fn left(machine: &FakeMachine) -> CpuSet {
     left_by_operator(&machine.daemon.registry, &machine.daemon.machine)
@@ -32,6 +37,34 @@ fn a_set_of_the_operator_stays_and_is_taken_from_the_others() {
     assert_eq!(seen.sets[&other].to_string(), "6-7");
     assert!(!seen.sets.contains_key(&placed));
     assert_eq!(seen.released, []);
+}
+
+#[test]
+fn a_launch_whose_process_ended_while_it_waited_takes_no_other_process_of_that_number() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let mut ended = std::process::Command::new("true").spawn().unwrap();
+    let process = process::descriptor(ended.id()).unwrap();
+    ended.wait().unwrap();
+    let peer = user();
+    let name = AppName::new("any").unwrap();
+    let request = LaunchRequest::new(FIRST_PROCESS, ["any"], Wishes::named(name));
+    let Daemon {
+        config,
+        registry,
+        machine: of_daemon,
+        telemetry,
+        ..
+    } = &mut machine.daemon;
+    let settlement = terms::settle(&config.programs, &config.shipped_programs, &peer, &request);
+    let launch = Launch {
+        peer,
+        request,
+        settlement,
+        process,
+    };
+    assert!(launch::admit(launch, registry, of_daemon, telemetry).is_err());
+    assert!(registry.apps.is_empty());
+    assert!(machine.seen.borrow().sets.is_empty());
 }
 
 #[test]

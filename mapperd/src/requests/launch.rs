@@ -29,7 +29,7 @@ use crate::telemetry::Telemetry;
 use mapper_control::schema::{LaunchReply, LaunchRequest, Partition, RuntimeChoice, Terms};
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::chain;
-use mapper_host::enforce::Newcomer;
+use mapper_host::enforce::{Departure, Newcomer};
 use mapper_model::{AppId, CpuSet, ThreadId};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -181,8 +181,21 @@ pub(crate) fn admit(
         first_process: request.pid,
         launcher: peer.pid,
     };
+    // The launch has waited since it was checked. If its process ended meanwhile, its pid may be another's now,
+    // also another user's.
+    if has_ended(&process) {
+        return Err(no_process(request.pid));
+    }
     let admitted = machine.enforcer.admit(&newcomer);
     admitted.map_err(|error| internal(chain(&error)))?;
+    if has_ended(&process) {
+        let all = machine.enforcer.limit();
+        let all = all.unwrap_or_else(|_| machine.usable.clone());
+        if let Err(error) = machine.enforcer.release(id, &all, Departure::ForGood) {
+            tracing::warn!(app = id.0, "release: {}", chain(&error));
+        }
+        return Err(no_process(request.pid));
+    }
     if partition == Partition::Isolated
         && let Err(error) = machine.enforcer.isolate(id)
     {
