@@ -26,7 +26,7 @@ use mapper_host::clock::ManualClock;
 use mapper_host::cpus::UsableCpus;
 use mapper_host::enforce::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
-    MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks, Unfinished,
+    Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks, Unfinished,
 };
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::{TopologyReadError, TopologySource};
@@ -35,8 +35,6 @@ use mapper_model::{AppId, CpuSet, NodeId, Topology};
 use mapper_pipeline::{Controller, Pacing};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 /// The process that every application consists of.
@@ -69,10 +67,6 @@ impl Enforcer for FakeEnforcer {
             masks: ThreadMasks::Intersected,
             memory: MemoryBinding::Available,
         }
-    }
-
-    fn memory(&mut self) -> Option<&mut dyn BindMemory> {
-        Some(self)
     }
 
     fn describe(&self) -> String {
@@ -118,10 +112,6 @@ impl Membership for FakeEnforcer {
         Ok(())
     }
 
-    fn move_in(&mut self, _: &Adoptee) -> Result<(), HostError> {
-        Ok(())
-    }
-
     fn first_process(&self, _: AppId) -> Option<u32> {
         Some(FIRST_PROCESS)
     }
@@ -141,20 +131,8 @@ impl Membership for FakeEnforcer {
         }
     }
 
-    fn group(&self, _: AppId) -> Option<PathBuf> {
-        None
-    }
-
-    fn cpu_time_ns(&mut self, _: AppId) -> Option<u64> {
-        None
-    }
-
     fn is_populated(&mut self, _: AppId) -> bool {
         true
-    }
-
-    fn watch(&self, _: AppId) -> Option<OwnedFd> {
-        None
     }
 
     fn release(&mut self, app: AppId, _: &CpuSet, why: Departure) -> Result<(), HostError> {
@@ -169,10 +147,6 @@ impl Handover for FakeEnforcer {
         serde_json::Value::Null
     }
 
-    fn left_over(&self) -> Vec<AppId> {
-        Vec::new()
-    }
-
     fn take_over(&mut self, former: &Former) -> Result<(), HostError> {
         let cpus = former.cpus.clone();
         self.0.borrow_mut().sets.insert(former.app, cpus);
@@ -182,16 +156,12 @@ impl Handover for FakeEnforcer {
     fn unfinished(&self) -> Unfinished {
         self.0.borrow().unfinished
     }
-
-    fn remember_unfinished(&self) -> serde_json::Value {
-        serde_json::Value::Null
-    }
-
-    fn take_up(&mut self, _: &serde_json::Value) {}
 }
 
+impl Isolate for FakeEnforcer {}
+
 impl BindMemory for FakeEnforcer {
-    fn bind(&mut self, _: AppId, _: &[NodeId]) -> Result<(), HostError> {
+    fn bind_memory(&mut self, _: AppId, _: &[NodeId]) -> Result<(), HostError> {
         Ok(())
     }
 }

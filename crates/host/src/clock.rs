@@ -1,8 +1,5 @@
-//! The clock that readings are stamped with.
-//!
-//! `CLOCK_MONOTONIC` in nanoseconds: the clock the shim stamps its completions with, so that the
-//! two can be compared. It stands still while the machine is suspended, which is right: no work is
-//! done meanwhile. [`ManualClock`] stands in for it in tests.
+//! The clock that readings are stamped with: `CLOCK_MONOTONIC` in nanoseconds, as the shim stamps its completions, so
+//! that the two can be compared. It stands still while the machine is suspended, and no work is done.
 
 use rustix::time::ClockId;
 use std::cell::Cell;
@@ -14,7 +11,7 @@ pub trait Clock: fmt::Debug {
     /// Now, in nanoseconds from an arbitrary origin; never smaller than before.
     fn now_ns(&self) -> u64;
 
-    /// For how long the machine has been suspended since it was booted.
+    /// How long the machine has been suspended since it was booted.
     fn suspended_ns(&self) -> u64;
 }
 
@@ -28,7 +25,7 @@ impl Clock for MonotonicClock {
     }
 
     fn suspended_ns(&self) -> u64 {
-        // Time since boot goes on where monotonic time stands still.
+        // Time since boot continues where monotonic time stands still.
         let awake = read(ClockId::Monotonic);
         read(ClockId::Boottime).saturating_sub(awake)
     }

@@ -1,11 +1,11 @@
 //! Which CPUs may be given out.
 //!
-//! Usable CPUs = online ∩ what this daemon is allowed (its own affinity, or the effective set of
-//! the group it was delegated) ∖ isolated ∖ those the operator reserves. All of it can change while
-//! the daemon runs (hotplug, a container's limit), so it is read again for every decision.
+//! Usable CPUs = online ∩ what this daemon is allowed (its own affinity, or the effective set of the group it was
+//! delegated) ∖ isolated ∖ those the operator reserves. All of it can change while the daemon runs (hotplug, a
+//! container's limit), so it is read again for every decision.
 //!
-//! Isolated CPUs (`isolcpus=`) are left out unless the daemon is confined to isolated CPUs alone:
-//! then somebody clearly meant them to be used.
+//! Isolated CPUs (`isolcpus=`) are left out unless the daemon is confined to isolated CPUs alone: then they are meant
+//! to be used.
 
 use crate::HostError;
 use crate::enforce::masks;
@@ -22,7 +22,7 @@ pub struct UsableCpus {
     reserve: CpuSet,
 }
 
-/// Why a CPU of the machine is not usable; for the log.
+/// The usable CPUs, and why the others are not; for the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Usable {
     /// The CPUs that may be given out.
@@ -54,20 +54,16 @@ impl UsableCpus {
     }
 
     /// Reads them now. `allowed` is what the enforcer may give out at most, `own` what it has isolated for its
-    /// applications: newer kernels count that among the isolated CPUs.
-    ///
-    /// # Errors
-    /// When the list of online CPUs cannot be read.
+    /// applications: newer kernels count that among the isolated CPUs. An error if the online CPUs cannot be read.
     pub fn read(&self, allowed: &CpuSet, own: &CpuSet) -> Result<Usable, HostError> {
         let online = read_cpu_list(&self.sysfs.join("online"))?;
         // Absent on kernels without the option.
         let isolated = read_cpu_list(&self.sysfs.join("isolated")).unwrap_or_default();
         let isolated = isolated.difference(own);
         let may = online.intersection(allowed);
-        let isolated = if may.is_subset(&isolated) {
-            CpuSet::new()
-        } else {
-            isolated.intersection(&may)
+        let isolated = match may.is_subset(&isolated) {
+            true => CpuSet::new(),
+            false => isolated.intersection(&may),
         };
         let reserved = self.reserve.intersection(&may);
         Ok(Usable {
@@ -81,17 +77,11 @@ impl UsableCpus {
 }
 
 /// The CPUs that this machine has, online or not.
-///
-/// # Errors
-/// When the kernel does not report it.
 pub fn present() -> Result<CpuSet, HostError> {
     read_cpu_list(std::path::Path::new("/sys/devices/system/cpu/present"))
 }
 
 /// The CPUs that this process may use.
-///
-/// # Errors
-/// When the kernel does not report it.
 pub fn own_affinity() -> Result<CpuSet, HostError> {
     masks::get(ThreadId(std::process::id()))
 }
@@ -99,24 +89,24 @@ pub fn own_affinity() -> Result<CpuSet, HostError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::procfs::fake_files;
 
     fn set(list: &str) -> CpuSet {
         list.parse().unwrap()
     }
 
-    fn sysfs(online: &str, isolated: &str) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("online"), online).unwrap();
-        std::fs::write(dir.path().join("isolated"), isolated).unwrap();
-        dir
+    /// What is usable with these files, and `allowed`, `own` and `reserve` as given.
+    fn usable(files: &[(&str, &str)], [allowed, own, reserve]: [&str; 3]) -> Usable {
+        let dir = fake_files(files);
+        UsableCpus::at(dir.path(), set(reserve))
+            .read(&set(allowed), &set(own))
+            .unwrap()
     }
 
     #[test]
     fn usable_is_online_and_allowed_less_isolated_and_reserved() {
-        let dir = sysfs("0-7\n", "6-7\n");
-        let usable = UsableCpus::at(dir.path(), set("0"))
-            .read(&set("0-3,6-9"), &CpuSet::new())
-            .unwrap();
+        let files = [("online", "0-7\n"), ("isolated", "6-7\n")];
+        let usable = usable(&files, ["0-3,6-9", "", "0"]);
         assert_eq!(usable.cpus, set("1-3"));
         assert_eq!(usable.isolated, set("6-7"));
         assert_eq!(usable.forbidden, set("4-5"));
@@ -125,30 +115,20 @@ mod tests {
 
     #[test]
     fn isolated_cpus_are_used_by_a_daemon_that_is_confined_to_them() {
-        let dir = sysfs("0-7\n", "4-7\n");
-        let usable = UsableCpus::at(dir.path(), CpuSet::new())
-            .read(&set("4-5"), &CpuSet::new())
-            .unwrap();
-        assert_eq!(usable.cpus, set("4-5"));
+        let files = [("online", "0-7\n"), ("isolated", "4-7\n")];
+        assert_eq!(usable(&files, ["4-5", "", ""]).cpus, set("4-5"));
     }
 
     #[test]
     fn what_was_isolated_for_an_application_is_usable() {
-        let dir = sysfs("0-7\n", "2-3,6-7\n");
-        let usable = UsableCpus::at(dir.path(), CpuSet::new())
-            .read(&set("0-7"), &set("2-3"))
-            .unwrap();
-        assert_eq!(usable.cpus, set("0-5"));
+        let files = [("online", "0-7\n"), ("isolated", "2-3,6-7\n")];
+        assert_eq!(usable(&files, ["0-7", "2-3", ""]).cpus, set("0-5"));
     }
 
     #[test]
     fn a_kernel_without_isolation_has_none() {
-        let dir = sysfs("0-1\n", "\n");
-        std::fs::remove_file(dir.path().join("isolated")).unwrap();
-        let usable = UsableCpus::at(dir.path(), CpuSet::new())
-            .read(&set("0-1"), &CpuSet::new())
-            .unwrap();
-        assert_eq!(usable.cpus, set("0-1"));
+        let files = [("online", "0-1\n")];
+        assert_eq!(usable(&files, ["0-1", "", ""]).cpus, set("0-1"));
     }
 
     #[test]

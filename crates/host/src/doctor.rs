@@ -1,9 +1,8 @@
 //! What this machine offers to mapper, and what would have to be done for more.
 //!
-//! Each finding is one thing mapper makes use of where it is there: whether it is, what was seen, why
-//! it is missing as precisely as the kernel tells, and the remedy. Nothing is changed by looking. What
-//! is found holds for the process that looks: a service may have rights that its operator's shell has
-//! not, and the other way round.
+//! Each finding is one thing mapper uses where it is there: whether it is, what was seen, why it is missing, and the
+//! remedy. Nothing is changed. Findings hold for this process: a service may have other rights than its operator's
+//! shell.
 
 use crate::enforce::cgroup;
 use crate::observe::{self, HardwareCounters};
@@ -14,28 +13,28 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// How a thing is.
+/// The state of a thing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
-    /// There, as good as can be.
+    /// There, in full.
     Good,
-    /// There, but with something lacking; mapper works with what there is.
+    /// There, with something lacking; mapper works with what there is.
     Limited,
-    /// Not there; mapper does without.
+    /// Not there; mapper works without it.
     Missing,
 }
 
-/// One thing that was looked at.
+/// One thing that was examined.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// What was examined.
     pub what: &'static str,
-    /// How it is.
+    /// Its state.
     pub condition: Condition,
     /// What was seen, or why it is not there.
     pub seen: String,
-    /// What would fix it; empty when nothing has to be.
+    /// What would fix it; empty if nothing is wrong.
     pub remedy: String,
 }
 
@@ -51,45 +50,34 @@ impl Finding {
 
     fn limited(what: &'static str, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
-            what,
             condition: Condition::Limited,
-            seen: seen.into(),
             remedy: remedy.into(),
+            ..Self::good(what, seen)
         }
     }
 
     fn missing(what: &'static str, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
-            what,
             condition: Condition::Missing,
-            seen: seen.into(),
-            remedy: remedy.into(),
+            ..Self::limited(what, seen, remedy)
         }
     }
 }
 
-/// The places that are looked at.
+/// Where the kernel's files are; tests have others.
 #[derive(Clone, Debug)]
-pub struct Places {
-    /// `/sys`.
-    pub sys: PathBuf,
-    /// `/proc`.
-    pub proc: PathBuf,
+struct Places {
+    sys: PathBuf,
+    proc: PathBuf,
 }
 
-impl Default for Places {
-    fn default() -> Self {
-        Self {
-            sys: "/sys".into(),
-            proc: "/proc".into(),
-        }
-    }
-}
-
-/// Looks at everything on this machine.
+/// Examines everything on this machine.
 #[must_use]
 pub fn examine() -> Vec<Finding> {
-    let places = Places::default();
+    let places = Places {
+        sys: "/sys".into(),
+        proc: "/proc".into(),
+    };
     let groups = control_groups();
     let place = delegation(groups.condition);
     let mut findings = vec![topology(), groups, place];
@@ -136,12 +124,7 @@ fn counted(number: usize, what: &str) -> String {
 fn control_groups() -> Finding {
     let what = "control groups";
     let mounts = read_small(Path::new("/proc/self/mounts")).unwrap_or_default();
-    let mounted = mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let (_, path, kind) = (fields.next()?, fields.next()?, fields.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(path))
-    });
-    let Some(mount) = mounted else {
+    let Some(mount) = cgroup::cgroup2_mount(&mounts) else {
         return Finding::missing(
             what,
             "no cgroup v2 file system is mounted",
@@ -166,7 +149,7 @@ fn control_groups() -> Finding {
     }
 }
 
-/// `groups` is how control groups are.
+/// `groups` is the state of control groups.
 fn delegation(groups: Condition) -> Finding {
     match cgroup::find_root() {
         Ok(root) => Finding::good("place for groups", root.display().to_string()),
@@ -363,16 +346,8 @@ mod tests {
             assert_eq!(message, expected, "{groups:?}: {found:?}");
         }
     }
-    use std::fs;
-
-    /// A machine with these files.
     fn machine(files: &[(&str, &str)]) -> (Places, tempfile::TempDir) {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        let dir = crate::procfs::fake_files(files);
         let places = Places {
             sys: dir.path().join("sys"),
             proc: dir.path().join("proc"),
@@ -384,11 +359,8 @@ mod tests {
     fn what_is_not_good_comes_with_a_remedy() {
         for finding in examine() {
             assert!(!finding.seen.is_empty(), "{finding:?}");
-            assert_eq!(
-                finding.condition == Condition::Good,
-                finding.remedy.is_empty(),
-                "{finding:?}"
-            );
+            let is_good = finding.condition == Condition::Good;
+            assert_eq!(is_good, finding.remedy.is_empty(), "{finding:?}");
         }
     }
 
@@ -408,14 +380,10 @@ mod tests {
 
     #[test]
     fn bandwidth_is_there_unmounted_or_missing() {
-        let mon = (
-            "sys/fs/resctrl/info/L3_MON/mon_features",
-            "llc_occupancy\nmbm_total_bytes\n",
-        );
-        let cpu = (
-            "proc/cpuinfo",
-            "flags : cqm_llc cqm_mbm_total cqm_mbm_local\n",
-        );
+        let features = "sys/fs/resctrl/info/L3_MON/mon_features";
+        let mon = (features, "llc_occupancy\nmbm_total_bytes\n");
+        let flags = "flags : cqm_llc cqm_mbm_total cqm_mbm_local\n";
+        let cpu = ("proc/cpuinfo", flags);
         let place = ("sys/fs/resctrl/mon_groups/other/tasks", "");
         for (files, condition) in [
             (&[mon, cpu, place][..], Condition::Good),

@@ -1,6 +1,6 @@
 //! Errors of kernel I/O: what was tried, on which path, with which value.
 
-use mapper_model::CpuSet;
+use mapper_model::{CpuSet, ThreadId};
 use std::error::Error;
 use std::fmt::Write;
 use std::io;
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 /// Kernel I/O that failed. The cause is in [`Error::source`]; [`chain`] prints both.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// A file could not be opened, read, made or removed.
-    #[error("{action} {}", path.display())]
-    File {
-        /// What was tried (`read`, `open`, `create`, `remove`).
+    /// A file, process or thread could not be read or changed.
+    #[error("{action} {what}")]
+    Io {
+        /// What was tried, such as `read`, `open` or `create`.
         action: &'static str,
-        /// On what.
-        path: PathBuf,
+        /// The path, or such as `thread 7`.
+        what: String,
         /// Why not.
         #[source]
         source: io::Error,
@@ -40,19 +40,6 @@ pub enum HostError {
         what: &'static str,
         /// What was there, shortened.
         found: String,
-    },
-    /// A system call on a process or thread failed.
-    #[error("{action} {kind} {id}")]
-    Task {
-        /// What was tried.
-        action: &'static str,
-        /// `process` or `thread`.
-        kind: &'static str,
-        /// Its number.
-        id: u32,
-        /// Why not.
-        #[source]
-        source: io::Error,
     },
     /// Something the machine lacks.
     #[error("{0}")]
@@ -79,30 +66,51 @@ pub enum HostError {
     /// A partition does not stand.
     #[error("CPUs {cpus} are not isolated: {} says {message:?}", path.display())]
     Partition {
-        /// The file that tells.
+        /// The file that says so.
         path: PathBuf,
-        /// What was to be its own.
+        /// The CPUs of the partition.
         cpus: CpuSet,
         /// What the kernel says, with its reason.
         message: String,
     },
-    /// systemd did not do what it was asked to.
+    /// systemd did not do what was requested.
     #[error("{action} {unit} through systemd: {why}")]
     Systemd {
         /// What was tried.
         action: &'static str,
-        /// With which unit.
+        /// The unit.
         unit: String,
         /// What systemd said.
         why: String,
     },
 }
 
+#[cfg(test)]
 impl HostError {
-    pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
-        Self::File {
+    /// Asserts that its message holds each of these.
+    #[track_caller]
+    pub(crate) fn says(&self, parts: &[&str]) {
+        let message = self.to_string();
+        for part in parts {
+            assert!(message.contains(part), "no {part:?} in: {message}");
+        }
+    }
+}
+
+impl HostError {
+    pub(crate) fn file(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        Self::Io {
             action,
-            path: path.into(),
+            what: path.as_ref().display().to_string(),
+            source,
+        }
+    }
+
+    pub(crate) fn thread(action: &'static str, thread: ThreadId, source: io::Error) -> Self {
+        let what = format!("thread {thread}");
+        Self::Io {
+            action,
+            what,
             source,
         }
     }
@@ -119,19 +127,15 @@ impl HostError {
     #[must_use]
     pub fn errno(&self) -> Option<rustix::io::Errno> {
         match self {
-            Self::File { source, .. } | Self::Write { source, .. } | Self::Task { source, .. } => {
+            Self::Io { source, .. } | Self::Write { source, .. } => {
                 rustix::io::Errno::from_io_error(source)
             }
             Self::LeftBehind { source, .. } => source.errno(),
-            Self::Malformed { .. }
-            | Self::Missing(_)
-            | Self::NotAdoptable { .. }
-            | Self::Partition { .. }
-            | Self::Systemd { .. } => None,
+            _ => None,
         }
     }
 
-    /// Whether the thing is simply gone: a process or thread that ended, a group that was removed.
+    /// Whether the thing is gone: a process or thread that ended, a group that was removed.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         use rustix::io::Errno;
@@ -155,6 +159,13 @@ pub struct Missing {
     pub why: String,
     /// What would fix it.
     pub hint: String,
+}
+
+impl Missing {
+    pub(crate) fn new(what: &'static str, why: impl Into<String>, hint: impl Into<String>) -> Self {
+        let (why, hint) = (why.into(), hint.into());
+        Self { what, why, hint }
+    }
 }
 
 /// An error with all its causes on one line.
@@ -182,11 +193,8 @@ mod tests {
             source: io::Error::from_raw_os_error(libc::EINVAL),
         };
         let text = chain(&error);
-        assert!(
-            text.starts_with(
-                "write \"0-3\" to /sys/fs/cgroup/mapper.slice/7/cpuset.cpus: Invalid argument"
-            ),
-            "{text}"
-        );
+        let expected =
+            "write \"0-3\" to /sys/fs/cgroup/mapper.slice/7/cpuset.cpus: Invalid argument";
+        assert!(text.starts_with(expected), "{text}");
     }
 }

@@ -6,10 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The most groups the kernel lets a process have (`NGROUPS_MAX`).
 const MOST: usize = 65_536;
 
-/// The group and the further groups of the process that connected, as they were then.
-///
-/// # Errors
-/// The kernel's, when this is no connected Unix socket.
+/// The primary and further groups of the process that connected, as they were then.
 pub fn groups(socket: impl AsFd) -> Result<Vec<u32>, Errno> {
     let mut groups = further_groups(&socket)?;
     let credentials = rustix::net::sockopt::socket_peercred(&socket)?;
@@ -56,12 +53,10 @@ mod tests {
         let (one, _other) = UnixStream::pair().unwrap();
         let groups = groups(&one).unwrap();
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = |name: &str| {
+        let line = |name: &str| -> Vec<u32> {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             let words = line.unwrap().split_ascii_whitespace();
-            words
-                .map(|word| word.parse().unwrap())
-                .collect::<Vec<u32>>()
+            words.map(|word| word.parse().unwrap()).collect()
         };
         assert!(groups.contains(&line("Gid:")[1]));
         for group in line("Groups:") {

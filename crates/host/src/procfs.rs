@@ -1,10 +1,9 @@
 //! Small, bounded readers of `/proc`.
 //!
-//! A daemon that looks at every process of a machine each interval must do so cheaply and must not
-//! trust what it reads: a process chooses its own name, ends while it is being read, and its number
-//! may be used again. So each file is read in one go into a buffer of fixed size, fields are found
-//! from the end of the process name, and every number comes with the start time that tells a reused
-//! number from the process that had it before. Formats are those of `proc(5)`.
+//! Reading every process of a machine each interval must be cheap, and what is read is not trusted: a process chooses
+//! its own name, ends while it is being read, and its number may be used again. So each file is read in one go into a
+//! buffer of fixed size, fields are found from the end of the process name, and every number comes with the start
+//! time that tells a reused number from the process that had it before. Formats are those of `proc(5)`.
 //!
 //! Readers work on any directory that looks like `/proc`, so tests use fixtures.
 
@@ -16,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The longest file that is read: `stat` and `status` of a process stay well below it.
+/// The longest file that is read: `stat` and `status` of a process are well below it.
 const LONGEST: usize = 8192;
 
 /// A `/proc` file system.
@@ -57,8 +56,7 @@ pub enum TaskKind {
 }
 
 impl ProcessStat {
-    /// Whether it has ended and waits for its parent to notice. A process whose first thread has
-    /// ended while others run is no such.
+    /// Whether it has ended and its parent has not noticed. One whose first thread has ended while others run is not.
     #[must_use]
     pub const fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x') && self.threads <= 1
@@ -68,25 +66,19 @@ impl ProcessStat {
 /// The two user ids that matter for permission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Uids {
-    /// Who started it.
+    /// Of the user who started it.
     pub real: u32,
-    /// On whose behalf it acts.
+    /// Of the user on whose behalf it acts.
     pub effective: u32,
 }
 
 impl ProcFs {
-    /// The system's `/proc`.
-    ///
-    /// # Errors
-    /// When it is not mounted.
+    /// The system's `/proc`; an error if it is not mounted.
     pub fn system() -> Result<Self, HostError> {
         Self::at("/proc")
     }
 
     /// A directory that looks like `/proc`.
-    ///
-    /// # Errors
-    /// When it cannot be opened.
     pub fn at(root: impl Into<PathBuf>) -> Result<Self, HostError> {
         let root = root.into();
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -96,10 +88,9 @@ impl ProcFs {
         }
     }
 
+    // Of a process that does not exist, each of these is an error for which `HostError::is_gone` holds.
+
     /// What `stat` says of a process.
-    ///
-    /// # Errors
-    /// When there is no such process ([`HostError::is_gone`]) or the file is malformed.
     pub fn stat(&self, pid: u32) -> Result<ProcessStat, HostError> {
         self.read(&format!("{pid}/stat"), |text, path| {
             parse_stat(text).ok_or_else(|| HostError::malformed(path, "expected proc stat", text))
@@ -107,9 +98,6 @@ impl ProcFs {
     }
 
     /// Whether a thread wants a CPU now, and on which it is or was last.
-    ///
-    /// # Errors
-    /// When there is no such thread or the file is malformed.
     pub fn running(&self, thread: ThreadId) -> Result<Running, HostError> {
         self.read(&format!("{thread}/stat"), |text, path| {
             let malformed = || HostError::malformed(path, "expected proc stat", text);
@@ -127,26 +115,12 @@ impl ProcFs {
         })
     }
 
-    /// When a thread started, in clock ticks since boot.
-    ///
-    /// # Errors
-    /// When there is no such thread or the file is malformed.
-    pub fn thread_started_ticks(&self, thread: ThreadId) -> Result<u64, HostError> {
-        self.stat(thread.0).map(|stat| stat.started_ticks)
-    }
-
     /// The CPUs a process or thread may use, as the kernel reports them.
-    ///
-    /// # Errors
-    /// When there is no such process or the file is malformed.
     pub fn cpus_allowed(&self, pid: u32) -> Result<CpuSet, HostError> {
         self.status_field(pid, "Cpus_allowed_list:", |value| value.parse().ok())
     }
 
     /// The user ids of a process.
-    ///
-    /// # Errors
-    /// When there is no such process or the file is malformed.
     pub fn uids(&self, pid: u32) -> Result<Uids, HostError> {
         self.status_field(pid, "Uid:", |value| {
             let mut ids = value.split_ascii_whitespace().map(str::parse);
@@ -158,9 +132,6 @@ impl ProcFs {
     }
 
     /// The name of a process (`comm`), which it can choose itself.
-    ///
-    /// # Errors
-    /// When there is no such process.
     pub fn command(&self, pid: u32) -> Result<String, HostError> {
         self.read(&format!("{pid}/comm"), |text, _| {
             Ok(String::from_utf8_lossy(text).trim_end().to_owned())
@@ -168,9 +139,6 @@ impl ProcFs {
     }
 
     /// The control group (version 2) of a process, as a path below the mount that begins with a slash.
-    ///
-    /// # Errors
-    /// When there is no such process or the file is malformed.
     pub fn cgroup(&self, pid: u32) -> Result<String, HostError> {
         self.read(&format!("{pid}/cgroup"), |text, path| {
             let text = String::from_utf8_lossy(text);
@@ -182,7 +150,7 @@ impl ProcFs {
         })
     }
 
-    /// Whether two processes run the same executable; false when that cannot be told.
+    /// Whether two processes run the same executable; false if unknown.
     #[must_use]
     pub fn same_program(&self, one: u32, other: u32) -> bool {
         let file = |pid: u32| {
@@ -194,25 +162,7 @@ impl ProcFs {
         file(one).is_some_and(|this| file(other) == Some(this))
     }
 
-    /// CPU time that one thread has used (for the number of a process: its first thread).
-    ///
-    /// # Errors
-    /// When there is no such thread, the kernel keeps no scheduler statistics, or the file is
-    /// malformed.
-    pub fn thread_cpu_time_ns(&self, thread: ThreadId) -> Result<u64, HostError> {
-        self.read(&format!("{thread}/schedstat"), |text, path| {
-            std::str::from_utf8(text)
-                .ok()
-                .and_then(|t| t.split_ascii_whitespace().next()?.parse().ok())
-                .ok_or_else(|| HostError::malformed(path, "expected nanoseconds first", text))
-        })
-    }
-
-    /// The number that was given to the newest process or thread. While it does not change, no
-    /// process or thread has been started.
-    ///
-    /// # Errors
-    /// When `loadavg` cannot be read or is malformed.
+    /// The number of the newest process or thread. While it does not change, none has been started.
     pub fn newest_pid(&self) -> Result<u32, HostError> {
         self.read("loadavg", |text, path| {
             std::str::from_utf8(text)
@@ -223,9 +173,6 @@ impl ProcFs {
     }
 
     /// The threads of a process, in ascending order.
-    ///
-    /// # Errors
-    /// When there is no such process.
     pub fn threads(&self, pid: u32) -> Result<Vec<ThreadId>, HostError> {
         let mut threads = Vec::new();
         self.numbers(&format!("{pid}/task"), &mut |tid| {
@@ -236,26 +183,19 @@ impl ProcFs {
     }
 
     /// The numbers of all processes, in no particular order.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
     pub fn pids(&self) -> Result<Vec<u32>, HostError> {
         let mut pids = Vec::with_capacity(256);
         self.numbers(".", &mut |pid| pids.push(pid))?;
         Ok(pids)
     }
 
-    /// What `stat` says of these processes. Those that have ended are left out.
+    /// What `stat` says of these processes, except those that have ended.
     #[must_use]
     pub fn stats(&self, pids: &[u32]) -> Vec<ProcessStat> {
         pids.iter().filter_map(|pid| self.stat(*pid).ok()).collect()
     }
 
-    /// What `stat` says of every process, in no particular order. Processes that end meanwhile are
-    /// left out.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
+    /// What `stat` says of every process, in no particular order, except those that end meanwhile.
     pub fn processes(&self) -> Result<Vec<ProcessStat>, HostError> {
         Ok(self.stats(&self.pids()?))
     }
@@ -276,49 +216,46 @@ impl ProcFs {
         })
     }
 
-    /// Reads a file in one go and hands its bytes over.
+    /// Reads a file in one go and passes its bytes on.
     fn read<T>(
         &self,
         name: &str,
         parse: impl FnOnce(&[u8], &Path) -> Result<T, HostError>,
     ) -> Result<T, HostError> {
-        let fail =
-            |action, errno: Errno| Err(HostError::file(action, self.root.join(name), errno.into()));
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty()) {
-            Ok(file) => file,
-            Err(errno) => return fail("open", errno),
-        };
+        let file = self.open(name, OFlags::empty())?;
         let mut buffer = [0u8; LONGEST];
         match rustix::io::read(&file, &mut buffer) {
             Ok(length) => parse(&buffer[..length], &self.root.join(name)),
-            Err(errno) => fail("read", errno),
+            Err(errno) => Err(self.failed("read", name, errno)),
         }
+    }
+
+    fn open(&self, name: &str, flags: OFlags) -> Result<OwnedFd, HostError> {
+        let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
+        rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty())
+            .map_err(|errno| self.failed("open", name, errno))
+    }
+
+    fn failed(&self, action: &'static str, name: &str, errno: Errno) -> HostError {
+        HostError::file(action, self.root.join(name), errno.into())
     }
 
     /// Calls `each` for every entry of a directory that is a number.
     fn numbers(&self, name: &str, each: &mut dyn FnMut(u32)) -> Result<(), HostError> {
-        let fail =
-            |action, errno: Errno| Err(HostError::file(action, self.root.join(name), errno.into()));
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let dir = match rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty()) {
-            Ok(dir) => dir,
-            Err(errno) => return fail("open", errno),
-        };
+        let dir = self.open(name, OFlags::DIRECTORY)?;
         let mut buffer = [MaybeUninit::uninit(); LONGEST];
         let mut entries = RawDir::new(&dir, &mut buffer);
         while let Some(entry) = entries.next() {
             match entry {
                 Ok(entry) => {
-                    if let Some(number) =
-                        entry.file_name().to_str().ok().and_then(|n| n.parse().ok())
-                    {
+                    let name = entry.file_name().to_str().ok();
+                    if let Some(number) = name.and_then(|name| name.parse().ok()) {
                         each(number);
                     }
                 }
                 // A process that ends while its threads are listed.
                 Err(Errno::NOENT | Errno::SRCH) => break,
-                Err(errno) => return fail("read", errno),
+                Err(errno) => return Err(self.failed("read", name, errno)),
             }
         }
         Ok(())
@@ -360,24 +297,15 @@ pub(crate) fn read_cpu_list(path: &Path) -> Result<CpuSet, HostError> {
 fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let open = text.iter().position(|b| *b == b'(')?;
     let close = text.iter().rposition(|b| *b == b')')?;
-    let pid = std::str::from_utf8(&text[..open])
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
+    let number = std::str::from_utf8(&text[..open]).ok()?;
+    let pid = number.trim().parse().ok()?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    // Numbers may be -1 or 0 for kernel threads; those are nobody's here.
+    // Numbers may be -1 or 0 for kernel threads; those are not managed.
     let mut id = || {
-        Some(
-            fields
-                .next()?
-                .parse::<i64>()
-                .ok()?
-                .try_into()
-                .unwrap_or(0u32),
-        )
+        let id: i64 = fields.next()?.parse().ok()?;
+        Some(id.try_into().unwrap_or(0u32))
     };
     let (parent, group, session) = (id()?, id()?, id()?);
     // By the numbers of `proc(5)`: the session was field 6, the threads are 20, the start is 22.
@@ -401,18 +329,23 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
 }
 
 #[cfg(test)]
+pub(crate) fn fake_files(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    dir
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::fs;
 
     fn fixture(files: &[(&str, &str)]) -> (tempfile::TempDir, ProcFs) {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = dir.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        let dir = fake_files(files);
         let proc = ProcFs::at(dir.path()).unwrap();
         (dir, proc)
     }
@@ -423,28 +356,24 @@ mod tests {
     #[test]
     fn a_process_name_with_parentheses_does_not_shift_the_fields() {
         let (_dir, proc) = fixture(&[("4711/stat", STAT)]);
-        assert_eq!(
-            proc.stat(4711).unwrap(),
-            ProcessStat {
-                pid: 4711,
-                parent: 17,
-                group: 4710,
-                session: 4700,
-                state: 'S',
-                started_ticks: 987_654,
-                threads: 5,
-                kind: TaskKind::Process,
-            }
-        );
+        let expected = ProcessStat {
+            pid: 4711,
+            parent: 17,
+            group: 4710,
+            session: 4700,
+            state: 'S',
+            started_ticks: 987_654,
+            threads: 5,
+            kind: TaskKind::Process,
+        };
+        assert_eq!(proc.stat(4711).unwrap(), expected);
     }
 
     #[test]
     fn a_process_whose_first_thread_has_ended_still_lives() {
         let ended = STAT.replace(") S ", ") Z ");
-        let (_dir, proc) = fixture(&[
-            ("1/stat", &ended),
-            ("2/stat", &ended.replace(" 20 0 5 0 ", " 20 0 1 0 ")),
-        ]);
+        let alone = ended.replace(" 20 0 5 0 ", " 20 0 1 0 ");
+        let (_dir, proc) = fixture(&[("1/stat", &ended), ("2/stat", &alone)]);
         assert!(!proc.stat(1).unwrap().is_zombie());
         assert!(proc.stat(2).unwrap().is_zombie());
     }
@@ -454,27 +383,22 @@ mod tests {
         let (_dir, proc) = fixture(&[("1/stat", "1 (x) S 1"), ("2/status", "Name:\tx\n")]);
         assert!(proc.stat(9).unwrap_err().is_gone());
         let error = proc.stat(1).unwrap_err();
-        assert!(
-            !error.is_gone() && error.to_string().contains("1 (x) S 1"),
-            "{error}"
-        );
-        assert!(proc.uids(2).unwrap_err().to_string().contains("2/status"));
+        assert!(!error.is_gone(), "{error}");
+        error.says(&["1 (x) S 1"]);
+        proc.uids(2).unwrap_err().says(&["2/status"]);
     }
 
     #[test]
-    fn fields_of_status_loadavg_and_schedstat_are_found() {
+    fn fields_of_status_and_loadavg_are_found() {
+        let status =
+            "Name:\tx\nUid:\t1000\t0\t0\t0\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,7\n";
         let (_dir, proc) = fixture(&[
-            (
-                "3/status",
-                "Name:\tx\nUid:\t1000\t0\t0\t0\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,7\n",
-            ),
-            ("3/schedstat", "123456789 5 6\n"),
+            ("3/status", status),
             ("loadavg", "0.1 0.2 0.3 2/300 4712\n"),
         ]);
         assert_eq!(proc.cpus_allowed(3).unwrap().to_string(), "0-3,7");
-        assert_eq!(proc.uids(3).unwrap().real, 1000);
-        assert_eq!(proc.uids(3).unwrap().effective, 0);
-        assert_eq!(proc.thread_cpu_time_ns(ThreadId(3)).unwrap(), 123_456_789);
+        let Uids { real, effective } = proc.uids(3).unwrap();
+        assert_eq!((real, effective), (1000, 0));
         assert_eq!(proc.newest_pid().unwrap(), 4712);
     }
 
@@ -488,10 +412,8 @@ mod tests {
             ("self/stat", STAT),
         ]);
         assert_eq!(proc.processes().unwrap().len(), 1);
-        assert_eq!(
-            proc.threads(4711).unwrap(),
-            [ThreadId(4711), ThreadId(4713)]
-        );
+        let threads = [ThreadId(4711), ThreadId(4713)];
+        assert_eq!(proc.threads(4711).unwrap(), threads);
     }
 
     #[test]
@@ -511,10 +433,8 @@ mod tests {
             tell.send(unsafe { libc::gettid() } as u32).unwrap();
             std::thread::park();
         });
-        assert_eq!(
-            proc.stat(message.recv().unwrap()).unwrap().kind,
-            TaskKind::Thread
-        );
+        let stat_of_thread = proc.stat(message.recv().unwrap()).unwrap();
+        assert_eq!(stat_of_thread.kind, TaskKind::Thread);
         thread.thread().unpark();
         assert_eq!(stat.kind, TaskKind::Process);
         assert!(proc.same_program(me, me));

@@ -177,7 +177,6 @@ pub(crate) fn admit(
     let id = registry.new_id();
     let newcomer = Newcomer {
         app: id,
-        name: spec.name.clone(),
         first_process: request.pid,
         launcher: peer.pid,
     };

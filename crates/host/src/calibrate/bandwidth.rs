@@ -1,8 +1,7 @@
 //! How many bytes a second the cores of a node read from memory of a node, its own or another's.
 //!
-//! A thread on each core streams through memory that no other thread touches [SAM-MPH §5, MemBench]. Whose
-//! memory it is, is decided by who writes it first: pages are given where the writing thread runs. The
-//! buffers are larger than the caches, so that each pass comes from memory.
+//! A thread on each core streams through memory that no other thread touches [SAM-MPH §5, MemBench]. Pages are
+//! allocated on the node of the thread that first writes them. The buffers are larger than the caches.
 
 use super::pin;
 use crate::HostError;
@@ -23,7 +22,7 @@ const LEAST_BYTES: u64 = 16 << 20;
 /// The part of the free memory that is used at most.
 const PART_OF_FREE: u64 = 4;
 
-/// Words between two looks at the clock: 2 MiB.
+/// Words between two readings of the clock: 2 MiB.
 const PIECE: usize = 1 << 18;
 
 /// Bandwidth between the cores of one node and the memory of one.
@@ -51,15 +50,15 @@ pub(super) fn measure(
     let writers: Vec<CpuId> = near.iter().cycle().take(readers.len()).collect();
     let bytes = buffer_bytes(readers.len() as u64, free_bytes());
     if bytes < LEAST_BYTES {
-        return Err(HostError::Missing(Missing {
-            what: "free memory",
-            why: format!(
+        return Err(HostError::Missing(Missing::new(
+            "free memory",
+            format!(
                 "{} MiB for each of {} threads would be read from the caches",
                 bytes >> 20,
                 readers.len()
             ),
-            hint: "calibrate while more memory is free".to_owned(),
-        }));
+            "calibrate while more memory is free",
+        )));
     }
     let words = bytes as usize / size_of::<u64>();
     let buffers = pin::on_each(&writers, |place| vec![place as u64 | 1; words])?;
@@ -75,7 +74,6 @@ pub(super) fn measure(
     })
 }
 
-/// Bytes per second of one thread.
 fn read_rate(words: &[u64]) -> f64 {
     let start = Instant::now();
     let (mut sum, mut read) = (0u64, 0usize);
@@ -97,18 +95,17 @@ fn buffer_bytes(threads: u64, free_bytes: u64) -> u64 {
     BUFFER_BYTES.min(most).max(1 << 20)
 }
 
-/// Memory that can be had without anybody else losing theirs; assumed small where the kernel does not report it.
+/// Memory that is free or can be freed without loss; assumed small where the kernel does not report it.
 fn free_bytes() -> u64 {
     let text = read_small(Path::new("/proc/meminfo")).unwrap_or_default();
-    text.lines()
-        .find_map(|line| {
-            let kib = line
-                .strip_prefix("MemAvailable:")?
-                .trim()
-                .strip_suffix("kB")?;
-            kib.trim().parse::<u64>().ok()?.checked_mul(1024)
-        })
-        .unwrap_or(256 << 20)
+    let free = meminfo_kib(&text, "MemAvailable:").and_then(|kib| kib.checked_mul(1024));
+    free.unwrap_or(256 << 20)
+}
+
+pub(super) fn meminfo_kib(meminfo: &str, field: &str) -> Option<u64> {
+    let mut lines = meminfo.lines();
+    let value = lines.find_map(|line| line.strip_prefix(field))?;
+    value.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
 #[cfg(test)]

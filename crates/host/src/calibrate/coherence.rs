@@ -1,9 +1,9 @@
-//! Shared counters: what it costs that two threads write the same cache line in turn [SAM-MPH §3.1, Fig. 1].
+//! Shared counters: the cost of two threads writing the same cache line in turn [SAM-MPH §3.1, Fig. 1].
 //!
-//! Two threads on two CPUs increment a counter alternately and do some work of their own after each increment,
-//! without waiting for the other meanwhile. The more work, the fewer transfers of the line for each cycle. The same is
-//! done at three distances: on one core, in one socket, across sockets. Where the distances differ in speed, placement
-//! matters; where the work hides the transfers, it does not.
+//! Two threads on two CPUs increment a counter alternately and do some work of their own after each increment. The more
+//! work, the fewer transfers of the line for each cycle. This is measured at three distances: on one core, in one
+//! socket, across sockets. Where the distances differ in speed, placement matters; where the work hides the transfers,
+//! it does not.
 
 use super::pin;
 use crate::HostError;
@@ -62,17 +62,13 @@ pub(super) fn pairs(topology: &Topology, usable: &CpuSet) -> Vec<(Distance, [Cpu
         return Vec::new();
     };
     let find = |fits: &dyn Fn(&mapper_model::topology::HardwareThread) -> bool| {
-        let other = threads
-            .iter()
-            .find(|other| other.cpu != first.cpu && fits(other))?;
-        Some([first.cpu, other.cpu])
+        let mut others = threads.iter().filter(|other| other.cpu != first.cpu);
+        Some([first.cpu, others.find(|other| fits(other))?.cpu])
     };
+    let socket = find(&|other| other.socket == first.socket && other.core != first.core);
     [
         (Distance::Core, find(&|other| other.core == first.core)),
-        (
-            Distance::Socket,
-            find(&|other| other.socket == first.socket && other.core != first.core),
-        ),
+        (Distance::Socket, socket),
         (
             Distance::Machine,
             find(&|other| other.socket != first.socket),
@@ -83,17 +79,15 @@ pub(super) fn pairs(topology: &Topology, usable: &CpuSet) -> Vec<(Distance, [Cpu
     .collect()
 }
 
-/// All amounts of work at one distance.
 pub(super) fn measure(distance: Distance, pair: [CpuId; 2]) -> Result<Vec<Point>, HostError> {
-    WORK.iter()
-        .map(|work| {
-            Ok(Point {
-                distance,
-                work: *work,
-                increments_per_s: pin::best(|| increments_per_s(pair, *work))?,
-            })
+    let point = |work| {
+        Ok(Point {
+            distance,
+            work,
+            increments_per_s: pin::best(|| increments_per_s(pair, work))?,
         })
-        .collect()
+    };
+    WORK.into_iter().map(point).collect()
 }
 
 /// A counter on cache lines of its own, as adjacent lines may be fetched together.
@@ -127,7 +121,7 @@ fn take_turns(counter: &AtomicU64, over: &AtomicBool, place: u64, work: u32, sta
         } else {
             spin_loop();
         }
-        // The clock is looked at now and then only, and also while the other has lost its CPU.
+        // The clock is read only now and then, and also while the other thread has lost its CPU.
         tries = tries.wrapping_add(1);
         if tries.is_multiple_of(64) {
             if start.elapsed() > pin::ROUND {
@@ -146,23 +140,25 @@ mod tests {
     use super::*;
     use mapper_model::topology::Shape;
 
-    #[test]
-    fn pairs_are_as_far_apart_as_they_say() {
-        let topology = Topology::regular(Shape {
+    fn two_sockets(threads_per_core: u32) -> Topology {
+        Topology::regular(Shape {
             sockets: 2,
             cores_per_socket: 2,
-            threads_per_core: 2,
-        });
+            threads_per_core,
+        })
+    }
+
+    #[test]
+    fn pairs_are_as_far_apart_as_they_say() {
+        let topology = two_sockets(2);
         let pairs = pairs(&topology, topology.cpus());
         assert_eq!(pairs.len(), 3);
         for (distance, pair) in pairs {
             let [one, other] = pair.map(|cpu| *topology.thread(cpu).unwrap());
-            let found = if one.core == other.core {
-                Distance::Core
-            } else if one.socket == other.socket {
-                Distance::Socket
-            } else {
-                Distance::Machine
+            let found = match (one.core == other.core, one.socket == other.socket) {
+                (true, _) => Distance::Core,
+                (false, true) => Distance::Socket,
+                (false, false) => Distance::Machine,
             };
             assert_eq!(found, distance);
         }
@@ -170,13 +166,8 @@ mod tests {
 
     #[test]
     fn cpus_that_may_not_be_used_are_in_no_pair() {
-        let topology = Topology::regular(Shape {
-            sockets: 2,
-            cores_per_socket: 2,
-            threads_per_core: 1,
-        });
-        let usable: CpuSet = "0-1".parse().unwrap();
-        let found = pairs(&topology, &usable);
+        let topology = two_sockets(1);
+        let found = pairs(&topology, &"0-1".parse().unwrap());
         assert_eq!(found, [(Distance::Socket, [CpuId(0), CpuId(1)])]);
         assert!(pairs(&topology, &CpuSet::new()).is_empty());
     }

@@ -1,4 +1,4 @@
-//! Which machine it was: a profile is good for that one alone.
+//! Which machine a profile is of, as it is valid only for that one.
 
 use crate::HostError;
 use crate::observe::processor::Processor;
@@ -7,7 +7,7 @@ use mapper_model::Topology;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What tells a machine from one that has other thresholds: its processor, and how its CPUs hang together.
+/// What distinguishes a machine from one with other thresholds: its processor, and how its CPUs are connected.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fingerprint {
@@ -25,10 +25,7 @@ pub struct Fingerprint {
 const KEPT_BY_KERNELS: f64 = 0.03;
 
 impl Fingerprint {
-    /// The machine that this process runs on, whose topology was read.
-    ///
-    /// # Errors
-    /// When `/proc/cpuinfo` cannot be read.
+    /// The machine that this process runs on, with its topology; an error if `/proc` cannot be read.
     pub fn of_this_machine(topology: &Topology) -> Result<Self, HostError> {
         let cpuinfo = read_small(Path::new("/proc/cpuinfo"))?;
         let meminfo = read_small(Path::new("/proc/meminfo"))?;
@@ -59,7 +56,7 @@ impl Fingerprint {
                 topology.nodes().len()
             ),
             layout: format!("{:016x}", layout(topology)),
-            memory_mib: memory_mib(meminfo),
+            memory_mib: super::bandwidth::meminfo_kib(meminfo, "MemTotal:").unwrap_or(0) / 1024,
         }
     }
 
@@ -88,15 +85,6 @@ impl Fingerprint {
     }
 }
 
-/// The memory of the machine; 0 where the kernel does not report it.
-fn memory_mib(meminfo: &str) -> u64 {
-    let kib = meminfo.lines().find_map(|line| {
-        let value = line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?;
-        value.trim().parse::<u64>().ok()
-    });
-    kib.unwrap_or(0) / 1024
-}
-
 /// FNV-1a over the places of all CPUs: the same on every machine and in every version.
 fn layout(topology: &Topology) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
@@ -123,70 +111,52 @@ mod tests {
     const CPUINFO: &str = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 63\n\
                            model name\t: Xeon E5\nstepping\t: 2\n";
 
-    const MEMINFO: &str = "MemTotal:       65536000 kB\n";
-
-    fn of(
+    fn machine(
         cpuinfo: &str,
-        sockets: u32,
-        cores_per_socket: u32,
-        threads_per_core: u32,
+        memory_kib: &str,
+        [sockets, cores_per_socket, threads_per_core]: [u32; 3],
     ) -> Fingerprint {
         let topology = Topology::regular(Shape {
             sockets,
             cores_per_socket,
             threads_per_core,
         });
-        Fingerprint::new(cpuinfo, MEMINFO, &topology)
+        let meminfo = format!("MemTotal:       {memory_kib} kB\nMemFree: 1 kB\n");
+        Fingerprint::new(cpuinfo, &meminfo, &topology)
+    }
+
+    fn of(cpuinfo: &str, shape: [u32; 3]) -> Fingerprint {
+        machine(cpuinfo, "65536000", shape)
     }
 
     #[test]
     fn a_machine_with_other_memory_is_another_one() {
-        let with = |kib: &str| {
-            let topology = Topology::regular(Shape {
-                sockets: 1,
-                cores_per_socket: 2,
-                threads_per_core: 1,
-            });
-            let meminfo = format!("MemTotal:       {kib} kB\nMemFree: 1 kB\n");
-            Fingerprint::new(CPUINFO, &meminfo, &topology)
-        };
-        // Another kernel keeps some other part for itself, wherever the limit between two sizes may lie.
+        let with = |kib: &str| machine(CPUINFO, kib, [1, 2, 1]);
+        // Another kernel keeps some other part for itself, wherever the limit between two sizes may be.
         assert_eq!(with("131072000").differs_from(&with("131050000")), None);
         assert_eq!(with("12584960").differs_from(&with("12580864")), None);
         let message = with("131072000").differs_from(&with("65536000")).unwrap();
-        assert!(
-            message.contains("62.5 GiB of memory, not 125.0"),
-            "{message}"
-        );
+        let expected = "62.5 GiB of memory, not 125.0";
+        assert!(message.contains(expected), "{message}");
         assert!(with("131072000").differs_from(&with("x")).is_some());
     }
 
     #[test]
-    fn the_same_machine_is_known_again() {
-        assert_eq!(
-            of(CPUINFO, 2, 2, 1).differs_from(&of(CPUINFO, 2, 2, 1)),
-            None
-        );
-    }
-
-    #[test]
     fn a_fingerprint_of_another_machine_names_what_differs() {
-        let this = of(CPUINFO, 2, 2, 1);
-        let other = of(&CPUINFO.replace("Xeon E5", "Xeon E7"), 2, 2, 1);
+        let this = of(CPUINFO, [2, 2, 1]);
+        assert_eq!(this.differs_from(&of(CPUINFO, [2, 2, 1])), None);
+        let other = of(&CPUINFO.replace("Xeon E5", "Xeon E7"), [2, 2, 1]);
         let message = this.differs_from(&other).unwrap();
-        assert!(
-            message.contains("E7") && message.contains("not Xeon E5"),
-            "{message}"
-        );
-        let message = this.differs_from(&of(CPUINFO, 2, 4, 1)).unwrap();
+        for says in ["E7", "not Xeon E5"] {
+            assert!(message.contains(says), "{message}");
+        }
+        let message = this.differs_from(&of(CPUINFO, [2, 4, 1])).unwrap();
         assert!(message.contains("CPUs 0-7"), "{message}");
         // As many CPUs, cores and sockets, in other places.
         let mut moved = this.clone();
-        moved.layout = of(CPUINFO, 1, 4, 1).layout;
+        moved.layout = of(CPUINFO, [1, 4, 1]).layout;
         assert!(this.differs_from(&moved).unwrap().contains("arranged"));
-        assert!(
-            this.differs_from(&of(&CPUINFO.replace(": 2\n", ": 3\n"), 2, 2, 1))
-                .is_some()
-        );
+        let stepping = of(&CPUINFO.replace(": 2\n", ": 3\n"), [2, 2, 1]);
+        assert!(this.differs_from(&stepping).is_some());
     }
 }

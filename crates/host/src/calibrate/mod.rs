@@ -1,21 +1,20 @@
 //! A one-time characterisation of the machine by micro-benchmarks.
 //!
-//! *Problem.* When a rate counts as a bottleneck depends on the machine: on its clock, its memory, the way from
-//! socket to socket. The defaults are those of the papers' machines of 2012 to 2014.
+//! *Problem.* When a rate is a bottleneck depends on the machine: on its clock, its memory, the connection of its
+//! sockets. The defaults are those of the papers' machines of 2012 to 2014.
 //!
-//! *Approach.* As the papers do it [MAPPER §3.4, SAM-MPH §3.1, Fig. 1], each resource is stressed by itself:
-//! - [`coherence`]: two threads increment shared counters in turn, at several distances in the machine and with
-//!   more and more work of their own in between;
+//! *Approach.* As in the papers [MAPPER §3.4, SAM-MPH §3.1, Fig. 1], each resource is stressed by itself:
+//! - [`coherence`]: two threads increment shared counters in turn, at several distances in the machine and with more
+//!   and more work of their own in between;
 //! - [`bandwidth`]: all cores of a node stream through memory of each node;
 //! - [`pipeline`]: two threads compute on one core, with more and less parallelism between instructions.
 //!
-//! [`thresholds`] draws the thresholds from that, by rules that are pure functions of the measured points. What a
-//! machine does not have cannot be measured (one socket has no way to another): then the default is kept and the
-//! reason told, never guessed. The result, [`Calibration`], holds thresholds, reasons and points, and the
-//! [`Fingerprint`] of the machine, which alone it is good for.
+//! [`thresholds`] draws the thresholds from that, by pure functions of the measured points. What a machine does not
+//! have cannot be measured (one socket has no other): then the default is kept and the reason recorded. The result,
+//! [`Calibration`], holds thresholds, reasons and points, and the [`Fingerprint`] of the only machine it is valid for.
 //!
 //! Invariants: every measurement is bounded in time, also when other programs hold the CPUs; of several rounds the
-//! best counts, as whatever else runs can only slow a round down; nothing of the machine is changed.
+//! best counts, as other programs can only slow a round down; the machine is not changed.
 
 pub mod bandwidth;
 pub mod coherence;
@@ -42,7 +41,7 @@ pub use fingerprint::Fingerprint;
 pub use points::Points;
 pub use thresholds::Thresholds;
 
-/// The version of what is written down.
+/// The version of the saved format.
 pub const FORMAT: u32 = 1;
 
 /// What was found out about a machine.
@@ -55,7 +54,7 @@ pub struct Calibration {
     pub fingerprint: Fingerprint,
     /// The measured thresholds.
     pub machine: Thresholds,
-    /// How each measured threshold was got.
+    /// How each measured threshold was computed.
     #[serde(default)]
     pub how: BTreeMap<String, String>,
     /// Why the others are as they were.
@@ -72,7 +71,7 @@ pub struct Calibration {
     pub pipeline: Vec<pipeline::Point>,
 }
 
-/// How far the work is.
+/// How far the work has come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// The step that begins now, from 1.
@@ -116,22 +115,19 @@ impl Step {
     }
 }
 
-/// The nodes that have memory of their own; `None` where the kernel does not report it, as without NUMA. Nodes are listed
-/// as CPUs are.
+/// The nodes that have memory of their own; `None` where the kernel does not report it, as without NUMA.
 fn nodes_with_memory(nodes: &Path) -> Option<CpuSet> {
     let list = read_small(&nodes.join("has_memory")).ok()?;
+    // Nodes are listed as CPUs are.
     list.trim().parse().ok()
 }
 
-/// Everything there is to measure on the CPUs that may be used, where these nodes have memory.
+/// All measurements on the CPUs that may be used, where these nodes have memory.
 fn steps(topology: &Topology, usable: &CpuSet, with_memory: Option<&CpuSet>) -> Vec<Step> {
     let mut steps: Vec<Step> = usable.iter().next().map(Step::Clock).into_iter().collect();
     let pairs = coherence::pairs(topology, usable);
-    steps.extend(
-        pairs
-            .iter()
-            .map(|(distance, pair)| Step::Coherence(*distance, *pair)),
-    );
+    let of_pair = |(distance, pair): &(coherence::Distance, _)| Step::Coherence(*distance, *pair);
+    steps.extend(pairs.iter().map(of_pair));
     // One CPU a core: a second thread of a core adds no bandwidth.
     let node_cpus = |node: &CpuSet| -> CpuSet {
         let of_core = |core: &CpuSet| core.intersection(usable).intersection(node).iter().next();
@@ -160,11 +156,9 @@ fn steps(topology: &Topology, usable: &CpuSet, with_memory: Option<&CpuSet>) -> 
     steps
 }
 
-/// Measures the machine on these CPUs, telling `progress` about each step. Takes seconds to a minute; other work
-/// at that time makes the machine look slower than it is.
-///
-/// # Errors
-/// When a thread cannot be put on its CPU, or `/proc` does not tell which processor this is.
+/// Measures the machine on these CPUs and reports each step to `progress`. Takes seconds to a minute; other work at
+/// that time makes the machine look slower than it is. Fails when a thread cannot be put on its CPU, or `/proc` does
+/// not identify the processor.
 pub fn calibrate(
     topology: &Topology,
     usable: &CpuSet,
@@ -186,15 +180,13 @@ pub fn calibrate(
                 points.clock_hz = pipeline::clock_hz(*cpu)?;
             }
             Step::Coherence(distance, pair) => {
-                points
-                    .coherence
-                    .extend(coherence::measure(*distance, *pair)?);
+                let measured = coherence::measure(*distance, *pair)?;
+                points.coherence.extend(measured);
             }
             Step::Bandwidth { from, node, memory } => {
                 let near = topology.node_cpus(*memory).intersection(usable);
-                points
-                    .bandwidth
-                    .push(bandwidth::measure(from, *node, *memory, &near)?);
+                let measured = bandwidth::measure(from, *node, *memory, &near)?;
+                points.bandwidth.push(measured);
             }
             Step::Pipeline(pair) => points.pipeline.extend(pipeline::measure(*pair)?),
         }
@@ -218,8 +210,7 @@ fn conclude(fingerprint: Fingerprint, points: Points) -> Calibration {
 }
 
 impl Calibration {
-    /// The thresholds to use: the measured ones wherever `configured` has the default. An operator's own
-    /// value comes first.
+    /// The thresholds to use: the measured ones wherever `configured` has the default, else the operator's.
     #[must_use]
     pub fn applied_to(&self, configured: &MachineProfile) -> MachineProfile {
         self.machine.applied_to(configured)
@@ -231,48 +222,34 @@ mod tests {
     use super::*;
     use mapper_model::topology::Shape;
 
-    fn whats(sockets: u32, cores: u32, threads: u32) -> Vec<String> {
-        let topology = Topology::regular(Shape {
+    fn machine(sockets: u32, cores_per_socket: u32, threads_per_core: u32) -> Topology {
+        Topology::regular(Shape {
             sockets,
-            cores_per_socket: cores,
-            threads_per_core: threads,
-        });
-        let usable = topology.cpus().clone();
-        steps(&topology, &usable, None)
-            .iter()
-            .map(Step::what)
-            .collect()
+            cores_per_socket,
+            threads_per_core,
+        })
+    }
+
+    fn whats(topology: &Topology, with_memory: Option<&CpuSet>) -> Vec<String> {
+        let steps = steps(topology, topology.cpus(), with_memory);
+        steps.iter().map(Step::what).collect()
     }
 
     #[test]
     fn a_node_without_memory_has_no_bandwidth_of_its_own() {
-        let topology = Topology::regular(Shape {
-            sockets: 2,
-            cores_per_socket: 2,
-            threads_per_core: 1,
-        });
         let nodes = tempfile::tempdir().unwrap();
         assert_eq!(nodes_with_memory(nodes.path()), None);
         std::fs::write(nodes.path().join("has_memory"), "1\n").unwrap();
         let with_memory = nodes_with_memory(nodes.path());
-        let steps = steps(&topology, topology.cpus(), with_memory.as_ref());
-        let whats: Vec<_> = steps
-            .iter()
-            .map(Step::what)
-            .filter(|what| what.starts_with("memory"))
-            .collect();
-        assert_eq!(
-            whats,
-            [
-                "memory bandwidth from node 0 to memory of node 1",
-                "memory bandwidth of node 1"
-            ]
-        );
+        let mut whats = whats(&machine(2, 2, 1), with_memory.as_ref());
+        whats.retain(|what| what.starts_with("memory"));
+        let from_other = "memory bandwidth from node 0 to memory of node 1";
+        assert_eq!(whats, [from_other, "memory bandwidth of node 1"]);
     }
 
     #[test]
     fn a_large_machine_is_measured_at_every_distance_and_over_every_link() {
-        let whats = whats(2, 2, 2);
+        let whats = whats(&machine(2, 2, 2), None);
         for (what, times) in [
             ("shared counters within a core", 1),
             ("shared counters within a socket", 1),
@@ -288,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_a_machine_does_not_have_is_not_measured() {
-        let whats = whats(1, 2, 1);
+        let whats = whats(&machine(1, 2, 1), None);
         assert_eq!(whats.len(), 3, "{whats:?}");
         assert!(whats[1].contains("within a socket"), "{whats:?}");
     }
@@ -299,38 +276,25 @@ mod tests {
         let topology = HwlocSource::ThisMachine.read().unwrap();
         let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let usable = crate::enforce::masks::get(mapper_model::ThreadId(own)).unwrap();
-        let usable: CpuSet = usable
-            .intersection(topology.cpus())
-            .iter()
-            .take(2)
-            .collect();
+        let usable = usable.intersection(topology.cpus());
+        let usable: CpuSet = usable.iter().take(2).collect();
         let mut message = Vec::new();
         let found = calibrate(&topology, &usable, &mut |progress| {
             message.push(progress.clone());
         })
         .unwrap();
-        assert!(
-            message.iter().all(|progress| progress.of == message.len()),
-            "{message:?}"
-        );
-        assert_eq!(
-            found.how.len() + found.kept.len(),
-            Thresholds::KEYS.len(),
-            "{found:?}"
-        );
+        for progress in &message {
+            assert_eq!(progress.of, message.len(), "{message:?}");
+        }
+        let reasons = found.how.len() + found.kept.len();
+        assert_eq!(reasons, Thresholds::KEYS.len(), "{found:?}");
         for point in &found.bandwidth {
             assert!((1e8..1e13).contains(&point.bytes_per_s), "{found:?}");
         }
         let applied = found.applied_to(&MachineProfile::default());
-        assert!(
-            (1e6..1e12).contains(&applied.llc_misses_per_s),
-            "{applied:?}"
-        );
-        assert!(
-            found
-                .fingerprint
-                .differs_from(&Fingerprint::of_this_machine(&topology).unwrap())
-                .is_none()
-        );
+        let misses = applied.llc_misses_per_s;
+        assert!((1e6..1e12).contains(&misses), "{applied:?}");
+        let again = Fingerprint::of_this_machine(&topology).unwrap();
+        assert_eq!(found.fingerprint.differs_from(&again), None);
     }
 }

@@ -11,19 +11,14 @@ pub(super) const ROUND: Duration = Duration::from_millis(60);
 /// Rounds, of which the best counts.
 pub(super) const ROUNDS: usize = 3;
 
-/// Puts the calling thread on one CPU.
 pub(super) fn to(cpu: CpuId) -> Result<(), HostError> {
-    let thread = ThreadId(
-        rustix::thread::gettid()
-            .as_raw_nonzero()
-            .get()
-            .cast_unsigned(),
-    );
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    let thread = ThreadId(thread.cast_unsigned());
     masks::set(thread, &CpuSet::from_iter([cpu]))
 }
 
-/// Runs `work` on each of these CPUs at once, each in a thread of its own, and gives what came out, in the order of
-/// the CPUs. A thread that cannot be put on its CPU fails the whole, after the others have ended.
+/// Runs `work` on each of these CPUs at the same time, each in a thread of its own, and returns the results in the order
+/// of the CPUs. A thread that cannot be put on its CPU fails the whole, after the others have ended.
 pub(super) fn on_each<T: Send>(
     cpus: &[CpuId],
     work: impl Fn(usize) -> T + Sync,
@@ -50,7 +45,6 @@ pub(super) fn on_each<T: Send>(
     })
 }
 
-/// The largest of several rounds.
 pub(super) fn best<E>(mut round: impl FnMut() -> Result<f64, E>) -> Result<f64, E> {
     let mut best = 0.0f64;
     for _ in 0..ROUNDS {

@@ -1,9 +1,9 @@
-//! Two threads on one core: what they take from one another, by how much parallelism their instructions have.
+//! Two threads on one core: how much they slow each other, by how much parallelism their instructions have.
 //!
-//! A thread multiplies and adds in one or several chains that do not depend on each other [SAM-MPH Fig. 1, "ILP"]: one
-//! chain leaves the core idle most of the time, eight keep it busy. Each number of chains is run alone on a core
-//! and together with a second such thread on the other hardware thread. Instructions per cycle are counted by
-//! the code itself, two a step of a chain, so that no hardware counter is needed.
+//! A thread multiplies and adds in one or several independent chains [SAM-MPH Fig. 1, "ILP"]: one chain leaves the core
+//! idle most of the time, eight keep it busy. Each number of chains runs alone on a core and together with a second such
+//! thread on the other hardware thread. The code counts its instructions itself, two a step of a chain, so that no
+//! hardware counter is needed.
 
 use super::pin;
 use crate::HostError;
@@ -27,7 +27,7 @@ pub struct Point {
 /// Instructions of a step: a multiplication and an addition.
 pub const INSTRUCTIONS_OF_A_STEP: f64 = 2.0;
 
-/// Steps between two looks at the clock.
+/// Steps between two readings of the clock.
 const PIECE: u32 = 20_000;
 
 /// All numbers of chains on the two hardware threads of a core.
@@ -71,8 +71,8 @@ fn steps_per_s<const CHAINS: usize>() -> f64 {
     (pieces * u64::from(PIECE) * CHAINS as u64) as f64 / start.elapsed().as_secs_f64()
 }
 
-/// The clock while one CPU computes, by a chain of instructions that take a cycle each. Known of x86 alone, where
-/// rotating and exclusive or take one cycle on every processor of the last twenty years.
+/// The clock while one CPU computes, by a chain of instructions that take a cycle each. Only for x86, where rotating and
+/// exclusive or take one cycle on every processor of the last twenty years.
 pub(super) fn clock_hz(cpu: CpuId) -> Result<Option<f64>, HostError> {
     if !cfg!(target_arch = "x86_64") {
         return Ok(None);

@@ -20,7 +20,6 @@ use mapper_model::MachineProfile;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Bytes of a cache line.
 const LINE_BYTES: f64 = 64.0;
 
 /// The share of a node's bandwidth above which it is the bottleneck.
@@ -83,46 +82,16 @@ impl Thresholds {
     /// The name and value of the first that is no finite number above 0.
     #[must_use]
     pub fn first_wrong(&self) -> Option<(&'static str, f64)> {
-        Self::KEYS
-            .into_iter()
-            .zip(self.values())
-            .find_map(|(key, value)| {
-                value
-                    .filter(|v| !v.is_finite() || *v <= 0.0)
-                    .map(|v| (key, v))
-            })
+        let set = |(key, value): (_, Option<f64>)| Some((key, value?));
+        let mut set = Self::KEYS.into_iter().zip(self.values()).filter_map(set);
+        set.find(|(_, value)| !value.is_finite() || *value <= 0.0)
     }
 
     pub(super) fn applied_to(&self, configured: &MachineProfile) -> MachineProfile {
-        let default = MachineProfile::default();
-        let mut machine = configured.clone();
-        for (place, measured, default) in [
-            (&mut machine.clock_hz, self.clock_hz, default.clock_hz),
-            (
-                &mut machine.sharing_high_per_cycle,
-                self.sharing_high_per_cycle,
-                default.sharing_high_per_cycle,
-            ),
-            (
-                &mut machine.sharing_medium_per_cycle,
-                self.sharing_medium_per_cycle,
-                default.sharing_medium_per_cycle,
-            ),
-            (&mut machine.ipc_high, self.ipc_high, default.ipc_high),
-            (
-                &mut machine.spc_same_core,
-                self.spc_same_core,
-                default.spc_same_core,
-            ),
-            (
-                &mut machine.llc_misses_per_s,
-                self.llc_misses_per_s,
-                default.llc_misses_per_s,
-            ),
-        ] {
-            if *place == default
-                && let Some(measured) = measured
-            {
+        let (mut machine, mut default) = (configured.clone(), MachineProfile::default());
+        let places = places(&mut machine).into_iter().zip(places(&mut default));
+        for ((place, default), measured) in places.zip(self.values()) {
+            if let Some(measured) = measured.filter(|_| *place == *default) {
                 *place = measured;
             }
         }
@@ -130,7 +99,18 @@ impl Thresholds {
     }
 }
 
-/// Thresholds with the reasons.
+/// The thresholds of a profile, in the order of [`Thresholds::KEYS`].
+const fn places(machine: &mut MachineProfile) -> [&mut f64; 6] {
+    [
+        &mut machine.clock_hz,
+        &mut machine.sharing_high_per_cycle,
+        &mut machine.sharing_medium_per_cycle,
+        &mut machine.ipc_high,
+        &mut machine.spc_same_core,
+        &mut machine.llc_misses_per_s,
+    ]
+}
+
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Drawn {
     pub(super) machine: Thresholds,
@@ -138,7 +118,14 @@ pub(super) struct Drawn {
     pub(super) kept: BTreeMap<String, String>,
 }
 
-/// A threshold and how it was got, or why it was not.
+impl Drawn {
+    fn keep(&mut self, key: &str, why: &str) {
+        self.how.remove(key);
+        self.kept.insert(key.to_owned(), why.to_owned());
+    }
+}
+
+/// A threshold and how it was computed, or why it was not.
 type Verdict = Result<(f64, String), String>;
 
 /// Draws every threshold that the points show.
@@ -157,64 +144,39 @@ pub(super) fn draw(points: &Points) -> Drawn {
     let clock = points.nominal_hz.or(points.clock_hz).ok_or_else(|| {
         "no instruction is known that takes one cycle on every processor of this kind".to_owned()
     });
+    let sharing = |rule: fn(&[coherence::Point], f64) -> Verdict| {
+        clock.clone().and_then(|hz| rule(&points.coherence, hz))
+    };
+    let (high, medium) = (sharing(sharing_high), sharing(sharing_medium));
+    let clock_hz = clock.clone().map(|hz| {
+        let how = match points.nominal_hz {
+            Some(_) => "nominal clock, as the kernel tells it",
+            None => "chain of instructions of one cycle on one CPU; the nominal clock is not known",
+        };
+        (hz, how.to_owned())
+    });
+    let stalls = "stalled cycles for each transfer need a counter that few processors have";
     let mut machine = Thresholds {
-        clock_hz: take(
-            "clock_hz",
-            clock.clone().map(|hz| {
-                let how = match points.nominal_hz {
-                    Some(_) => "nominal clock, as the kernel tells it",
-                    None => "chain of instructions of one cycle on one CPU; the nominal clock is not known",
-                };
-                (hz, how.to_owned())
-            }),
-        ),
-        sharing_high_per_cycle: take(
-            "sharing_high_per_cycle",
-            clock
-                .clone()
-                .and_then(|hz| sharing_high(&points.coherence, hz)),
-        ),
-        sharing_medium_per_cycle: take(
-            "sharing_medium_per_cycle",
-            clock
-                .clone()
-                .and_then(|hz| sharing_medium(&points.coherence, hz)),
-        ),
+        clock_hz: take("clock_hz", clock_hz),
+        sharing_high_per_cycle: take("sharing_high_per_cycle", high),
+        sharing_medium_per_cycle: take("sharing_medium_per_cycle", medium),
         ipc_high: take("ipc_high", clock.and_then(|hz| ipc_high(points, hz))),
-        spc_same_core: take(
-            "spc_same_core",
-            Err(
-                "stalled cycles for each transfer need a counter that few processors have"
-                    .to_owned(),
-            ),
-        ),
+        spc_same_core: take("spc_same_core", Err(stalls.to_owned())),
         llc_misses_per_s: take("llc_misses_per_s", llc_misses(points)),
     };
     // The two divide one scale: medium above high would leave no room for medium.
     let default = MachineProfile::default();
-    let high = machine
-        .sharing_high_per_cycle
-        .unwrap_or(default.sharing_high_per_cycle);
-    if machine
-        .sharing_medium_per_cycle
-        .is_some_and(|medium| medium >= high)
-    {
+    let high = machine.sharing_high_per_cycle;
+    let limit = high.unwrap_or(default.sharing_high_per_cycle);
+    let medium = machine.sharing_medium_per_cycle;
+    if medium.is_some_and(|medium| medium >= limit) {
         machine.sharing_medium_per_cycle = None;
-        drawn.how.remove("sharing_medium_per_cycle");
-        drawn.kept.insert(
-            "sharing_medium_per_cycle".to_owned(),
-            "sockets differ only at activities that count as high".to_owned(),
-        );
-        if machine
-            .sharing_high_per_cycle
-            .is_some_and(|high| high <= default.sharing_medium_per_cycle)
-        {
+        let why = "sockets differ only at activities that count as high";
+        drawn.keep("sharing_medium_per_cycle", why);
+        if high.is_some_and(|high| high <= default.sharing_medium_per_cycle) {
             machine.sharing_high_per_cycle = None;
-            drawn.how.remove("sharing_high_per_cycle");
-            drawn.kept.insert(
-                "sharing_high_per_cycle".to_owned(),
-                "measured below the default of medium, which is kept".to_owned(),
-            );
+            let why = "measured below the default of medium, which is kept";
+            drawn.keep("sharing_high_per_cycle", why);
         }
     }
     drawn.machine = machine;
@@ -222,12 +184,8 @@ pub(super) fn draw(points: &Points) -> Drawn {
 }
 
 fn llc_misses(points: &Points) -> Verdict {
-    let own = points
-        .bandwidth
-        .iter()
-        .filter(|point| point.node == point.memory);
-    let least = own.map(|point| point.bytes_per_s).reduce(f64::min);
-    let Some(least) = least else {
+    let own = points.bandwidth.iter().filter(|p| p.node == p.memory);
+    let Some(least) = own.map(|point| point.bytes_per_s).reduce(f64::min) else {
         return Err("no node has both CPUs and memory".to_owned());
     };
     Ok((
@@ -281,14 +239,10 @@ fn sharing_medium(points: &[coherence::Point], clock_hz: f64) -> Verdict {
     if ratios.is_empty() {
         return Err("one socket, or one core in it: there is nothing to compare".to_owned());
     }
+    let how =
+        "transfers per cycle from which shared counters are 5 % slower across sockets than in one";
     crossing(&ratios, MATTERS)
-        .map(|activity| {
-            (
-                activity,
-                "transfers per cycle from which shared counters are 5 % slower across sockets than in one"
-                    .to_owned(),
-            )
-        })
+        .map(|activity| (activity, how.to_owned()))
         .ok_or_else(|| "shared counters are not 5 % slower across sockets than in one".to_owned())
 }
 
@@ -298,29 +252,20 @@ fn sharing_high(points: &[coherence::Point], clock_hz: f64) -> Verdict {
     let on_core = |far| ratios(points, Distance::Core, far, clock_hz);
     let (near, far) = (on_core(Distance::Socket), on_core(Distance::Machine));
     if near.is_empty() {
-        return Err(
-            "one hardware thread a core, or one core: there is nothing to compare".to_owned(),
-        );
+        let why = "one hardware thread a core, or one core: there is nothing to compare";
+        return Err(why.to_owned());
     }
     let Some(of_cores) = crossing(&near, 1.0) else {
-        return Err(
-            "shared counters are slower on one core than on two at any activity".to_owned(),
-        );
+        let why = "shared counters are slower on one core than on two at any activity";
+        return Err(why.to_owned());
     };
-    // From the scale of cores to that of sockets, by the same work.
-    let activity = if far.is_empty() {
-        of_cores
-    } else {
-        let place = near.iter().position(|[activity, _]| *activity >= of_cores);
-        place
-            .and_then(|place| far.get(place))
-            .map_or(of_cores, |[activity, _]| *activity)
-    };
-    Ok((
-        activity,
-        "transfers per cycle from which shared counters are as fast on one core as on two"
-            .to_owned(),
-    ))
+    // From the scale of cores to that of sockets, by the same work. Without sockets there is only the first.
+    let place = near.iter().position(|[activity, _]| *activity >= of_cores);
+    let activity = place
+        .and_then(|place| far.get(place))
+        .map_or(of_cores, |[activity, _]| *activity);
+    let how = "transfers per cycle from which shared counters are as fast on one core as on two";
+    Ok((activity, how.to_owned()))
 }
 
 fn ipc_high(points: &Points, clock_hz: f64) -> Verdict {
@@ -328,23 +273,17 @@ fn ipc_high(points: &Points, clock_hz: f64) -> Verdict {
         return Err("one hardware thread a core: nobody shares a pipeline".to_owned());
     }
     // By instructions per cycle: the inverse of what is left, which has to reach 1 / 0.8.
-    let lost: Vec<[f64; 2]> = points
-        .pipeline
-        .iter()
-        .filter(|point| point.shared_per_s > 0.0)
+    let lost = points.pipeline.iter().filter(|p| p.shared_per_s > 0.0);
+    let lost: Vec<[f64; 2]> = lost
         .map(|point| {
             let ipc = point.alone_per_s * INSTRUCTIONS_OF_A_STEP / clock_hz;
             [ipc, point.alone_per_s / point.shared_per_s]
         })
         .collect();
+    let how =
+        "instructions per cycle from which a thread loses a fifth to a second one on its core";
     crossing(&lost, 1.0 / KEPT_ON_A_SHARED_CORE)
-        .map(|ipc| {
-            (
-                ipc,
-                "instructions per cycle from which a thread loses a fifth to a second one on its core"
-                    .to_owned(),
-            )
-        })
+        .map(|ipc| (ipc, how.to_owned()))
         .ok_or_else(|| "no thread lost a fifth of its speed to a second one on its core".to_owned())
 }
 
@@ -388,10 +327,8 @@ mod tests {
         // Between 2e5 and 1e6 increments/s, at the ratio half-way between 1.0 and 1.1.
         let (activity, how) = sharing_medium(&two_sockets(), CLOCK).unwrap();
         let expected = (2e5f64 * 1e6).sqrt() / 2.0 / CLOCK;
-        assert!(
-            (activity / expected - 1.0).abs() < 1e-9,
-            "{activity} {expected}"
-        );
+        let error = (activity / expected - 1.0).abs();
+        assert!(error < 1e-9, "{activity} {expected}");
         assert!(how.contains("across sockets"));
     }
 
@@ -493,17 +430,17 @@ mod tests {
             for point in &mut coherence {
                 point.increments_per_s *= factor;
             }
-            let machine = draw(&Points {
+            let drawn = draw(&Points {
                 clock_hz: Some(CLOCK),
                 coherence,
                 ..Points::default()
-            })
-            .machine
-            .applied_to(&MachineProfile::default());
-            assert!(
-                machine.sharing_medium_per_cycle < machine.sharing_high_per_cycle,
-                "{machine:?}"
+            });
+            let machine = drawn.machine.applied_to(&MachineProfile::default());
+            let (medium, high) = (
+                machine.sharing_medium_per_cycle,
+                machine.sharing_high_per_cycle,
             );
+            assert!(medium < high, "{machine:?}");
         }
     }
 

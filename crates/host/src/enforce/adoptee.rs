@@ -1,4 +1,4 @@
-//! What runs already and comes under management, what others do to it meanwhile, and how it is let go.
+//! What runs already and comes under management, what others do to it meanwhile, and how it is released.
 
 use mapper_model::{AppId, CpuSet};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub struct Adoptee {
     pub app: AppId,
     /// What it is.
     pub target: AdoptTarget,
-    /// The user whose it must be; `None`: anybody's.
+    /// The user whose it must be; `None`: any user's.
     pub owner: Option<u32>,
     /// The CPUs that may be planned for it: limits around what stays in its place must leave all of them.
     pub usable: CpuSet,
@@ -40,18 +40,18 @@ impl fmt::Display for AdoptTarget {
     }
 }
 
-/// Why an application is let go.
+/// Why an application is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Departure {
     /// It has ended, or is not to be managed any more: what was adopted is put back to where it was.
     ForGood,
     /// Its owner, an ordinary user, has set its CPUs: what was set stays.
     ToItsOwner,
-    /// The daemon stops. The next one goes on with it, so its processes stay where they are found again.
+    /// The daemon stops. The next one takes it over, so its processes stay where that finds them.
     DaemonStops,
 }
 
-/// A set that somebody else has written for an application.
+/// A set that another program has written for an application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForeignSet {
     /// What is set.
@@ -60,10 +60,10 @@ pub struct ForeignSet {
     pub writer: Writer,
 }
 
-/// Who can write the CPUs of an application besides the daemon: the owner of the file that holds them.
+/// Which users can write the CPUs of an application besides the daemon: the owner of the file that holds them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writer {
-    /// Root or the daemon's user alone.
+    /// Only root or the daemon's user.
     Operator,
     /// This user, too.
     User(u32),

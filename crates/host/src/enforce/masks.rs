@@ -1,7 +1,5 @@
-//! Affinity masks of threads, of any width.
-//!
-//! The types of libc and of the wrappers around it stop at 1,024 CPUs; machines and this program do
-//! not. So the two system calls are made directly with a buffer that fits.
+//! Affinity masks of threads, of any width: the types of libc and its wrappers stop at 1,024 CPUs, so the two system
+//! calls are made directly with a buffer that fits.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("the kernel's masks are arrays of unsigned long, taken here to be 64 bits wide");
@@ -11,11 +9,8 @@ use mapper_model::cpuset::MAX_CPU;
 use mapper_model::{CpuId, CpuSet, ThreadId};
 use std::io;
 
-/// Confines a thread to a set of CPUs. The kernel leaves out CPUs that the thread may not use, so
-/// [`get`] tells what is in force.
-///
-/// # Errors
-/// When the thread is gone, belongs to somebody else, or none of the CPUs is available to it.
+/// Confines a thread to a set of CPUs. The kernel leaves out CPUs that the thread may not use, so [`get`] reads what
+/// is in force. Fails when the thread is gone, another user's, or may use none of the CPUs.
 pub fn set(thread: ThreadId, cpus: &CpuSet) -> Result<(), HostError> {
     let words = cpus.as_words();
     // SAFETY: `words` is valid for reads of its own length in bytes during the call, and the kernel
@@ -31,18 +26,14 @@ pub fn set(thread: ThreadId, cpus: &CpuSet) -> Result<(), HostError> {
     if result == 0 {
         return Ok(());
     }
-    Err(HostError::Task {
-        action: "set the affinity of",
-        kind: "thread",
-        id: thread.0,
-        source: io::Error::last_os_error(),
-    })
+    Err(HostError::thread(
+        "set the affinity of",
+        thread,
+        io::Error::last_os_error(),
+    ))
 }
 
-/// The CPUs that a thread may use.
-///
-/// # Errors
-/// When the thread is gone.
+/// The CPUs that a thread may use; an error if it is gone.
 pub fn get(thread: ThreadId) -> Result<CpuSet, HostError> {
     // 1,024 CPUs first; the kernel refuses a buffer shorter than its own mask.
     let mut small = [0u64; 16];
@@ -66,14 +57,9 @@ fn get_into(thread: ThreadId, words: &mut [u64]) -> Result<CpuSet, HostError> {
             words.as_mut_ptr(),
         )
     };
-    let Ok(written) = usize::try_from(written) else {
-        return Err(HostError::Task {
-            action: "read the affinity of",
-            kind: "thread",
-            id: thread.0,
-            source: io::Error::last_os_error(),
-        });
-    };
+    let written = usize::try_from(written).map_err(|_| {
+        HostError::thread("read the affinity of", thread, io::Error::last_os_error())
+    })?;
     let mut cpus = CpuSet::new();
     for (index, word) in words.iter().take(written.div_ceil(8)).enumerate() {
         let mut rest = *word;
@@ -102,10 +88,7 @@ mod tests {
     fn a_mask_beyond_the_machine_is_refused_with_the_thread() {
         let beyond: CpuSet = [CpuId(5000)].into_iter().collect();
         let error = set(ThreadId(0), &beyond).unwrap_err();
-        assert!(
-            error.to_string().contains("affinity of thread 0"),
-            "{error}"
-        );
+        error.says(&["affinity of thread 0"]);
     }
 
     #[test]

@@ -1,17 +1,12 @@
 //! Putting a CPU set in force for an application.
 //!
-//! An application is a tree of processes that began with one program under a launcher. An
-//! [`Enforcer`] takes that first process in before it runs the program, so that nothing it starts
-//! escapes, and from then on confines all its threads to whatever CPU set it is told.
+//! An application is a tree of processes that began with one program under a launcher. An [`Enforcer`] admits that
+//! first process before it runs the program, so that nothing it starts escapes, and then confines all its threads.
+//! [`cgroup`] writes `cpuset.cpus` of a group: one write confines every thread, now and later. [`affinity`] needs no
+//! privilege: it sets the affinity of every thread of the tree; a program can undo it until the next interval.
 //!
-//! Two ways exist. [`cgroup`] writes `cpuset.cpus` of a group in a delegated cgroup v2 subtree: one
-//! write confines every thread, now and later, and the kernel refuses every way out. [`affinity`]
-//! needs no privilege: it sets the affinity of every thread of the tree, repeatedly, until no thread
-//! has an old mask; a program can undo it, which is seen and put right at the next interval.
-//!
-//! Invariants: a write is read back ([`Confine::effective`]), so that the next decision starts from
-//! what is in force and not from what was wished for; releasing an application that still runs gives
-//! it all CPUs back.
+//! Invariants: a write is read back ([`Confine::effective`]), so that the next decision starts from what is in
+//! force; an application that is released while it runs gets all CPUs back.
 
 mod adoptee;
 pub mod affinity;
@@ -21,7 +16,7 @@ mod standing;
 pub(crate) mod tree;
 
 use crate::{HostError, Missing};
-use mapper_model::{AppId, AppName, CpuSet, NodeId, ThreadId};
+use mapper_model::{AppId, CpuSet, NodeId, ThreadId};
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -33,33 +28,18 @@ pub use standing::Standing;
 pub use tree::descendants;
 
 /// A way to confine applications to CPU sets: what every way can do, and what only some can.
-pub trait Enforcer: Confine + Membership + Handover {
+pub trait Enforcer: Confine + Membership + Handover + Isolate + BindMemory {
     /// Where and how it works, for logs and status.
     fn describe(&self) -> String;
 
-    /// What the kernel does for it, so that others need not.
+    /// What the kernel does for it.
     fn capabilities(&self) -> Capabilities;
-
-    /// The part that isolates applications, if it can.
-    fn isolation(&self) -> Option<&dyn Isolate> {
-        None
-    }
-
-    /// The same, to change something.
-    fn isolation_mut(&mut self) -> Option<&mut dyn Isolate> {
-        None
-    }
-
-    /// The part that binds memory, if it can.
-    fn memory(&mut self) -> Option<&mut dyn BindMemory> {
-        None
-    }
 }
 
 /// What the kernel does for an enforcer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capabilities {
-    /// Who knows which processes belong to an application when a daemon has ended.
+    /// What knows the processes of an application after a daemon has ended.
     pub members: MembersKept,
     /// What becomes of the CPU masks that threads have when they come under management.
     pub masks: ThreadMasks,
@@ -67,7 +47,7 @@ pub struct Capabilities {
     pub memory: MemoryBinding,
 }
 
-/// Who knows which processes belong to an application when a daemon has ended.
+/// What knows the processes of an application after a daemon has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MembersKept {
     /// The kernel, and with them the CPUs in force.
@@ -81,7 +61,7 @@ pub enum MembersKept {
 pub enum ThreadMasks {
     /// The kernel uses what they leave of the application's set.
     Intersected,
-    /// They are overwritten, so that whoever plans has to regard them.
+    /// They are overwritten, so that plans have to regard them.
     Overwritten,
 }
 
@@ -94,222 +74,159 @@ pub enum MemoryBinding {
     Unavailable,
 }
 
-/// Puts CPU sets in force, and says which are.
+/// Puts CPU sets in force, and reads which are.
 pub trait Confine: fmt::Debug {
-    /// The CPUs that it can give out at most, read now.
-    ///
-    /// # Errors
-    /// When the kernel does not report it.
+    /// The CPUs that can be given out at most, read now.
     fn limit(&self) -> Result<CpuSet, HostError>;
 
-    /// The CPUs that limits around an application leave to it, read now; `None` where no others stand than those
-    /// that count for all ([`Confine::limit`]).
-    ///
-    /// # Errors
-    /// When the kernel does not report it.
+    /// The CPUs that limits around an application leave to it, read now; `None` if only [`Confine::limit`] applies.
     fn limit_of(&self, _app: AppId) -> Result<Option<CpuSet>, HostError> {
         Ok(None)
     }
 
-    /// Confines an application to a set.
-    ///
-    /// # Errors
-    /// When the kernel refuses; what is in force then is told by [`Confine::effective`].
+    /// Confines an application to a set. After an error [`Confine::effective`] shows what is in force.
     fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError>;
 
     /// The CPUs in force for an application.
-    ///
-    /// # Errors
-    /// When the kernel does not report it.
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError>;
 
-    /// The CPUs that somebody else has set for an application since it was last told a set; `None`
-    /// while what was told stands.
-    fn set_by_others(&mut self, app: AppId) -> Option<ForeignSet>;
+    /// The CPUs that another program has set for an application since the last [`Confine::apply`].
+    fn set_by_others(&mut self, _app: AppId) -> Option<ForeignSet> {
+        None
+    }
 }
 
 /// Follows the processes of applications from their arrival to their release.
 pub trait Membership: fmt::Debug {
-    /// Takes an application in: from here on its processes are followed.
-    ///
-    /// # Errors
-    /// When its group cannot be made or its first process cannot be moved; nothing is left behind.
+    /// Follows the processes of an application from here on. After an error nothing is left behind.
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError>;
 
-    /// Takes something in that runs already, and looks at what it has now. Nothing is changed for it before
-    /// [`Membership::move_in`], so that what [`Handover::remember`] says can be written down first.
-    ///
-    /// # Errors
-    /// [`HostError::NotAdoptable`] when it is not of the kind that can be, or not that user's; nothing is
-    /// changed then.
+    /// Reads what a running program has now. Nothing is changed for it before [`Membership::move_in`], so that
+    /// [`Handover::remember`] can be saved first. [`HostError::NotAdoptable`] if it cannot be, or is another user's.
     fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError>;
 
-    /// Moves what was adopted to where it can be confined, if it has to be moved. It is not confined before
-    /// [`Confine::apply`].
-    ///
-    /// # Errors
-    /// When somebody cannot be moved, or is another user's by now: all are put back, and it is forgotten.
-    fn move_in(&mut self, adoptee: &Adoptee) -> Result<(), HostError>;
+    /// Moves what was adopted to where [`Confine::apply`] can confine it. When a process cannot be moved, or is
+    /// another user's by now, all are put back and the application is forgotten.
+    fn move_in(&mut self, _adoptee: &Adoptee) -> Result<(), HostError> {
+        Ok(())
+    }
 
     /// The process with the lowest number of an application, also of one that was left over.
     fn first_process(&self, app: AppId) -> Option<u32>;
 
-    /// Looks for processes and threads that came and went, and puts right what escaped. To be
-    /// called once an interval, before readings are taken.
-    ///
-    /// # Errors
-    /// When the kernel does not report it; the last knowledge stays.
+    /// Follows processes and threads that came and went, and confines what escaped. To be called once an interval,
+    /// before readings are taken. After an error the last knowledge stays.
     fn refresh(&mut self) -> Result<(), HostError>;
 
-    /// How many groups there are below one that was adopted in its place, if they are more than can be looked
-    /// through at each decision.
-    fn too_many_groups(&mut self, app: AppId) -> Option<u64>;
+    /// How many groups are below one that was adopted in its place, if too many to be read at each decision.
+    fn too_many_groups(&mut self, _app: AppId) -> Option<u64> {
+        None
+    }
 
     /// Its processes and threads at the last [`Membership::refresh`] or [`Membership::admit`].
     fn tasks(&mut self, app: AppId) -> Tasks;
 
-    /// The directory of its control group, for kinds that give each application one.
-    fn group(&self, app: AppId) -> Option<PathBuf>;
+    /// The directory of its control group, if it has one.
+    fn group(&self, _app: AppId) -> Option<PathBuf> {
+        None
+    }
 
     /// CPU time of all its processes so far, also of those that ended, where the kernel sums it up.
-    fn cpu_time_ns(&mut self, app: AppId) -> Option<u64>;
+    fn cpu_time_ns(&mut self, _app: AppId) -> Option<u64> {
+        None
+    }
 
-    /// Whether any of its processes still lives.
+    /// Whether any of its processes lives.
     fn is_populated(&mut self, app: AppId) -> bool;
 
-    /// A descriptor that becomes readable with priority when processes come or go, for kinds that
-    /// have one.
-    fn watch(&self, app: AppId) -> Option<OwnedFd>;
+    /// A descriptor that becomes readable with priority when processes come or go, if there is one.
+    fn watch(&self, _app: AppId) -> Option<OwnedFd> {
+        None
+    }
 
-    /// Lets an application go: gives `all` CPUs back to whatever of it still runs, or what it had before it
-    /// was adopted, and forgets it.
-    ///
-    /// # Errors
-    /// When the kernel refuses; it is forgotten all the same.
+    /// Gives what still runs of an application `all` CPUs, or what it had before it was adopted, and forgets it,
+    /// also when the kernel refuses.
     fn release(&mut self, app: AppId, all: &CpuSet, departure: Departure) -> Result<(), HostError>;
 }
 
 /// Passes applications on from one daemon to the next.
 pub trait Handover: fmt::Debug {
-    /// What has to be kept of an application so that a later daemon can follow its processes
-    /// further, for [`Former::processes`]. Null for kinds that find them without.
+    /// What a later daemon needs to follow its processes, for [`Former::processes`]; null if nothing.
     fn remember(&self, app: AppId) -> serde_json::Value;
 
     /// Applications of an earlier daemon that were found running, by what the kernel keeps.
-    fn left_over(&self) -> Vec<AppId>;
+    fn left_over(&self) -> Vec<AppId> {
+        Vec::new()
+    }
 
-    /// Takes an application of an earlier daemon over. Nothing is changed for it: what is in force
-    /// stays so until [`Confine::apply`].
-    ///
-    /// # Errors
-    /// When none of its processes can be found.
+    /// Follows an application of an earlier daemon; what is in force stays so until [`Confine::apply`]. An error if
+    /// none of its processes is found.
     fn take_over(&mut self, former: &Former) -> Result<(), HostError>;
 
-    /// Whether something is still to be done for applications that were released. It is gone on with by
-    /// [`Membership::refresh`].
-    fn unfinished(&self) -> Unfinished;
+    /// Whether [`Membership::refresh`] still has work for applications that were released.
+    fn unfinished(&self) -> Unfinished {
+        Unfinished::Nothing
+    }
 
-    /// What has to be kept so that a later daemon can finish what is unfinished here.
-    fn remember_unfinished(&self) -> serde_json::Value;
+    /// What a later daemon needs to finish that work.
+    fn remember_unfinished(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
 
-    /// Goes on with what an earlier daemon had not finished. To be called before any
-    /// [`Handover::take_over`].
-    fn take_up(&mut self, unfinished: &serde_json::Value);
+    /// Continues the unfinished work of an earlier daemon. To be called before any [`Handover::take_over`].
+    fn take_up(&mut self, _unfinished: &serde_json::Value) {}
 }
 
-/// Keeps everything else off the CPUs of applications.
+/// Keeps everything else off the CPUs of applications, where that is possible.
 pub trait Isolate: fmt::Debug {
-    /// Whether an application can be [isolated](Isolate::isolate) here.
-    ///
-    /// # Errors
-    /// [`HostError::Missing`] says what is missing, and how to provide it.
-    fn available(&self) -> Result<(), HostError>;
+    /// Whether applications can be isolated here; [`HostError::Missing`] with what is missing if not.
+    fn may_isolate(&self) -> Result<(), HostError> {
+        Err(no_isolation())
+    }
 
-    /// From the next [`Confine::apply`] on, an application has its CPUs to itself. Where the kernel refuses
-    /// that, now or later, it has the CPUs all the same, and [`Isolate::standing`] says why.
-    ///
-    /// # Errors
-    /// When the application is not known.
-    fn isolate(&mut self, app: AppId) -> Result<(), HostError>;
+    /// From the next [`Confine::apply`] on, an application has its CPUs to itself. Where the kernel refuses that, now
+    /// or later, it has the CPUs all the same, and [`Isolate::standing`] says why. An error if it is not known.
+    fn isolate(&mut self, _app: AppId) -> Result<(), HostError> {
+        Err(no_isolation())
+    }
 
-    /// How its CPUs relate to the rest of the machine, as of the last [`Membership::refresh`] or
-    /// [`Confine::apply`].
-    fn standing(&self, app: AppId) -> Standing;
+    /// How its CPUs relate to the rest of the machine, as of the last [`Membership::refresh`] or [`Confine::apply`].
+    fn standing(&self, _app: AppId) -> Standing {
+        Standing::Member
+    }
 
     /// The CPUs of all isolated applications together. They are part of the [limit](Confine::limit).
-    fn exclusive(&self) -> CpuSet;
-}
-
-/// Binds memory to NUMA nodes.
-pub trait BindMemory: fmt::Debug {
-    /// Has an application take its memory from these NUMA nodes, and moves there what it has elsewhere.
-    ///
-    /// # Errors
-    /// When the kernel refuses; the memory stays where it is.
-    fn bind(&mut self, app: AppId, nodes: &[NodeId]) -> Result<(), HostError>;
-}
-
-impl dyn Enforcer + '_ {
-    /// Whether applications can be isolated.
-    ///
-    /// # Errors
-    /// [`HostError::Missing`] says what is missing, and how to provide it.
-    pub fn may_isolate(&self) -> Result<(), HostError> {
-        self.isolation().ok_or_else(no_isolation)?.available()
-    }
-
-    /// Isolates an application; see [`Isolate::isolate`].
-    ///
-    /// # Errors
-    /// When it is not known, or applications cannot be isolated here.
-    pub fn isolate(&mut self, app: AppId) -> Result<(), HostError> {
-        self.isolation_mut().ok_or_else(no_isolation)?.isolate(app)
-    }
-
-    /// How the CPUs of an application relate to the rest of the machine.
-    #[must_use]
-    pub fn standing(&self, app: AppId) -> Standing {
-        self.isolation()
-            .map_or(Standing::Member, |isolation| isolation.standing(app))
-    }
-
-    /// Has an application take its memory from these NUMA nodes; see [`BindMemory::bind`].
-    ///
-    /// # Errors
-    /// When the kernel refuses, or memory cannot be bound here.
-    pub fn bind_memory(&mut self, app: AppId, nodes: &[NodeId]) -> Result<(), HostError> {
-        let unavailable = || {
-            HostError::Missing(Missing {
-                what: "binding of memory",
-                why: "this daemon confines by thread affinity, without control groups".to_owned(),
-                hint: "start it with --enforcer cgroup, or the program without --mem".to_owned(),
-            })
-        };
-        self.memory().ok_or_else(unavailable)?.bind(app, nodes)
-    }
-
-    /// The CPUs of all isolated applications together.
-    #[must_use]
-    pub fn exclusive(&self) -> CpuSet {
-        self.isolation().map(Isolate::exclusive).unwrap_or_default()
+    fn exclusive(&self) -> CpuSet {
+        CpuSet::new()
     }
 }
 
 fn no_isolation() -> HostError {
-    HostError::Missing(Missing {
-        what: "isolated CPUs",
-        why: "this daemon confines by thread affinity, which keeps nothing else away".to_owned(),
-        hint: "start it with --enforcer cgroup".to_owned(),
-    })
+    HostError::Missing(Missing::new(
+        "isolated CPUs",
+        "this daemon confines by thread affinity, which keeps nothing else away",
+        "start it with --enforcer cgroup",
+    ))
 }
 
-/// An application to be taken in.
+/// Binds memory to NUMA nodes, where that is possible.
+pub trait BindMemory: fmt::Debug {
+    /// Makes an application take its memory from these nodes, and moves there what it has elsewhere. When the kernel
+    /// refuses, the memory stays where it is.
+    fn bind_memory(&mut self, _app: AppId, _nodes: &[NodeId]) -> Result<(), HostError> {
+        Err(HostError::Missing(Missing::new(
+            "binding of memory",
+            "this daemon confines by thread affinity, without control groups",
+            "start it with --enforcer cgroup, or the program without --mem",
+        )))
+    }
+}
+
+/// An application to be admitted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Newcomer {
     /// Its id.
     pub app: AppId,
-    /// Its name.
-    pub name: AppName,
     /// Its first process, which waits before it runs the program.
     pub first_process: u32,
     /// The process that launched it and to which its orphans fall.
@@ -323,9 +240,9 @@ pub struct Former {
     pub app: AppId,
     /// The CPUs it was last given.
     pub cpus: CpuSet,
-    /// Its launcher, if that still lives.
+    /// Its launcher, if that lives.
     pub launcher: Option<u32>,
-    /// The set that somebody else had written for it and that was left alone.
+    /// The set that another program had written for it and that was left alone.
     pub set_by_others: Option<CpuSet>,
     /// What [`Handover::remember`] said.
     pub processes: serde_json::Value,

@@ -5,11 +5,11 @@ use std::fmt;
 /// How an application's CPUs stand to the rest of the machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Its CPUs are given to no other application, and the rest of the system may run there.
+    /// Its CPUs are given to no other application, but the rest of the system may run there.
     Member,
-    /// Nobody else runs there: its CPUs are an isolated partition of the machine.
+    /// Nothing else runs there: its CPUs are an isolated partition of the machine.
     Isolated,
-    /// It was to be isolated, and is a member, because of this.
+    /// It was to be isolated, and is a member, for this reason.
     NotIsolated(String),
 }
 

@@ -1,32 +1,27 @@
 //! Which processes belong to which application, where no control group says so.
 //!
-//! The problem: a program forks, its children fork, some in between end, and what they leave behind
-//! is handed to another parent. From one look at all processes to the next, the tree has to be
-//! followed with nothing but parent, group and session numbers.
-//!
-//! A process belongs to an application when
+//! A program forks, its children fork, some in between end, and what they leave behind gets another parent. The tree
+//! is followed from one list of all processes to the next by parent, group and session numbers. A process belongs to
+//! an application when
 //! 1. it belonged to it before (same number, same start time), or
 //! 2. its parent does, or
-//! 3. its parent is the launcher of the application and that launcher has nothing else to do (it
-//!    makes itself the reaper of orphans, so that children of processes that ended come back to it;
-//!    one that had other children when the application came, or launched two, is not such; children
-//!    that run the launcher's own program are its helpers), or
-//! 4. the leader of its process group or session is, or was, a member: an orphan that went to the
-//!    system's reaper is found again by that.
+//! 3. its parent is the launcher of the application and that launcher is dedicated to it: it makes itself the reaper
+//!    of orphans, so that children of processes that ended come back to it. One that had other children when the
+//!    application came, or launched two, is not; children that run the launcher's own program are its helpers; or
+//! 4. the leader of its process group or session is, or was, a member: this finds orphans that went to the system's
+//!    reaper.
 //!
-//! The launcher itself is never a member of what it launches; where it is a member of another
-//! application (launchers nest), rule 3 comes before rule 2. The first process, the kernel's threads
-//! and this process itself are never members, whoever names them as parent: a wrong number in one
-//! place must not confine the whole machine. What escapes all four, a process that
-//! left group and session and whose parent ended between two looks with no launcher to fall to, is
-//! lost: a limit of this way that control groups do not have.
+//! The launcher itself is never a member of what it launches; where it is a member of another application (launchers
+//! nest), rule 3 comes before rule 2. The first process, the kernel's threads and this process are never members,
+//! whatever names them as parent: a wrong number in one place must not confine the whole machine. What escapes all
+//! four (it left group and session, and its parent ended between two lists with no launcher to fall to) is lost: a
+//! limit of this way that control groups do not have.
 
 use crate::procfs::{ProcessStat, TaskKind};
 use mapper_model::AppId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The processes of every application.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProcessTree {
     families: BTreeMap<AppId, Family>,
@@ -37,35 +32,18 @@ struct Family {
     launcher: Launcher,
     /// Start time by process number.
     members: BTreeMap<u32, u64>,
-    /// Ended members that led a process group or session, whose number stands for the application
-    /// as long as anybody is in it.
+    /// Ended members that led a process group or session, while any process is in it.
     ended_leaders: Vec<u32>,
-}
-
-/// A child of a launcher.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Child {
-    pub(super) pid: u32,
-    pub(super) launcher: u32,
-}
-
-impl Child {
-    const fn of(process: &ProcessStat) -> Self {
-        Self {
-            pid: process.pid,
-            launcher: process.parent,
-        }
-    }
 }
 
 /// Whether the children of a launcher must be orphans of what it launched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Launcher {
-    /// Its children have not been looked at yet.
+    /// Its children have not been read yet.
     New(u32),
     /// It has no children of its own besides the program.
     Dedicated(u32),
-    /// It has, so they say nothing.
+    /// It has, so they show nothing.
     Busy(u32),
 }
 
@@ -78,9 +56,9 @@ impl Launcher {
 }
 
 impl ProcessTree {
-    /// Starts to follow an application from its first process on.
+    /// Follows an application from its first process on.
     pub(super) fn add(&mut self, app: AppId, launcher: u32, first: &ProcessStat) {
-        // Everybody's orphans fall to the first process, and no process has the number 0.
+        // All orphans fall to the first process, and no process has the number 0.
         let mut state = if launcher > 1 {
             Launcher::New(launcher)
         } else {
@@ -111,8 +89,8 @@ impl ProcessTree {
             .unwrap_or_default()
     }
 
-    /// Goes on with what an earlier daemon knew. `launcher` is that launcher if it still lives.
-    /// Members that have ended meanwhile are struck by the next [`ProcessTree::update`].
+    /// Continues with what an earlier daemon knew. `launcher` is that launcher if it lives. The next
+    /// [`ProcessTree::update`] removes members that have ended.
     pub(super) fn take_over(
         &mut self,
         app: AppId,
@@ -122,7 +100,7 @@ impl ProcessTree {
         let Ok(mut family) = Family::deserialize(known) else {
             return false;
         };
-        // Its number may be somebody else's by now.
+        // Its number may be another process's by now.
         if launcher != Some(family.launcher.pid()) {
             family.launcher = Launcher::Busy(0);
         }
@@ -134,7 +112,6 @@ impl ProcessTree {
         self.families.remove(&app);
     }
 
-    /// The live processes of an application.
     pub(super) fn members(&self, app: AppId) -> impl Iterator<Item = u32> + '_ {
         self.families
             .get(&app)
@@ -142,14 +119,13 @@ impl ProcessTree {
             .flat_map(|family| family.members.keys().copied())
     }
 
-    /// The live processes of all applications.
     pub(super) fn all_members(&self) -> impl Iterator<Item = u32> + '_ {
         self.families
             .values()
             .flat_map(|family| family.members.keys().copied())
     }
 
-    /// Strikes a process that was found to have ended.
+    /// Removes a process that was found to have ended.
     pub(super) fn ended(&mut self, app: AppId, pid: u32) {
         if let Some(family) = self.families.get_mut(&app)
             && family.members.remove(&pid).is_some()
@@ -158,10 +134,13 @@ impl ProcessTree {
         }
     }
 
-    /// Brings the tree up to date with a look at all processes, or at all members and those started
-    /// since the last look. After an application was added it must be all. `is_helper` says whether a child
-    /// of a launcher runs the same program as the launcher.
-    pub(super) fn update(&mut self, processes: &[ProcessStat], is_helper: &dyn Fn(Child) -> bool) {
+    /// Updates the tree from a list of all processes, or of all members and those started since the last list. After
+    /// an application was added it must be all. `is_helper` says whether a child of a launcher runs its program.
+    pub(super) fn update(
+        &mut self,
+        processes: &[ProcessStat],
+        is_helper: &dyn Fn(&ProcessStat) -> bool,
+    ) {
         let own = std::process::id();
         let live: BTreeMap<u32, &ProcessStat> = processes
             .iter()
@@ -184,7 +163,7 @@ impl ProcessTree {
                 }
                 lives
             });
-            // A number that lives again is somebody else's; one that nobody refers to is done with.
+            // A number that lives again is another process's; one that nothing refers to is not needed.
             ended_leaders.retain(|leader| {
                 !live.contains_key(leader)
                     && live
@@ -199,13 +178,12 @@ impl ProcessTree {
                     .map(|pid| (*pid, *app)),
             );
             if let Launcher::New(pid) = *launcher {
-                let busy = live.values().any(|p| {
-                    p.parent == pid && !members.contains_key(&p.pid) && !is_helper(Child::of(p))
-                });
-                *launcher = if busy {
-                    Launcher::Busy(pid)
-                } else {
-                    Launcher::Dedicated(pid)
+                let busy = live
+                    .values()
+                    .any(|p| p.parent == pid && !members.contains_key(&p.pid) && !is_helper(p));
+                *launcher = match busy {
+                    true => Launcher::Busy(pid),
+                    false => Launcher::Dedicated(pid),
                 };
             }
             if let Launcher::Dedicated(pid) = *launcher {
@@ -220,7 +198,7 @@ impl ProcessTree {
                     continue;
                 }
                 let launcher = launchers.get(&process.parent);
-                if launcher.is_some() && is_helper(Child::of(process)) {
+                if launcher.is_some() && is_helper(process) {
                     continue;
                 }
                 let app = launcher
@@ -275,8 +253,7 @@ fn may_belong(process: &ProcessStat, own: u32) -> bool {
     // Threads belong to their process. 1 is the first process, 2 the parent of the kernel's threads, whose own parent is 0.
     process.kind == TaskKind::Process
         && process.pid > 2
-        && process.parent != 0
-        && process.parent != 2
+        && ![0, 2].contains(&process.parent)
         && process.pid != own
 }
 
@@ -345,7 +322,7 @@ mod tests {
     fn a_helper_of_the_launcher_does_not_belong_and_does_not_keep_it_from_taking_orphans() {
         let mut tree = tree();
         let helper = process(40, LAUNCHER);
-        let is_helper = |child: Child| child.pid == 40 && child.launcher == LAUNCHER;
+        let is_helper = |child: &ProcessStat| child.pid == 40 && child.parent == LAUNCHER;
         tree.update(&[process(ROOT, LAUNCHER), helper], &is_helper);
         tree.update(&[process(30, LAUNCHER), helper], &is_helper);
         assert_eq!(members(&tree), [30]);
@@ -354,27 +331,17 @@ mod tests {
     #[test]
     fn other_children_of_a_launcher_that_has_some_do_not_belong() {
         let mut first = tree();
-        look(
-            &mut first,
-            &[process(ROOT, LAUNCHER), process(20, LAUNCHER)],
-        );
-        look(
-            &mut first,
-            &[process(ROOT, LAUNCHER), process(21, LAUNCHER)],
-        );
+        for other in [20, 21] {
+            let all = [process(ROOT, LAUNCHER), process(other, LAUNCHER)];
+            look(&mut first, &all);
+        }
         assert_eq!(members(&first), [ROOT]);
 
         let mut second = tree();
         look(&mut second, &[process(ROOT, LAUNCHER)]);
         second.add(AppId(2), LAUNCHER, &process(12, LAUNCHER));
-        look(
-            &mut second,
-            &[
-                process(ROOT, LAUNCHER),
-                process(12, LAUNCHER),
-                process(21, LAUNCHER),
-            ],
-        );
+        let all = [ROOT, 12, 21].map(|pid| process(pid, LAUNCHER));
+        look(&mut second, &all);
         assert_eq!(members(&second), [ROOT]);
         assert_eq!(second.members(AppId(2)).collect::<Vec<_>>(), [12]);
     }
@@ -387,16 +354,13 @@ mod tests {
             session,
             ..process(pid, 1)
         };
+        let strange = orphan(32, 32, 32);
         look(
             &mut tree,
-            &[
-                orphan(30, ROOT, 5),
-                orphan(31, 31, ROOT),
-                orphan(32, 32, 32),
-            ],
+            &[orphan(30, ROOT, 5), orphan(31, 31, ROOT), strange],
         );
         assert_eq!(members(&tree), [30, 31]);
-        // The leader stays known as long as somebody is in the group.
+        // The leader stays known as long as any process is in the group.
         look(&mut tree, &[orphan(33, ROOT, 5)]);
         assert_eq!(members(&tree), [33]);
     }
@@ -408,11 +372,11 @@ mod tests {
             started_ticks: 999,
             ..process(ROOT, 1)
         };
-        let child_of_stranger = process(40, ROOT);
         let in_group_of_stranger = ProcessStat {
             group: ROOT,
             ..process(41, 1)
         };
+        let child_of_stranger = process(40, ROOT);
         look(
             &mut tree,
             &[stranger, child_of_stranger, in_group_of_stranger],
@@ -436,18 +400,14 @@ mod tests {
         for launcher in [0, 1, 2] {
             let mut tree = ProcessTree::default();
             tree.add(APP, launcher, &process(ROOT, launcher));
-            look(
-                &mut tree,
-                &[
-                    process(1, 0),
-                    process(2, 0),
-                    process(3, 2),
-                    process(4, 1),
-                    process(std::process::id(), ROOT),
-                    process(ROOT, 1),
-                    process(12, ROOT),
-                ],
-            );
+            let all = [(1, 0), (2, 0), (3, 2), (4, 1), (std::process::id(), ROOT)];
+            let own = [(ROOT, 1), (12, ROOT)];
+            let all: Vec<ProcessStat> = all
+                .into_iter()
+                .chain(own)
+                .map(|(pid, parent)| process(pid, parent))
+                .collect();
+            look(&mut tree, &all);
             assert_eq!(members(&tree), [ROOT, 12], "launcher {launcher}");
         }
     }

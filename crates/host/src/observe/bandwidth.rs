@@ -1,16 +1,13 @@
 //! Memory traffic of an application, through the kernel's resource control file system (`resctrl`).
 //!
-//! Server processors count, for each monitoring group, the bytes that went between last-level cache
-//! and memory (Intel MBM, AMD QoS). Each application gets a group of its own under `mon_groups`;
-//! threads that a member starts belong to it by themselves, those found otherwise are written into
-//! its `tasks`. The counts of all cache domains are added up, and those of the caches of each node where
-//! it is known on which node each is. The kernel widens the processor's short
-//! counters as long as somebody reads them now and then, as the daemon does.
+//! Server processors count, for each monitoring group, the bytes between last-level cache and memory (Intel MBM, AMD
+//! QoS). Each application gets a group of its own under `mon_groups`; threads that a member starts belong to it,
+//! others are written into its `tasks`. The counts of all cache domains are added up, also by node where the node of
+//! each cache is known. The kernel widens the processor's short counters as long as they are read now and then.
 //!
-//! A processor has only so many groups; an application beyond them goes without. A domain that cannot
-//! tell right now (`Unavailable`) makes the whole reading absent: a sum with a part missing would look
-//! like a fall. What is read stays cumulative. The sum is only shown; by the traffic of each node the policy
-//! `nucore` knows where data are.
+//! A processor has few groups; an application beyond them has no reading. A domain without a count (`Unavailable`)
+//! makes the whole reading absent: a sum with a part missing would look like a fall. What is read stays cumulative.
+//! The sum is only shown; from the traffic of each node the policy `nucore` infers where data are.
 
 use super::source::{CounterSource, Subject};
 use crate::Missing;
@@ -24,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Where the file system is mounted.
 pub const RESCTRL: &str = "/sys/fs/resctrl";
 
-/// What the groups of applications are called, before the number.
+/// The prefix of the groups of applications, before the number.
 const PREFIX: &str = "mapper-";
 
 /// More cache domains than any machine has.
@@ -35,12 +32,11 @@ const MOST_DOMAINS: usize = 1024;
 pub struct MemoryBandwidth {
     groups: PathBuf,
     features: Features,
-    /// The node of each domain; one that is not in it keeps the nodes from being told.
+    /// The node of each domain; without that of each, there are no counts by node.
     nodes: BTreeMap<u32, NodeId>,
     apps: BTreeMap<AppId, MonitoringGroup>,
 }
 
-/// What the processor counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Features {
     /// All traffic.
@@ -51,7 +47,6 @@ enum Features {
     Both,
 }
 
-/// The group of an application.
 #[derive(Debug)]
 enum MonitoringGroup {
     /// Made, or found from an earlier daemon.
@@ -59,22 +54,15 @@ enum MonitoringGroup {
         path: PathBuf,
         members: BTreeSet<ThreadId>,
     },
-    /// It could not be made; that was said once.
+    /// It could not be made; that was logged once.
     Refused,
 }
 
 impl MemoryBandwidth {
-    /// Looks whether the file system mounted at `root` (`/sys/fs/resctrl`) counts memory traffic and
-    /// lets this process make groups.
-    ///
-    /// # Errors
-    /// [`Missing`] says what is not there.
+    /// Checks that the file system mounted at `root` (`/sys/fs/resctrl`) counts memory traffic and lets this process
+    /// make groups; [`Missing`] says what is not there.
     pub fn probe(root: &Path) -> Result<Self, Missing> {
-        let lack = |why: String, hint: &str| Missing {
-            what: "memory bandwidth",
-            why,
-            hint: hint.to_owned(),
-        };
+        let lack = |why: String, hint: &str| Missing::new("memory bandwidth", why, hint);
         let path = root.join("info/L3_MON/mon_features");
         let text = read_small(&path).map_err(|_| {
             lack(
@@ -109,18 +97,18 @@ impl MemoryBandwidth {
         })
     }
 
-    /// Makes it tell the traffic of each node, too: `nodes` has the node of each domain.
+    /// Adds the traffic of each node; `nodes` has the node of each domain.
     #[must_use]
     pub fn by_node(mut self, nodes: BTreeMap<u32, NodeId>) -> Self {
         self.nodes = nodes;
         self
     }
 
-    /// Removes the groups in which nobody is, left by a daemon that was killed. The others are found again by
-    /// their names when their applications are taken over.
+    /// Removes the empty groups of a daemon that was killed. The others are found again by their names when their
+    /// applications are taken over.
     pub fn remove_abandoned(&self) {
         for group in abandoned(&self.groups) {
-            // Somebody may have entered it just now, who is monitored elsewhere then.
+            // A thread that has just entered it is monitored elsewhere then.
             let _ = fs::remove_dir(group);
         }
     }
@@ -176,7 +164,7 @@ impl CounterSource for MemoryBandwidth {
 }
 
 impl Drop for MemoryBandwidth {
-    /// Groups are as few as the processor has: none is left for nobody.
+    /// Groups are few: none is left unused.
     fn drop(&mut self) {
         for app in self.apps.keys().copied().collect::<Vec<_>>() {
             self.forget(app);
@@ -184,7 +172,7 @@ impl Drop for MemoryBandwidth {
     }
 }
 
-/// Groups of this daemon's kind in which nobody is.
+/// Empty groups of this daemon's kind.
 fn abandoned(groups: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(groups) else {
         return Vec::new();
@@ -211,9 +199,8 @@ fn enrol(tasks: &Path, members: &mut BTreeSet<ThreadId>, threads: &[ThreadId]) {
             continue;
         }
         // A thread that ended meanwhile is not found (ESRCH); it is tried no more.
-        match append(tasks, &thread.0.to_string()) {
-            Ok(()) => {}
-            Err(error) => tracing::debug!(thread = thread.0, "not monitored: {error}"),
+        if let Err(error) = append(tasks, &thread.0.to_string()) {
+            tracing::debug!(thread = thread.0, "not monitored: {error}");
         }
         members.insert(*thread);
     }
@@ -226,7 +213,7 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// The traffic of each domain, by its number; `None` unless every one of them tells.
+/// The traffic of each domain, by its number; `None` unless every one of them has a count.
 fn traffic(data: &Path, features: Features) -> Option<Vec<(Option<u32>, MemoryTraffic)>> {
     let mut domains = Vec::new();
     for entry in fs::read_dir(data).ok()?.take(MOST_DOMAINS) {
@@ -258,7 +245,6 @@ fn plus(a: MemoryTraffic, b: MemoryTraffic) -> MemoryTraffic {
     }
 }
 
-/// The sum over all domains, if there are any.
 fn sum(domains: &[(Option<u32>, MemoryTraffic)]) -> Option<MemoryTraffic> {
     domains.iter().map(|(_, message)| *message).reduce(plus)
 }
@@ -285,21 +271,19 @@ fn by_node(
 mod tests {
     use super::*;
     use crate::enforce::Tasks;
+    use crate::procfs::fake_files;
 
     /// A `resctrl` tree with these features and a group of application 7 with these counts.
     fn tree(features: &str, domains: &[(&str, &str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        write("info/L3_MON/mon_features", features);
-        write("mon_groups/mapper-7/tasks", "");
+        let dir = fake_files(&[
+            ("info/L3_MON/mon_features", features),
+            ("mon_groups/mapper-7/tasks", ""),
+        ]);
         for (domain, total, local) in domains {
-            let data = format!("mon_groups/mapper-7/mon_data/{domain}");
-            write(&format!("{data}/mbm_total_bytes"), total);
-            write(&format!("{data}/mbm_local_bytes"), local);
+            let data = dir.path().join("mon_groups/mapper-7/mon_data").join(domain);
+            fs::create_dir_all(&data).unwrap();
+            fs::write(data.join("mbm_total_bytes"), total).unwrap();
+            fs::write(data.join("mbm_local_bytes"), local).unwrap();
         }
         dir
     }
@@ -316,40 +300,19 @@ mod tests {
             threads: threads.iter().map(|tid| ThreadId(*tid)).collect(),
         };
         let mut reading = Reading::default();
-        let subject = Subject {
-            app: AppId(app),
-            tasks: &tasks,
-            cpus: &mapper_model::CpuSet::new(),
-            group: None,
-            page: None,
-            group_cpu_time_ns: None,
-            now_ns: 0,
-        };
-        source.read(&subject, &mut reading);
+        source.read(&Subject::of(AppId(app), &tasks), &mut reading);
         reading
     }
 
-    #[test]
-    fn the_traffic_of_all_domains_is_added_up() {
-        let dir = tree(
-            BOTH,
-            &[
-                ("mon_L3_00", "1000\n", "900\n"),
-                ("mon_L3_01", "50\n", "5\n"),
-            ],
-        );
-        let mut source = probe(dir.path());
-        assert_eq!(
-            read(&mut source, 7, &[]).memory,
-            Some(MemoryTraffic {
-                total_bytes: Some(1050),
-                local_bytes: Some(905)
-            })
-        );
+    const fn bytes(total: u64, local: u64) -> MemoryTraffic {
+        MemoryTraffic {
+            total_bytes: Some(total),
+            local_bytes: Some(local),
+        }
     }
 
     #[test]
-    fn traffic_is_reported_by_node_where_every_domain_has_one() {
+    fn traffic_is_added_up_and_reported_by_node_where_every_domain_has_one() {
         let dir = tree(
             BOTH,
             &[
@@ -362,11 +325,10 @@ mod tests {
         let message = |nodes| read(&mut probe(dir.path()).by_node(nodes), 7, &[]);
         let of = |node, total, local| NodeTraffic {
             node: NodeId(node),
-            traffic: MemoryTraffic {
-                total_bytes: Some(total),
-                local_bytes: Some(local),
-            },
+            traffic: bytes(total, local),
         };
+        let all = message(nodes.clone());
+        assert_eq!(all.memory, Some(bytes(1057, 906)));
         let all = message(nodes.clone());
         assert_eq!(all.memory_by_node, [of(0, 1050, 905), of(1, 7, 1)]);
         let mut without = nodes;
@@ -378,17 +340,10 @@ mod tests {
 
     #[test]
     fn a_domain_that_cannot_tell_makes_the_reading_absent() {
-        for broken in [
-            "Unavailable\n",
-            "Error\n",
-            "",
-            "-3\n",
-            "99999999999999999999999\n",
-        ] {
-            let dir = tree(
-                BOTH,
-                &[("mon_L3_00", "1000\n", "1\n"), ("mon_L3_01", broken, "1\n")],
-            );
+        let huge = "99999999999999999999999\n";
+        for broken in ["Unavailable\n", "Error\n", "", "-3\n", huge] {
+            let whole = ("mon_L3_00", "1000\n", "1\n");
+            let dir = tree(BOTH, &[whole, ("mon_L3_01", broken, "1\n")]);
             let mut source = probe(dir.path());
             assert_eq!(read(&mut source, 7, &[]).memory, None, "{broken:?}");
         }
@@ -419,42 +374,31 @@ mod tests {
     #[test]
     fn only_groups_of_our_own_in_which_nobody_is_are_abandoned() {
         let dir = tree(BOTH, &[]);
-        let make = |name: &str, tasks: Option<&str>| {
-            let group = dir.path().join("mon_groups").join(name);
-            fs::create_dir(&group).unwrap();
-            if let Some(tasks) = tasks {
-                fs::write(group.join("tasks"), tasks).unwrap();
+        let groups = dir.path().join("mon_groups");
+        for (name, tasks) in [("mapper-1", "4711\n"), ("other", ""), ("mapper-2", "")] {
+            fs::create_dir(groups.join(name)).unwrap();
+            fs::write(groups.join(name).join("tasks"), tasks).unwrap();
+        }
+        // The tree begins with the empty group of a living application.
+        fs::write(groups.join("mapper-7/tasks"), "1\n").unwrap();
+        assert_eq!(abandoned(&groups), [groups.join("mapper-2")]);
+    }
+
+    #[test]
+    fn a_group_is_made_on_arrival_and_removed_in_the_end_or_when_the_daemon_stops() {
+        for forgets in [true, false] {
+            let dir = tree(BOTH, &[]);
+            let mut source = probe(dir.path());
+            let group = dir.path().join("mon_groups/mapper-8");
+            assert_eq!(read(&mut source, 8, &[]).memory, None);
+            assert!(group.is_dir());
+            if forgets {
+                source.forget(AppId(8));
+                assert!(!group.exists());
             }
-            group
-        };
-        make("mapper-1", Some("4711\n"));
-        make("other", Some(""));
-        let empty = make("mapper-2", Some(""));
-        // The tree begins with one of a living application that nobody is in yet.
-        fs::write(dir.path().join("mon_groups/mapper-7/tasks"), "1\n").unwrap();
-        assert_eq!(abandoned(&dir.path().join("mon_groups")), [empty]);
-    }
-
-    #[test]
-    fn a_daemon_that_stops_leaves_no_group() {
-        let dir = tree(BOTH, &[]);
-        let mut source = probe(dir.path());
-        read(&mut source, 8, &[]);
-        let group = dir.path().join("mon_groups/mapper-8");
-        assert!(group.is_dir());
-        drop(source);
-        assert!(!group.exists());
-    }
-
-    #[test]
-    fn a_group_is_made_on_arrival_and_removed_in_the_end() {
-        let dir = tree(BOTH, &[]);
-        let mut source = probe(dir.path());
-        let group = dir.path().join("mon_groups/mapper-8");
-        assert_eq!(read(&mut source, 8, &[]).memory, None);
-        assert!(group.is_dir());
-        source.forget(AppId(8));
-        assert!(!group.exists());
+            drop(source);
+            assert!(!group.exists());
+        }
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Whether an application is counted by its threads or by its control group.
 //!
 //! *Problem.* Each event of each thread is a file descriptor, and their number is limited: 20,000 descriptors are
-//! 2,800 threads with seven events. A program with more threads would be counted in part, which tells nothing.
+//! 2,800 threads with seven events. A program counted only in part has no meaningful speed.
 //!
 //! *Approach.* Beyond the budget an application with a control group of its own is counted by that: a descriptor for
-//! each event and each *CPU it holds*, however many threads there are. That tells no thread from another, so threads
-//! come first. A program goes back to them only when they would take half of what there is, so that one whose
-//! threads come and go at the limit does not change its way each interval: what is counted one way cannot be compared
-//! with the other, and each change costs an interval's measurement.
+//! each event and each *CPU it holds*, however many threads there are. That does not show single threads, so threads
+//! come first. A program returns to them only when they would take half of the budget, so that one whose threads come
+//! and go at the limit does not change each interval: the two ways cannot be compared, and each change costs an
+//! interval's measurement.
 
 /// How an application is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +18,6 @@ pub(super) enum Way {
     Group,
 }
 
-/// How many descriptors each way takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Needs {
     pub(super) threads: u64,
@@ -26,8 +25,8 @@ pub(super) struct Needs {
     pub(super) group: Option<u64>,
 }
 
-/// The way to go on, for an application counted `now` in this way, when `left` descriptors are to be had for it,
-/// those it holds included.
+/// The next way, for an application counted `now` in this way, when `left` descriptors are available to it, those it
+/// holds included.
 pub(super) fn way(now: Way, needs: Needs, left: u64) -> Way {
     let Some(group) = needs.group else {
         return Way::Threads;
@@ -58,13 +57,9 @@ mod tests {
     };
 
     #[test]
-    fn threads_are_counted_as_long_as_there_are_descriptors_for_all() {
+    fn threads_are_counted_while_descriptors_last_and_again_when_they_take_half() {
         assert_eq!(way(Way::Threads, NEEDS, 700), Way::Threads);
         assert_eq!(way(Way::Threads, NEEDS, 699), Way::Group);
-    }
-
-    #[test]
-    fn the_way_back_is_taken_when_threads_take_half_of_what_there_is() {
         assert_eq!(way(Way::Group, NEEDS, 1399), Way::Group);
         assert_eq!(way(Way::Group, NEEDS, 1400), Way::Threads);
     }
@@ -75,14 +70,14 @@ mod tests {
             group: None,
             ..NEEDS
         };
-        assert_eq!(way(Way::Threads, alone, 10), Way::Threads);
-        assert_eq!(way(Way::Group, alone, 10), Way::Threads);
-        assert_eq!(way(Way::Threads, NEEDS, 55), Way::Threads);
-        assert_eq!(way(Way::Group, NEEDS, 55), Way::Threads);
+        for (needs, left) in [(alone, 10), (NEEDS, 55)] {
+            assert_eq!(way(Way::Threads, needs, left), Way::Threads);
+            assert_eq!(way(Way::Group, needs, left), Way::Threads);
+        }
     }
 
     proptest! {
-        /// Asked again under the same circumstances, the answer stays.
+        /// Under the same circumstances, the way stays.
         #[test]
         fn a_way_once_taken_is_kept(
             threads in 0u64..2000, group in proptest::option::of(0u64..2000), left in 0u64..2000,

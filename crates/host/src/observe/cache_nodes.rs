@@ -1,8 +1,8 @@
 //! On which node each last-level cache is, by the kernel's number for it.
 //!
-//! `resctrl` calls its monitoring domains by these numbers (`mon_L3_03`), which are the ones under
-//! `/sys/devices/system/cpu/cpu*/cache/index*/id`. A cache that serves CPUs of several nodes (nodes
-//! made by splitting a socket) is on none of them: what went through it cannot be told apart.
+//! `resctrl` names its monitoring domains by these numbers (`mon_L3_03`), those under
+//! `/sys/devices/system/cpu/cpu*/cache/index*/id`. A cache that serves CPUs of several nodes (a split socket) is on
+//! none of them: its traffic cannot be divided.
 
 use crate::procfs::read_small;
 use mapper_model::{CpuSet, NodeId};
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// More nodes than any machine has.
 const MOST_NODES: usize = 1024;
-/// Caches of a CPU that are looked at: there are two of level 1 and one of each other.
+/// Caches of a CPU that are read: there are two of level 1 and one of each other.
 const CACHES: usize = 8;
 
 /// The node of each cache of level 3. `system` is `/sys/devices/system`.
@@ -41,7 +41,6 @@ pub fn read(system: &Path) -> BTreeMap<u32, NodeId> {
     found.into_iter().filter_map(on_one).collect()
 }
 
-/// The number of a CPU's cache of level 3.
 fn third_level(caches: &Path) -> Option<u32> {
     let number = |path: &Path| -> Option<u32> { read_small(path).ok()?.trim().parse().ok() };
     (0..CACHES)
@@ -56,22 +55,22 @@ mod tests {
 
     /// A tree of nodes with these CPUs, each of which has a cache of this number.
     fn tree(nodes: &[(&str, &str)], caches: &[(u32, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |path: String, text: &str| {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
+        let mut files = Vec::new();
         for (node, cpus) in nodes {
-            write(format!("node/{node}/cpulist"), cpus);
+            files.push((format!("node/{node}/cpulist"), *cpus));
         }
         for (cpu, cache) in caches {
-            write(format!("cpu/cpu{cpu}/cache/index2/level"), "2\n");
-            write(format!("cpu/cpu{cpu}/cache/index2/id"), "77\n");
-            write(format!("cpu/cpu{cpu}/cache/index3/level"), "3\n");
-            write(format!("cpu/cpu{cpu}/cache/index3/id"), cache);
+            for (file, text) in [
+                ("index2/level", "2\n"),
+                ("index2/id", "77\n"),
+                ("index3/level", "3\n"),
+                ("index3/id", cache),
+            ] {
+                files.push((format!("cpu/cpu{cpu}/cache/{file}"), text));
+            }
         }
-        dir
+        let files: Vec<_> = files.iter().map(|(path, text)| (&**path, *text)).collect();
+        crate::procfs::fake_files(&files)
     }
 
     #[test]

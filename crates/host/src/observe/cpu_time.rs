@@ -1,9 +1,8 @@
-//! CPU time used by an application: tells activity where nothing tells speed.
+//! CPU time of an application: shows activity where nothing shows speed.
 //!
-//! The kernel keeps a clock for each process that counts, in nanoseconds, the CPU time of all its
-//! threads, those that ended included; one call reads it, without privilege. What a process had
-//! used when it ended is kept in the sum. Processes that start and end between two readings are
-//! missed, unless the application has a control group, whose own sum is exact.
+//! The kernel keeps a clock of each process, in nanoseconds, with the CPU time of all its threads, ended ones included;
+//! one call reads it, without privilege. What a process had used when it ended is kept in the sum. Processes that start
+//! and end between two readings are missed, unless the application has a control group, whose own sum is exact.
 
 use super::source::{CounterSource, Subject};
 use mapper_model::{AppId, Reading};
@@ -53,12 +52,8 @@ impl CounterSource for CpuTime {
 
 impl Used {
     fn update(&mut self, live: &[u32], clock_ns: impl Fn(u32) -> Option<u64>) {
-        let mut now = BTreeMap::new();
-        for pid in live {
-            if let Some(value) = clock_ns(*pid) {
-                now.insert(*pid, value);
-            }
-        }
+        let read = |pid: &u32| Some((*pid, clock_ns(*pid)?));
+        let now: BTreeMap<u32, u64> = live.iter().filter_map(read).collect();
         for (pid, before) in &self.processes {
             // Gone, or its number is used by another process, which started from zero.
             if now.get(pid).is_none_or(|value| value < before) {
@@ -90,10 +85,8 @@ fn process_cpu_time_ns(pid: u32) -> Option<u64> {
     if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return None;
     }
-    let (seconds, rest) = (
-        u64::try_from(time.tv_sec).ok()?,
-        u64::try_from(time.tv_nsec).ok()?,
-    );
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    let rest = u64::try_from(time.tv_nsec).ok()?;
     seconds.checked_mul(1_000_000_000)?.checked_add(rest)
 }
 

@@ -1,15 +1,13 @@
-//! How each micro-architecture is asked for the events that mapper wants.
+//! How each micro-architecture counts the events that mapper wants.
 //!
-//! The kernel has names of its own for cycles and instructions, which mean the same everywhere. What
-//! is left (misses of the last-level cache, snoops, stalls) either has no such name or one that means
-//! something else on each processor: the kernel's generic `cache-misses` are misses of L2 on AMD and
-//! refills of L1 on Arm. So each micro-architecture has a data file in `events/` with the raw
-//! encodings, the published name and source of each, what a count includes beyond its name, and for
-//! an event that is not offered the reason.
+//! The kernel's names for cycles and instructions mean the same everywhere. Other events (misses of the last-level
+//! cache, snoops, stalls) have no such name or one that means something else on each processor: the kernel's generic
+//! `cache-misses` are misses of L2 on AMD and refills of L1 on Arm. So each micro-architecture has a data file in
+//! `events/` with the raw encodings, the published name and source of each, what a count includes beyond its name, and
+//! for an event that is not offered the reason.
 //!
-//! Invariants, checked by the tests for every file: each event is either encoded or said to be
-//! lacking; each encoding is the one that `events/recorded.tsv` has from independent sources; no
-//! processor is described by two files of the same PMU.
+//! Invariants, tested for every file: each event is either encoded or lacking; each encoding is the one that
+//! `events/recorded.tsv` has from independent sources; no processor is described by two files of the same PMU.
 
 use super::processor::Processor;
 use mapper_model::Event;
@@ -42,19 +40,18 @@ const FILES: [&str; 18] = [
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventTable {
-    /// What people call it.
+    /// Its name in messages.
     pub name: String,
     /// Where the encodings are from.
     pub source: String,
-    /// The kernel's name of its PMU where a machine has several kinds of cores; `None` where all
-    /// cores are alike.
+    /// The kernel's name of its PMU where a machine has several kinds of cores.
     pub pmu: Option<String>,
     /// Programmable counters that a hardware thread can rely on.
     pub programmable: u32,
     /// Events that have counters of their own.
     pub fixed: Vec<Event>,
     processors: Processors,
-    /// How to ask for an event.
+    /// The encoding of each event.
     pub events: BTreeMap<Event, Encoding>,
     /// Events that it cannot count, with the reason.
     #[serde(default)]
@@ -77,7 +74,7 @@ enum Processors {
     },
 }
 
-/// How an event is asked for.
+/// How an event is encoded.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Encoding {
@@ -96,10 +93,8 @@ pub struct Encoding {
 }
 
 impl EventTable {
-    /// The tables of a processor: one, or one for each kind of core, or none.
-    ///
-    /// # Errors
-    /// When a data file is damaged, which the tests exclude.
+    /// The tables of a processor: one, or one for each kind of core, or none. An error if a data file is damaged, which
+    /// the tests exclude.
     pub fn of(processor: &Processor) -> Result<Vec<Self>, toml::de::Error> {
         let mut tables = Self::all()?;
         tables.retain(|table| table.processors.include(processor));
@@ -110,8 +105,8 @@ impl EventTable {
         FILES.iter().map(|text| toml::from_str(text)).collect()
     }
 
-    /// `config` of `perf_event_attr` for an event, as the kernel's `format` directory of the PMU
-    /// describes it; `None` when it is lacking.
+    /// `config` of `perf_event_attr` for an event, as the kernel's `format` directory of the PMU describes it; `None`
+    /// when it is lacking.
     #[must_use]
     pub fn config(&self, event: Event) -> Option<u64> {
         let encoding = self.events.get(&event)?;
@@ -238,11 +233,8 @@ mod tests {
                     sum = (select, sum.1 | umask, cmask);
                     used.insert(name.clone());
                 }
-                assert_eq!(
-                    (encoding.event, encoding.umask, encoding.cmask),
-                    sum,
-                    "{place}"
-                );
+                let own = (encoding.event, encoding.umask, encoding.cmask);
+                assert_eq!(own, sum, "{place}");
             }
         }
         assert_eq!(used.len(), recorded.len(), "a record that nothing uses");
@@ -265,13 +257,11 @@ mod tests {
 
     #[test]
     fn a_processor_finds_its_table() {
+        let rapids = "Intel Sapphire Rapids and Emerald Rapids";
         for (processor, name) in [
             (x86("GenuineIntel", 6, 0x3f), "Intel Haswell-EP"),
             (x86("GenuineIntel", 6, 0x6a), "Intel Ice Lake-SP"),
-            (
-                x86("GenuineIntel", 6, 0x8f),
-                "Intel Sapphire Rapids and Emerald Rapids",
-            ),
+            (x86("GenuineIntel", 6, 0x8f), rapids),
             (x86("AuthenticAMD", 0x17, 0x31), "AMD Zen 2"),
             (x86("AuthenticAMD", 0x19, 0x01), "AMD Zen 3"),
             (x86("AuthenticAMD", 0x19, 0x11), "AMD Zen 4"),
@@ -279,7 +269,7 @@ mod tests {
         ] {
             assert_eq!(names(&processor), [name], "{processor}");
         }
-        // Zen 1, and processors nobody has described.
+        // Zen 1, and processors without a table.
         for unknown in [
             x86("AuthenticAMD", 0x17, 0x01),
             x86("GenuineIntel", 6, 0xfe),
@@ -291,18 +281,19 @@ mod tests {
 
     #[test]
     fn tables_of_one_processor_are_of_different_pmus() {
-        for model in 0..=0xff {
-            for (vendor, family) in [
-                ("GenuineIntel", 6),
-                ("AuthenticAMD", 0x17),
-                ("AuthenticAMD", 0x19),
-                ("AuthenticAMD", 0x1a),
-            ] {
-                let tables = EventTable::of(&x86(vendor, family, model)).unwrap();
+        for (vendor, family) in [
+            ("GenuineIntel", 6),
+            ("AuthenticAMD", 0x17),
+            ("AuthenticAMD", 0x19),
+            ("AuthenticAMD", 0x1a),
+        ] {
+            for model in 0..=0xff {
+                let processor = x86(vendor, family, model);
+                let tables = EventTable::of(&processor).unwrap();
                 let pmus: Vec<_> = tables.iter().map(|table| table.pmu.as_deref()).collect();
                 assert!(
                     matches!(pmus[..], [] | [None] | [Some("cpu_core"), Some("cpu_atom")]),
-                    "{vendor} {family:#x} {model:#x}: {pmus:?}"
+                    "{processor}: {pmus:?}"
                 );
             }
         }

@@ -1,23 +1,19 @@
 //! Hardware counters of each thread, through `perf_event_open(2)`.
 //!
-//! The problem: cycles and instructions of one thread must come from the same stretch of time, or
-//! their ratio means nothing; there may be more events than registers; threads come and go. So the
-//! events of a thread form one group that the kernel counts together and that is read in one call,
-//! with the times that tell which share was really counted. Groups are opened when a thread is first
-//! seen and closed when it is gone.
+//! Cycles and instructions of one thread must come from the same stretch of time, or their ratio means nothing; there
+//! may be more events than registers; threads come and go. So the events of a thread form one group that the kernel
+//! counts together and that is read in one call, with the share of time in which it counted. Groups are opened when a
+//! thread is first seen and closed when it is gone.
 //!
-//! Which events the processor has and how it is asked for them is in [`super::event_table`]; only user
-//! mode is counted, which needs no privilege up to `kernel.perf_event_paranoid` 2. An event that the
-//! processor lacks is left out and reported; without cycles and instructions there is nothing to
-//! measure speed with, and the whole source is missing. Where the counters do not suffice for all
-//! events at once, a thread has several groups, between which the kernel switches; each value comes
-//! with the times of its own group. A hybrid machine has groups for each kind of core, whose values
-//! are added up.
+//! How the processor counts each event is in [`super::event_table`]. Only user mode is counted, which needs no
+//! privilege up to `kernel.perf_event_paranoid` 2. An event that the processor lacks is left out and reported; without
+//! cycles and instructions the whole source is missing. Where the counters do not suffice for all events, a thread has
+//! several groups, between which the kernel switches; each value comes with the times of its own group. A hybrid
+//! machine has groups for each kind of core, whose values are added up.
 //!
-//! Each event of each thread is a file descriptor. The limit of open files is raised as far as
-//! allowed; beyond it an application is counted by its control group on each of its CPUs ([`super::budget`]), and
-//! without one further threads are not counted (the monitor sees which are). What a group used on a CPU is told
-//! as if it were a thread that ran there, with a number that no thread has.
+//! Each event of each thread is a file descriptor. The limit of open files is raised as far as allowed; beyond it an
+//! application is counted by its control group on each of its CPUs ([`super::budget`]), and without one further
+//! threads are not counted. What a group used on a CPU is reported as a thread with a number that no thread has.
 
 use super::budget::{Needs, Way, way};
 use super::offer::{Described, Offer, Wanted, lack};
@@ -46,7 +42,7 @@ pub struct HardwareCounters {
     apps: BTreeMap<AppId, AppCounters>,
     open: u64,
     most_open: u64,
-    told_of_limit: bool,
+    limit_logged: bool,
     /// Counts the counters opened on CPUs, so that those opened anew are not taken for those before.
     opened_on_cpus: u64,
 }
@@ -65,8 +61,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// Counts from now on only what speed and memory bandwidth are told by, for machines where every
-    /// further counter makes a change of threads much longer. Tells whether there was more before.
+    /// Counts from now on only what speed and memory bandwidth are computed from, for machines where every further
+    /// counter makes a context switch much longer.
     pub fn give_up_sharing(&mut self) -> Reduced {
         let kept = |event| {
             matches!(
@@ -109,10 +105,8 @@ pub enum Reduced {
     NothingToGiveUp,
 }
 
-/// The open counters of an application.
 #[derive(Debug, Default)]
 struct AppCounters {
-    /// By thread.
     threads: BTreeMap<ThreadId, ThreadCounters>,
     /// By the number that stands for a CPU.
     cpus: BTreeMap<ThreadId, ThreadCounters>,
@@ -134,15 +128,10 @@ impl AppCounters {
 const FIRST_OF_CPUS: u32 = 1 << 30;
 
 impl HardwareCounters {
-    /// Tries every event on this process.
-    ///
-    /// # Errors
-    /// [`Missing`] when cycles or instructions cannot be counted.
+    /// Tries every event on this process; an error when cycles or instructions cannot be counted.
     pub fn probe() -> Result<Found, Missing> {
-        let proc = ProcFs::system().map_err(|error| Missing {
-            what: "hardware counters",
-            why: crate::chain(&error),
-            hint: "mount /proc".to_owned(),
+        let proc = ProcFs::system().map_err(|error| {
+            Missing::new("hardware counters", crate::chain(&error), "mount /proc")
         })?;
         let mut offer = Offer::read(Path::new("/sys"), Path::new("/proc"));
         for event in Event::ALL {
@@ -166,8 +155,7 @@ impl HardwareCounters {
         })
     }
 
-    /// What counting adds to each change of threads on this machine; nothing when that cannot be
-    /// found out. Takes some ten milliseconds.
+    /// What counting adds to each context switch on this machine, if known. Takes some ten milliseconds.
     pub fn switch_cost(&mut self) -> Option<Duration> {
         let open = self.open;
         let cost = switch_cost::measured(|thread| self.open(thread));
@@ -183,12 +171,11 @@ impl HardwareCounters {
             apps: BTreeMap::new(),
             open: 0,
             most_open: raise_file_limit().saturating_sub(OTHER_FILES),
-            told_of_limit: false,
+            limit_logged: false,
             opened_on_cpus: 0,
         }
     }
 
-    /// Descriptors for each thread.
     fn events_of_a_thread(&self) -> u64 {
         self.groups.iter().map(|group| group.len() as u64).sum()
     }
@@ -196,16 +183,15 @@ impl HardwareCounters {
     fn open(&mut self, thread: ThreadId) -> Option<ThreadCounters> {
         let wanted = self.events_of_a_thread();
         if self.open + wanted > self.most_open {
-            if !self.told_of_limit {
+            if !std::mem::replace(&mut self.limit_logged, true) {
                 tracing::warn!(
                     open = self.open,
                     "no more descriptors for counters of further threads; raise LimitNOFILE"
                 );
-                self.told_of_limit = true;
             }
             return None;
         }
-        let started = self.proc.thread_started_ticks(thread).ok()?;
+        let started = self.proc.stat(thread.0).ok()?.started_ticks;
         match open_groups(Target::Thread(thread), &self.groups) {
             Ok(groups) => {
                 self.open += wanted;
@@ -325,7 +311,7 @@ impl HardwareCounters {
                     app.cpus
                         .insert(number(cpu), ThreadCounters { started, groups });
                 }
-                // A part of its CPUs would tell nothing: from the next interval on as many threads as fit.
+                // A part of its CPUs would not show its speed: from the next interval on as many threads as fit.
                 Err(error) => {
                     tracing::warn!(
                         app = subject.app.0,
@@ -342,7 +328,7 @@ impl HardwareCounters {
     }
 }
 
-/// The name of an event in a list for people.
+/// The name of an event in messages.
 #[must_use]
 pub const fn name(event: &Event) -> &'static str {
     match event {
@@ -378,9 +364,8 @@ mod tests {
     use mapper_model::CpuSet;
     use std::path::PathBuf;
 
-    /// `PERF_TYPE_SOFTWARE`; 1 is the task's clock, 2 its page faults. Software events are there on
-    /// every machine whose kernel has perf events at all; the way through groups, threads and
-    /// readings is the same.
+    /// `PERF_TYPE_SOFTWARE`; 1 is the task's clock, 2 its page faults. These events are there on every machine whose
+    /// kernel has perf events, and are read in the same way.
     const fn software(event: Event, config: u64) -> Wanted {
         Wanted {
             event,
@@ -394,25 +379,23 @@ mod tests {
         HardwareCounters::with_groups(ProcFs::system().unwrap(), vec![events])
     }
 
-    fn read(counters: &mut HardwareCounters, threads: &[ThreadId]) -> Reading {
-        let tasks = Tasks {
+    fn tasks(threads: &[ThreadId]) -> Tasks {
+        Tasks {
             processes: vec![std::process::id()],
             threads: threads.to_vec(),
-        };
+        }
+    }
+
+    fn read(counters: &mut HardwareCounters, threads: &[ThreadId]) -> Reading {
         let mut reading = Reading::default();
-        let subject = Subject {
-            app: AppId(1),
-            tasks: &tasks,
-            cpus: &CpuSet::new(),
-            group: None,
-            page: None,
-            group_cpu_time_ns: None,
-            now_ns: 0,
-        };
-        counters.read(&subject, &mut reading);
+        counters.read(&Subject::of(AppId(1), &tasks(threads)), &mut reading);
         reading
     }
 
+    fn spin(rounds: u64) {
+        let sum: u64 = (0..rounds).map(std::hint::black_box).sum();
+        assert!(sum > 0);
+    }
     #[test]
     fn threads_are_followed_as_they_come_and_go() {
         let mut counters = with_software_events();
@@ -421,8 +404,7 @@ mod tests {
         let gone = ThreadId(u32::MAX >> 1);
         let first = read(&mut counters, &[own, gone]);
         assert_eq!(first.threads.len(), 1, "{first:?}");
-        let spin: u64 = (0..2_000_000u64).map(std::hint::black_box).sum();
-        assert!(spin > 0);
+        spin(2_000_000);
         let second = read(&mut counters, &[own]);
         let value = |r: &Reading| r.threads[0].counters.get(Event::Cycles).unwrap();
         assert!(value(&second).value > value(&first).value);
@@ -467,18 +449,12 @@ mod tests {
         let cpus: CpuSet = cpus.iter().take(2).collect();
         let group = root_group();
         let mut read = |threads: &[u32]| {
-            let tasks = Tasks {
-                processes: vec![],
-                threads: threads.iter().map(|tid| ThreadId(*tid)).collect(),
-            };
+            let threads: Vec<_> = threads.iter().map(|tid| ThreadId(*tid)).collect();
+            let tasks = tasks(&threads);
             let subject = Subject {
-                app: AppId(1),
-                tasks: &tasks,
                 cpus: &cpus,
                 group: Some(&group),
-                page: None,
-                group_cpu_time_ns: None,
-                now_ns: 0,
+                ..Subject::of(AppId(1), &tasks)
             };
             let mut reading = Reading::default();
             counters.read(&subject, &mut reading);
@@ -491,16 +467,11 @@ mod tests {
             assert_eq!(read(&[own.0]).0.threads.len(), 1);
             return;
         }
-        assert_eq!(
-            (first.threads.len() as u32, open),
-            (cpus.len(), 2 * u64::from(cpus.len()))
-        );
-        assert!(
-            first.threads.iter().all(|t| t.tid.0 >= FIRST_OF_CPUS),
-            "{first:?}"
-        );
-        let spin: u64 = (0..20_000_000u64).map(std::hint::black_box).sum();
-        assert!(spin > 0);
+        let both = (first.threads.len() as u32, open);
+        assert_eq!(both, (cpus.len(), 2 * u64::from(cpus.len())));
+        let mut of_cpus = first.threads.iter().map(|t| t.tid.0 >= FIRST_OF_CPUS);
+        assert!(of_cpus.all(|is_of_cpu| is_of_cpu), "{first:?}");
+        spin(20_000_000);
         let (second, _) = read(&[1, 2, 3]);
         let total = |r: &Reading| -> u64 {
             let value = |t: &ThreadReading| t.counters.get(Event::Cycles).unwrap().value;
@@ -519,19 +490,11 @@ mod tests {
         let mut counters = with_software_events();
         counters.most_open = 2;
         let own = ThreadId(std::process::id());
-        let tasks = Tasks {
-            processes: vec![],
-            threads: vec![own, ThreadId(u32::MAX >> 1)],
-        };
-        let cpus = CpuSet::first(1);
+        let tasks = tasks(&[own, ThreadId(u32::MAX >> 1)]);
         let subject = Subject {
-            app: AppId(1),
-            tasks: &tasks,
-            cpus: &cpus,
+            cpus: &CpuSet::first(1),
             group: Some(Path::new("/no/such/group")),
-            page: None,
-            group_cpu_time_ns: None,
-            now_ns: 0,
+            ..Subject::of(AppId(1), &tasks)
         };
         counters.read(&subject, &mut Reading::default());
         assert!(counters.apps[&AppId(1)].group_refused);
@@ -544,11 +507,9 @@ mod tests {
     #[test]
     fn the_events_of_sharing_can_be_given_up_alone() {
         let all: Vec<Wanted> = Event::ALL.map(|event| software(event, 1)).into();
+        let groups = split(&all, &[Event::Cycles, Event::Instructions], 3);
         let mut found = Found {
-            counters: HardwareCounters::with_groups(
-                ProcFs::system().unwrap(),
-                split(&all, &[Event::Cycles, Event::Instructions], 3),
-            ),
+            counters: HardwareCounters::with_groups(ProcFs::system().unwrap(), groups),
             processors: vec![],
             described: vec![],
             missing: vec![],
@@ -565,14 +526,11 @@ mod tests {
     #[test]
     fn raw_events_of_the_table_are_opened_where_there_is_a_pmu() {
         let Ok(found) = HardwareCounters::probe() else {
-            // Told by `probe`, see the tests of the module above: nothing to open here.
+            // Reported by `probe`, see the tests of the module above: nothing to open here.
             return;
         };
-        let counted = found.counters.groups.concat().len();
-        assert!(
-            counted + found.missing.len() >= Event::ALL.len(),
-            "{found:?}"
-        );
+        let events = found.counters.groups.concat().len() + found.missing.len();
+        assert!(events >= Event::ALL.len(), "{found:?}");
         let mut counters = found.counters;
         // SAFETY: the call takes no argument and cannot fail.
         let own = ThreadId(unsafe { libc::gettid() } as u32);
@@ -580,8 +538,7 @@ mod tests {
         // Where others use the PMU too, it may take some turns until these events have theirs.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
         loop {
-            let spin: u64 = (0..2_000_000u64).map(std::hint::black_box).sum();
-            assert!(spin > 0);
+            spin(2_000_000);
             let reading = read(&mut counters, &[own]);
             let counted = |event| reading.threads[0].counters.get(event);
             let more_than = |event, least| counted(event).is_some_and(|n| n.value > least);

@@ -1,13 +1,13 @@
 //! What applications do: hardware counters, progress, CPU time.
 //!
-//! No machine offers everything. A laptop has hardware counters, a virtual machine often none; an
-//! OpenMP program reports its progress, another does not. Each kind is a [`CounterSource`] that adds
-//! what it knows to an application's [`Reading`]; [`probe`] finds out at start which of them work
-//! here and says precisely why the others do not. The monitor later picks the best value that is
-//! there.
+//! No machine offers everything: a virtual machine often has no hardware counters, and only OpenMP programs report
+//! progress. Each kind is a [`CounterSource`] that adds what it knows to an application's [`Reading`]; [`probe`] finds
+//! out at start which of them work here and why the others do not. The best value that is there is used later.
 //!
-//! Invariants: readings are raw and cumulative; a source never invents a value (what is not known
-//! stays absent); nothing an application does makes a source fail as a whole.
+//! Invariants: readings are raw and cumulative; a source never invents a value (what is not known stays absent);
+//! nothing an application does makes a source fail as a whole.
+//!
+//! [`Reading`]: mapper_model::Reading
 
 pub mod bandwidth;
 mod budget;
@@ -38,8 +38,8 @@ pub use source::{CounterSource, Subject};
 /// Which counters to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Choice {
-    /// All that work, but hardware counters only where [they cost little](MOST_SWITCH_COST): first the
-    /// events that sharing is told by are given up, then all.
+    /// All that work, but hardware counters only where [they cost little](MOST_SWITCH_COST): first the events that
+    /// show sharing are given up, then all.
     #[default]
     Auto,
     /// Hardware counters are required.
@@ -76,8 +76,8 @@ impl fmt::Display for Choice {
 #[error("unknown counters {0:?}: give auto, hardware or software")]
 pub struct UnknownChoice(String);
 
-/// What counting may add to each change of threads for `auto` to use hardware counters: some twice what
-/// it adds on a bare machine, and about as much as the change takes by itself.
+/// What counting may add to each context switch for `auto` to use hardware counters: about twice what it adds on a
+/// bare machine, and about as much as the switch takes by itself.
 pub const MOST_SWITCH_COST: Duration = Duration::from_micros(3);
 
 /// The sources that work here, and what does not.
@@ -89,19 +89,16 @@ pub struct Probed {
     pub missing: Vec<Missing>,
 }
 
-/// Finds out which sources work.
-///
-/// # Errors
-/// When what `choice` requires is missing.
+/// Finds out which sources work; an error when what `choice` requires is missing.
 pub fn probe(choice: Choice) -> Result<Probed, HostError> {
     let mut sources: Vec<Box<dyn CounterSource>> = Vec::new();
     let mut missing = Vec::new();
     if choice == Choice::Software {
-        missing.push(Missing {
-            what: "hardware counters",
-            why: "not asked for".to_owned(),
-            hint: "choose counters auto or hardware".to_owned(),
-        });
+        missing.push(Missing::new(
+            "hardware counters",
+            "not asked for",
+            "choose counters auto or hardware",
+        ));
     } else {
         match HardwareCounters::probe() {
             Ok(mut found) => {
@@ -133,7 +130,7 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
     Ok(Probed { sources, missing })
 }
 
-/// What counting adds to a change of threads, against [`MOST_SWITCH_COST`].
+/// What counting adds to a context switch, against [`MOST_SWITCH_COST`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SwitchCost {
     /// It cannot be found out.
@@ -144,8 +141,8 @@ pub enum SwitchCost {
     TooMuch(Duration),
 }
 
-/// Measures what counting costs; where that is too much, gives up the events that sharing is told by and
-/// measures again. This is how `auto` decides. Takes some ten milliseconds for each measurement.
+/// Measures what counting costs; where that is too much, gives up the events that show sharing and measures again, as
+/// `auto` decides. Takes some ten milliseconds for each measurement.
 pub fn reduce_to_worth(found: &mut hardware::Found) -> SwitchCost {
     reduced(
         found,
@@ -174,15 +171,15 @@ fn reduced<F>(
 }
 
 fn too_expensive(cost: Duration) -> Missing {
-    Missing {
-        what: "hardware counters",
-        why: format!(
+    Missing::new(
+        "hardware counters",
+        format!(
             "counters add {:.1} µs to every context switch on this machine (limit {:.1} µs)",
             cost.as_secs_f64() * 1e6,
             MOST_SWITCH_COST.as_secs_f64() * 1e6
         ),
-        hint: "choose counters hardware to use them anyway".to_owned(),
-    }
+        "choose counters hardware to use them anyway",
+    )
 }
 
 #[cfg(test)]
@@ -202,16 +199,12 @@ mod tests {
     #[test]
     fn hardware_counters_are_available_or_the_reason_is_reported() {
         let probed = probe(Choice::Auto).unwrap();
-        let there = probed
-            .sources
-            .iter()
-            .any(|s| s.describe().contains("hardware"));
+        let mut sources = probed.sources.iter();
+        let there = sources.any(|s| s.describe().contains("hardware"));
         let message = probed.missing.iter().any(|m| m.what == "hardware counters");
         assert!(there != message, "{probed:?}");
-        let expensive = probed
-            .missing
-            .iter()
-            .any(|m| m.why.contains("to every context switch"));
+        let mut reasons = probed.missing.iter().map(|m| &m.why);
+        let expensive = reasons.any(|why| why.contains("to every context switch"));
         assert_eq!(probe(Choice::Hardware).is_ok(), there || expensive);
     }
 
@@ -220,17 +213,15 @@ mod tests {
         use hardware::Reduced;
         // What each event costs, in microseconds, with so many events of which three can be kept.
         let decide = |each_us: u64, mut events: u64| {
-            let cost = reduced(
-                &mut events,
-                |events| Some(Duration::from_micros(*events * each_us)),
-                |events| match *events > 3 {
-                    true => {
-                        *events = 3;
-                        Reduced::CountsLess
-                    }
-                    false => Reduced::NothingToGiveUp,
-                },
-            );
+            let give_up = |events: &mut u64| match *events > 3 {
+                true => {
+                    *events = 3;
+                    Reduced::CountsLess
+                }
+                false => Reduced::NothingToGiveUp,
+            };
+            let measure = |events: &mut u64| Some(Duration::from_micros(*events * each_us));
+            let cost = reduced(&mut events, measure, give_up);
             (events, cost)
         };
         let us = Duration::from_micros;
@@ -252,10 +243,9 @@ mod tests {
     #[test]
     fn an_unknown_choice_lists_the_known_ones() {
         let error = "perf".parse::<Choice>().unwrap_err().to_string();
-        assert!(
-            error.contains("\"perf\"") && error.contains("hardware"),
-            "{error}"
-        );
+        for says in ["\"perf\"", "hardware"] {
+            assert!(error.contains(says), "{error}");
+        }
         for choice in [Choice::Auto, Choice::Hardware, Choice::Software] {
             assert_eq!(choice.to_string().parse::<Choice>().unwrap(), choice);
         }

@@ -1,13 +1,12 @@
-//! What the PMUs of this machine can be asked for, before anything is opened.
+//! What the PMUs of this machine can be asked to count, before anything is opened.
 //!
-//! Out of the processor's name, its [event tables](super::event_table) and the kernel's list of PMUs
-//! comes a list of events for each kind of core. A machine with one kind of core has one PMU, which
-//! takes raw events without further ado. One with several (hybrid x86, big.LITTLE) has a PMU for each
-//! kind that counts a thread only while it runs on such a core; an event must then be counted by all
-//! of them to mean anything, and every PMU is addressed by its number.
+//! The processor's name, its [event tables](super::event_table) and the kernel's list of PMUs give a list of events
+//! for each kind of core. A machine with one kind of core has one PMU, which takes raw events. One with several
+//! (hybrid x86, big.LITTLE) has a PMU for each kind that counts a thread only while it runs on such a core; an event
+//! must then be counted by all of them, and every PMU is addressed by its number.
 //!
-//! Without a table only the events of the kernel are asked for whose meaning is sure: cycles,
-//! instructions, and on Intel, where it is architectural, misses of the last-level cache.
+//! Without a table only events of the kernel with a sure meaning are counted: cycles, instructions, and on Intel,
+//! where it is architectural, misses of the last-level cache.
 
 use super::event_table::EventTable;
 use super::processor::Processor;
@@ -28,10 +27,10 @@ const HW_INSTRUCTIONS: u64 = 1;
 const HW_CACHE_MISSES: u64 = 3;
 /// The upper half of `config` names the PMU of a hardware event (`PERF_PMU_TYPE_SHIFT`).
 const PMU_TYPE_SHIFT: u32 = 32;
-/// Where no table tells: what the first x86 and Arm PMUs with programmable counters had.
+/// Without a table: what the first x86 and Arm PMUs with programmable counters had.
 const PROGRAMMABLE_AT_LEAST: u32 = 4;
 
-/// An event as the kernel is asked for it.
+/// An event as it is requested from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     pub(crate) event: Event,
@@ -42,7 +41,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// A builder of a counter; who is counted is still to be said.
+    /// A builder of a counter, still without a target.
     pub(crate) fn builder(self) -> Builder<'static> {
         let mut builder = Builder::new(Raw::new(self.config));
         builder.attrs_mut().type_ = self.kind;
@@ -60,7 +59,7 @@ pub(crate) struct Pmu {
     pub(crate) fixed: Vec<Event>,
 }
 
-/// An event with the names under which it is published, for people.
+/// An event with the names under which it is published, for messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Described {
     /// The event.
@@ -69,10 +68,8 @@ pub struct Described {
     pub text: String,
 }
 
-/// What this machine offers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
-    /// The micro-architectures.
     pub(crate) names: Vec<String>,
     /// One for each kind of core.
     pub(crate) pmus: Vec<Pmu>,
@@ -82,7 +79,7 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// Looks at the machine whose `/sys` and `/proc` these are.
+    /// Reads the machine whose `/sys` and `/proc` these are.
     pub(crate) fn read(sys: &Path, proc: &Path) -> Self {
         let cpuinfo = read_small(&proc.join("cpuinfo")).unwrap_or_default();
         let processor = Processor::parse(&cpuinfo);
@@ -110,14 +107,10 @@ impl Offer {
         let name = processor.map_or("this processor".to_owned(), |p| p.to_string());
         let why = trouble.unwrap_or_else(|| format!("no event table describes {name}"));
         for event in Event::ALL {
-            if offer
-                .pmus
-                .iter()
-                .all(|pmu| pmu.wanted.iter().all(|w| w.event != event))
-            {
-                offer
-                    .lacks
-                    .push(lack(event, &why, "tell the developers the processor above"));
+            let mut wanted = offer.pmus.iter().flat_map(|pmu| &pmu.wanted);
+            if wanted.all(|wanted| wanted.event != event) {
+                let hint = "tell the developers the processor above";
+                offer.lacks.push(lack(event, &why, hint));
             }
         }
         offer
@@ -140,11 +133,8 @@ impl Offer {
             .filter(|event| {
                 let reason = tables.iter().find_map(|table| table.lacks.get(event));
                 if let Some(reason) = reason {
-                    lacks.push(lack(
-                        *event,
-                        reason,
-                        "nothing: the processor cannot count it",
-                    ));
+                    let hint = "nothing: the processor cannot count it";
+                    lacks.push(lack(*event, reason, hint));
                 }
                 reason.is_none()
             })
@@ -229,7 +219,7 @@ fn of_the_kernel(event: Event, id: u64, kind: Option<u32>) -> Wanted {
     }
 }
 
-/// What is said of an event that is not counted: which, why, and which rule does without.
+/// The message about an event that is not counted: which, why, and the rule that is off without it.
 pub(crate) fn lack(event: Event, why: &str, hint: &str) -> Missing {
     let (what, rule) = match event {
         Event::Cycles => ("counter of cycles", "instructions per cycle"),
@@ -252,11 +242,7 @@ pub(crate) fn lack(event: Event, why: &str, hint: &str) -> Missing {
             "placing the sharing threads on one core",
         ),
     };
-    Missing {
-        what,
-        why: format!("{why}; off without it: {rule}"),
-        hint: hint.to_owned(),
-    }
+    Missing::new(what, format!("{why}; off without it: {rule}"), hint)
 }
 
 /// A kind of core with a PMU of its own.
@@ -266,8 +252,7 @@ struct CoreKind {
     number: u32,
 }
 
-/// The kinds of cores of a hybrid machine, in the order of their PMUs' numbers; empty where all are
-/// alike.
+/// The kinds of cores of a hybrid machine, in the order of their PMUs' numbers; empty where all are alike.
 fn core_kinds(devices: &Path) -> Vec<CoreKind> {
     let Ok(entries) = fs::read_dir(devices) else {
         return Vec::new();
@@ -289,8 +274,8 @@ fn core_kinds(devices: &Path) -> Vec<CoreKind> {
         })
         .collect();
     kinds.sort_by_key(|kind| kind.number);
-    // One PMU of this sort is that of a machine whose cores are alike, except on hybrid processors
-    // of which the firmware shows one kind.
+    // A single PMU of this sort is that of a machine whose cores are alike, except on hybrid processors of which the
+    // firmware shows one kind.
     if kinds.len() == 1 && !kinds[0].name.starts_with("cpu_") {
         kinds.clear();
     }
@@ -300,16 +285,16 @@ fn core_kinds(devices: &Path) -> Vec<CoreKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::procfs::fake_files;
 
     /// The offer of a machine with this `/proc/cpuinfo` and these PMUs.
     fn offer(cpuinfo: &str, pmus: &[(&str, &str)]) -> Offer {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = fake_files(&[("cpuinfo", cpuinfo)]);
         let devices = dir.path().join("bus/event_source/devices");
         for (name, number) in pmus {
             fs::create_dir_all(devices.join(name)).unwrap();
             fs::write(devices.join(name).join("type"), number).unwrap();
         }
-        fs::write(dir.path().join("cpuinfo"), cpuinfo).unwrap();
         Offer::read(dir.path(), dir.path())
     }
 
@@ -329,14 +314,12 @@ mod tests {
         };
         assert_eq!(pmu.wanted.len(), Event::ALL.len());
         assert!(offer.lacks.is_empty());
-        assert_eq!(
-            find(pmu, Event::RemoteHitModified).unwrap(),
-            Wanted {
-                event: Event::RemoteHitModified,
-                kind: TYPE_RAW,
-                config: 0x10d3
-            }
-        );
+        let expected = Wanted {
+            event: Event::RemoteHitModified,
+            kind: TYPE_RAW,
+            config: 0x10d3,
+        };
+        assert_eq!(find(pmu, Event::RemoteHitModified), Some(expected));
         assert_eq!(find(pmu, Event::Cycles).unwrap().kind, TYPE_HARDWARE);
     }
 
@@ -347,12 +330,10 @@ mod tests {
         let [core, atom] = &offer.pmus[..] else {
             panic!("{offer:?}");
         };
+        let all = [Event::Cycles, Event::Instructions, Event::LlcMisses];
         for (pmu, number) in [(core, 4), (atom, 10)] {
             let events: Vec<Event> = pmu.wanted.iter().map(|w| w.event).collect();
-            assert_eq!(
-                events,
-                [Event::Cycles, Event::Instructions, Event::LlcMisses]
-            );
+            assert_eq!(events, all);
             assert_eq!(find(pmu, Event::LlcMisses).unwrap().kind, number);
             let cycles = find(pmu, Event::Cycles).unwrap();
             assert_eq!(cycles.config, u64::from(number) << 32);
@@ -366,17 +347,14 @@ mod tests {
         let events = |offer: &Offer| -> Vec<Event> {
             offer.pmus[0].wanted.iter().map(|w| w.event).collect()
         };
-        let amd = offer(
-            "vendor_id : AuthenticAMD\ncpu family : 99\nmodel : 1\n",
-            &[],
-        );
+        let zen = "vendor_id : AuthenticAMD\ncpu family : 99\nmodel : 1\n";
+        let amd = offer(zen, &[]);
         assert_eq!(events(&amd), [Event::Cycles, Event::Instructions]);
         let misses = amd.lacks.iter().find(|l| l.what.contains("last-level"));
         let why = &misses.unwrap().why;
-        assert!(
-            why.contains("AuthenticAMD family 0x63") && why.contains("off without it: memory"),
-            "{why}"
-        );
+        for says in ["AuthenticAMD family 0x63", "off without it: memory"] {
+            assert!(why.contains(says), "{why}");
+        }
         let unknown = offer(&intel(0xfe), &[]);
         assert!(events(&unknown).contains(&Event::LlcMisses));
         assert_eq!(offer("", &[]).lacks.len(), 5);
@@ -386,12 +364,8 @@ mod tests {
     fn the_cores_of_a_big_little_are_counted_one_and_all() {
         let cpuinfo = "CPU implementer : 0x41\nCPU part : 0xd05\n";
         let pmus = [("armv8_cortex_a55", "8"), ("armv8_cortex_a76", "9")];
-        let offer = offer(cpuinfo, &pmus);
-        let numbers: Vec<u64> = offer
-            .pmus
-            .iter()
-            .map(|p| p.wanted[0].config >> 32)
-            .collect();
+        let pmus = offer(cpuinfo, &pmus).pmus;
+        let numbers: Vec<u64> = pmus.iter().map(|p| p.wanted[0].config >> 32).collect();
         assert_eq!(numbers, [8, 9]);
     }
 

@@ -1,8 +1,6 @@
 //! Events that the processor counts together: of one thread, or of a control group on one CPU.
 //!
-//! The kernel takes a group of events onto the PMU as a whole or not at all, and reads it in one call. Where the
-//! counters do not suffice for all events at once there are several groups, between which it switches; each value
-//! comes with the times of its own group.
+//! The kernel puts a group of events onto the PMU as a whole or not at all, and reads it in one call.
 
 use super::offer::{Pmu, Wanted};
 use mapper_model::{CounterValue, Counters, CpuId, Event, ThreadId};
@@ -12,7 +10,6 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-/// What is counted.
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
     /// A thread, wherever it runs.
@@ -21,7 +18,6 @@ pub(super) enum Target<'a> {
     GroupOn(&'a File, CpuId),
 }
 
-/// The open counters of one thread.
 #[derive(Debug)]
 pub(super) struct ThreadCounters {
     pub(super) started: u64,
@@ -37,9 +33,8 @@ pub(super) struct Group {
 }
 
 impl ThreadCounters {
-    /// One reading of all groups. The same event of several groups is that of several kinds of cores:
-    /// the thread was on one of them at a time, so counts and times on the PMU add up, while all were
-    /// enabled throughout.
+    /// One reading of all groups. The same event of several groups is that of several kinds of cores: the thread was on
+    /// one of them at a time, so counts and times on the PMU add up, while all were enabled throughout.
     pub(super) fn read(&mut self) -> io::Result<Counters> {
         let mut counters = Counters::default();
         for group in &mut self.groups {
@@ -49,10 +44,9 @@ impl ThreadCounters {
     }
 }
 
-/// Splits the events of each PMU into groups of which each gets onto the PMU as a whole.
-///
-/// The kernel refuses a group that can never be counted together; a virtual machine may show fewer
-/// counters than the processor has. So ever smaller groups are tried, on this process.
+/// Splits the events of each PMU into groups of which each gets onto the PMU as a whole. The kernel refuses a group
+/// that can never be counted together, and a virtual machine may show fewer counters than the processor has: so ever
+/// smaller groups are tried, on this process.
 pub(super) fn groups_that_fit(pmus: &[Pmu]) -> io::Result<Vec<Vec<Wanted>>> {
     let this = ThreadId(std::process::id());
     let mut groups = Vec::new();
@@ -97,10 +91,8 @@ pub(super) fn split(wanted: &[Wanted], fixed: &[Event], room: u32) -> Vec<Vec<Wa
 }
 
 pub(super) fn open_groups(target: Target<'_>, groups: &[Vec<Wanted>]) -> io::Result<Vec<Group>> {
-    groups
-        .iter()
-        .map(|group| Group::open(target, group))
-        .collect()
+    let groups = groups.iter();
+    groups.map(|group| Group::open(target, group)).collect()
 }
 
 impl<'a> Target<'a> {
@@ -124,21 +116,17 @@ impl Group {
             | ReadFormat::TOTAL_TIME_ENABLED
             | ReadFormat::TOTAL_TIME_RUNNING
             | ReadFormat::ID;
-        let mut builder = first.builder();
-        let mut leader = target
-            .observed_by(&mut builder)?
-            .read_format(format)
-            .build()?;
-        let mut members = Vec::with_capacity(others.len());
-        for other in others {
-            let mut builder = other.builder();
-            members.push(
-                target
-                    .observed_by(&mut builder)?
-                    .read_format(format)
-                    .build_with_group(&mut leader)?,
-            );
-        }
+        let build = |wanted: &Wanted, leader: Option<&mut Counter>| {
+            let mut builder = wanted.builder();
+            let builder = target.observed_by(&mut builder)?.read_format(format);
+            match leader {
+                None => builder.build(),
+                Some(leader) => builder.build_with_group(leader),
+            }
+        };
+        let mut leader = build(first, None)?;
+        let members = others.iter().map(|other| build(other, Some(&mut leader)));
+        let members = members.collect::<io::Result<_>>()?;
         leader.enable_group()?;
         Ok(Self {
             leader,
@@ -158,14 +146,12 @@ impl Group {
         for (event, counter) in self.events.iter().zip(all) {
             if let Some(entry) = data.get(counter) {
                 let other = counters.get(*event).unwrap_or_default();
-                counters.set(
-                    *event,
-                    CounterValue {
-                        value: other.value.saturating_add(entry.value()),
-                        enabled_ns: other.enabled_ns.max(enabled_ns),
-                        running_ns: other.running_ns.saturating_add(running_ns),
-                    },
-                );
+                let sum = CounterValue {
+                    value: other.value.saturating_add(entry.value()),
+                    enabled_ns: other.enabled_ns.max(enabled_ns),
+                    running_ns: other.running_ns.saturating_add(running_ns),
+                };
+                counters.set(*event, sum);
             }
         }
         Ok(())
@@ -197,10 +183,8 @@ mod tests {
             groups: open_groups(Target::Thread(own), &groups).unwrap(),
         };
         let read = counters.read().unwrap();
-        let (both, one) = (
-            read.get(Event::Cycles).unwrap(),
-            read.get(Event::Instructions).unwrap(),
-        );
+        let both = read.get(Event::Cycles).unwrap();
+        let one = read.get(Event::Instructions).unwrap();
         assert!(both.running_ns >= one.running_ns, "{read:?}");
         assert!(both.enabled_ns < both.running_ns + one.enabled_ns + 1);
     }

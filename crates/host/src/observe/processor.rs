@@ -1,9 +1,8 @@
 //! Which processor this is, as far as it decides which events can be counted.
 //!
-//! x86 processors name themselves by CPUID, Arm ones by the register `MIDR`; the kernel prints both in
-//! `/proc/cpuinfo`, so one reader of text serves, also for recorded machines. Only the first processor
-//! is looked at: those of one kernel have the same maker, and where their cores differ (hybrid), the
-//! kernel offers one PMU for each kind, by which they are told apart.
+//! x86 processors are identified by CPUID, Arm ones by the register `MIDR`; the kernel prints both in `/proc/cpuinfo`.
+//! Only the first processor is read: those of one kernel have the same maker, and where their cores differ (hybrid),
+//! the kernel offers one PMU for each kind.
 
 use std::fmt;
 
@@ -21,7 +20,7 @@ pub enum Processor {
     },
     /// `MIDR_EL1`.
     Arm {
-        /// Who made it: 0x41 is Arm.
+        /// The maker: 0x41 is Arm.
         implementer: u32,
         /// Which core.
         part: u32,
@@ -77,29 +76,21 @@ mod tests {
     fn x86_is_known_by_family_and_model_and_arm_by_part() {
         let zen = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\n\
                    model name\t: AMD EPYC\n";
-        assert_eq!(
-            Processor::parse(zen).unwrap().to_string(),
-            "AuthenticAMD family 0x1a model 0x2"
-        );
+        let zen = Processor::parse(zen).unwrap();
+        assert_eq!(zen.to_string(), "AuthenticAMD family 0x1a model 0x2");
         let neoverse = "processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\n\
                         CPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n";
-        assert_eq!(
-            Processor::parse(neoverse).unwrap(),
-            Processor::Arm {
-                implementer: 0x41,
-                part: 0xd0c
-            }
-        );
+        let expected = Processor::Arm {
+            implementer: 0x41,
+            part: 0xd0c,
+        };
+        assert_eq!(Processor::parse(neoverse), Some(expected));
     }
 
     #[test]
     fn what_names_no_processor_is_none() {
-        for text in [
-            "",
-            "vendor_id : GenuineIntel\n",
-            "CPU part : d0c\n",
-            ":::\n",
-        ] {
+        let vendor_alone = "vendor_id : GenuineIntel\n";
+        for text in ["", vendor_alone, "CPU part : d0c\n", ":::\n"] {
             assert_eq!(Processor::parse(text), None, "{text:?}");
         }
     }

@@ -1,15 +1,13 @@
-//! Progress from the page shared with the application: what the OpenMP shim counts, and what the
-//! application's own code says.
+//! Progress from the page shared with the application: what the OpenMP shim counts, and what the application reports.
 //!
-//! *CPUs to spare.* The shim says how many CPUs the regions of now do not need; the application's code
-//! says that it is in a serial phase, which needs one. Whichever is more counts. Both only ever give
-//! CPUs away, so that nothing an application claims takes any from others.
+//! *CPUs to spare.* The shim says how many CPUs the present regions do not need; the application may declare a serial
+//! phase, which needs one. The larger number counts. Both only give CPUs away: no claim takes any from others.
 
 use super::source::{CounterSource, Subject};
 use mapper_abi::{OwnProgress, ReportFlags};
 use mapper_model::{AppId, Reading, ReportedProgress, RuntimeProgress, SerialPhase};
 
-/// Reads the pages. What stands there is bounded by [`mapper_abi::PageReader`].
+/// Reads the pages. Their content is bounded by [`mapper_abi::PageReader`].
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimePages;
 
@@ -30,8 +28,7 @@ impl CounterSource for RuntimePages {
             }
         });
         let report = page.report();
-        // A program that needs all its CPUs declares nothing; what it could spare all the same is for
-        // the policy to judge.
+        // A program that needs all its CPUs declares nothing; what it could spare all the same is the policy's to judge.
         let (serial_phase, spare_cpus) = match own.serial {
             true => (SerialPhase::Open, u32::MAX),
             false => (SerialPhase::None, report.spare_cpus),
@@ -69,34 +66,38 @@ mod tests {
     use std::os::fd::{AsFd as _, AsRawFd as _};
 
     fn read(page: &PageWriter, now_ns: u64) -> Reading {
-        let reader = page.reader().unwrap();
-        let tasks = Tasks::default();
         let mut reading = Reading::default();
+        let (reader, tasks) = (page.reader().unwrap(), Tasks::default());
         let subject = Subject {
-            app: AppId(1),
-            tasks: &tasks,
-            cpus: &mapper_model::CpuSet::new(),
-            group: None,
             page: Some(&reader),
-            group_cpu_time_ns: None,
             now_ns,
+            ..Subject::of(AppId(1), &tasks)
         };
         RuntimePages.read(&subject, &mut reading);
         reading
     }
 
-    const fn owner() -> SlotOwner {
-        SlotOwner {
-            process: 1,
-            thread: 1,
-        }
-    }
-
-    #[test]
-    fn what_an_application_says_itself_is_heard() {
+    /// A page, and its client.
+    fn page() -> (PageWriter, ClientPage) {
         let page = PageWriter::create().unwrap();
         let path = format!("/proc/self/fd/{}", page.as_fd().as_raw_fd());
         let client = ClientPage::open(path.as_ref(), page.token()).unwrap();
+        (page, client)
+    }
+
+    /// One region has been run.
+    fn run_region(client: &ClientPage) {
+        let owner = SlotOwner {
+            process: 1,
+            thread: 1,
+        };
+        let claim = client.claim_slot(owner, |_| false);
+        claim.slot.regions.store(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn what_an_application_reports_is_read() {
+        let (page, client) = page();
         client.own().add_work(12.5, 3);
         let reading = read(&page, 4);
         let work = ReportedProgress::Work {
@@ -115,11 +116,8 @@ mod tests {
 
     #[test]
     fn waits_that_are_not_measured_are_not_known() {
-        let page = PageWriter::create().unwrap();
-        let path = format!("/proc/self/fd/{}", page.as_fd().as_raw_fd());
-        let client = ClientPage::open(path.as_ref(), page.token()).unwrap();
-        let claim = client.claim_slot(owner(), |_| false);
-        claim.slot.regions.store(1, Ordering::Relaxed);
+        let (page, client) = page();
+        run_region(&client);
         let waited = |page| read(page, 4).runtime.unwrap().wait_ns;
         assert_eq!(waited(&page), None);
         let measured = ReportFlags::WAIT_MEASURED.bits();
@@ -129,11 +127,8 @@ mod tests {
 
     #[test]
     fn a_serial_part_spares_all_but_one_whatever_the_regions_do_not_need() {
-        let page = PageWriter::create().unwrap();
-        let path = format!("/proc/self/fd/{}", page.as_fd().as_raw_fd());
-        let client = ClientPage::open(path.as_ref(), page.token()).unwrap();
-        let claim = client.claim_slot(owner(), |_| false);
-        claim.slot.regions.store(1, Ordering::Relaxed);
+        let (page, client) = page();
+        run_region(&client);
         client.report().spare_cpus.store(2, Ordering::Relaxed);
         client.own().begin_serial();
         assert_eq!(read(&page, 4).spare_cpus, Some(u32::MAX));

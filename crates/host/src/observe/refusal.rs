@@ -9,36 +9,29 @@ pub(super) fn explain(error: &io::Error) -> Missing {
     let (why, hint) = match Errno::from_io_error(error) {
         Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => (
             format!("the processor offers none to this system ({error})"),
-            "on a virtual machine, ask for a virtual PMU".to_owned(),
+            "on a virtual machine, ask for a virtual PMU",
         ),
         Some(Errno::ACCESS | Errno::PERM) => {
             let path = std::path::Path::new("/proc/sys/kernel/perf_event_paranoid");
             let level = crate::procfs::read_small(path).unwrap_or_default();
+            let level = level.trim();
             (
-                format!(
-                    "not permitted, kernel.perf_event_paranoid is {} ({error})",
-                    level.trim()
-                ),
-                "set kernel.perf_event_paranoid to 2 or lower, or give mapperd CAP_PERFMON"
-                    .to_owned(),
+                format!("not permitted, kernel.perf_event_paranoid is {level} ({error})"),
+                "set kernel.perf_event_paranoid to 2 or lower, or give mapperd CAP_PERFMON",
             )
         }
         Some(Errno::NOSYS) => (
             format!("the kernel has no perf_event_open ({error})"),
-            "use a kernel with CONFIG_PERF_EVENTS, and allow the call in the container".to_owned(),
+            "use a kernel with CONFIG_PERF_EVENTS, and allow the call in the container",
         ),
-        Some(Errno::MFILE | Errno::NFILE) => (error.to_string(), "raise LimitNOFILE".to_owned()),
+        Some(Errno::MFILE | Errno::NFILE) => (error.to_string(), "raise LimitNOFILE"),
         Some(Errno::BUSY) => (
             format!("the counters are in use by another program ({error})"),
-            "stop other profilers, or the NMI watchdog".to_owned(),
+            "stop other profilers, or the NMI watchdog",
         ),
-        _ => (error.to_string(), "see perf_event_open(2)".to_owned()),
+        _ => (error.to_string(), "see perf_event_open(2)"),
     };
-    Missing {
-        what: "hardware counters",
-        why,
-        hint,
-    }
+    Missing::new("hardware counters", why, hint)
 }
 
 #[cfg(test)]

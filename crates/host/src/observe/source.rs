@@ -36,3 +36,20 @@ pub struct Subject<'a> {
     /// Monotonic time of the reading.
     pub now_ns: u64,
 }
+
+#[cfg(test)]
+impl<'a> Subject<'a> {
+    /// These tasks, without CPUs, group or page.
+    pub(super) fn of(app: AppId, tasks: &'a Tasks) -> Self {
+        static NO_CPUS: std::sync::LazyLock<CpuSet> = std::sync::LazyLock::new(CpuSet::new);
+        Self {
+            app,
+            tasks,
+            cpus: &NO_CPUS,
+            group: None,
+            page: None,
+            group_cpu_time_ns: None,
+            now_ns: 0,
+        }
+    }
+}

@@ -1,13 +1,12 @@
-//! What counting costs each time a CPU goes from one thread to another.
+//! What counting costs each time a CPU switches from one thread to another.
 //!
-//! *Problem.* Hardware counters belong to a thread, so the kernel saves and sets them at every change
-//! of threads. On a bare machine that takes about a microsecond. In a virtual machine each register may
-//! be a call of the hypervisor, and programs whose threads wait for one another change threads tens of
-//! thousands of times a second: there, counting costs far more than it tells.
+//! *Problem.* Hardware counters belong to a thread, so the kernel saves and sets them at every context switch. On a
+//! bare machine that takes about a microsecond. In a virtual machine each register may be a call of the hypervisor, and
+//! programs whose threads wait for one another switch tens of thousands of times a second: counting costs too much.
 //!
-//! *Approach.* Two threads on one CPU hand a word to and fro, in short batches that take turns being
-//! counted and not. The fastest batch of each kind counts, since others were disturbed. What is reported
-//! is the difference, for one change of threads. Why and what for: `docs/book/src/adr/0017-what-counting-costs.md`.
+//! *Approach.* Two threads on one CPU hand a word to and fro, in short batches that are counted and not in turn. The
+//! fastest batch of each kind counts, since others were disturbed. The result is the difference, for one context
+//! switch. Reasons: `docs/book/src/adr/0017-what-counting-costs.md`.
 
 use mapper_model::ThreadId;
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
@@ -16,11 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Words handed to and fro in a batch: some milliseconds at most.
 const HANDOVERS: u32 = 100;
-/// Batches of each kind.
 const BATCHES: u32 = 5;
 
-/// How much longer a change of threads takes while `count` counts both; nothing when that cannot be
-/// found out. `count` is given a thread and counts it until what it returns is dropped.
+/// How much longer a context switch takes while `count` counts both threads, if that can be found out. `count` is given
+/// a thread and counts it until what it returns is dropped.
 pub(super) fn measured<C>(mut count: impl FnMut(ThreadId) -> Option<C>) -> Option<Duration> {
     let cpu = one_own_cpu()?;
     let (to_other, from_here) = sync_channel(1);
@@ -31,7 +29,7 @@ pub(super) fn measured<C>(mut count: impl FnMut(ThreadId) -> Option<C>) -> Optio
         scope.spawn(move || {
             let on_one_cpu = sched_setaffinity(None, &cpu).is_ok();
             let is_ready = on_one_cpu && echo.send(own_id()).is_ok();
-            // So that nobody waits for the word of a thread that has none to give.
+            // So that no thread waits for the word of one that has none to give.
             drop(echo);
             if is_ready {
                 while from_here.recv().is_ok_and(|()| to_here.send(()).is_ok()) {}
@@ -56,9 +54,8 @@ pub(super) fn measured<C>(mut count: impl FnMut(ThreadId) -> Option<C>) -> Optio
     })
 }
 
-/// By how much longer a change of threads took in the fastest batch that was counted than in the
-/// fastest that was not. `batch` does one and tells how long it took; what `count` returns counts until
-/// it is dropped.
+/// By how much longer a context switch took in the fastest batch that was counted than in the fastest that was not.
+/// `batch` does one and returns how long it took; what `count` returns counts until it is dropped.
 fn compared<C>(
     mut batch: impl FnMut() -> Option<Duration>,
     mut count: impl FnMut() -> Option<C>,
@@ -73,7 +70,7 @@ fn compared<C>(
     Some(counted.saturating_sub(plain) / (2 * HANDOVERS))
 }
 
-/// Does a batch whenever it is asked to, and tells how long it took.
+/// Does a batch for each request, and replies how long it took.
 fn hand_over(
     to_other: &SyncSender<()>,
     from_other: &Receiver<()>,
@@ -86,7 +83,7 @@ fn hand_over(
                 return;
             }
         }
-        // Nobody listens any more when something failed: the next wish then ends the loop.
+        // No receiver is left when something failed: the next request then ends the loop.
         let _ = reply.send(begun.elapsed());
     }
 }
@@ -126,16 +123,13 @@ mod tests {
     fn counting_that_costs_nothing_is_found_to_cost_nothing() {
         let zero = Duration::ZERO;
         assert_eq!(cost_of([500; 5], [500; 5]), zero);
-        assert_eq!(
-            cost_of([500, 600, 700, 800, 900], [9000, 400, 450, 500, 500]),
-            zero
-        );
-        let broken = compared(|| None, || Some(()));
-        assert_eq!(broken, None);
+        let rising = [500, 600, 700, 800, 900];
+        assert_eq!(cost_of(rising, [9000, 400, 450, 500, 500]), zero);
+        assert_eq!(compared(|| None, || Some(())), None);
     }
 
     #[test]
-    fn threads_that_cannot_be_counted_tell_nothing() {
+    fn threads_that_cannot_be_counted_have_no_cost() {
         assert_eq!(measured(|_| None::<()>), None);
     }
 

@@ -1,22 +1,17 @@
-//! The topology as hwloc finds it.
-//!
-//! hwloc knows the quirks of firmware and kernels; what remains is to number things the way
-//! [`Topology`] wants them. Rules:
-//! - *Cores, sockets*: hwloc's logical numbers, which are dense. A hardware thread without a core
-//!   (some virtual machines) is a core of its own; without a package, all are in one.
-//! - *Node*: the NUMA node whose CPUs include the thread; among several (memory of two kinds on one
-//!   node) the one with the fewest CPUs, then the lowest number, which is the ordinary memory.
-//! - *Last-level cache*: the outermost cache above the thread, as long as it is shared by more than
-//!   one core. Where every cache is private to a core (hidden by a hypervisor), the socket stands
-//!   for it: a cache of its own for each core would say that no two cores are near each other.
+//! The topology as hwloc finds it, which knows the quirks of firmware and kernels, numbered as [`Topology`] wants it:
+//! - *Cores, sockets*: hwloc's logical numbers, which are dense. A hardware thread without a core (some virtual
+//!   machines) is a core of its own; without a package, all are in one.
+//! - *Node*: the NUMA node whose CPUs include the thread; among several (memory of two kinds on one node) the one with
+//!   the fewest CPUs, then the lowest number, which is the ordinary memory.
+//! - *Last-level cache*: the outermost cache above the thread, if more than one core shares it. Where every cache is
+//!   private to a core (hidden by a hypervisor), the socket counts as one: a cache for each core would say that no two
+//!   cores are near each other.
 //! - *Distances*: the latency matrix of the firmware (SLIT), if it covers every node.
 //! - *Rank*: hwloc's efficiency of CPU kinds, on hybrid machines.
 //!
-//! All CPUs of the machine are listed, also those that this process may not use now: what may be
-//! used is asked separately and may change.
+//! All CPUs of the machine are listed, also those that this process may not use now: that may change.
 
 use super::{TopologyReadError, TopologySource};
-use crate::procfs::read_small;
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
@@ -26,15 +21,12 @@ use hwlocality::topology::builder::BuildFlags;
 use mapper_model::topology::{CoreRank, Description, HardwareThread, NodeMemory};
 use mapper_model::{CacheId, CoreId, CpuId, NodeId, SocketId, Topology};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// hwloc, on this machine or on a description in one of its own formats.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HwlocSource {
     /// This machine.
     ThisMachine,
-    /// A file written by `lstopo --of xml`.
-    Xml(PathBuf),
     /// hwloc's synthetic format, such as `pack:2 l3:2 core:4 pu:2`.
     Synthetic(String),
 }
@@ -43,7 +35,6 @@ impl TopologySource for HwlocSource {
     fn describe(&self) -> String {
         match self {
             Self::ThisMachine => "hwloc".to_owned(),
-            Self::Xml(path) => format!("hwloc file {}", path.display()),
             Self::Synthetic(text) => format!("hwloc synthetic {text:?}"),
         }
     }
@@ -60,10 +51,6 @@ impl TopologySource for HwlocSource {
             .map_err(|e| fail("set its flags")(&e))?;
         let builder = match self {
             Self::ThisMachine => builder,
-            // The binding panics where a file cannot be opened, so it gets the text.
-            Self::Xml(path) => builder
-                .from_xml(&read_small(path)?)
-                .map_err(|e| fail("read the XML file")(&e))?,
             Self::Synthetic(text) => builder
                 .from_synthetic(text)
                 .map_err(|e| fail("read the synthetic description")(&e))?,
@@ -79,29 +66,27 @@ impl TopologySource for HwlocSource {
 fn describe(hwloc: &Hwloc) -> Description {
     let nodes = Nodes::of(hwloc);
     let ranks = ranks(hwloc);
-    let mut numbering = Numbering::default();
+    let [mut cores, mut sockets, mut caches] = [const { Numbers(BTreeMap::new()) }; 3];
     let mut threads = Vec::new();
     for pu in hwloc.objects_with_type(ObjectType::PU) {
         let Some(cpu) = pu.os_index().and_then(|index| u32::try_from(index).ok()) else {
             continue;
         };
-        let socket = pu
-            .first_ancestor_with_type(ObjectType::Package)
-            .map_or(Place::None, |package| {
-                Place::Object(package.logical_index())
-            });
-        let core = pu
-            .first_ancestor_with_type(ObjectType::Core)
-            .map_or(Place::Cpu(cpu), |core| Place::Object(core.logical_index()));
-        let cache = last_level_cache(pu).map_or(Place::Socket(numbering.socket(socket)), |cache| {
+        let of_kind = |kind| {
+            let object = pu.first_ancestor_with_type(kind)?;
+            Some(Place::Object(object.logical_index()))
+        };
+        let socket = sockets.of(of_kind(ObjectType::Package).unwrap_or(Place::None));
+        let core = of_kind(ObjectType::Core).unwrap_or(Place::Cpu(cpu));
+        let cache = last_level_cache(pu).map_or(Place::Socket(socket), |cache| {
             Place::Cache(cache.global_persistent_index())
         });
         threads.push(HardwareThread {
             cpu: CpuId(cpu),
-            core: CoreId(numbering.core(core)),
-            socket: SocketId(numbering.socket(socket)),
+            core: CoreId(cores.of(core)),
+            socket: SocketId(socket),
             node: nodes.of_cpu(cpu),
-            cache: CacheId(numbering.cache(cache)),
+            cache: CacheId(caches.of(cache)),
             rank: CoreRank(ranks.get(&cpu).copied().unwrap_or(0)),
         });
     }
@@ -112,7 +97,7 @@ fn describe(hwloc: &Hwloc) -> Description {
     }
 }
 
-/// What a core, socket or cache is told apart by.
+/// What distinguishes a core, socket or cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Place {
     /// There is no such object: one for the whole machine.
@@ -123,48 +108,30 @@ enum Place {
     Cpu(u32),
     /// A cache, by hwloc's unique number (logical numbers repeat between levels).
     Cache(u64),
-    /// The socket stands for it.
+    /// There is no shared cache: that of this socket.
     Socket(u32),
 }
 
 /// Dense numbers in the order of first appearance, which is hwloc's own order.
 #[derive(Default)]
-struct Numbering {
-    cores: BTreeMap<Place, u32>,
-    sockets: BTreeMap<Place, u32>,
-    caches: BTreeMap<Place, u32>,
-}
+struct Numbers(BTreeMap<Place, u32>);
 
-impl Numbering {
-    fn core(&mut self, place: Place) -> u32 {
-        number(&mut self.cores, place)
+impl Numbers {
+    fn of(&mut self, place: Place) -> u32 {
+        // There are fewer objects than CPU numbers, which are 32 bits wide.
+        let next = self.0.len() as u32;
+        *self.0.entry(place).or_insert(next)
     }
-    fn socket(&mut self, place: Place) -> u32 {
-        number(&mut self.sockets, place)
-    }
-    fn cache(&mut self, place: Place) -> u32 {
-        number(&mut self.caches, place)
-    }
-}
-
-fn number(known: &mut BTreeMap<Place, u32>, place: Place) -> u32 {
-    // There are fewer objects than CPU numbers, which are 32 bits wide.
-    let next = known.len() as u32;
-    *known.entry(place).or_insert(next)
 }
 
 /// The outermost cache above a hardware thread that several cores share.
 fn last_level_cache(pu: &TopologyObject) -> Option<&TopologyObject> {
-    pu.ancestors()
-        .filter(|object| is_data_cache(object))
-        .last()
-        .filter(|cache| {
-            let core = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
-            match (cache.cpuset(), core.cpuset()) {
-                (Some(of_cache), Some(of_core)) => *of_cache != *of_core,
-                _ => false,
-            }
-        })
+    let core = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
+    let outermost = pu.ancestors().filter(|object| is_data_cache(object)).last();
+    outermost.filter(|cache| match (cache.cpuset(), core.cpuset()) {
+        (Some(of_cache), Some(of_core)) => *of_cache != *of_core,
+        _ => false,
+    })
 }
 
 fn is_data_cache(object: &TopologyObject) -> bool {
@@ -295,20 +262,12 @@ mod tests {
     #[test]
     fn this_machine_has_the_cpus_that_the_kernel_lists() {
         let topology = HwlocSource::ThisMachine.read().unwrap();
-        let online =
-            crate::procfs::read_cpu_list(std::path::Path::new("/sys/devices/system/cpu/online"))
-                .unwrap();
-        assert!(
-            online.is_subset(topology.cpus()),
-            "{online} {}",
-            topology.cpus()
-        );
-        assert!(
-            topology
-                .nodes()
-                .iter()
-                .any(|n| n.memory_bytes.is_some_and(|b| b > 0))
-        );
+        let online = std::path::Path::new("/sys/devices/system/cpu/online");
+        let online = crate::procfs::read_cpu_list(online).unwrap();
+        let cpus = topology.cpus();
+        assert!(online.is_subset(cpus), "{online} {cpus}");
+        let mut nodes = topology.nodes().iter();
+        assert!(nodes.any(|n| n.memory_bytes.is_some_and(|b| b > 0)));
     }
 
     #[test]
@@ -354,19 +313,8 @@ mod tests {
 
     #[test]
     fn a_bad_synthetic_description_is_refused() {
-        let error = HwlocSource::Synthetic("nonsense".into())
-            .read()
-            .unwrap_err()
-            .to_string();
+        let source = HwlocSource::Synthetic("nonsense".into());
+        let error = source.read().unwrap_err().to_string();
         assert!(error.starts_with("hwloc cannot"), "{error}");
-    }
-
-    #[test]
-    fn a_missing_file_is_refused() {
-        let error = HwlocSource::Xml("/nonexistent.xml".into())
-            .read()
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("nonexistent.xml"), "{error}");
     }
 }

@@ -1,36 +1,28 @@
 //! Confinement by thread affinity, for machines and users without control groups.
 //!
-//! The problem: affinity is a property of each thread, new threads copy their creator's, and there
-//! is no moment at which all threads of a tree can be changed at once. Approach: after a change,
-//! look for threads that have not been set yet and set them, again and again until a look finds
-//! none (a thread created meanwhile by one not yet set still has the old mask; one created by a set
-//! thread has the new one). Each interval the masks of all threads are looked at again.
+//! Affinity is a property of each thread, new threads copy their creator's, and no call changes all threads of a
+//! tree. So after a change the threads without the new mask are set, until a search finds none: a thread that one
+//! not yet set created meanwhile has the old mask. Each interval checks the masks of all threads again.
 //!
-//! *Programs that pin themselves.* A thread that narrows its own mask within the CPUs of its
-//! application keeps that mask. When the application's set changes it gets the part of its own mask
-//! that lies within the new set or, if nothing does, the whole new set; and its own mask again once
-//! that is possible. This is what the kernel does for threads in a cpuset. A mask that reaches
-//! beyond the application's CPUs is taken back at the next interval. A thread seen for the first time
-//! with a narrower mask has chosen it too (OpenMP runtimes pin their threads when they create them),
-//! unless the mask is one that this enforcer has just replaced.
+//! *Programs that pin themselves.* A thread that narrows its mask within the CPUs of its application keeps that mask.
+//! When the application's set changes it gets the part of its own mask within the new set or, if that is empty, the
+//! whole set; and its own mask again once that is possible, as the kernel does for threads in a cpuset. A mask that
+//! reaches beyond the application's CPUs is taken back at the next interval. A thread first seen with a narrower mask
+//! has chosen it too (OpenMP runtimes pin their threads), unless it is one that this enforcer has just replaced.
 //!
-//! *Cost.* Numbers of processes and threads are given out in ascending order, and one read tells the
-//! newest. While it stays the same, nothing was started and nothing need be looked for; else only
-//! processes with larger numbers than the newest of the last look are new. All processes of the
-//! machine are looked at when numbers have wrapped around, when an application arrives, and every
-//! twenty intervals, in case they have wrapped around unnoticed.
+//! *Cost.* Process numbers ascend, and one read shows the newest. While it stays the same nothing was started; else
+//! only larger numbers are new. All processes are read when numbers have wrapped around, when an application
+//! arrives, and every twenty intervals, in case they wrapped around unnoticed.
 //!
-//! *Limits.* Threads of programs that changed their user (set-uid) cannot be set by an ordinary
-//! user; this is logged once for each application. Which processes are found is told in
-//! `tree`.
+//! *Limit.* An ordinary user cannot set threads of set-uid programs; this is logged once for each application.
 
 #[cfg(test)]
 mod tests;
 
-use super::tree::{Child, ProcessTree};
+use super::tree::ProcessTree;
 use super::{
-    AdoptTarget, Adoptee, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
-    MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks, Unfinished, masks,
+    AdoptTarget, Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, Former, Handover,
+    Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks, masks,
 };
 use crate::procfs::ProcFs;
 use crate::{HostError, Missing, chain};
@@ -38,17 +30,14 @@ use mapper_model::{AppId, CpuSet, ThreadId};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 
-/// Intervals after which all processes are looked at in any case.
+/// Intervals after which all processes are read in any case.
 const FULL_LOOK: u32 = 20;
 
 /// How many numbers are tried one by one before the list of all processes is cheaper.
 const TRIED: u32 = 128;
 
-/// Looks after a change until no thread with an old mask is left. A program that creates threads
-/// faster than this is caught up with at the next interval.
+/// Searches for threads with an old mask after a change. What is created faster is set at the next interval.
 const LOOKS: u32 = 16;
 
 /// Confines applications by the affinity of their threads. See the [module](self).
@@ -57,26 +46,25 @@ pub struct AffinityEnforcer {
     proc: ProcFs,
     tree: ProcessTree,
     apps: BTreeMap<AppId, Confined>,
-    /// The newest process number at the last look.
+    /// The newest process number at the last search.
     newest_pid: u32,
-    /// Intervals until all processes are looked at; 0: at the next look.
+    /// Intervals until all processes are read; 0: at the next search.
     full_look_in: u32,
-    /// Counts the looks that may have found something.
+    /// Counts the searches that may have found something.
     looks: u64,
 }
 
 #[derive(Debug, Default)]
 struct Confined {
-    /// What it was last told; empty before the first time.
+    /// The last set applied; empty before the first.
     cpus: CpuSet,
     threads: BTreeMap<ThreadId, Mask>,
     processes: Vec<u32>,
-    /// The look since which the threads have not been listed again.
+    /// The search since which the threads have not been listed again.
     listed_at: Option<u64>,
-    /// Masks that threads may still have from before the last change. Forgotten as soon as a look
-    /// finds every thread set.
+    /// Masks that threads may still have from before the last change. Emptied when every thread is set.
     stale: Vec<CpuSet>,
-    told_of_refusal: bool,
+    refusal_logged: bool,
     /// What an adopted application had before.
     before: Option<Before>,
 }
@@ -84,12 +72,11 @@ struct Confined {
 /// The masks of an application when it was adopted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Before {
-    /// Of the process that was named: threads that were started since get it.
+    /// Of the process that was named: threads started since get it.
     first: CpuSet,
     threads: BTreeMap<u32, ThreadBefore>,
 }
 
-/// The mask of one thread.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct ThreadBefore {
     /// When it started: its number may be another's by the time it is put back.
@@ -97,7 +84,7 @@ struct ThreadBefore {
     mask: CpuSet,
 }
 
-/// Where the masks before stand in what is remembered.
+/// The field of these masks in what [`Handover::remember`] returns.
 const BEFORE: &str = "before";
 
 /// Whether the list of threads may have changed.
@@ -117,10 +104,7 @@ struct Mask {
 }
 
 impl AffinityEnforcer {
-    /// On this machine.
-    ///
-    /// # Errors
-    /// When `/proc` is not mounted.
+    /// For this machine; an error if `/proc` is not mounted.
     pub fn new() -> Result<Self, HostError> {
         Ok(Self {
             proc: ProcFs::system()?,
@@ -132,9 +116,8 @@ impl AffinityEnforcer {
         })
     }
 
-    /// Looks for processes that came and went.
     fn look_at_processes(&mut self) -> Result<(), HostError> {
-        // Read first: whatever is started from here on is newer, and found by the next look.
+        // Read first: whatever is started from here on is newer, and found by the next search.
         let newest = self.proc.newest_pid()?;
         let processes = if self.full_look_in == 0 || newest < self.newest_pid {
             self.full_look_in = FULL_LOOK;
@@ -145,15 +128,15 @@ impl AffinityEnforcer {
             self.proc.stats(&self.new_and_known(newest)?)
         };
         let proc = &self.proc;
-        self.tree.update(&processes, &|child: Child| {
-            proc.same_program(child.pid, child.launcher)
+        self.tree.update(&processes, &|child| {
+            proc.same_program(child.pid, child.parent)
         });
         self.newest_pid = newest;
         self.looks += 1;
         Ok(())
     }
 
-    /// The numbers of all members and of those that may have been started since the last look.
+    /// The numbers of all members and of those that may have been started since the last search.
     fn new_and_known(&self, newest: u32) -> Result<Vec<u32>, HostError> {
         let new = self.newest_pid + 1..=newest;
         let mut pids: Vec<u32> = if newest - self.newest_pid <= TRIED {
@@ -169,8 +152,7 @@ impl AffinityEnforcer {
         Ok(pids)
     }
 
-    /// Lists the threads of an application, if they have not been listed since the last look, and
-    /// forgets those that ended. Returns whether it did.
+    /// Lists the threads of an application, if that was not done since the last search, and forgets those that ended.
     fn list_threads(&mut self, app: AppId) -> Listed {
         let Some(confined) = self.apps.get_mut(&app) else {
             return Listed::AsBefore;
@@ -204,8 +186,7 @@ impl AffinityEnforcer {
         Listed::Anew
     }
 
-    /// Sets every thread of an application that does not have the mask it should have. Returns how
-    /// many it had to set.
+    /// Sets the threads of an application that do not have the mask they should have. Returns how many.
     fn settle(confined: &mut Confined, app: AppId) -> Result<u32, HostError> {
         let target = confined.cpus.clone();
         let mut set = 0;
@@ -240,8 +221,7 @@ impl AffinityEnforcer {
                 Err(error) if error.is_gone() => return false,
                 Err(error) => first_refusal = first_refusal.take().or(Some(error)),
             }
-            // The kernel leaves out CPUs that it does not allow. Without an answer the thread has
-            // just ended.
+            // The kernel leaves out CPUs that it does not allow. Without an answer the thread has just ended.
             let Ok(in_force) = masks::get(*tid) else {
                 return false;
             };
@@ -252,13 +232,12 @@ impl AffinityEnforcer {
             None => Ok(set),
             // Set-uid programs: the rest of the application is confined all the same.
             Some(error) if error.errno() == Some(Errno::PERM) => {
-                if !confined.told_of_refusal {
+                if !std::mem::replace(&mut confined.refusal_logged, true) {
                     tracing::warn!(
                         app = app.0,
                         "a thread cannot be confined, it may run on all CPUs: {}",
                         chain(&error)
                     );
-                    confined.told_of_refusal = true;
                 }
                 Ok(0)
             }
@@ -266,8 +245,8 @@ impl AffinityEnforcer {
         }
     }
 
-    /// Settles under the set that is about to be replaced. That the kernel refuses it (all of its CPUs have gone
-    /// offline) is no reason to keep it: the new one is put in force all the same.
+    /// Settles under the set that is about to be replaced. If the kernel refuses that set (all of its CPUs have gone
+    /// offline), the new one is put in force all the same.
     fn settle_under_old(confined: &mut Confined, app: AppId) {
         if let Err(error) = Self::settle(confined, app) {
             tracing::info!(
@@ -278,17 +257,15 @@ impl AffinityEnforcer {
         }
     }
 
-    /// Gives the threads of an adopted application the masks that they had before. Threads that chose one
-    /// themselves keep it.
+    /// Gives the threads of an adopted application the masks that they had before, except those that chose one.
     fn put_back(&self, confined: &Confined) {
         let Some(before) = &confined.before else {
             return;
         };
         for (tid, mask) in &confined.threads {
             let same = |thread: &&ThreadBefore| {
-                self.proc
-                    .thread_started_ticks(*tid)
-                    .is_ok_and(|ticks| ticks == thread.started_ticks)
+                let now = self.proc.stat(tid.0);
+                now.is_ok_and(|now| now.started_ticks == thread.started_ticks)
             };
             let had = before
                 .threads
@@ -312,7 +289,7 @@ impl AffinityEnforcer {
                 return Ok(());
             };
             let had_to_set = Self::settle(confined, app)?;
-            // Whoever was started meanwhile.
+            // To find what was started meanwhile.
             if had_to_set > 0 {
                 self.look_at_processes()?;
             }
@@ -341,6 +318,10 @@ impl Enforcer for AffinityEnforcer {
     }
 }
 
+impl Isolate for AffinityEnforcer {}
+
+impl BindMemory for AffinityEnforcer {}
+
 impl Confine for AffinityEnforcer {
     fn limit(&self) -> Result<CpuSet, HostError> {
         crate::cpus::own_affinity()
@@ -350,8 +331,7 @@ impl Confine for AffinityEnforcer {
         let Some(confined) = self.apps.get_mut(&app) else {
             return Ok(());
         };
-        // Masks that threads gave themselves since the last look have to be noticed under the old
-        // set, or they would be taken for old masks.
+        // Masks that threads gave themselves have to be noticed under the old set, or they would be taken for old.
         Self::settle_under_old(confined, app);
         if confined.cpus != *cpus {
             let before = std::mem::replace(&mut confined.cpus, cpus.clone());
@@ -380,11 +360,6 @@ impl Confine for AffinityEnforcer {
             return Ok(confined.cpus.clone());
         }
         Ok(in_force)
-    }
-
-    /// What threads choose for themselves is respected thread by thread.
-    fn set_by_others(&mut self, _app: AppId) -> Option<ForeignSet> {
-        None
     }
 }
 
@@ -421,7 +396,7 @@ impl Membership for AffinityEnforcer {
         };
         let app = adoptee.app;
         let first = self.proc.stat(pid)?;
-        // Nobody's orphans are its: whoever started it did not start it for mapper.
+        // Orphans of its parent are not its: that did not start it for mapper.
         self.tree.add(app, 0, &first);
         self.apps.insert(app, Confined::default());
         self.full_look_in = 0;
@@ -431,30 +406,24 @@ impl Membership for AffinityEnforcer {
             return Err(error);
         }
         self.list_threads(app);
+        let thread = |tid: &ThreadId| {
+            // One that ends meanwhile has nothing to be put back.
+            let mask = masks::get(*tid).ok()?;
+            let started_ticks = self.proc.stat(tid.0).ok()?.started_ticks;
+            Some((
+                tid.0,
+                ThreadBefore {
+                    started_ticks,
+                    mask,
+                },
+            ))
+        };
         if let Some(confined) = self.apps.get_mut(&app) {
-            let mut before = Before {
+            confined.before = Some(Before {
                 first: masks::get(ThreadId(pid)).unwrap_or_default(),
-                threads: BTreeMap::new(),
-            };
-            for tid in confined.threads.keys() {
-                // One that ends meanwhile has nothing to be put back.
-                if let Ok(mask) = masks::get(*tid)
-                    && let Ok(started_ticks) = self.proc.thread_started_ticks(*tid)
-                {
-                    let thread = ThreadBefore {
-                        started_ticks,
-                        mask,
-                    };
-                    before.threads.insert(tid.0, thread);
-                }
-            }
-            confined.before = Some(before);
+                threads: confined.threads.keys().filter_map(thread).collect(),
+            });
         }
-        Ok(())
-    }
-
-    /// Threads stay where they are: their masks are changed by the first set.
-    fn move_in(&mut self, _adoptee: &Adoptee) -> Result<(), HostError> {
         Ok(())
     }
 
@@ -476,11 +445,6 @@ impl Membership for AffinityEnforcer {
         first_error.map_or(Ok(()), Err)
     }
 
-    /// There are none.
-    fn too_many_groups(&mut self, _app: AppId) -> Option<u64> {
-        None
-    }
-
     fn tasks(&mut self, app: AppId) -> Tasks {
         self.apps
             .get(&app)
@@ -490,28 +454,16 @@ impl Membership for AffinityEnforcer {
             })
     }
 
-    fn group(&self, _app: AppId) -> Option<PathBuf> {
-        None
-    }
-
-    fn cpu_time_ns(&mut self, _app: AppId) -> Option<u64> {
-        None
-    }
-
     fn is_populated(&mut self, app: AppId) -> bool {
         if !self.apps.contains_key(&app) {
             return false;
         }
-        // A full look: the last processes may just have ended, or left orphans behind.
+        // Reads all: the last processes may just have ended, or left orphans behind.
         self.full_look_in = 0;
         if let Err(error) = self.look_at_processes() {
             tracing::warn!("processes not checked: {}", chain(&error));
         }
         self.tree.members(app).next().is_some()
-    }
-
-    fn watch(&self, _app: AppId) -> Option<OwnedFd> {
-        None
     }
 
     fn release(
@@ -521,7 +473,7 @@ impl Membership for AffinityEnforcer {
         _departure: Departure,
     ) -> Result<(), HostError> {
         if let Some(confined) = self.apps.get_mut(&app) {
-            // Masks that threads gave themselves since the last look are noticed under the old set.
+            // Masks that threads gave themselves are noticed under the old set.
             if confined.before.is_some() {
                 Self::settle_under_old(confined, app);
             }
@@ -553,19 +505,14 @@ impl Handover for AffinityEnforcer {
         known
     }
 
-    /// Nothing of an application can be told from its threads' masks.
-    fn left_over(&self) -> Vec<AppId> {
-        Vec::new()
-    }
-
     fn take_over(&mut self, former: &Former) -> Result<(), HostError> {
         let app = former.app;
         if !self.tree.take_over(app, &former.processes, former.launcher) {
-            return Err(HostError::Missing(Missing {
-                what: "list of processes",
-                why: "it was not saved, or by another enforcer".to_owned(),
-                hint: "start the daemon with the enforcer it had before".to_owned(),
-            }));
+            return Err(HostError::Missing(Missing::new(
+                "list of processes",
+                "it was not saved, or by another enforcer",
+                "start the daemon with the enforcer it had before",
+            )));
         }
         let before = former.processes.get(BEFORE).cloned();
         self.apps.insert(
@@ -582,24 +529,9 @@ impl Handover for AffinityEnforcer {
         if self.tree.members(app).next().is_none() {
             self.apps.remove(&app);
             self.tree.remove(app);
-            return Err(HostError::Task {
-                action: "find",
-                kind: "application",
-                id: u32::try_from(app.0).unwrap_or(u32::MAX),
-                source: Errno::SRCH.into(),
-            });
+            let what = format!("application {app}");
+            return Err(HostError::file("find", what, Errno::SRCH.into()));
         }
         Ok(())
     }
-
-    /// A release is done when it returns.
-    fn unfinished(&self) -> Unfinished {
-        Unfinished::Nothing
-    }
-
-    fn remember_unfinished(&self) -> serde_json::Value {
-        serde_json::Value::Null
-    }
-
-    fn take_up(&mut self, _unfinished: &serde_json::Value) {}
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
 
 use super::*;
-use mapper_model::{AppName, CpuId};
+use mapper_model::CpuId;
 use std::process::{Child, Command, Stdio};
 
 /// A child that is ended whatever happens to the test.
@@ -30,21 +30,44 @@ impl Drop for Running {
 const APP: AppId = AppId(1);
 
 fn admitted(child: &Running) -> AffinityEnforcer {
+    let newcomer = Newcomer {
+        app: APP,
+        first_process: child.0.id(),
+        // Not this process: other tests of the same binary have children too.
+        launcher: u32::MAX,
+    };
     let mut enforcer = AffinityEnforcer::new().unwrap();
+    enforcer.admit(&newcomer).unwrap();
     enforcer
-        .admit(&Newcomer {
-            app: APP,
-            name: AppName::new("test").unwrap(),
-            first_process: child.0.id(),
-            // Not this process: other tests of the same binary have children too.
-            launcher: u32::MAX,
-        })
-        .unwrap();
+}
+
+fn adoptee(target: AdoptTarget) -> Adoptee {
+    Adoptee {
+        app: APP,
+        target,
+        owner: None,
+        usable: CpuSet::new(),
+    }
+}
+
+fn adopted(child: &Running) -> AffinityEnforcer {
+    let mut enforcer = AffinityEnforcer::new().unwrap();
+    let target = AdoptTarget::Pid(child.0.id());
+    enforcer.adopt(&adoptee(target)).unwrap();
     enforcer
 }
 
 fn first_cpu(cpus: &CpuSet) -> CpuSet {
     cpus.first_cpu().into_iter().collect()
+}
+
+fn mask(child: &Running) -> CpuSet {
+    masks::get(ThreadId(child.0.id())).unwrap()
+}
+
+/// As the child itself would.
+fn set_mask(child: &Running, cpus: &CpuSet) {
+    masks::set(ThreadId(child.0.id()), cpus).unwrap();
 }
 
 #[test]
@@ -79,10 +102,9 @@ fn a_mask_beyond_the_allocation_is_taken_back_at_the_next_interval() {
     let child = Running::shell("exec sleep 30");
     let mut enforcer = admitted(&child);
     enforcer.apply(APP, &one).unwrap();
-    let thread = ThreadId(child.0.id());
-    masks::set(thread, &all).unwrap();
+    set_mask(&child, &all);
     enforcer.refresh().unwrap();
-    assert_eq!(masks::get(thread).unwrap(), one);
+    assert_eq!(mask(&child), one);
 }
 
 #[test]
@@ -93,18 +115,17 @@ fn a_thread_that_pins_itself_within_the_allocation_is_respected() {
     let [low, high] = [cpus.next().unwrap(), cpus.next().unwrap()];
     let set = |cpus: &[CpuId]| cpus.iter().copied().collect::<CpuSet>();
     let child = Running::shell("exec sleep 30");
-    let thread = ThreadId(child.0.id());
     let mut enforcer = admitted(&child);
     enforcer.apply(APP, &set(&[low, high])).unwrap();
-    masks::set(thread, &set(&[high])).unwrap();
+    set_mask(&child, &set(&[high]));
     enforcer.refresh().unwrap();
-    assert_eq!(masks::get(thread).unwrap(), set(&[high]));
+    assert_eq!(mask(&child), set(&[high]));
     assert_eq!(enforcer.effective(APP).unwrap(), set(&[low, high]));
     // Its CPU is withdrawn and comes back.
     enforcer.apply(APP, &set(&[low])).unwrap();
-    assert_eq!(masks::get(thread).unwrap(), set(&[low]));
+    assert_eq!(mask(&child), set(&[low]));
     enforcer.apply(APP, &set(&[low, high])).unwrap();
-    assert_eq!(masks::get(thread).unwrap(), set(&[high]));
+    assert_eq!(mask(&child), set(&[high]));
 }
 
 #[test]
@@ -117,35 +138,19 @@ fn an_application_whose_processes_ended_is_not_populated() {
     assert!(!enforcer.is_populated(APP));
 }
 
-fn adopt(enforcer: &mut AffinityEnforcer, child: &Running) {
-    let target = AdoptTarget::Pid(child.0.id());
-    let adoptee = Adoptee {
-        app: APP,
-        target,
-        owner: None,
-        usable: CpuSet::new(),
-    };
-    enforcer.adopt(&adoptee).unwrap();
-}
-
 #[test]
 fn what_was_adopted_gets_back_the_masks_it_had_also_by_another_enforcer() {
     let all = crate::cpus::own_affinity().unwrap();
     assert!(all.len() >= 2, "this test needs two CPUs, found {all}");
     let low = first_cpu(&all);
     let high = all.difference(&low);
-    let [narrow, wide] = [
-        Running::shell("exec sleep 30"),
-        Running::shell("exec sleep 30"),
-    ];
-    let [narrow_thread, wide_thread] = [&narrow, &wide].map(|child| ThreadId(child.0.id()));
-    masks::set(narrow_thread, &low).unwrap();
-    for (child, thread, before) in [(&narrow, narrow_thread, &low), (&wide, wide_thread, &all)] {
-        let mut enforcer = AffinityEnforcer::new().unwrap();
-        adopt(&mut enforcer, child);
-        assert_eq!(masks::get(thread).unwrap(), *before);
+    for before in [&low, &all] {
+        let child = Running::shell("exec sleep 30");
+        set_mask(&child, before);
+        let mut enforcer = adopted(&child);
+        assert_eq!(mask(&child), *before);
         enforcer.apply(APP, &high).unwrap();
-        assert_eq!(masks::get(thread).unwrap(), high);
+        assert_eq!(mask(&child), high);
         let former = Former {
             app: APP,
             cpus: high.clone(),
@@ -156,7 +161,7 @@ fn what_was_adopted_gets_back_the_masks_it_had_also_by_another_enforcer() {
         let mut next = AffinityEnforcer::new().unwrap();
         next.take_over(&former).unwrap();
         next.release(APP, &all, Departure::ForGood).unwrap();
-        assert_eq!(masks::get(thread).unwrap(), *before);
+        assert_eq!(mask(&child), *before);
     }
 }
 
@@ -167,14 +172,8 @@ fn groups_and_units_are_refused_with_a_hint() {
         AdoptTarget::Cgroup("a".into()),
         AdoptTarget::Unit("a.service".into()),
     ] {
-        let adoptee = Adoptee {
-            app: APP,
-            target,
-            owner: None,
-            usable: CpuSet::new(),
-        };
-        let error = enforcer.adopt(&adoptee).unwrap_err().to_string();
-        assert!(error.contains("--enforcer cgroup"), "{error}");
+        let error = enforcer.adopt(&adoptee(target)).unwrap_err();
+        error.says(&["--enforcer cgroup"]);
     }
 }
 
@@ -184,26 +183,19 @@ fn a_set_that_the_kernel_refuses_keeps_neither_the_next_one_nor_a_release_back()
     let one = first_cpu(&all);
     // No machine that this runs on has such a CPU: as one that has gone offline, it is refused (EINVAL).
     let gone: CpuSet = "1000".parse().unwrap();
-    for adopted in [false, true] {
+    for enforcer in [admitted, adopted] {
         let child = Running::shell("exec sleep 30");
-        let thread = ThreadId(child.0.id());
-        let mut enforcer = match adopted {
-            true => AffinityEnforcer::new().unwrap(),
-            false => admitted(&child),
-        };
-        if adopted {
-            adopt(&mut enforcer, &child);
-        }
+        let mut enforcer = enforcer(&child);
         let refused = enforcer.apply(APP, &gone).unwrap_err();
         assert_eq!(refused.errno(), Some(Errno::INVAL), "{refused}");
         enforcer.apply(APP, &one).unwrap();
-        assert_eq!(masks::get(thread).unwrap(), one);
+        assert_eq!(mask(&child), one);
         enforcer.apply(APP, &gone).unwrap_err();
         enforcer.release(APP, &all, Departure::ForGood).unwrap();
-        assert_eq!(masks::get(thread).unwrap(), all);
-        // It is forgotten: nobody forces a set upon it any more.
-        masks::set(thread, &one).unwrap();
+        assert_eq!(mask(&child), all);
+        // It is forgotten: no set is forced upon it any more.
+        set_mask(&child, &one);
         enforcer.refresh().unwrap();
-        assert_eq!(masks::get(thread).unwrap(), one);
+        assert_eq!(mask(&child), one);
     }
 }

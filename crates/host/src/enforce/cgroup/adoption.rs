@@ -1,16 +1,12 @@
-//! Adopting what already runs, and putting it back.
+//! Adopting what already runs.
 //!
-//! Three ways, by what is named:
+//! - *A process* is moved, with all its descendants, into a group made for it. The group each came from is kept; at
+//!   the release it goes back there, and what was started meanwhile goes where the first process goes.
+//! - *A control group* that is delegated (or on a machine without systemd) stays, and its `cpuset.cpus` is written.
+//! - *A unit of systemd* stays, and systemd changes its CPUs (`systemd`).
 //!
-//! - *A process* is moved, with all its descendants, into a group that is made for it. The group each came
-//!   from is kept; at the release it goes back there, and what was started meanwhile goes where the first
-//!   process goes.
-//! - *A control group* that is delegated (or on a machine without systemd) stays where it is, and its
-//!   `cpuset.cpus` is written in place.
-//! - *A unit of systemd* stays where it is, and systemd changes its CPUs (`systemd`).
-//!
-//! Invariants: the groups of two applications never lie within one another; nothing is adopted that the
-//! daemon itself is in; what was in force before is kept until it has been put back.
+//! Invariants: the groups of two applications never lie within one another; nothing is adopted that the daemon itself
+//! is in; what was in force before is kept until it has been put back.
 
 use super::files::{MOST_GROUPS, collect_tasks, groups_below, name_of};
 use super::group::{Group, Groups, Homes, InPlace, Init, Origin};
@@ -42,7 +38,11 @@ impl Adoption<'_> {
         }
     }
 
-    /// Looks at a process and its descendants, and makes a group for them. Nobody is moved.
+    fn refused(&self, why: impl Into<String>, hint: impl Into<String>) -> HostError {
+        refused(&self.adoptee.target, why, hint)
+    }
+
+    /// Reads a process and its descendants, and makes a group for them. None is moved yet.
     fn process(&self, first: u32) -> Result<Group, HostError> {
         let mut homes = Homes::default();
         let search = Search {
@@ -54,20 +54,16 @@ impl Adoption<'_> {
         }
         // It has ended, or belongs to an application.
         if !homes.each.contains_key(&first) {
-            return Err(HostError::Task {
-                action: "find",
-                kind: "process",
-                id: first,
-                source: Errno::SRCH.into(),
-            });
+            let what = format!("process {first}");
+            return Err(HostError::file("find", what, Errno::SRCH.into()));
         }
-        self.refuse_to_end_a_scope(&self.adoptee.target, &homes)?;
+        self.refuse_to_end_a_scope(&homes)?;
         let dir = self.groups.root.make(&name_of(self.adoptee.app))?;
         Ok(Group::new(dir, Origin::Moved(homes), CpuSet::new()))
     }
 
     /// systemd removes a scope when its last process leaves it: there would be nothing to go back to.
-    fn refuse_to_end_a_scope(&self, target: &AdoptTarget, homes: &Homes) -> Result<(), HostError> {
+    fn refuse_to_end_a_scope(&self, homes: &Homes) -> Result<(), HostError> {
         if self.groups.init != Init::Systemd {
             return Ok(());
         }
@@ -78,11 +74,8 @@ impl Adoption<'_> {
             };
             let mut tasks = Tasks::default();
             collect_tasks(&self.groups.home(scope)?, &mut tasks);
-            if !tasks
-                .processes
-                .iter()
-                .all(|pid| homes.each.contains_key(pid))
-            {
+            let leaves = |pid| homes.each.contains_key(pid);
+            if !tasks.processes.iter().all(leaves) {
                 continue;
             }
             let name = scope.file_name().unwrap_or_default().to_string_lossy();
@@ -91,54 +84,43 @@ impl Adoption<'_> {
                 false => format!("have root adopt the unit (--unit {name})"),
             };
             let why = format!("nobody would be left in {name}, which systemd would then remove");
-            return Err(refused(target, why, hint));
+            return Err(self.refused(why, hint));
         }
         Ok(())
     }
 
     fn in_place(&self, path: &Path) -> Result<Group, HostError> {
-        let adoptee = self.adoptee;
-        let target = &adoptee.target;
-        let (path, dir) = self.foreign_group(target, path)?;
+        let (path, dir) = self.foreign_group(path)?;
         if self.groups.init == Init::Systemd && !self.groups.is_delegated(&path) {
             let unit = path.components().rev().find_map(|part| {
                 let name = part.as_os_str().to_str()?;
-                UnitName::new(name).ok().map(|_| name.to_owned())
+                UnitName::new(name).ok().map(|_| name)
             });
-            return Err(refused(
-                target,
+            let unit = unit.unwrap_or("NAME");
+            return Err(self.refused(
                 "it belongs to systemd, which would undo what is written there",
-                format!(
-                    "adopt the unit instead (--unit {})",
-                    unit.as_deref().unwrap_or("NAME")
-                ),
+                format!("adopt the unit instead (--unit {unit})"),
             ));
         }
-        let before = match dir.read_cpus("cpuset.cpus") {
-            Ok(before) => before,
-            Err(error) if error.is_gone() => {
-                return Err(refused(
-                    target,
-                    "the cpuset controller is not enabled for it",
-                    format!(
-                        "write +cpuset to {}",
-                        dir.path()
-                            .parent()
-                            .unwrap_or(dir.path())
-                            .join("cgroup.subtree_control")
-                            .display()
-                    ),
-                ));
+        let before = dir.read_cpus("cpuset.cpus").map_err(|error| {
+            if !error.is_gone() {
+                return error;
             }
-            Err(error) => return Err(error),
-        };
-        // The directory says nothing: it belongs to whom the group was delegated to, while the limit that
-        // root set in `cpuset.cpus` is not his to lift.
-        if let Some(user) = adoptee.owner {
+            let parent = dir.path().parent().unwrap_or(dir.path());
+            self.refused(
+                "the cpuset controller is not enabled for it",
+                format!(
+                    "write +cpuset to {}/cgroup.subtree_control",
+                    parent.display()
+                ),
+            )
+        })?;
+        // The owner of the directory does not count: a group that was delegated is theirs, while the limit that root
+        // set in `cpuset.cpus` is not theirs to lift.
+        if let Some(user) = self.adoptee.owner {
             let owner = dir.owner_of("cpuset.cpus")?;
             if owner != user {
-                return Err(refused(
-                    target,
+                return Err(self.refused(
                     format!(
                         "its cpuset.cpus belongs to user {owner}, not to the caller, user {user}"
                     ),
@@ -147,8 +129,8 @@ impl Adoption<'_> {
             }
         }
         dir.may_write("cpuset.cpus")
-            .map_err(|error| not_writable(target, error))?;
-        self.refuse_narrow(target, &path, &before, &adoptee.usable)?;
+            .map_err(|error| not_writable(&self.adoptee.target, error))?;
+        self.refuse_narrow(&path, &before)?;
         let nodes_before = dir.read_cpus("cpuset.mems").unwrap_or_default();
         let written = before.clone();
         let origin = Origin::InPlace(InPlace {
@@ -161,13 +143,8 @@ impl Adoption<'_> {
 
     /// Any CPU that is given out may be planned for an application: one that stays within limits of others would
     /// run, and be counted, where it was not planned.
-    fn refuse_narrow(
-        &self,
-        target: &AdoptTarget,
-        path: &Path,
-        before: &CpuSet,
-        usable: &CpuSet,
-    ) -> Result<(), HostError> {
+    fn refuse_narrow(&self, path: &Path, before: &CpuSet) -> Result<(), HostError> {
+        let usable = &self.adoptee.usable;
         let (around, allowed) = self.groups.effective_around(path)?;
         let why = if !before.is_empty() && !usable.is_subset(before) {
             format!("it is limited to CPUs {before}")
@@ -177,44 +154,36 @@ impl Adoption<'_> {
         } else {
             return Ok(());
         };
-        let why = format!("{why}, and mapper gives out {usable}");
-        let hint = "lift that limit, or have mapper give out no others (reserve in mapper.toml)";
-        Err(refused(target, why, hint))
+        Err(self.refused(
+            format!("{why}, and mapper gives out {usable}"),
+            "lift that limit, or have mapper give out no others (reserve in mapper.toml)",
+        ))
     }
 
     fn unit(&mut self, name: &str) -> Result<Group, HostError> {
-        let adoptee = self.adoptee;
-        let target = &adoptee.target;
         let unit = UnitName::new(name)?;
-        if let Some(user) = adoptee.owner {
-            return Err(refused(
-                target,
-                format!("units are the system's, not user {user}'s"),
-                "ask root to adopt it",
-            ));
+        if let Some(user) = self.adoptee.owner {
+            let why = format!("units are the system's, not user {user}'s");
+            return Err(self.refused(why, "ask root to adopt it"));
         }
         if self.groups.init == Init::Other {
-            return Err(refused(
-                target,
+            return Err(self.refused(
                 "systemd does not run on this machine",
                 "adopt a process or a control group",
             ));
         }
         let state = self.units.systemd.look(&unit)?;
         if state.group.is_empty() {
-            return Err(refused(
-                target,
-                "it has no process",
-                format!("start it (systemctl start {})", unit.as_str()),
-            ));
+            let hint = format!("start it (systemctl start {})", unit.as_str());
+            return Err(self.refused("it has no process", hint));
         }
-        let (path, dir) = self.foreign_group(target, Path::new(&state.group))?;
+        let (path, dir) = self.foreign_group(Path::new(&state.group))?;
         // Without the controller there is no such file until systemd sets CPUs.
         let written = dir.read_cpus("cpuset.cpus").unwrap_or_default();
         // One that was released and has not got back what it had: that is what it had.
         let owed = self.units.restoring_of(&unit);
         let before = owed.unwrap_or(state.allowed);
-        self.refuse_narrow(target, &path, &before, &adoptee.usable)?;
+        self.refuse_narrow(&path, &before)?;
         self.units.stop_restoring(&unit);
         let origin = Origin::Unit {
             unit,
@@ -227,69 +196,48 @@ impl Adoption<'_> {
         Ok(Group::new(dir, origin, written))
     }
 
-    /// A group that is nobody's here yet and has processes.
-    fn foreign_group(
-        &self,
-        target: &AdoptTarget,
-        named: &Path,
-    ) -> Result<(PathBuf, GroupDir), HostError> {
-        let path = below_mount(&self.groups.mount, named, target)?;
+    /// A group with processes that no application here is in.
+    fn foreign_group(&self, named: &Path) -> Result<(PathBuf, GroupDir), HostError> {
+        let (groups, target) = (self.groups, &self.adoptee.target);
+        let path = below_mount(&groups.mount, named, target)?;
         if path.as_os_str().is_empty() {
-            return Err(refused(
-                target,
-                "it is the root of all groups",
-                "name one below it",
-            ));
+            return Err(self.refused("it is the root of all groups", "name one below it"));
         }
-        let root = below_mount(&self.groups.mount, self.groups.root.path(), target)?;
-        let own = self
-            .groups
-            .proc
-            .cgroup(std::process::id())
-            .unwrap_or_default();
-        let own = below_mount(&self.groups.mount, Path::new(&own), target).unwrap_or_default();
+        let root = below_mount(&groups.mount, groups.root.path(), target)?;
+        let own = groups.proc.cgroup(std::process::id()).unwrap_or_default();
+        let own = below_mount(&groups.mount, Path::new(&own), target).unwrap_or_default();
         let within_one_another = |other: &Path| path.starts_with(other) || other.starts_with(&path);
         if within_one_another(&root) || own.starts_with(&path) {
-            return Err(refused(
-                target,
+            return Err(self.refused(
                 "it holds the daemon or its applications, or is one of them",
                 "name another one",
             ));
         }
-        let adopted = self.groups.apps.iter().find_map(|(app, group)| {
+        let adopted = groups.apps.iter().find_map(|(app, group)| {
             let place = group.origin.place()?;
-            within_one_another(&place.path).then_some((app, place))
+            within_one_another(&place.path).then_some((app, place.path.display()))
         });
         if let Some((app, place)) = adopted {
-            return Err(refused(
-                target,
-                format!(
-                    "it and the group {} of application {app} lie within one another",
-                    place.path.display()
-                ),
+            return Err(self.refused(
+                format!("it and the group {place} of application {app} lie within one another"),
                 "release that one first",
             ));
         }
-        let dir =
-            GroupDir::open(&self.groups.mount)?
-                .beneath(&path)
-                .map_err(|error| match error.is_gone() {
-                    true => refused(
-                        target,
-                        "there is no such group",
-                        format!("name one below {}", self.groups.mount.display()),
-                    ),
-                    false => error,
-                })?;
+        let dir = groups.home(&path).map_err(|error| match error.is_gone() {
+            true => self.refused(
+                "there is no such group",
+                format!("name one below {}", groups.mount.display()),
+            ),
+            false => error,
+        })?;
         if dir.is_populated()? == Populated::No {
-            return Err(refused(target, "no process is in it", "start one in it"));
+            return Err(self.refused("no process is in it", "start one in it"));
         }
-        let groups = groups_below(&dir);
-        if groups > MOST_GROUPS {
-            return Err(refused(
-                target,
+        let below = groups_below(&dir);
+        if below > MOST_GROUPS {
+            return Err(self.refused(
                 format!(
-                    "it has {groups} groups below it, and at most {MOST_GROUPS} are looked through at each decision"
+                    "it has {below} groups below it, and at most {MOST_GROUPS} are looked through at each decision"
                 ),
                 "adopt one of those below it, or have fewer",
             ));

@@ -1,10 +1,10 @@
-//! Changes that systemd makes for us: what was asked for, and what has come of it.
+//! Changes of CPUs requested from systemd, and what has come of them.
 //!
-//! systemd answers when it has taken an order, and writes to the group afterwards; it may answer late, or with
-//! an error that comes late. So what a group has been set to is what its file shows, and until it shows what was
-//! asked for nobody else is taken to have set what stands there; nor when it shows something that was asked for
-//! before, also if the answer to that was an error: systemd may have done it all the same, later. What fails is
-//! logged, and asked for again by the next decision, which starts from what is in force.
+//! systemd answers when it has taken an order, and writes to the group afterwards; an answer may come late, also as
+//! an error. So what a group has been set to is what its file shows. Until it shows what was requested, or while it
+//! shows something requested before (also if that was answered with an error: systemd may have done it later), no
+//! other program is taken to have set it. What fails is logged, and requested again by the next decision, which starts
+//! from what is in force.
 //!
 //! Invariant: one decision waits for systemd no longer than its patience, however many units there are.
 
@@ -14,10 +14,10 @@ use crate::HostError;
 use mapper_model::{AppId, CpuSet};
 use std::time::{Duration, Instant};
 
-/// Between two looks whether a file shows what systemd was asked for.
+/// Between two reads of a file until it shows what was requested.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Sets that are remembered as asked for: systemd may be behind by as many, and by then is stuck.
+/// Sets that are remembered as requested: if systemd is behind by as many, it is stuck.
 const MOST_EXPECTED: usize = 64;
 
 /// Asks systemd to change the CPUs of a unit, and waits for it within the patience that is left.
@@ -73,7 +73,6 @@ fn shows_by(group: &Group, cpus: &CpuSet, deadline: Instant) -> bool {
     }
 }
 
-/// Remembers that a set was asked for.
 fn expect(group: &mut Group, cpus: &CpuSet) {
     group.expected.retain(|expected| expected != cpus);
     if group.expected.len() >= MOST_EXPECTED {
@@ -82,21 +81,18 @@ fn expect(group: &mut Group, cpus: &CpuSet) {
     group.expected.push(cpus.clone());
 }
 
-/// The file shows a set that was asked for. systemd takes calls in order: those before it are done with.
+/// The file shows a set that was requested. systemd takes calls in order: those before it are done.
 fn shown(group: &mut Group, cpus: &CpuSet) {
     let place = group.expected.iter().position(|expected| expected == cpus);
     group.expected.drain(..place.map_or(0, |place| place + 1));
     group.written = cpus.clone();
-    if group
-        .change
-        .as_ref()
-        .is_some_and(|asked| asked.cpus == *cpus)
-    {
+    let newest = group.change.as_ref();
+    if newest.is_some_and(|asked| asked.cpus == *cpus) {
         group.change = None;
     }
 }
 
-/// Takes in what has become of a change, by the answer and by what the file shows.
+/// Updates what has become of a change, by the answer and by what the file shows.
 pub(super) fn look(group: &mut Group, app: AppId, found: &CpuSet) {
     if group.expected.contains(found) {
         shown(group, found);
@@ -105,8 +101,7 @@ pub(super) fn look(group: &mut Group, app: AppId, found: &CpuSet) {
         return;
     };
     let Some(answer) = &asked.answer else {
-        // It said that it would. Until the file shows it, it shows what was there before, or what somebody else
-        // has set.
+        // It was accepted. Until the file shows it, it shows what was there before, or what another program set.
         if *found != group.written {
             group.change = None;
         }

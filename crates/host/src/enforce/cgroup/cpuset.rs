@@ -1,8 +1,7 @@
 //! What is written to a group: its CPUs, its memory nodes, its processes.
 //!
-//! cgroups-rs knows the files and their forms, but opens them by path. It is given the path of a descriptor
-//! (`/proc/self/fd/N`), which the kernel follows to the directory that is open, whatever has become of its name
-//! meanwhile.
+//! cgroups-rs opens files by path. The path of a descriptor (`/proc/self/fd/N`) leads it to the directory that is
+//! open, whatever has become of its name meanwhile.
 
 use super::group_dir::GroupDir;
 use crate::HostError;
@@ -16,7 +15,6 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 impl GroupDir {
-    /// Gives the group these CPUs.
     pub(super) fn set_cpus(&self, cpus: &CpuSet) -> Result<(), HostError> {
         let list = cpus.to_string();
         self.with_context("cpuset.cpus", &list, self.cpuset().set_cpus(&list))
@@ -50,13 +48,10 @@ impl GroupDir {
 }
 
 fn reason(error: &Error) -> io::Error {
-    let cause = std::error::Error::source(error);
-    let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
     match cause {
         None => io::Error::other(error.to_string()),
-        Some(cause) => cause.raw_os_error().map_or_else(
-            || io::Error::from(cause.kind()),
-            io::Error::from_raw_os_error,
-        ),
+        Some(cause) => io::Error::raw_os_error(cause)
+            .map_or_else(|| cause.kind().into(), io::Error::from_raw_os_error),
     }
 }

@@ -7,14 +7,12 @@ use crate::procfs::read_cpu_list;
 use mapper_model::{AppId, CpuSet, ThreadId};
 use std::path::Path;
 
-/// Gives a group all CPUs of its parent but those that are somebody's alone. An empty list would mean just that,
-/// but the kernel refuses it while the group has members (ENOSPC); so every CPU there can be is listed, of which
-/// the parent lets through its own.
+/// Gives a group all CPUs of its parent except the exclusive ones of others. The kernel refuses an empty list while
+/// the group has members (ENOSPC), so every possible CPU is listed, of which the parent lets through its own.
 pub(super) fn give_all(group: &GroupDir, exclusive: &CpuSet) -> Result<(), HostError> {
     group.set_cpus(&possible_cpus()?.difference(exclusive))
 }
 
-/// All CPUs that can ever be online.
 pub(super) fn possible_cpus() -> Result<CpuSet, HostError> {
     read_cpu_list(Path::new(POSSIBLE_CPUS))
 }
@@ -22,13 +20,11 @@ pub(super) fn possible_cpus() -> Result<CpuSet, HostError> {
 /// Lists the CPUs that can ever be online.
 pub(super) const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
 
-/// What the names of groups begin with.
 const PREFIX: &str = "app-";
 
 /// The nodes that the groups here can take memory from.
 pub(super) const ALL_NODES: &str = "cpuset.mems.effective";
 
-/// The name of the group that is made for an application.
 pub(super) fn name_of(app: AppId) -> String {
     format!("{PREFIX}{app}")
 }
@@ -37,8 +33,8 @@ pub(super) fn group_number(name: &str) -> Option<u64> {
     name.strip_prefix(PREFIX)?.parse().ok()
 }
 
-/// The most groups below that of an application that are looked through: each takes some system calls at every
-/// decision, and whoever owns a group can make as many as he likes.
+/// The most groups below that of an application that are read: each takes some system calls at every decision, and
+/// the owner of a group can make any number.
 pub(super) const MOST_GROUPS: u64 = 256;
 
 /// How many groups there are below one, in all generations, by one read.

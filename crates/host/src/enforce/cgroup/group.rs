@@ -16,9 +16,7 @@ use std::path::{Path, PathBuf};
 /// All groups below the root, and what finds others.
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// Where groups are made.
     pub(super) root: GroupDir,
-    /// Where the file system is mounted.
     pub(super) mount: PathBuf,
     pub(super) proc: ProcFs,
     pub(super) init: Init,
@@ -33,9 +31,9 @@ pub(super) struct Group {
     /// What stood in `cpuset.cpus` when it was last written here, or found.
     pub(super) written: CpuSet,
     pub(super) origin: Origin,
-    /// The newest change that systemd was asked for, while the file does not show it.
+    /// The newest change requested from systemd, while the file does not show it.
     pub(super) change: Option<Asked>,
-    /// Every set that systemd was asked for and that the file has not shown yet, the newest last.
+    /// Every set requested from systemd that the file has not shown yet, the newest last.
     pub(super) expected: Vec<CpuSet>,
     pub(super) memory: Memory,
     pub(super) partition: Partition,
@@ -55,7 +53,6 @@ impl Group {
         }
     }
 
-    /// Confines it, without a partition.
     pub(super) fn set_member(&mut self, cpus: &CpuSet) -> Result<(), HostError> {
         self.dir.set_cpus(cpus)?;
         self.written = cpus.clone();
@@ -70,15 +67,14 @@ pub(super) enum Memory {
     Bound,
 }
 
-/// A change that systemd was asked for.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) cpus: CpuSet,
-    /// `None`: it has said that it will.
+    /// `None`: it was accepted.
     pub(super) answer: Option<Outstanding>,
 }
 
-/// Where an application comes from, and with it what is to be put back.
+/// Where an application comes from, and so what is to be put back.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Origin {
@@ -89,9 +85,7 @@ pub(super) enum Origin {
     Moved(Homes),
     /// A group that stays where it is.
     InPlace(InPlace),
-    /// A unit of systemd.
     Unit {
-        /// Its name.
         unit: UnitName,
         /// Its group and the CPUs that systemd allowed it before, empty for all.
         place: InPlace,
@@ -103,9 +97,9 @@ pub(super) enum Origin {
 pub(super) struct InPlace {
     /// Below the mount.
     pub(super) path: PathBuf,
-    /// What was set before; empty: nothing, that is all CPUs.
+    /// What was set before; empty: nothing, so all CPUs.
     pub(super) before: CpuSet,
-    /// The memory nodes that were set before, in the form of a CPU list; empty: nothing, that is all.
+    /// The memory nodes set before, in the form of a CPU list; empty: nothing, so all.
     #[serde(default)]
     pub(super) nodes_before: CpuSet,
 }
@@ -115,11 +109,9 @@ pub(super) struct InPlace {
 pub(super) struct Homes {
     /// Of the process that was named.
     pub(super) first: PathBuf,
-    /// Of each process that was moved.
     pub(super) each: BTreeMap<u32, Home>,
 }
 
-/// Where one process came from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Home {
     /// When it started: its number may be another's by the time it is put back.
@@ -137,7 +129,7 @@ impl Origin {
     }
 }
 
-/// Who runs the control groups of this machine.
+/// What manages the control groups of this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Init {
     Systemd,
@@ -146,10 +138,9 @@ pub(super) enum Init {
 
 impl Init {
     pub(super) fn of_this_machine() -> Self {
-        if Path::new("/run/systemd/system").is_dir() {
-            Self::Systemd
-        } else {
-            Self::Other
+        match Path::new("/run/systemd/system").is_dir() {
+            true => Self::Systemd,
+            false => Self::Other,
         }
     }
 }
@@ -164,7 +155,7 @@ impl Groups {
         HostError::file("find", path, io::Error::from(io::ErrorKind::NotFound))
     }
 
-    /// Removes a group of ours, or gives it all CPUs if somebody is left in it.
+    /// Removes a group of ours, or gives it all CPUs if a process is left in it.
     pub(super) fn abandon(&mut self, app: AppId, group: &Group) -> Result<(), HostError> {
         match self.root.remove_if_empty(&name_of(app))? {
             Removed::Yes => Ok(()),
@@ -206,13 +197,9 @@ impl Groups {
         }
     }
 
-    /// The CPUs of all partitions.
     pub(super) fn exclusive_cpus(&self) -> CpuSet {
-        let mut all = CpuSet::new();
-        for cpus in self.apps.values().filter_map(|g| g.partition.exclusive()) {
-            all.insert_all(cpus);
-        }
-        all
+        let partitions = self.apps.values().filter_map(|g| g.partition.exclusive());
+        partitions.fold(CpuSet::new(), |all, cpus| all.union(cpus))
     }
 
     /// The groups around the applications', from the top, which have to claim what those have.
@@ -220,14 +207,10 @@ impl Groups {
         let Ok(path) = self.root.path().strip_prefix(&self.mount) else {
             return Ok(Vec::new());
         };
-        let mount = GroupDir::open(&self.mount)?;
-        let mut around = Vec::new();
-        for group in path
-            .ancestors()
-            .filter(|group| !group.as_os_str().is_empty())
-        {
-            around.push(mount.beneath(group)?);
-        }
+        let groups = path.ancestors().filter(|path| !path.as_os_str().is_empty());
+        let mut around: Vec<GroupDir> = groups
+            .map(|path| self.home(path))
+            .collect::<Result<_, _>>()?;
         around.reverse();
         Ok(around)
     }
@@ -241,7 +224,7 @@ impl Groups {
         }
     }
 
-    /// The CPUs that the groups around one leave to it, and the nearest that tells.
+    /// The CPUs that the groups around one leave to it, and the nearest of them that has a cpuset.
     pub(super) fn effective_around(&self, path: &Path) -> Result<(PathBuf, CpuSet), HostError> {
         let mut last = None;
         for around in path.ancestors().skip(1) {
@@ -255,15 +238,12 @@ impl Groups {
             .unwrap_or_else(|| HostError::file("find a group around", path, Errno::NOENT.into())))
     }
 
-    /// Whether systemd leaves a group to somebody else: one that it is in is delegated. The delegated group
-    /// itself is a unit of systemd's, which writes the limits there.
+    /// Whether systemd leaves a group to others: one that it is in is delegated. The delegated group itself is a unit
+    /// of systemd's, which writes the limits there.
     pub(super) fn is_delegated(&self, path: &Path) -> bool {
-        let Ok(mount) = GroupDir::open(&self.mount) else {
-            return false;
-        };
         path.ancestors()
             .skip(1)
             .filter(|group| !group.as_os_str().is_empty())
-            .any(|group| mount.beneath(group).is_ok_and(|dir| dir.is_delegated()))
+            .any(|group| self.home(group).is_ok_and(|dir| dir.is_delegated()))
     }
 }

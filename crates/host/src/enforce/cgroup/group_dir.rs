@@ -1,11 +1,10 @@
 //! One control group as an open directory.
 //!
-//! The daemon is root and writes below directories that others may rename, remove or fill while it does.
-//! So a group is opened once, beneath a directory that is open already (`openat2` with `RESOLVE_BENEATH`: no
-//! link is followed and no path leads out), and from then on its files are opened relative to that
-//! descriptor. systemd's `RestrictSUIDSGID=` takes openat2 away, since its filter cannot look at its flags:
-//! then every part of the path is opened by itself, which comes to the same. A group that was removed and made anew under the same name is another one, and is not
-//! written to.
+//! The daemon is root and writes below directories that others may rename, remove or fill meanwhile. So a group is
+//! opened once, beneath a directory that is open already (`openat2` with `RESOLVE_BENEATH`: no link is followed and no
+//! path leads out), and its files are opened relative to that descriptor. systemd's `RestrictSUIDSGID=` forbids
+//! openat2, since its filter cannot check its flags: then every part of the path is opened by itself, to the same
+//! effect. A group that was removed and made anew under the same name is another one, and is not written to.
 
 use crate::HostError;
 use mapper_model::CpuSet;
@@ -20,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 /// The longest of a group's files that is read: lists of its processes and threads.
 const LONGEST: u64 = 16 << 20;
 
-/// How deep groups that a program makes within its own are looked into.
+/// How deep groups that a program makes within its own are read.
 pub(super) const DEPTH: u32 = 8;
 
 /// How every path below an open directory is resolved.
@@ -28,8 +27,7 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
 
-/// How files are opened to be written. The kernel's files are there; the plain ones that stand in for them in
-/// tests have to be made.
+/// How files are opened to be written. The kernel's files exist; the plain ones in tests have to be made.
 const WRITE: OFlags = if cfg!(test) {
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::TRUNC)
 } else {
@@ -43,7 +41,6 @@ pub(super) struct GroupDir {
     path: PathBuf,
 }
 
-/// Whether a group was removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Removed {
     Yes,
@@ -54,16 +51,13 @@ impl GroupDir {
     /// The directory that everything else is beneath: named by the operator, or a mount.
     pub(super) fn open(path: &Path) -> Result<Self, HostError> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(dir) => Ok(Self {
-                dir,
-                path: path.to_owned(),
-            }),
-            Err(errno) => Err(HostError::file("open", path, errno.into())),
-        }
+        let dir = rustix::fs::open(path, flags, Mode::empty());
+        Ok(Self {
+            dir: dir.map_err(|errno| HostError::file("open", path, errno.into()))?,
+            path: path.to_owned(),
+        })
     }
 
-    /// A group beneath this one.
     pub(super) fn beneath(&self, relative: &Path) -> Result<Self, HostError> {
         let dir = self.open_beneath(relative, OFlags::DIRECTORY | OFlags::RDONLY)?;
         Ok(Self {
@@ -75,14 +69,9 @@ impl GroupDir {
     /// Makes a group right below this one. One that is there already is an error.
     pub(super) fn make(&self, name: &str) -> Result<Self, HostError> {
         let mode = Mode::from_raw_mode(0o755);
-        match rustix::fs::mkdirat(self.dir.as_fd(), name, mode) {
-            Ok(()) => self.beneath(Path::new(name)),
-            Err(errno) => Err(HostError::file(
-                "create",
-                self.path.join(name),
-                errno.into(),
-            )),
-        }
+        rustix::fs::mkdirat(self.dir.as_fd(), name, mode)
+            .map_err(|errno| HostError::file("create", self.file(name), errno.into()))?;
+        self.beneath(Path::new(name))
     }
 
     /// The group of that name right below this one, which is made if it is not there.
@@ -101,34 +90,27 @@ impl GroupDir {
         &self.path
     }
 
-    /// Where a file of this group is, for messages.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
     fn open_beneath(&self, relative: &Path, flags: OFlags) -> Result<OwnedFd, HostError> {
-        let mode = if flags.contains(OFlags::CREATE) {
-            Mode::from_raw_mode(0o600)
-        } else {
-            Mode::empty()
+        let mode = match flags.contains(OFlags::CREATE) {
+            true => Mode::from_raw_mode(0o600),
+            false => Mode::empty(),
         };
-        loop {
-            let flags = flags | OFlags::CLOEXEC;
+        let flags = flags | OFlags::CLOEXEC;
+        let opened = loop {
             match rustix::fs::openat2(self.dir.as_fd(), relative, flags, mode, BENEATH) {
-                Ok(file) => return Ok(file),
                 // The kernel asks to try again when something was renamed meanwhile.
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(Errno::NOSYS) => {
-                    return step_by_step(self.dir.as_fd(), relative, flags, mode).map_err(
-                        |errno| HostError::file("open", self.path.join(relative), errno.into()),
-                    );
+                    break step_by_step(self.dir.as_fd(), relative, flags, mode);
                 }
-                Err(errno) => {
-                    let path = self.path.join(relative);
-                    return Err(HostError::file("open", path, errno.into()));
-                }
+                opened => break opened,
             }
-        }
+        };
+        opened.map_err(|errno| HostError::file("open", self.path.join(relative), errno.into()))
     }
 
     /// One of its files, to be watched.
@@ -145,7 +127,6 @@ impl GroupDir {
         Ok(text)
     }
 
-    /// A file that holds a CPU list.
     pub(super) fn read_cpus(&self, name: &str) -> Result<CpuSet, HostError> {
         let text = self.read(name)?;
         text.parse().map_err(|_| {
@@ -168,7 +149,7 @@ impl GroupDir {
     /// The names of the groups right below this one, in no particular order; none if they cannot be listed.
     pub(super) fn names_below(&self) -> Vec<String> {
         let mut names = Vec::new();
-        // A descriptor of its own: the place in the list belongs to the open file.
+        // A descriptor of its own: the position in the list belongs to the open file.
         let Ok(dir) = self.open_beneath(Path::new("."), OFlags::DIRECTORY | OFlags::RDONLY) else {
             return names;
         };
@@ -186,16 +167,12 @@ impl GroupDir {
         names
     }
 
-    /// The groups right below this one.
-    pub(super) fn groups_below(&self) -> Vec<Self> {
-        let names = self.names_below();
-        names
-            .iter()
-            .filter_map(|name| self.beneath(Path::new(name)).ok())
-            .collect()
+    pub(super) fn groups_below(&self) -> impl Iterator<Item = Self> {
+        let names = self.names_below().into_iter();
+        names.filter_map(|name| self.beneath(Path::new(&name)).ok())
     }
 
-    /// Whether the kernel says that anybody is in it or below it.
+    /// Whether a process is in it or below it.
     pub(super) fn is_populated(&self) -> Result<Populated, HostError> {
         let text = self.read("cgroup.events")?;
         let message = |line: &str| line.strip_prefix("populated ").map(str::to_owned);
@@ -210,12 +187,10 @@ impl GroupDir {
         }
     }
 
-    /// Removes a group right below this one, with the empty ones below it, if nobody is in it.
+    /// Removes a group right below this one, with the empty ones below it, if it is empty.
     pub(super) fn remove_if_empty(&self, name: &str) -> Result<Removed, HostError> {
-        let populated = self
-            .beneath(Path::new(name))
-            .and_then(|group| group.is_populated());
-        match populated {
+        let group = self.beneath(Path::new(name));
+        match group.and_then(|group| group.is_populated()) {
             Ok(Populated::Yes) => return Ok(Removed::StillPopulated),
             Ok(Populated::No) => {}
             Err(error) if error.is_gone() => return Ok(Removed::Yes),
@@ -235,30 +210,27 @@ impl GroupDir {
         }
         match rustix::fs::unlinkat(self.dir.as_fd(), name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(Removed::Yes),
-            // Somebody came in between.
+            // A process came in between.
             Err(Errno::BUSY) => Ok(Removed::StillPopulated),
             Err(errno) => Err(HostError::file("remove", self.file(name), errno.into())),
         }
     }
 
-    /// The user who owns one of its files. Whoever a group was delegated to owns the directory and a few of its
-    /// files; those that set its limits stay whose they were.
+    /// The user who owns one of its files. A group's delegatee owns the directory and a few of its files; those that
+    /// set its limits keep their owner.
     pub(super) fn owner_of(&self, name: &str) -> Result<u32, HostError> {
-        match rustix::fs::fstat(self.open_file(name)?) {
-            Ok(stat) => Ok(stat.st_uid),
-            Err(errno) => Err(HostError::file("look at", self.file(name), errno.into())),
-        }
+        let stat = rustix::fs::fstat(self.open_file(name)?);
+        let stat =
+            stat.map_err(|errno| HostError::file("look at", self.file(name), errno.into()))?;
+        Ok(stat.st_uid)
     }
 
-    /// That one of its files can be opened to be written, without writing anything.
-    ///
-    /// # Errors
-    /// When this process may not, or sees the tree of groups read-only.
+    /// Checks that one of its files can be opened to be written, without writing anything.
     pub(super) fn may_write(&self, name: &str) -> Result<(), HostError> {
         self.open_beneath(Path::new(name), OFlags::WRONLY).map(drop)
     }
 
-    /// Whether systemd has marked it as somebody else's to divide (`Delegate=`).
+    /// Whether systemd has marked it as another's to divide (`Delegate=`).
     pub(super) fn is_delegated(&self) -> bool {
         ["trusted.delegate", "user.delegate"].iter().any(|name| {
             let mut value = [0u8; 8];
@@ -280,9 +252,7 @@ fn step_by_step(
         match part {
             Component::Normal(name) => parts.push(name),
             Component::CurDir => {}
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
-                return Err(Errno::XDEV);
-            }
+            _ => return Err(Errno::XDEV),
         }
     }
     let flags = flags | OFlags::NOFOLLOW;
@@ -299,7 +269,6 @@ fn step_by_step(
     rustix::fs::openat(from, *last, flags, mode)
 }
 
-/// Whether anybody is in a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Populated {
     Yes,

@@ -5,7 +5,6 @@ use crate::HostError;
 use crate::enforce::Standing;
 use mapper_model::CpuSet;
 
-/// The exclusive CPUs of a group.
 pub(super) const EXCLUSIVE: &str = "cpuset.cpus.exclusive";
 pub(super) const PARTITION: &str = "cpuset.cpus.partition";
 pub(super) const ISOLATED: &str = "isolated";
@@ -14,19 +13,18 @@ pub(super) const MEMBER: &str = "member";
 /// Whether a group is to be a partition.
 #[derive(Debug)]
 pub(super) enum Partition {
-    /// Nobody asked for it.
+    /// It was not requested.
     Member,
     Asked(Isolation),
 }
 
-/// A group that is to be a partition.
 #[derive(Debug, Default)]
 pub(super) struct Isolation {
     /// Its exclusive CPUs; empty while it is none.
     pub(super) cpus: CpuSet,
     /// Why it is none.
     pub(super) why_not: Option<String>,
-    /// Looks since it is none.
+    /// Looks since then.
     pub(super) looks: u32,
 }
 
@@ -62,12 +60,10 @@ impl Partition {
         match self {
             Self::Member => Standing::Member,
             Self::Asked(isolation) if !isolation.cpus.is_empty() => Standing::Isolated,
-            Self::Asked(isolation) => Standing::NotIsolated(
-                isolation
-                    .why_not
-                    .clone()
-                    .unwrap_or_else(|| "it has no CPUs yet".to_owned()),
-            ),
+            Self::Asked(isolation) => {
+                let why = isolation.why_not.as_deref();
+                Standing::NotIsolated(why.unwrap_or("it has no CPUs yet").to_owned())
+            }
         }
     }
 }

@@ -1,21 +1,15 @@
 //! Confinement by control groups, version 2: one group with a cpuset for each application.
 //!
-//! The problem: a program may have any number of threads and start any number of processes at any
-//! moment; all of them, and no others, shall run on given CPUs. The kernel does just that for a
-//! control group: one write of `cpuset.cpus` confines every thread in it, and whatever a member
-//! forks is a member.
+//! One write of `cpuset.cpus` confines every thread in a group, and whatever a member forks is a member.
 //!
-//! Groups are made below one directory, the *root*, that this daemon alone writes to: a subtree
-//! delegated by systemd, or a directory made by root. A group is named `app-<id>`. The root must
-//! hold no process itself once controllers are enabled below it ([cgroup-v2.rst, "No Internal
-//! Process Constraint"]), so a daemon that was started in it moves to a group `daemon` beside the
-//! applications. What runs already can be adopted, also in a group that is somebody else's (`adoption`).
+//! Groups are made below one directory, the *root*, that only this daemon writes to: a subtree delegated by systemd,
+//! or a directory made by root (`root` finds it, unless it is named). A group is named `app-<id>`. The root must hold
+//! no process itself once controllers are enabled below it ([cgroup-v2.rst, "No Internal Process Constraint"]), so a
+//! daemon that was started in it moves to a group `daemon` beside the applications. What runs already can be adopted,
+//! also in a group of another owner (`adoption`).
 //!
-//! A group is an open directory (`group_dir`), and its files are opened beneath it. Where the root is,
-//! unless it is named, is found by `root`.
-//!
-//! Invariants: only groups that this enforcer made, or that somebody who may has it adopt, are written to;
-//! only those it made are removed, when the kernel says that nobody is in them.
+//! Invariants: only groups that this enforcer made, or that a user who may has it adopt, are written to; only those it
+//! made are removed, when the kernel says that they are empty.
 //!
 //! [cgroup-v2.rst, "No Internal Process Constraint"]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
@@ -42,6 +36,7 @@ mod systemd;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use root::cgroup2_mount;
 pub use root::find_root;
 
 use self::adoption::Adoption;
@@ -51,7 +46,7 @@ use self::group_dir::{GroupDir, Populated};
 use self::isolation::{Isolation, Partition};
 use self::partition::Partitions;
 use self::restoring::{Units, recall};
-use self::root::{CGROUP2_MAGIC, cgroup2_mount, hand_down_cpuset, missing};
+use self::root::{CGROUP2_MAGIC, hand_down_cpuset, missing};
 use self::systemd::Property;
 use super::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
@@ -79,10 +74,8 @@ pub struct CgroupEnforcer {
 }
 
 impl CgroupEnforcer {
-    /// Below a directory of a cgroup v2 file system, which is made when it does not exist.
-    ///
-    /// # Errors
-    /// [`HostError::Missing`] says what the machine lacks and how to fix that.
+    /// Below a directory of a cgroup v2 file system, which is made if it does not exist. [`HostError::Missing`] says
+    /// what the machine lacks and how to fix that.
     pub fn open(root: &Path) -> Result<Self, HostError> {
         if !root.exists() {
             std::fs::create_dir(root).map_err(|source| HostError::file("create", root, source))?;
@@ -150,12 +143,6 @@ impl CgroupEnforcer {
             groups,
         })
     }
-
-    /// The directory that groups are made in.
-    #[must_use]
-    pub fn root(&self) -> &Path {
-        self.groups.root.path()
-    }
 }
 
 impl Enforcer for CgroupEnforcer {
@@ -165,18 +152,6 @@ impl Enforcer for CgroupEnforcer {
             masks: ThreadMasks::Intersected,
             memory: MemoryBinding::Available,
         }
-    }
-
-    fn isolation(&self) -> Option<&dyn Isolate> {
-        Some(self)
-    }
-
-    fn isolation_mut(&mut self) -> Option<&mut dyn Isolate> {
-        Some(self)
-    }
-
-    fn memory(&mut self) -> Option<&mut dyn BindMemory> {
-        Some(self)
     }
 
     fn describe(&self) -> String {
@@ -483,7 +458,7 @@ impl Handover for CgroupEnforcer {
 }
 
 impl Isolate for CgroupEnforcer {
-    fn available(&self) -> Result<(), HostError> {
+    fn may_isolate(&self) -> Result<(), HostError> {
         partition::check(&self.groups)
     }
 
@@ -510,7 +485,7 @@ impl Isolate for CgroupEnforcer {
 }
 
 impl BindMemory for CgroupEnforcer {
-    fn bind(&mut self, app: AppId, nodes: &[NodeId]) -> Result<(), HostError> {
+    fn bind_memory(&mut self, app: AppId, nodes: &[NodeId]) -> Result<(), HostError> {
         // Lists of nodes are written like lists of CPUs.
         let wanted: CpuSet = nodes.iter().map(|node| CpuId(node.0)).collect();
         let there = self.groups.root.read_cpus(ALL_NODES)?;

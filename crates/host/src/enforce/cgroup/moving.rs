@@ -1,8 +1,7 @@
 //! Moving the processes that were adopted, there and back.
 //!
-//! A look at the processes is old by the time one of them is moved: it may have ended, its number may be
-//! another's, and it may have started more. So each is looked at again before it is moved and afterwards, and
-//! all of them until a look finds nobody left.
+//! A list of processes is old by the time one of them is moved: it may have ended, its number may be another's, and it
+//! may have started more. So each is checked before it is moved and afterwards, and all until none is left.
 
 use super::files::collect_tasks;
 use super::group::{Groups, Homes, Origin};
@@ -15,12 +14,12 @@ use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Looks at the processes of a tree until none is left behind, or of a group until it is empty. A program
-/// that forks faster than this is told as such.
+/// Searches through a tree until no process is left behind, or of a group until it is empty. A program that forks
+/// faster is reported.
 const LOOKS: u32 = 32;
 
-/// Moves what was adopted by a process, until a look finds none outside. If that fails all are put back and the
-/// application is forgotten.
+/// Moves what was adopted by a process, until none is outside. After an error all are put back and the application is
+/// forgotten.
 pub(super) fn gather(groups: &mut Groups, adoptee: &Adoptee) -> Result<(), HostError> {
     let AdoptTarget::Pid(first) = adoptee.target else {
         return Ok(());
@@ -73,8 +72,8 @@ fn move_all(
     ))
 }
 
-/// Moves a process, if it is still the one that was looked at. The kernel takes a number: whether another
-/// process had come to it by then is looked at afterwards, and that one goes to where its parent is.
+/// Moves a process, if it is still the one that was found. The kernel takes a number: if that had become another
+/// process's by then, that process goes to where its parent is.
 fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result<(), HostError> {
     let Search { groups, adoptee } = search;
     let target = &adoptee.target;
@@ -104,10 +103,9 @@ fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result
     }
 }
 
-/// Moves the processes of an adopted application back to where they were. They stay, with all CPUs, where
-/// that cannot be. The others are moved where one cannot be. Returns the first error; all are logged.
+/// Moves the processes of an adopted application back to where they were. One that cannot be moved stays, with all
+/// CPUs. Returns the first error; all are logged.
 pub(super) fn put_back(groups: &Groups, dir: &GroupDir, homes: &Homes) -> Result<(), HostError> {
-    let mount = GroupDir::open(&groups.mount)?;
     let proc = &groups.proc;
     let mut stay = BTreeSet::new();
     let mut first_error = None;
@@ -127,11 +125,10 @@ pub(super) fn put_back(groups: &Groups, dir: &GroupDir, homes: &Homes) -> Result
                         .is_ok_and(|stat| stat.started_ticks == home.started_ticks)
                 })
                 .map_or(homes.first.as_path(), |home| home.path.as_path());
-            let group = match home.as_os_str().is_empty() {
-                true => GroupDir::open(mount.path()),
-                false => mount.beneath(home),
-            };
-            match group.and_then(|group| group.write("cgroup.procs", &pid.to_string())) {
+            match groups
+                .home(home)
+                .and_then(|group| group.write("cgroup.procs", &pid.to_string()))
+            {
                 Ok(()) => {}
                 Err(error) if error.errno() == Some(Errno::SRCH) => {}
                 Err(error) => {

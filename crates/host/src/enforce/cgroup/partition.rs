@@ -1,20 +1,20 @@
-//! CPUs that are one application's alone: isolated partitions.
+//! Isolated partitions: CPUs that only one application uses.
 //!
-//! A cpuset keeps an application on its CPUs and nobody else away from them. A *partition* of the kernel does:
-//! its CPUs leave the set of every group that is not in it, and with `isolated` the scheduler balances nothing
-//! there, either, and unbound work of the kernel stays away. Groups of applications are *remote* partitions
-//! ([cgroup-v2.rst, cpuset.cpus.partition], Linux 6.7): none of the groups around them is a partition, but
-//! `cpuset.cpus.exclusive` of each must hold their CPUs. To make one takes `CAP_SYS_ADMIN`.
+//! A cpuset keeps an application on its CPUs and does not keep others away from them. A *partition* of the kernel
+//! does: its CPUs leave the set of every group outside it, and with `isolated` the scheduler does not balance there
+//! and unbound work of the kernel stays away. Groups of applications are *remote* partitions ([cgroup-v2.rst,
+//! cpuset.cpus.partition], Linux 6.7): none of the groups around them is a partition, but `cpuset.cpus.exclusive` of
+//! each must hold their CPUs. To make one takes `CAP_SYS_ADMIN`.
 //!
 //! An application moves with its partition: the groups around claim old and new CPUs, its own
-//! `cpuset.cpus.exclusive` and `cpuset.cpus` are written, and the groups around let go of what nobody has any
-//! more. After each write the kernel is asked whether the partition stands. Where it does not (`isolated
-//! invalid`), the application becomes a member of the machine's partition again, on the same CPUs, and its
-//! standing says why. Its next change of CPUs tries anew, and so does a look now and then.
+//! `cpuset.cpus.exclusive` and `cpuset.cpus` are written, and the groups around release what is unused. After each
+//! write the state of the partition is read. If it does not stand (`isolated invalid`), the application becomes a
+//! member of the machine's partition again, on the same CPUs, and its standing says why. Its next change of CPUs
+//! tries again, and so does every tenth look.
 //!
-//! Invariants: the CPUs of a partition are in no other set that this enforcer writes, as the kernel would
-//! dissolve the partition (and, as of 6.12, keep its CPUs from everybody until the group is a member again); a
-//! group that is left or removed is a member before.
+//! Invariants: the CPUs of a partition are in no other set that this enforcer writes, as the kernel would dissolve the
+//! partition (and, as of 6.12, keep its CPUs from all until the group is a member again); a group becomes a member
+//! before it is left or removed.
 //!
 //! [cgroup-v2.rst, cpuset.cpus.partition]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
@@ -68,7 +68,7 @@ impl Partitions {
         }
     }
 
-    /// Somebody is about to be given CPUs that are still another one's: who has to leave them does so first.
+    /// Makes applications leave CPUs before they are given to another.
     fn make_way(&mut self, groups: &mut Groups, app: AppId, cpus: &CpuSet) {
         let mut others: Vec<(AppId, CpuSet)> = Vec::new();
         for (other, group) in &groups.apps {
@@ -126,7 +126,7 @@ impl Partitions {
         outcome
     }
 
-    /// Somebody else has set CPUs for an application: a partition would keep them from it.
+    /// Another program has set CPUs for an application: a partition would override it.
     pub(super) fn yield_to_others(&mut self, groups: &mut Groups, app: AppId) {
         let group = groups.apps.get(&app);
         if group.is_none_or(|group| group.partition.exclusive().is_none()) {
@@ -138,7 +138,7 @@ impl Partitions {
         self.let_go(groups);
     }
 
-    /// Looks whether partitions still stand, and spreads the threads in those that do.
+    /// Checks that partitions still stand, and spreads the threads in those that do.
     pub(super) fn look(&mut self, groups: &mut Groups) {
         let mut standing = Vec::new();
         for (app, group) in &mut groups.apps {
@@ -168,7 +168,7 @@ impl Partitions {
         self.try_again(groups);
     }
 
-    /// What kept a partition from standing may be gone.
+    /// Tries again to make partitions: what kept them from standing may be gone.
     fn try_again(&mut self, groups: &mut Groups) {
         let mut due = Vec::new();
         for (app, group) in &mut groups.apps {
@@ -179,7 +179,7 @@ impl Partitions {
                 continue;
             }
             isolation.looks += 1;
-            // Where somebody else set CPUs, they stay.
+            // Where another program set CPUs, they stay.
             let unchanged = group.dir.read_cpus("cpuset.cpus");
             if isolation.looks % TRY_AGAIN == 0
                 && unchanged.is_ok_and(|cpus| cpus == group.written && !cpus.is_empty())
@@ -194,7 +194,7 @@ impl Partitions {
         }
     }
 
-    /// Dissolves the partition of a group that is let go.
+    /// Dissolves the partition of a group that is released.
     pub(super) fn dissolve(&mut self, groups: &Groups, group: &mut Group) {
         if group.partition.exclusive().is_none() {
             return;
@@ -209,7 +209,7 @@ impl Partitions {
         self.let_go(groups);
     }
 
-    /// Dissolves all, as nobody will look after them.
+    /// Dissolves all, as no daemon will follow them.
     pub(super) fn dissolve_all(&mut self, groups: &mut Groups) {
         for (app, group) in &mut groups.apps {
             if group.partition.exclusive().is_some() {
@@ -222,17 +222,17 @@ impl Partitions {
         self.let_go(groups);
     }
 
-    /// Has the groups around claim exclusive CPUs: these and no others.
+    /// Makes the groups around claim these exclusive CPUs and no others.
     fn claim(&mut self, groups: &Groups, cpus: &CpuSet) -> Result<(), HostError> {
         if self.claimed == *cpus {
             return Ok(());
         }
         let mut around = groups.around()?;
-        // Nobody may claim what those around do not.
+        // A group can claim only what those around it claim.
         if cpus.is_subset(&self.claimed) {
             around.reverse();
         }
-        // Whatever was written when one of them fails, it is written again.
+        // If one of the writes fails, all are repeated.
         self.claimed = self.claimed.union(cpus);
         for group in around {
             write_list(&group, cpus)?;
@@ -241,7 +241,7 @@ impl Partitions {
         Ok(())
     }
 
-    /// Has the groups around claim no more than is in use.
+    /// Makes the groups around claim no more than is in use.
     fn let_go(&mut self, groups: &Groups) {
         let used = groups.exclusive_cpus();
         if used == self.claimed {
@@ -249,7 +249,7 @@ impl Partitions {
         }
         if let Err(error) = self.claim(groups, &used) {
             tracing::warn!("exclusive CPUs not returned: {}", chain(&error));
-            // Told once; the next claim writes everything anew.
+            // Logged once; the next claim writes everything again.
             self.claimed.clone_from(&used);
         }
         keep_left_over_off(groups, &used);
@@ -259,11 +259,8 @@ impl Partitions {
 /// Whether groups here can be isolated at all, and if not what is missing.
 pub(super) fn check(groups: &Groups) -> Result<(), HostError> {
     let missing = |why: String, hint: &str| {
-        Err(HostError::Missing(Missing {
-            what: "isolated CPUs",
-            why,
-            hint: hint.to_owned(),
-        }))
+        let missing = Missing::new("isolated CPUs", why, hint);
+        Err(HostError::Missing(missing))
     };
     const DROP_IN: &str =
         "install the drop-in partitions.conf (see \"CPUs of its own\" in operating.md)";
@@ -313,7 +310,7 @@ fn spread(groups: &Groups, app: AppId) {
     }
 }
 
-/// An application is a member again, on the CPUs that it has.
+/// Makes an application a member again, on the CPUs that it has.
 fn leave(groups: &mut Groups, app: AppId, why: &str) -> Result<(), HostError> {
     let Some(group) = groups.apps.get_mut(&app) else {
         return Ok(());

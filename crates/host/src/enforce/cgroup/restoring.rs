@@ -1,9 +1,9 @@
-//! Giving what was adopted in its place the CPUs back that it had.
+//! Restoring the CPUs that an adopted group or unit had.
 //!
-//! A group is written to at once. The CPUs of a unit are systemd's to set, which may be slow or refuse. Then the
-//! release says so, and it is asked again here, with growing pauses, for a minute: also after the last application
-//! has gone, and by the next daemon. What a unit had is forgotten only when it has it again, has ended, is managed
-//! again, or could not be given it for that long, which is logged as an error.
+//! A group is written directly. The CPUs of a unit are systemd's to set, which may be slow or refuse. Then the release
+//! says so, and the request is repeated with growing pauses for a minute, also after the last application has gone,
+//! and by the next daemon. What a unit had is forgotten only when it has it again, has ended, is managed again, or
+//! could not be given it for that long, which is logged as an error.
 
 use super::files::{ALL_NODES, possible_cpus};
 use super::group::{Group, Groups, Memory, Origin};
@@ -14,20 +14,20 @@ use mapper_model::CpuSet;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// How long it is asked again.
+/// How long requests are repeated.
 const PERSISTENCE: Duration = Duration::from_secs(60);
 
-/// From one time to the next, at first and at most.
+/// Between two requests, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// The units of systemd that are managed, or were: the line to systemd, and what is still to be given back.
+/// The units of systemd that are managed, or were: the connection to systemd, and what is still to be restored.
 #[derive(Debug)]
 pub(super) struct Units {
     pub(super) systemd: Systemd,
     /// What is left of the time that this decision may wait for systemd.
     pub(super) patience: Duration,
-    /// Units that were released and have not been given back what they had.
+    /// Units that were released and do not have what they had before.
     pub(super) restoring: Vec<Restoring>,
 }
 
@@ -42,7 +42,6 @@ pub(super) struct Restoring {
     pause: Duration,
 }
 
-/// What a unit is to have again.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Owed {
     unit: UnitName,
@@ -62,7 +61,7 @@ enum Asked {
 }
 
 impl Owed {
-    /// Asks for it. systemd takes an empty list and the kernel does not: with all CPUs first, the group has them
+    /// Requests it. systemd takes an empty list and the kernel does not: with all CPUs first, the group has them
     /// whatever becomes of the second call.
     fn ask(&self, systemd: &mut Systemd, patience: Duration) -> Asked {
         let steps = match self.before.is_empty() {
@@ -98,7 +97,7 @@ impl Owed {
 }
 
 impl Asked {
-    /// Takes in the answers that have come.
+    /// Processes the answers that have come.
     fn look(&mut self) {
         let Self::Late(answers) = self else {
             return;
@@ -140,7 +139,7 @@ impl Default for Units {
     }
 }
 
-/// The same read again, to be asked for at once. What cannot be read was written for another enforcer.
+/// What [`Units::remember`] returned, to be requested immediately. What cannot be read is of another enforcer.
 pub(super) fn recall(remembered: &serde_json::Value, now: Instant) -> Vec<Restoring> {
     let owed: Vec<Owed> = serde_json::from_value(remembered.clone()).unwrap_or_default();
     let anew = |owed| Restoring {
@@ -154,7 +153,6 @@ pub(super) fn recall(remembered: &serde_json::Value, now: Instant) -> Vec<Restor
 }
 
 impl Units {
-    /// What the next daemon needs to continue.
     pub(super) fn remember(&self) -> serde_json::Value {
         let owed: Vec<&Owed> = self.restoring.iter().map(|unit| &unit.owed).collect();
         serde_json::to_value(owed).unwrap_or_default()
@@ -177,7 +175,7 @@ impl Units {
                     };
                     group.dir.set_mems(&nodes.to_string())?;
                 }
-                // The kernel refuses an empty list while anybody is in the group.
+                // The kernel refuses an empty list while a process is in the group.
                 let before = match place.before.is_empty() {
                     true => possible_cpus()?,
                     false => place.before.clone(),
@@ -193,8 +191,8 @@ impl Units {
         }
     }
 
-    /// Asks systemd to give a unit the memory nodes that it had. That it does not is logged: its memory is where it
-    /// was, and the unit runs on.
+    /// Restores the memory nodes of a unit through systemd. A failure is logged: its memory stays where it is, and the
+    /// unit runs on.
     pub(super) fn give_nodes_back(&mut self, groups: &Groups, unit: &UnitName, before: CpuSet) {
         // As with CPUs, the kernel refuses an empty list: all nodes come first.
         let all = groups.root.read_cpus(ALL_NODES).ok();
@@ -208,31 +206,24 @@ impl Units {
                 .systemd
                 .set(unit, Property::MemoryNodes, &nodes, PATIENCE);
             self.patience = self.patience.saturating_sub(started.elapsed());
-            match set {
-                Err(error) if !error.is_gone() => {
-                    tracing::warn!(
-                        unit = unit.as_str(),
-                        "memory nodes not restored: {}",
-                        crate::chain(&error)
-                    );
-                }
-                _ => {}
+            if let Err(error) = set
+                && !error.is_gone()
+            {
+                let unit = unit.as_str();
+                tracing::warn!(unit, "memory nodes not restored: {}", crate::chain(&error));
             }
         }
     }
 
-    /// Asks systemd to give a unit what it had. An answer that is still due to an earlier change does not matter:
-    /// systemd takes calls in order.
-    ///
-    /// # Errors
-    /// When it has not done so yet. It is asked again.
+    /// Restores the CPUs of a unit through systemd; an error if it has not done so yet, and the request is repeated.
+    /// An answer that is still due to an earlier change does not matter: systemd takes calls in order.
     pub(super) fn give_back(
         &mut self,
         unit: &UnitName,
         before: CpuSet,
         departure: Departure,
     ) -> Result<(), HostError> {
-        // Nobody is left to ask again when the daemon stops.
+        // Nothing is left to repeat the request when the daemon stops.
         let patience = match departure {
             Departure::DaemonStops => PATIENCE,
             Departure::ForGood | Departure::ToItsOwner => self.patience,
@@ -264,19 +255,19 @@ impl Units {
         Err(error)
     }
 
-    /// What a unit that was released has not got back yet.
+    /// What a unit that was released does not have again yet.
     pub(super) fn restoring_of(&self, unit: &UnitName) -> Option<CpuSet> {
         let of_it = |restoring: &&Restoring| restoring.owed.unit == *unit;
         Some(self.restoring.iter().find(of_it)?.owed.before.clone())
     }
 
-    /// A unit is managed again, or asked for anew: what it was to have is not to be put back any more.
+    /// A unit is managed again, or requested anew: what it was to have is not to be restored any more.
     pub(super) fn stop_restoring(&mut self, unit: &UnitName) {
         self.restoring
             .retain(|restoring| restoring.owed.unit != *unit);
     }
 
-    /// Looks what has become of units that were released, and asks again for what failed, without waiting.
+    /// Checks units that were released, and repeats the requests that failed, without waiting.
     pub(super) fn restore_again(&mut self, now: Instant) {
         let systemd = &mut self.systemd;
         self.restoring.retain_mut(|restoring| {
@@ -321,7 +312,7 @@ impl Restoring {
         matches!(self.asked, Asked::Late(_))
     }
 
-    /// As if the thread that asks had given up waiting for an answer.
+    /// As if the thread that calls systemd had given up waiting for an answer.
     pub(super) fn give_up_waiting(&mut self) {
         self.asked = Asked::Failed("no answer".to_owned());
     }

@@ -1,19 +1,18 @@
-//! Units whose CPUs systemd does not give back at once, against a systemd that is none.
+//! Units whose CPUs systemd does not give back immediately, against a fake systemd.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
 
 use super::restoring::{Restoring, recall};
 use super::systemd::{Script, Systemd, UnitState};
-use super::tests::fake_group;
+use super::tests::{APP, Tree, former};
 use super::*;
 use crate::enforce::AdoptTarget;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const UNIT: &str = "a.service";
 const PATH: &str = "system.slice/a.service";
 
-/// What systemd was asked to set, in order, and how it answers from now on.
+/// The sets requested of systemd, in order, and how it answers from now on.
 #[derive(Clone, Default)]
 struct Asked {
     sets: Arc<Mutex<Vec<String>>>,
@@ -42,62 +41,59 @@ fn refused() -> Option<Result<(), String>> {
     Some(Err("not now".to_owned()))
 }
 
-fn adoptee(app: u64) -> Adoptee {
-    Adoptee {
-        app: AppId(app),
-        target: AdoptTarget::Unit(UNIT.into()),
-        owner: None,
-        usable: "0-3".parse().unwrap(),
-    }
-}
-
-/// A machine with systemd and a unit that was allowed CPUs 0-3.
-fn mount_with_a_unit(asked: &Asked) -> (tempfile::TempDir, CgroupEnforcer) {
-    let mount = tempfile::tempdir().unwrap();
-    for group in ["", "mapper", PATH] {
-        fake_group(&mount.path().join(group), true);
-    }
-    let enforcer = enforcer_of(&mount, asked);
-    (mount, enforcer)
-}
-
-fn enforcer_of(mount: &tempfile::TempDir, asked: &Asked) -> CgroupEnforcer {
-    let root = mount.path().join("mapper");
-    let mut enforcer = CgroupEnforcer::prepare(&root, mount.path(), Init::Systemd).unwrap();
-    let state = UnitState {
+/// The unit, which is allowed these CPUs.
+fn state(allowed: &str) -> UnitState {
+    UnitState {
         nodes: CpuSet::new(),
         group: PATH.to_owned(),
-        allowed: "0-3".parse().unwrap(),
-    };
-    enforcer.units.systemd = Systemd::scripted(state, asked.script());
-    enforcer.units.patience = Duration::from_millis(50);
-    enforcer
+        allowed: allowed.parse().unwrap(),
+    }
 }
 
-fn release(enforcer: &mut CgroupEnforcer, app: u64) -> Result<(), HostError> {
-    enforcer.release(AppId(app), &CpuSet::first(8), Departure::ForGood)
-}
+impl Tree {
+    /// A machine with systemd and a unit that was allowed CPUs 0-3, adopted as application 1.
+    fn with_a_unit(asked: &Asked) -> Self {
+        let mut tree = Self::new(Init::Systemd);
+        tree.group(PATH, true);
+        tree.restart(asked);
+        tree.adopt_unit(1);
+        tree
+    }
 
-fn after(seconds: u64) -> Instant {
-    Instant::now() + Duration::from_secs(seconds)
+    /// Starts the next daemon.
+    fn restart(&mut self, asked: &Asked) {
+        self.enforcer = self.prepare().unwrap();
+        self.enforcer.units.systemd = Systemd::scripted(state("0-3"), asked.script());
+        self.enforcer.units.patience = Duration::from_millis(50);
+    }
+
+    fn adopt_unit(&mut self, app: u64) {
+        let adoptee = Adoptee {
+            app: AppId(app),
+            target: AdoptTarget::Unit("a.service".into()),
+            owner: None,
+            usable: "0-3".parse().unwrap(),
+        };
+        self.enforcer.adopt(&adoptee).unwrap();
+    }
 }
 
 #[test]
 fn a_release_that_systemd_has_not_answered_is_reported_and_retried() {
     let asked = Asked::default();
-    let (_mount, mut enforcer) = mount_with_a_unit(&asked);
-    enforcer.adopt(&adoptee(1)).unwrap();
-    assert_eq!(enforcer.unfinished(), Unfinished::Nothing);
-    let message = release(&mut enforcer, 1).unwrap_err().to_string();
-    assert!(message.contains("no answer yet; retrying"), "{message}");
-    assert_eq!(enforcer.unfinished(), Unfinished::Restoring);
-    // Once it does what it is asked there is nothing left to do.
-    enforcer.units.restoring[0].give_up_waiting();
+    let mut tree = Tree::with_a_unit(&asked);
+    assert_eq!(tree.enforcer.unfinished(), Unfinished::Nothing);
+    let error = tree.release(1, Departure::ForGood).unwrap_err();
+    error.says(&["no answer yet; retrying"]);
+    assert_eq!(tree.enforcer.unfinished(), Unfinished::Restoring);
+    // Once systemd does what is requested there is nothing left to do.
+    tree.enforcer.units.restoring[0].give_up_waiting();
     asked.answer(Some(Ok(())));
     let deadline = Instant::now() + Duration::from_secs(20);
-    while enforcer.unfinished() == Unfinished::Restoring {
+    while tree.enforcer.unfinished() == Unfinished::Restoring {
         assert!(Instant::now() < deadline);
-        enforcer.units.restore_again(after(2));
+        let later = Instant::now() + Duration::from_secs(2);
+        tree.enforcer.units.restore_again(later);
     }
     assert_eq!(asked.sets(), ["0-3", "0-3"]);
 }
@@ -106,30 +102,28 @@ fn a_release_that_systemd_has_not_answered_is_reported_and_retried() {
 fn it_is_asked_again_with_growing_pauses_for_a_minute() {
     let asked = Asked::default();
     asked.answer(refused());
-    let (_mount, mut enforcer) = mount_with_a_unit(&asked);
-    enforcer.adopt(&adoptee(1)).unwrap();
-    let message = release(&mut enforcer, 1).unwrap_err().to_string();
-    assert!(message.contains("not now"), "{message}");
+    let mut tree = Tree::with_a_unit(&asked);
+    let error = tree.release(1, Departure::ForGood).unwrap_err();
+    error.says(&["not now"]);
     let start = Instant::now();
     let mut asked_at = Vec::new();
+    let units = &mut tree.enforcer.units;
     for second in 0..120 {
         let before = asked.sets().len();
-        enforcer
-            .units
-            .restore_again(start + Duration::from_secs(second));
+        units.restore_again(start + Duration::from_secs(second));
         // The answer comes from another thread.
-        while enforcer.units.restoring.iter_mut().any(Restoring::is_late) {
+        while units.restoring.iter_mut().any(Restoring::is_late) {
             std::thread::yield_now();
         }
         if asked.sets().len() > before {
             asked_at.push(second);
         }
-        if enforcer.unfinished() == Unfinished::Nothing {
+        if units.restoring.is_empty() {
             assert_eq!(second, 60);
             break;
         }
     }
-    assert_eq!(enforcer.unfinished(), Unfinished::Nothing);
+    assert_eq!(tree.enforcer.unfinished(), Unfinished::Nothing);
     let pauses: Vec<u64> = asked_at.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(pauses.len() >= 6, "{asked_at:?}");
     assert!(pauses.is_sorted() && pauses.contains(&10), "{asked_at:?}");
@@ -139,15 +133,14 @@ fn it_is_asked_again_with_growing_pauses_for_a_minute() {
 fn the_next_daemon_restores_what_the_previous_one_had_not() {
     let asked = Asked::default();
     asked.answer(refused());
-    let (mount, mut enforcer) = mount_with_a_unit(&asked);
-    enforcer.adopt(&adoptee(1)).unwrap();
-    release(&mut enforcer, 1).unwrap_err();
-    let remembered = enforcer.remember_unfinished();
-    let mut next = enforcer_of(&mount, &asked);
-    next.take_up(&remembered);
-    assert_eq!(next.unfinished(), Unfinished::Restoring);
-    assert_eq!(next.remember_unfinished(), remembered);
-    next.refresh().unwrap();
+    let mut tree = Tree::with_a_unit(&asked);
+    tree.release(1, Departure::ForGood).unwrap_err();
+    let remembered = tree.enforcer.remember_unfinished();
+    tree.restart(&asked);
+    tree.enforcer.take_up(&remembered);
+    assert_eq!(tree.enforcer.unfinished(), Unfinished::Restoring);
+    assert_eq!(tree.enforcer.remember_unfinished(), remembered);
+    tree.enforcer.refresh().unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
     while asked.sets().len() < 2 {
         assert!(Instant::now() < deadline);
@@ -160,68 +153,53 @@ fn the_next_daemon_restores_what_the_previous_one_had_not() {
 fn a_unit_that_ended_while_no_daemon_ran_is_given_back_what_it_had_also_by_a_slow_systemd() {
     for answer in [None, refused()] {
         let asked = Asked::default();
-        let (mount, mut enforcer) = mount_with_a_unit(&asked);
-        enforcer.adopt(&adoptee(1)).unwrap();
-        let former = Former {
-            app: AppId(1),
-            cpus: "0".parse().unwrap(),
-            launcher: None,
-            set_by_others: None,
-            processes: enforcer.remember(AppId(1)),
-        };
-        fake_group(&mount.path().join(PATH), false);
+        let mut tree = Tree::with_a_unit(&asked);
+        let known = former(1, tree.enforcer.remember(APP));
+        tree.group(PATH, false);
         asked.answer(answer);
-        let mut next = enforcer_of(&mount, &asked);
-        assert!(next.take_over(&former).unwrap_err().is_gone());
-        assert_eq!(next.unfinished(), Unfinished::Restoring);
+        tree.restart(&asked);
+        assert!(tree.enforcer.take_over(&known).unwrap_err().is_gone());
+        assert_eq!(tree.enforcer.unfinished(), Unfinished::Restoring);
     }
 }
 
 #[test]
 fn a_unit_that_is_adopted_again_had_what_it_has_not_got_back() {
     let asked = Asked::default();
-    let (mount, mut enforcer) = mount_with_a_unit(&asked);
-    enforcer.adopt(&adoptee(1)).unwrap();
-    release(&mut enforcer, 1).unwrap_err();
-    // systemd tells what mapper had set, since it has not done anything since.
-    let confined = UnitState {
-        nodes: CpuSet::new(),
-        group: PATH.to_owned(),
-        allowed: "1".parse().unwrap(),
-    };
-    enforcer.units.systemd = Systemd::scripted(confined, asked.script());
-    enforcer.adopt(&adoptee(2)).unwrap();
-    assert_eq!(enforcer.unfinished(), Unfinished::Nothing);
+    let mut tree = Tree::with_a_unit(&asked);
+    tree.release(1, Departure::ForGood).unwrap_err();
+    // systemd reports what mapper had set, since it has not done anything since.
+    tree.enforcer.units.systemd = Systemd::scripted(state("1"), asked.script());
+    tree.adopt_unit(2);
+    assert_eq!(tree.enforcer.unfinished(), Unfinished::Nothing);
     asked.answer(Some(Ok(())));
-    enforcer.units.patience = Duration::from_secs(20);
-    release(&mut enforcer, 2).unwrap();
+    tree.enforcer.units.patience = Duration::from_secs(20);
+    tree.release(2, Departure::ForGood).unwrap();
     assert_eq!(asked.sets().last().unwrap(), "0-3");
-    drop(mount);
 }
 
 #[test]
 fn a_set_that_was_asked_for_before_and_comes_late_is_nobody_elses() {
     let asked = Asked::default();
     asked.answer(Some(Ok(())));
-    let (mount, mut enforcer) = mount_with_a_unit(&asked);
-    let file = mount.path().join(PATH).join("cpuset.cpus");
-    enforcer.adopt(&adoptee(1)).unwrap();
-    let apply = |enforcer: &mut CgroupEnforcer, cpus: &str| {
-        enforcer.units.patience = Duration::from_millis(10);
-        enforcer.apply(AppId(1), &cpus.parse().unwrap())
+    let mut tree = Tree::with_a_unit(&asked);
+    let file = "system.slice/a.service/cpuset.cpus";
+    let apply = |tree: &mut Tree, cpus: &str| {
+        tree.enforcer.units.patience = Duration::from_millis(10);
+        tree.enforcer.apply(APP, &cpus.parse().unwrap())
     };
-    apply(&mut enforcer, "1").unwrap();
-    apply(&mut enforcer, "2").unwrap();
-    std::fs::write(&file, "1\n").unwrap();
-    assert_eq!(enforcer.set_by_others(AppId(1)), None);
-    std::fs::write(&file, "2\n").unwrap();
-    assert_eq!(enforcer.set_by_others(AppId(1)), None);
-    // Told as failed, and done all the same.
+    apply(&mut tree, "1").unwrap();
+    apply(&mut tree, "2").unwrap();
+    for late in ["1\n", "2\n"] {
+        tree.write(file, late);
+        assert_eq!(tree.set_by_others(), None);
+    }
+    // Reported as failed, and done all the same.
     asked.answer(refused());
-    apply(&mut enforcer, "3").unwrap_err();
-    std::fs::write(&file, "3\n").unwrap();
-    assert_eq!(enforcer.set_by_others(AppId(1)), None);
-    std::fs::write(&file, "0\n").unwrap();
-    let found = enforcer.set_by_others(AppId(1)).unwrap();
+    apply(&mut tree, "3").unwrap_err();
+    tree.write(file, "3\n");
+    assert_eq!(tree.set_by_others(), None);
+    tree.write(file, "0\n");
+    let found = tree.set_by_others().unwrap();
     assert_eq!(found.cpus.to_string(), "0");
 }

@@ -1,8 +1,4 @@
-//! Where groups may be made, and making the place ready.
-//!
-//! In a subtree that was delegated to this process, if there is one; as root, in the group of
-//! mapper's own unit if that runs, else in `mapper.slice` at the top of the hierarchy. What is
-//! missing on a machine where none of this works is told with a remedy.
+//! Where groups may be made, and making that place ready.
 
 use super::group_dir::GroupDir;
 use crate::procfs::read_small;
@@ -17,30 +13,25 @@ pub(super) const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
 /// mount of the file system.
 const UNIT: &str = "mapper.slice/mapper-apps.service";
 
-/// Where to make groups, if nobody said: in the subtree that was delegated to this process; as root,
-/// in the group of mapper's own unit if that runs, else in `mapper.slice` at the top.
-///
-/// # Errors
-/// [`HostError::Missing`] says what the machine lacks and how to fix that.
+/// Where to make groups if no place is named: in the subtree that was delegated to this process; as root, in the
+/// group of mapper's own unit if that runs, else in `mapper.slice` at the top. [`HostError::Missing`] says what the
+/// machine lacks and how to fix that.
 pub fn find_root() -> Result<PathBuf, HostError> {
     let mounts = read_small(Path::new("/proc/self/mounts"))?;
     let Some(mount) = cgroup2_mount(&mounts) else {
-        return Err(missing(
-            "no cgroup v2 file system is mounted".to_owned(),
-            "mount one at /sys/fs/cgroup",
-        ));
+        let why = "no cgroup v2 file system is mounted";
+        return Err(missing(why, "mount one at /sys/fs/cgroup"));
     };
     let controllers = read_small(&mount.join("cgroup.controllers"))?;
     if !controllers.split_ascii_whitespace().any(|c| c == "cpuset") {
+        let offered = match controllers.trim() {
+            "" => "none",
+            offered => offered,
+        };
         return Err(missing(
             format!(
-                "the cpuset controller is not on cgroup v2 ({} offers: {})",
-                mount.display(),
-                if controllers.trim().is_empty() {
-                    "none"
-                } else {
-                    controllers.trim()
-                }
+                "the cpuset controller is not on cgroup v2 ({} offers: {offered})",
+                mount.display()
             ),
             "boot with systemd.unified_cgroup_hierarchy=1",
         ));
@@ -59,19 +50,17 @@ pub fn find_root() -> Result<PathBuf, HostError> {
     }
     if rustix::process::geteuid().is_root() {
         let unit = mount.join(UNIT);
-        return Ok(if unit.is_dir() {
-            unit
-        } else {
-            mount.join("mapper.slice")
+        return Ok(match unit.is_dir() {
+            true => unit,
+            false => mount.join("mapper.slice"),
         });
     }
     Err(missing(
-        "no subtree is delegated to this process".to_owned(),
+        "no subtree is delegated to this process",
         "run mapperd as a service with Delegate=cpuset, or name a directory with --cgroup-root",
     ))
 }
 
-/// Whether systemd marked a group as delegated.
 fn is_delegated(group: &Path) -> bool {
     ["trusted.delegate", "user.delegate"].iter().any(|name| {
         let mut value = [0u8; 8];
@@ -80,7 +69,7 @@ fn is_delegated(group: &Path) -> bool {
     })
 }
 
-pub(super) fn cgroup2_mount(mounts: &str) -> Option<PathBuf> {
+pub(crate) fn cgroup2_mount(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ');
         let (_device, path, kind) = (fields.next()?, fields.next()?, fields.next()?);
@@ -88,22 +77,15 @@ pub(super) fn cgroup2_mount(mounts: &str) -> Option<PathBuf> {
     })
 }
 
-pub(super) fn missing(why: String, hint: &str) -> HostError {
-    HostError::Missing(Missing {
-        what: "control groups",
-        why,
-        hint: hint.to_owned(),
-    })
+pub(super) fn missing(why: impl Into<String>, hint: &str) -> HostError {
+    HostError::Missing(Missing::new("control groups", why, hint))
 }
 
 /// Makes the cpuset controller available in the groups below one.
 pub(super) fn hand_down_cpuset(dir: &GroupDir) -> Result<(), HostError> {
     let file = "cgroup.subtree_control";
-    if dir
-        .read(file)?
-        .split_ascii_whitespace()
-        .any(|c| c == "cpuset")
-    {
+    let enabled = dir.read(file)?;
+    if enabled.split_ascii_whitespace().any(|c| c == "cpuset") {
         return Ok(());
     }
     match dir.write(file, "+cpuset") {

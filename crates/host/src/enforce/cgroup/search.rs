@@ -21,7 +21,6 @@ pub(super) fn refused(
     }
 }
 
-/// What became of a process that was looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Identity {
     Same,
@@ -39,11 +38,11 @@ pub(super) fn anothers(target: &AdoptTarget, process: &ProcessStat, user: u32) -
     )
 }
 
-/// What the unit of the daemon keeps from it by default, and how it is given.
+/// What the daemon's unit denies by default, and how to permit it.
 const DROP_IN: &str = "the daemon's unit keeps it from writing to groups that are not its own: install the \
     drop-in adopt.conf (see \"Manage what runs already\" in operating.md), or adopt a unit";
 
-/// Of a file that has to be written later: why it could not be.
+/// Why a file that has to be written later could not be.
 pub(super) fn not_writable(target: &AdoptTarget, error: HostError) -> HostError {
     match error.errno() {
         Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => {
@@ -53,7 +52,6 @@ pub(super) fn not_writable(target: &AdoptTarget, error: HostError) -> HostError 
     }
 }
 
-/// Looks for the processes of one adoptee.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search<'a> {
     pub(super) groups: &'a Groups,
@@ -63,41 +61,35 @@ pub(super) struct Search<'a> {
 impl Search<'_> {
     /// The processes of a tree that are in no group of an application, with the group that each is in.
     pub(super) fn outside(&self, first: u32) -> Result<Vec<(ProcessStat, PathBuf)>, HostError> {
-        let target = &self.adoptee.target;
-        let root = below_mount(&self.groups.mount, self.groups.root.path(), target)?;
+        let Search { groups, adoptee } = self;
+        let root = below_mount(&groups.mount, groups.root.path(), &adoptee.target)?;
+        // Those that were launched or adopted keep the group they have.
+        let places = groups.apps.values().filter_map(|app| app.origin.place());
+        let places: Vec<&Path> = places.map(|place| place.path.as_path()).collect();
         let mut found = Vec::new();
-        for process in descendants(&self.groups.proc.processes()?, first) {
-            let Ok(path) = self.groups.proc.cgroup(process.pid) else {
+        for process in descendants(&groups.proc.processes()?, first) {
+            let Ok(path) = groups.proc.cgroup(process.pid) else {
                 continue;
             };
-            let path = below_mount(&self.groups.mount, Path::new(&path), target)?;
-            // Those that were launched or adopted keep the group they have.
-            let places = self
-                .groups
-                .apps
-                .values()
-                .filter_map(|group| group.origin.place());
-            let mut places = places.map(|place| &place.path);
-            if is_of_an_application(&path, &root) || places.any(|place| path.starts_with(place)) {
+            let path = below_mount(&groups.mount, Path::new(&path), &adoptee.target)?;
+            if is_of_an_application(&path, &root) || places.iter().any(|at| path.starts_with(at)) {
                 continue;
             }
             match self.identity(&process) {
                 Identity::Same => found.push((process, path)),
                 Identity::Gone => {}
-                Identity::Anothers(user) => return Err(anothers(target, &process, user)),
+                Identity::Anothers(user) => {
+                    return Err(anothers(&adoptee.target, &process, user));
+                }
             }
         }
         Ok(found)
     }
 
-    /// Whether a process is the one that was looked at, and whose it has to be.
+    /// Whether a process is the one that was found, and the user's whose it has to be.
     pub(super) fn identity(&self, process: &ProcessStat) -> Identity {
-        let same = self
-            .groups
-            .proc
-            .stat(process.pid)
-            .is_ok_and(|now| now.started_ticks == process.started_ticks);
-        if !same {
+        let now = self.groups.proc.stat(process.pid);
+        if !now.is_ok_and(|now| now.started_ticks == process.started_ticks) {
             return Identity::Gone;
         }
         let Some(user) = self.adoptee.owner else {

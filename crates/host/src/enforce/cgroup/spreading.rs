@@ -1,25 +1,23 @@
 //! Threads on isolated CPUs, which the kernel does not balance.
 //!
-//! In an isolated partition a thread runs where it was started, on the CPU of whoever started it, and stays
-//! there however many others are there. So at each look the threads that run or wait for a CPU are counted by
-//! CPU, and those that share one while another has fewer are put there: by a mask of one CPU that is widened
-//! again at once. Nothing is left behind, and the program sees the mask it had. Threads that chose a mask of
-//! their own within the set are left to it.
+//! In an isolated partition a thread stays on the CPU of the thread that started it, however many others are there.
+//! So at each look the threads that run or wait for a CPU are counted by CPU, and those that share one while another
+//! has fewer are moved: by a mask of one CPU that is widened again immediately, so that the program sees the mask it
+//! had. Threads that chose a mask of their own within the set keep it.
 
 use crate::enforce::masks;
 use crate::procfs::{ProcFs, Running};
 use mapper_model::{CpuId, CpuSet, ThreadId};
 use std::collections::BTreeMap;
 
-/// A thread that wants a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Placed {
     pub(super) thread: ThreadId,
     pub(super) on: CpuId,
 }
 
-/// Which threads are to be put elsewhere so that no CPU has two more than another, as far as that can be by
-/// moving `free`. `bound` count as well, and stay.
+/// Which threads to move so that no CPU has two more than another, as far as moving `free` allows. `bound` count as
+/// well, and stay.
 pub(super) fn moves(free: &[Placed], bound: &[Placed], cpus: &CpuSet) -> Vec<Placed> {
     let mut load: BTreeMap<CpuId, usize> = cpus.iter().map(|cpu| (cpu, 0)).collect();
     for placed in bound {
@@ -61,8 +59,8 @@ pub(super) fn moves(free: &[Placed], bound: &[Placed], cpus: &CpuSet) -> Vec<Pla
     }
 }
 
-/// Spreads the threads of an application over its isolated CPUs. `all` is what an unbound thread may use: as the
-/// kernel cuts it to the group's set, it follows later changes of that.
+/// Spreads the threads of an application over its isolated CPUs. `all` is what an unbound thread may use; the kernel
+/// cuts it to the group's set, also later.
 pub(super) fn spread(proc: &ProcFs, threads: &[ThreadId], cpus: &CpuSet, all: &CpuSet) {
     if cpus.len() < 2 {
         return;

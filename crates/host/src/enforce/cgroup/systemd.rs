@@ -1,9 +1,8 @@
 //! CPU sets of systemd's units, which systemd writes itself.
 //!
-//! systemd owns the groups of its units: what somebody else writes there is undone by the next
-//! `daemon-reload`. So the CPUs of a unit are changed by setting its `AllowedCPUs=` over D-Bus, at run
-//! time only (it is gone after a reboot). A bus may be slow or stuck, and decisions must not wait for
-//! it: a thread of its own makes the calls, and whoever asks waits a bounded time for the answer.
+//! systemd owns the groups of its units: the next `daemon-reload` undoes what others write there. So the CPUs of a
+//! unit are changed by setting its `AllowedCPUs=` over D-Bus, at run time only (until the next boot). A bus may be
+//! slow or stuck, and decisions must not wait for it: a thread makes the calls, and callers wait a bounded time.
 
 use crate::HostError;
 use mapper_model::{CpuId, CpuSet};
@@ -19,7 +18,7 @@ const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 /// Where systemd itself listens for root, if there is no bus.
 const PRIVATE_SOCKET: &str = "/run/systemd/private";
 
-/// How long a question may take, and all calls of one decision together.
+/// How long one call may take, and all calls of one decision together.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long the thread itself waits for an answer before it takes the connection for dead.
@@ -30,7 +29,6 @@ const GIVEN_UP: Duration = Duration::from_secs(10);
 pub(super) struct UnitName(String);
 
 impl UnitName {
-    /// A name as systemd allows it.
     pub(super) fn new(name: &str) -> Result<Self, HostError> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || ":_.\\@-".contains(c);
         let fits = name.len() <= 255 && name.chars().all(allowed);
@@ -73,7 +71,6 @@ pub(super) struct UnitState {
     pub(super) nodes: CpuSet,
 }
 
-/// What of a unit's cpuset is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Property {
     Cpus,
@@ -89,7 +86,6 @@ impl Property {
         }
     }
 
-    /// What is done, for messages.
     const fn action(self) -> &'static str {
         match self {
             Self::Cpus => "set AllowedCPUs of",
@@ -111,7 +107,6 @@ enum Job {
 #[derive(Debug)]
 pub(super) struct Outstanding(Receiver<Result<(), String>>);
 
-/// How a change went.
 #[derive(Debug)]
 pub(super) enum Change {
     Done,
@@ -142,8 +137,8 @@ impl Systemd {
         }
     }
 
-    /// Sets the CPUs or memory nodes of a unit; an empty set lifts what was set. systemd answers when it has taken the order, and
-    /// writes to the group soon after.
+    /// Sets the CPUs or memory nodes of a unit; an empty set lifts what was set. systemd answers when it has taken the
+    /// order, and writes to the group soon after.
     pub(super) fn set(
         &mut self,
         unit: &UnitName,
@@ -202,25 +197,23 @@ fn serve(jobs: &Receiver<Job>) {
     };
     let mut connection = None;
     while let Ok(job) = jobs.recv() {
-        // Whoever asked may have given up.
+        // The caller may have given up.
         match job {
             Job::Look(unit, answer) => {
-                let message = runtime.block_on(with(&mut connection, async |systemd| {
-                    look(systemd, &unit).await
-                }));
-                let _ = answer.send(message);
+                let state = with(&mut connection, async |systemd| look(systemd, &unit).await);
+                let _ = answer.send(runtime.block_on(state));
             }
             Job::Set(unit, property, cpus, answer) => {
-                let message = runtime.block_on(with(&mut connection, async |systemd| {
+                let done = with(&mut connection, async |systemd| {
                     set(systemd, &unit, property, &cpus).await
-                }));
-                let _ = answer.send(message);
+                });
+                let _ = answer.send(runtime.block_on(done));
             }
         }
     }
 }
 
-/// Does something with a connection, which is made if there is none and given up if it fails.
+/// Calls something on a connection, which is made if there is none and closed if it fails.
 async fn with<T>(
     connection: &mut Option<Connection>,
     call: impl AsyncFnOnce(&Connection) -> zbus::Result<T>,
@@ -261,16 +254,17 @@ async fn connect() -> zbus::Result<Connection> {
     connection::Builder::unix_stream(stream).p2p().build().await
 }
 
+async fn manager<B>(systemd: &Connection, method: &str, body: &B) -> zbus::Result<zbus::Message>
+where
+    B: serde::Serialize + zbus::zvariant::DynamicType,
+{
+    systemd
+        .call_method(Some(SYSTEMD), ROOT_OBJECT, Some(MANAGER), method, body)
+        .await
+}
+
 async fn look(systemd: &Connection, unit: &UnitName) -> zbus::Result<UnitState> {
-    let reply = systemd
-        .call_method(
-            Some(SYSTEMD),
-            ROOT_OBJECT,
-            Some(MANAGER),
-            "GetUnit",
-            &(unit.as_str(),),
-        )
-        .await?;
+    let reply = manager(systemd, "GetUnit", &(unit.as_str(),)).await?;
     let object: OwnedObjectPath = reply.body().deserialize()?;
     let group: String = property(systemd, &object, unit, "ControlGroup").await?;
     let allowed: Vec<u8> = property(systemd, &object, unit, Property::Cpus.name()).await?;
@@ -311,15 +305,8 @@ async fn set(
 ) -> zbus::Result<()> {
     let at_run_time_only = true;
     let properties = vec![(property.name(), Value::from(to_bits(cpus)))];
-    systemd
-        .call_method(
-            Some(SYSTEMD),
-            ROOT_OBJECT,
-            Some(MANAGER),
-            "SetUnitProperties",
-            &(unit.as_str(), at_run_time_only, properties),
-        )
-        .await?;
+    let change = (unit.as_str(), at_run_time_only, properties);
+    manager(systemd, "SetUnitProperties", &change).await?;
     Ok(())
 }
 
@@ -337,7 +324,7 @@ fn to_bits(cpus: &CpuSet) -> Vec<u8> {
 }
 
 fn from_bits(bits: &[u8]) -> CpuSet {
-    // More than any kernel has; what is beyond is no CPU.
+    // More than any kernel has; CPUs beyond do not exist.
     const MOST: usize = 1024;
     let mut cpus = CpuSet::new();
     for (place, byte) in bits.iter().take(MOST).enumerate() {
@@ -352,20 +339,19 @@ fn from_bits(bits: &[u8]) -> CpuSet {
     cpus
 }
 
-/// An answer that a test gives.
 #[cfg(test)]
 pub(super) fn outstanding() -> (Sender<Result<(), String>>, Outstanding) {
     let (tell, message) = channel();
     (tell, Outstanding(message))
 }
 
-/// How a systemd that is none answers when it is asked to set CPUs; `None`: never.
+/// How a fake systemd answers when CPUs are to be set; `None`: never.
 #[cfg(test)]
 pub(super) type Script = Box<dyn FnMut(&UnitName, &CpuSet) -> Option<Result<(), String>> + Send>;
 
 #[cfg(test)]
 impl Systemd {
-    /// One that is asked in the place of the machine's. Every unit has this state.
+    /// A fake instead of the machine's. Every unit has this state.
     pub(super) fn scripted(state: UnitState, mut script: Script) -> Self {
         let (jobs, arriving) = channel();
         std::thread::spawn(move || {
@@ -408,26 +394,22 @@ mod tests {
 
     #[test]
     fn only_names_of_units_with_processes_are_taken() {
-        for name in [
-            "a.service",
-            "session-3.scope",
-            "user-1000.slice",
-            "a@b\\x2d.service",
-        ] {
+        let escaped = "a@b\\x2d.service";
+        for name in ["a.service", "session-3.scope", "user-1000.slice", escaped] {
             assert_eq!(UnitName::new(name).unwrap().as_str(), name);
         }
         let long = format!("{}.service", "a".repeat(300));
-        for name in [
+        let names = [
             "",
             "a",
             "a.mount",
             ".service",
             "a b.service",
             "../a.service",
-            &long,
-        ] {
-            let error = UnitName::new(name).unwrap_err().to_string();
-            assert!(error.contains(".service, .scope or .slice"), "{error}");
+        ];
+        for name in names.into_iter().chain([&*long]) {
+            let error = UnitName::new(name).unwrap_err();
+            error.says(&[".service, .scope or .slice"]);
         }
     }
 }
